@@ -1,0 +1,55 @@
+// swift-tools-version: 6.2
+import PackageDescription
+
+/// Every target is built in Swift 6 mode with warnings as errors, so that a doubt is settled when it is written.
+let strict: [SwiftSetting] = [
+    .enableUpcomingFeature("ExistentialAny"),
+    .enableUpcomingFeature("MemberImportVisibility"),
+    .treatAllWarnings(as: .error),
+]
+
+/// C libraries come from apt through module maps; `scripts/deps` installs them.
+let package = Package(
+    name: "bellwire",
+    products: [
+        .executable(name: "bellwire", targets: ["bellwire"]),
+        .library(name: "BellwireClient", targets: ["BellwireClient"]),
+    ],
+    targets: [
+        .systemLibrary(name: "CMosquitto"),
+        .systemLibrary(name: "CSQLite"),
+        .systemLibrary(name: "CMicrohttpd"),
+        .target(name: "CProcess"),
+
+        .target(name: "SignalingProtocol", swiftSettings: strict),
+        .target(name: "CallCore", dependencies: ["SignalingProtocol"], swiftSettings: strict),
+        .target(name: "CallStore", dependencies: ["CallCore", "SignalingProtocol", "CSQLite"], swiftSettings: strict),
+        .target(name: "MQTTClient", dependencies: ["CMosquitto"], swiftSettings: strict),
+        .target(
+            name: "Coordinator",
+            dependencies: ["SignalingProtocol", "CallCore", "CallStore", "MQTTClient", "CMicrohttpd"],
+            swiftSettings: strict
+        ),
+        .target(name: "BellwireClient", dependencies: ["SignalingProtocol", "MQTTClient"], swiftSettings: strict),
+        .executableTarget(
+            name: "bellwire",
+            dependencies: [
+                "Coordinator", "CallStore", "CallCore", "BellwireClient", "SignalingProtocol", "MQTTClient", "CProcess",
+            ],
+            swiftSettings: strict
+        ),
+
+        .testTarget(name: "SignalingProtocolTests", dependencies: ["SignalingProtocol"], swiftSettings: strict),
+        .testTarget(name: "CallCoreTests", dependencies: ["CallCore", "SignalingProtocol"], swiftSettings: strict),
+        .testTarget(
+            name: "CallStoreTests", dependencies: ["CallStore", "CallCore", "SignalingProtocol"], swiftSettings: strict),
+        .testTarget(name: "MQTTClientTests", dependencies: ["MQTTClient"], swiftSettings: strict),
+        .testTarget(
+            name: "CoordinatorTests",
+            dependencies: ["Coordinator", "CallStore", "CallCore", "SignalingProtocol"],
+            swiftSettings: strict
+        ),
+        .testTarget(
+            name: "BellwireClientTests", dependencies: ["BellwireClient", "SignalingProtocol"], swiftSettings: strict),
+    ]
+)

@@ -1,0 +1,104 @@
+import SignalingProtocol
+
+/// When presence is published next (docs/protocol.md, section 1).
+struct PresenceSchedule: Sendable, Equatable {
+    /// How often it was published since it was last answered.
+    var sends = 0
+    /// A welcome naming the session is outstanding.
+    var isAwaitingWelcome = false
+    var next: Int64?
+    /// When a welcome for another session was last answered at once.
+    var lastCorrection: Int64?
+}
+
+extension ClientMachine {
+    /// Two connections that claim to be the same device would answer each other's welcomes for ever: at most one
+    /// answer a second, in milliseconds.
+    private static let correctionInterval: Int64 = 1000
+
+    /// The broker accepted a connection. `session` is random and new with each connection.
+    package mutating func connected(session: String, now: Int64) -> [Action] {
+        let actions = disconnected(reason: "replaced by a new connection", now: now)
+        connection += 1
+        link = .connected(session: session)
+        return actions
+    }
+
+    /// The broker answered the subscriptions of both down topics: from now on nothing that is sent to this device is
+    /// missed, so presence is published, and after it the requests that wait.
+    package mutating func subscribed(now: Int64) -> [Action] {
+        guard case .connected(let session) = link else { return [] }
+        link = .subscribed(session: session)
+        presence = PresenceSchedule()
+        presence.isAwaitingWelcome = true
+        return publishPresence(now: now) + resendAll(now: now)
+    }
+
+    /// The connection is gone. Requests and calls stay.
+    package mutating func disconnected(reason: String, now: Int64) -> [Action] {
+        link = .offline
+        presence = PresenceSchedule()
+        guard isOnline else { return [] }
+        isOnline = false
+        return [.deliver(.offline(reason: reason))]
+    }
+
+    /// The app leaves: says goodbye and fails what is unanswered. The connection is to be closed afterwards.
+    package mutating func loggedOut(now: Int64) -> [Action] {
+        var actions: [Action] = []
+        if case .subscribed(let session) = link {
+            actions.append(.publishPresence(PresenceMessage(.offline(.logout), session: session)))
+        }
+        let error = SignalingError(.disconnected, "the client disconnected before the response came")
+        actions += pending.map { .fail($0.request.id, error) }
+        pending = []
+        link = .offline
+        isOnline = false
+        return actions
+    }
+
+    mutating func presenceDue(now: Int64) -> [Action] {
+        guard case .subscribed = link, let next = presence.next, next <= now else { return [] }
+        if !presence.isAwaitingWelcome {
+            // The renewal is answered and repeated like the first: a lost one would let the lease run out.
+            presence.isAwaitingWelcome = true
+            presence.sends = 0
+        }
+        return publishPresence(now: now)
+    }
+
+    private mutating func publishPresence(now: Int64) -> [Action] {
+        guard case .subscribed(let session) = link else { return [] }
+        presence.sends += 1
+        presence.next = now + ResendDelay.after(presence.sends)
+        return [.publishPresence(PresenceMessage(.online, session: session))]
+    }
+
+    mutating func received(_ welcome: Welcome, now: Int64) -> [Action] {
+        guard case .subscribed(let session) = link else { return [] }
+        guard welcome.session == session else { return welcomedAnotherSession(now: now) }
+        presence.isAwaitingWelcome = false
+        presence.sends = 0
+        // Also while the device is not idle: each welcome is a chance to learn of a call that is over.
+        presence.next = now + configuration.presenceRenewal
+        setHeartbeatInterval(seconds: welcome.heartbeatInterval, now: now)
+        var actions: [Action] = []
+        if !isOnline {
+            isOnline = true
+            actions.append(.deliver(.online))
+        }
+        return actions + resynchronised(with: welcome, now: now)
+    }
+
+    /// The service takes another session for the current one: tells it again.
+    private mutating func welcomedAnotherSession(now: Int64) -> [Action] {
+        presence.isAwaitingWelcome = true
+        presence.sends = 0
+        if let last = presence.lastCorrection, now - last < Self.correctionInterval {
+            presence.next = last + Self.correctionInterval
+            return []
+        }
+        presence.lastCorrection = now
+        return publishPresence(now: now)
+    }
+}

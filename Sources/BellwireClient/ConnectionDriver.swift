@@ -1,0 +1,199 @@
+import MQTTClient
+import SignalingProtocol
+
+/// The SDK's thread: owns the machine and the connection, and does what the machine says.
+final class ConnectionDriver {
+    /// How long an attempt may take until the broker has answered CONNECT and the subscriptions, in milliseconds.
+    private static let handshakeLimit: Int64 = 10_000
+    /// libmosquitto's own timers want a turn this often, in milliseconds.
+    private static let longestPoll: Int64 = 1000
+    /// A connection that held this long, in milliseconds, was a good one: the next attempt comes soon. Two clients that
+    /// claim one device replace each other at once, and slow down.
+    private static let goodConnection: Int64 = 10_000
+
+    private let configuration: SignalingClient.Configuration
+    private let device: DeviceAddress
+    private let mailbox: Mailbox
+    private let deliver: (ClientEvent) -> Void
+    private var machine: ClientMachine
+    private var backoff = ReconnectBackoff()
+
+    init(
+        _ configuration: SignalingClient.Configuration, mailbox: Mailbox, deliver: @escaping (ClientEvent) -> Void
+    ) {
+        self.configuration = configuration
+        self.mailbox = mailbox
+        self.deliver = deliver
+        device = configuration.address
+        var settings = ClientMachine.Configuration()
+        settings.requestTimeout = configuration.requestTimeout.milliseconds
+        machine = ClientMachine(device: device, configuration: settings)
+    }
+
+    /// Returns when the app has disconnected.
+    func run() {
+        while !mailbox.isStopping {
+            let started = monotonicMilliseconds()
+            do throws(MQTTError) {
+                try serveOneConnection()
+            } catch {
+                mailbox.disconnected(error)
+                try? perform(machine.disconnected(reason: error.message, now: monotonicMilliseconds()), nil)
+                if monotonicMilliseconds() - started >= Self.goodConnection { backoff.reset() }
+                pause(until: monotonicMilliseconds() + backoff.delay())
+            }
+        }
+        try? perform(machine.loggedOut(now: monotonicMilliseconds()), nil)
+        mailbox.close()
+    }
+
+    /// Waits without a connection: requests are taken and fail in time all the same.
+    private func pause(until end: Int64) {
+        while !mailbox.isStopping {
+            let now = monotonicMilliseconds()
+            guard now < end else { return }
+            try? turn(nil)
+            mailbox.waitIdle(milliseconds: min(end, machine.nextDeadline ?? end) - now)
+        }
+    }
+
+    private func serveOneConnection() throws(MQTTError) {
+        let session = randomToken()
+        let connection = try MQTTConnection(settings(session: session))
+        mailbox.setWaker(connection)
+        defer { mailbox.setWaker(nil) }
+        try connection.connect()
+        let limit = monotonicMilliseconds() + Self.handshakeLimit
+        var subscriptions: Set<Int32>?
+        while !mailbox.isStopping {
+            try turn(connection)
+            let now = monotonicMilliseconds()
+            let wait = min((machine.nextDeadline ?? .max) - now, Self.longestPoll)
+            let messages = try connection.poll(milliseconds: Int32(max(0, wait)))
+            try advance(&subscriptions, connection, session)
+            if subscriptions?.isEmpty != true && monotonicMilliseconds() > limit {
+                throw MQTTError(kind: .unreachable, message: "\(configuration.broker) does not answer")
+            }
+            for message in messages { try receive(message, connection) }
+        }
+        try perform(machine.loggedOut(now: monotonicMilliseconds()), connection)
+        connection.disconnect()
+    }
+
+    /// CONNACK → subscribe both down topics → both SUBACKs → presence.
+    private func advance(
+        _ subscriptions: inout Set<Int32>?, _ connection: MQTTConnection, _ session: String
+    ) throws(MQTTError) {
+        guard connection.state == .connected else { return }
+        if var outstanding = subscriptions {
+            guard !outstanding.isEmpty else { return }
+            outstanding.subtract(connection.acknowledged)
+            subscriptions = outstanding
+            guard outstanding.isEmpty else { return }
+            mailbox.connected()
+            try perform(machine.subscribed(now: monotonicMilliseconds()), connection)
+        } else {
+            try perform(machine.connected(session: session, now: monotonicMilliseconds()), connection)
+            let topics = [configuration.topics.down(device.userID), configuration.topics.down(device)]
+            var outstanding: Set<Int32> = []
+            for topic in topics { outstanding.insert(try connection.subscribe(topic, qos: .atLeastOnce)) }
+            subscriptions = outstanding
+        }
+    }
+
+    private func settings(session: String) -> MQTTConnection.Configuration {
+        var broker = configuration.broker
+        if broker.username == nil { broker.username = Topics.encode(device.userID) }
+        if let token = configuration.token { broker.password = token }
+        var settings = MQTTConnection.Configuration(broker: broker, clientID: Topics.clientID(device))
+        settings.certificateAuthorityFile = configuration.certificateAuthorityFile
+        settings.will = MQTTMessage(
+            topic: configuration.topics.presence(device),
+            payload: PresenceMessage(.offline(.lost), session: session).encoded())
+        return settings
+    }
+
+    /// Takes what the app asked for, and what has come due.
+    private func turn(_ connection: MQTTConnection?) throws(MQTTError) {
+        for request in mailbox.takeRequests() {
+            try perform(machine.send(request, now: monotonicMilliseconds()), connection)
+        }
+        let now = monotonicMilliseconds()
+        if let deadline = machine.nextDeadline, deadline <= now {
+            try perform(machine.timerFired(now: now), connection)
+        }
+    }
+
+    private func receive(_ message: MQTTMessage, _ connection: MQTTConnection) throws(MQTTError) {
+        // Nothing of the service is retained: such a copy is stale.
+        guard !message.retain else { return }
+        let now = monotonicMilliseconds()
+        if let known = DownMessage.decode(message.payload) {
+            try perform(machine.received(known, now: now), connection)
+        } else if let (callID, revision) = unknownEvent(message.payload) {
+            try perform(machine.receivedUnknownEvent(callID, revision: revision, now: now), connection)
+        }
+    }
+
+    /// An event of a later protocol: all that can be done with it is to ack it.
+    private func unknownEvent(_ payload: [UInt8]) -> (CallID, Int)? {
+        guard case .object(let json)? = try? JSONParser.parse(payload), json["type"]?.string == "event",
+            let callID = json["callID"]?.string.flatMap(CallID.init), let revision = json["revision"]?.integer,
+            revision >= 0
+        else { return nil }
+        return (callID, Int(revision))
+    }
+
+    /// Does what the machine says. When publishing fails, all else is done all the same before the error is thrown: the
+    /// machine has told it and will not tell it again.
+    private func perform(_ actions: [ClientMachine.Action], _ connection: MQTTConnection?) throws(MQTTError) {
+        var failure: MQTTError?
+        for action in actions {
+            switch action {
+            case .publish(let message):
+                guard let connection, failure == nil else { continue }
+                do throws(MQTTError) {
+                    try connection.publish(mqttMessage(message))
+                } catch {
+                    if error.kind == .invalid { refuse(message, error) } else { failure = error }
+                }
+            case .publishPresence(let presence):
+                guard let connection, failure == nil else { continue }
+                do throws(MQTTError) {
+                    try connection.publish(
+                        MQTTMessage(topic: configuration.topics.presence(device), payload: presence.encoded()))
+                } catch {
+                    failure = error
+                }
+            case .deliver(let event): deliver(event)
+            case .succeed(let id, let success): mailbox.complete(id, .success(success))
+            case .fail(let id, let error): mailbox.complete(id, .failure(error))
+            }
+        }
+        if let failure { throw failure }
+    }
+
+    private func mqttMessage(_ message: UpMessage) -> MQTTMessage {
+        // After its time limit the app has been told that a request failed: the broker must not deliver it then.
+        let limit = configuration.requestTimeout.milliseconds / 1000 + 1
+        return MQTTMessage(
+            topic: configuration.topics.up(device), payload: message.encoded(),
+            expirySeconds: UInt32(clamping: limit))
+    }
+
+    /// The message cannot be sent at all, as one beyond the broker's packet size: the request fails now, not in time.
+    private func refuse(_ message: UpMessage, _ error: MQTTError) {
+        guard case .request(let request) = message else { return }
+        let refusal = SignalingError(.tooLarge, "the request cannot be sent: \(error.message)")
+        let response = Response(id: request.id, outcome: .failure(refusal))
+        // The next request of the same call, if this one released it, is sent again by its timer.
+        try? perform(machine.received(.response(response), now: monotonicMilliseconds()), nil)
+    }
+}
+
+extension Duration {
+    var milliseconds: Int64 {
+        let (seconds, attoseconds) = components
+        return seconds * 1000 + attoseconds / 1_000_000_000_000_000
+    }
+}

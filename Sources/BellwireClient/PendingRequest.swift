@@ -1,0 +1,40 @@
+import SignalingProtocol
+
+/// A request whose response has not come.
+struct PendingRequest: Sendable, Equatable {
+    enum Stage: Sendable, Equatable {
+        /// Waits for the response of an earlier request on the same call. Can transition to `sending`.
+        case queued
+        /// Sent `sends` times on this connection, and again at `nextSend`. Can transition to `awaitingInvite`.
+        case sending(sends: Int, nextSend: Int64)
+        /// A cancel that overtook its invite and was answered `callNotFound`. The service remembers it; the response
+        /// to the invite tells what became of the call. Can transition to `sending`.
+        case awaitingInvite
+    }
+
+    let request: Request
+    /// When it fails.
+    let deadline: Int64
+    var stage: Stage
+    /// The last answer that asked for another try.
+    var refusal: SignalingError?
+
+    var callID: CallID? { request.body.callID }
+
+    var nextSend: Int64? {
+        if case .sending(_, let nextSend) = stage { nextSend } else { nil }
+    }
+
+    var isInvite: Bool {
+        if case .invite = request.body { true } else { false }
+    }
+
+    var isCancel: Bool {
+        if case .cancel = request.body { true } else { false }
+    }
+
+    /// `call.get` asks only: it needs no turn among the requests of its call.
+    var changesState: Bool {
+        if case .get = request.body { false } else { true }
+    }
+}

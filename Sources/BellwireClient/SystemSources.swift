@@ -1,0 +1,60 @@
+import Glibc
+
+/// Milliseconds of a clock that never goes back and that runs on while the machine sleeps: a countdown must.
+package func monotonicMilliseconds() -> Int64 {
+    var time = timespec()
+    clock_gettime(CLOCK_BOOTTIME, &time)
+    return Int64(time.tv_sec) * 1000 + Int64(time.tv_nsec) / 1_000_000
+}
+
+/// 128 random bits in hex: unique without asking anybody.
+func randomToken() -> String {
+    var generator = SystemRandomNumberGenerator()
+    return hex(generator.next() as UInt64) + hex(generator.next() as UInt64)
+}
+
+private func hex(_ value: UInt64) -> String {
+    let digits = String(value, radix: 16)
+    return String(repeating: "0", count: 16 - digits.count) + digits
+}
+
+/// Runs `body` on a new thread. MQTTConnection wants one thread, which blocks: not one of Swift's few.
+func startThread(_ body: @escaping @Sendable () -> Void) -> Bool {
+    var thread = pthread_t()
+    let context = Unmanaged.passRetained(ThreadBody(run: body))
+    guard pthread_create(&thread, nil, runThread, context.toOpaque()) == 0 else {
+        context.release()
+        return false
+    }
+    pthread_detach(thread)
+    return true
+}
+
+private final class ThreadBody: Sendable {
+    let run: @Sendable () -> Void
+
+    init(run: @escaping @Sendable () -> Void) { self.run = run }
+}
+
+// A C callback is a file-private function: a closure would inherit the isolation of where it is written.
+private func runThread(_ context: UnsafeMutableRawPointer?) -> UnsafeMutableRawPointer? {
+    guard let context else { return nil }
+    Unmanaged<ThreadBody>.fromOpaque(context).takeRetainedValue().run()
+    return nil
+}
+
+/// Waits between attempts to reach the broker: 0.25 s, doubled up to 8 s, shortened at random by up to a half, so that
+/// the devices of a broker that restarts do not all come at once.
+struct ReconnectBackoff {
+    private static let first: Int64 = 250
+    private static let longest: Int64 = 8000
+    private var next = ReconnectBackoff.first
+
+    /// Milliseconds.
+    mutating func delay() -> Int64 {
+        defer { next = min(next * 2, Self.longest) }
+        return Int64.random(in: next / 2...next)
+    }
+
+    mutating func reset() { next = Self.first }
+}

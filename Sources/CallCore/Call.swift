@@ -1,0 +1,124 @@
+import SignalingProtocol
+
+/// A call with all that is stored of it. `CallMachine` alone changes it.
+public struct Call: Equatable, Sendable {
+    public let callID: CallID
+    /// Grows by one with every change that anybody can see.
+    public var revision = 0
+    public let mode: CallMode
+    public var state = CallState.ringing
+    public let media: String?
+    public let inviter: UserID
+    public let createdAt: Milliseconds
+    public var acceptedAt: Milliseconds?
+    public var endedAt: Milliseconds?
+    public var endReason: EndReason?
+    public var endedBy: UserID?
+    /// Seconds an invitation to this call lasts.
+    public let timeout: Int
+    public let extendedData: String?
+    /// In the order in which they were invited; the inviter is the first.
+    public var members: [Member] = []
+
+    public let joinPolicy: JoinPolicy
+    public let autoEnd: Bool
+    /// Nil when delivery is not checked.
+    public let notReceivedAfter: Milliseconds?
+
+    /// When the present revision was made, and by whom; nil for a timer.
+    public var updatedAt: Milliseconds
+    public var actor: UserID?
+    /// The device and request that created the call, so that a resent invite is known however late it comes.
+    public let origin: RequestKey
+    /// The successful requests that are still remembered, oldest first.
+    public var outcomes: [RequestOutcome] = []
+
+    /// When the call is cancelled because its inviter was lost, unless the inviter comes back.
+    public var callerLostAt: Milliseconds?
+    /// When the accepted members are next checked for silence.
+    public var heartbeatDue: Milliseconds?
+    /// Since when nobody is live, in a call without `autoEnd`.
+    public var emptySince: Milliseconds?
+    /// When devices that have not acknowledged are next sent what they are owed.
+    public var deliveryDue: Milliseconds?
+    /// Up to when resends have been served.
+    public var deliveryServedAt: Milliseconds
+
+    public init(
+        callID: CallID, mode: CallMode, media: String?, inviter: UserID, createdAt: Milliseconds, timeout: Int,
+        extendedData: String?, joinPolicy: JoinPolicy, autoEnd: Bool, notReceivedAfter: Milliseconds?,
+        origin: RequestKey
+    ) {
+        self.callID = callID
+        self.mode = mode
+        self.media = media
+        self.inviter = inviter
+        self.createdAt = createdAt
+        self.timeout = timeout
+        self.extendedData = extendedData
+        self.joinPolicy = joinPolicy
+        self.autoEnd = autoEnd
+        self.notReceivedAfter = notReceivedAfter
+        self.origin = origin
+        updatedAt = createdAt
+        deliveryServedAt = createdAt
+    }
+
+    public var isLive: Bool { state != .ended }
+
+    public func member(_ user: UserID) -> Member? { members.first { $0.userID == user } }
+
+    public var snapshot: CallSnapshot {
+        CallSnapshot(
+            callID: callID, revision: revision, mode: mode, state: state, media: media, inviter: inviter,
+            createdAt: createdAt, acceptedAt: acceptedAt, endedAt: endedAt, endReason: endReason, endedBy: endedBy,
+            timeout: timeout, extendedData: extendedData, members: members.map(\.snapshot))
+    }
+}
+
+/// Which request of which device.
+public struct RequestKey: Equatable, Sendable {
+    public let device: DeviceAddress
+    public let requestID: RequestID
+
+    public init(device: DeviceAddress, requestID: RequestID) {
+        self.device = device
+        self.requestID = requestID
+    }
+}
+
+/// A successful request and what its response said beyond the call, so that a resend gets the same (section 2).
+public struct RequestOutcome: Equatable, Sendable {
+    public let key: RequestKey
+    /// To `call.invite` and `call.add`: the invitees without an online device.
+    public var offline: [UserID]?
+    public var errors: [UserError]
+    public var merged: Bool
+
+    public init(key: RequestKey, offline: [UserID]? = nil, errors: [UserError] = [], merged: Bool = false) {
+        self.key = key
+        self.offline = offline
+        self.errors = errors
+        self.merged = merged
+    }
+}
+
+extension Call {
+    /// How many requests of one device are remembered per call (section 2).
+    public static let rememberedPerDevice = 16
+    /// How many are remembered in all, so that a user with many devices cannot grow the record without end.
+    public static let rememberedInAll = 128
+
+    public func outcome(of key: RequestKey) -> RequestOutcome? { outcomes.last { $0.key == key } }
+
+    mutating func remember(_ outcome: RequestOutcome) {
+        let device = outcome.key.device
+        if outcomes.count(where: { $0.key.device == device }) >= Self.rememberedPerDevice,
+            let oldest = outcomes.firstIndex(where: { $0.key.device == device })
+        {
+            outcomes.remove(at: oldest)
+        }
+        if outcomes.count >= Self.rememberedInAll { outcomes.removeFirst() }
+        outcomes.append(outcome)
+    }
+}

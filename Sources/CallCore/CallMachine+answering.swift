@@ -1,0 +1,106 @@
+import SignalingProtocol
+
+extension CallMachine {
+    /// A device sent `call.accept`.
+    public mutating func acceptRequested(_ accept: Request.Accept, _ context: Context) throws(SignalingError) {
+        let index = try pendingIndex(context)
+        if call.mode == .advanced { try requireNoOtherCall(context) }
+        revise(at: context.now, by: context.user)
+        enter(index, on: context.device, extendedData: accept.extendedData)
+        settle(cause: .answered)
+    }
+
+    /// A device sent `call.reject`.
+    public mutating func rejectRequested(_ reject: Request.Reject, _ context: Context) throws(SignalingError) {
+        let index = try pendingIndex(context)
+        revise(at: context.now, by: context.user)
+        move(index, to: .rejected, reason: reject.reason, extendedData: reject.extendedData)
+        handle(index, on: context.device)
+        settle(cause: reject.reason == WellKnownReason.busy ? .busy : .rejected)
+    }
+
+    /// The place of a member whose invitation stands. Otherwise the error tells which move came first.
+    private func pendingIndex(_ context: Context) throws(SignalingError) -> Int {
+        let index = try memberIndex(context.user)
+        let member = call.members[index]
+        if call.isLive && member.state.isPending { return index }
+        switch member.state {
+        case .accepted, .rejected:
+            if let device = member.device, device != context.device {
+                throw SignalingError(
+                    .answeredElsewhere, "the user answered on another device", state: member.state.rawValue)
+            }
+        case .inviting, .notYetReceived, .received, .cancelled, .timeout, .quit: break
+        }
+        throw call.isLive ? .invalidState(member.state) : .callEnded(member.state)
+    }
+
+    func requireNoOtherCall(_ context: Context) throws(SignalingError) {
+        if settings.oneActiveCall, let active = context.activeElsewhere, active != call.callID {
+            throw .alreadyInCall(active)
+        }
+    }
+
+    /// A device sent `call.cancel`. Returns the named users whose invitation could not be taken back.
+    public mutating func cancelRequested(_ cancel: Request.Cancel, _ context: Context) throws(SignalingError)
+        -> [UserError]
+    {
+        let own = try memberIndex(context.user)
+        if call.endReason == .hangup { throw .callEnded(call.members[own].state) }
+        guard call.inviter == context.user || call.members.contains(where: { $0.invitedBy == context.user }) else {
+            throw SignalingError(.notInviter, "the user invited nobody to this call")
+        }
+        let named = cancel.invitees ?? call.members.filter { $0.invitedBy == context.user }.map(\.userID)
+        var errors: [UserError] = []
+        var cancelled: [Int] = []
+        for user in named {
+            switch cancellability(of: user, by: context.user) {
+            case .success(let index): cancelled.append(index)
+            case .failure(let error): errors.append(UserError(userID: user, code: error.code))
+            }
+        }
+        guard !cancelled.isEmpty else { throw nothingToCancel(named, errors) }
+
+        revise(at: context.now, by: context.user)
+        for index in cancelled {
+            move(index, to: .cancelled, reason: EndReason.cancelled.rawValue, extendedData: cancel.extendedData)
+        }
+        settle(cause: .cancelled)
+        return cancel.invitees == nil ? [] : errors
+    }
+
+    private func cancellability(of user: UserID, by inviter: UserID) -> Result<Int, SignalingError> {
+        guard let index = index(user) else { return .failure(.callNotFound) }
+        let member = call.members[index]
+        guard member.invitedBy == inviter else {
+            return .failure(SignalingError(.notInviter, "invited by another user"))
+        }
+        guard call.isLive, member.state.isPending else { return .failure(.invalidState(member.state)) }
+        return .success(index)
+    }
+
+    /// The error of a cancel that finds nobody pending. Its state tells what came first.
+    private func nothingToCancel(_ named: [UserID], _ errors: [UserError]) -> SignalingError {
+        if !errors.isEmpty, errors.allSatisfy({ $0.code != .invalidState }) {
+            return SignalingError(.notInviter, "the user did not invite them")
+        }
+        // Of several, the one that changed last tells best what came first.
+        let last = named.compactMap(call.member).max { $0.changedRevision < $1.changedRevision }
+        return .invalidState(last?.state ?? .cancelled)
+    }
+
+    /// A device sent `call.cancel` of an id that was merged into this call: its user takes part no more, and the call
+    /// ends (section 2).
+    public mutating func mergedCancelRequested(_ cancel: Request.Cancel, _ context: Context) throws(SignalingError) {
+        let member = call.members[try memberIndex(context.user)]
+        if call.isLive, member.state.isPending {
+            let reject = Request.Reject(callID: call.callID, extendedData: cancel.extendedData)
+            try rejectRequested(reject, context)
+        } else if call.mode == .advanced {
+            try endRequested(Request.End(callID: call.callID, extendedData: cancel.extendedData), context)
+        } else {
+            // As for any cancel that comes after the answer.
+            throw .invalidState(member.state)
+        }
+    }
+}

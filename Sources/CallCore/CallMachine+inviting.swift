@@ -1,0 +1,126 @@
+import SignalingProtocol
+
+extension CallMachine {
+    /// What must be known beyond the request to create a call.
+    public struct Invitation: Sendable {
+        public var callID: CallID
+        public var invite: Request.Invite
+        /// Invitees in other live calls; they matter with `ifBusy: reject`.
+        public var busy: [UserID] = []
+        /// The inviter took the call back before it was made (section 2, the fast cancel).
+        public var isCancelled = false
+
+        public init(callID: CallID, invite: Request.Invite) {
+            self.callID = callID
+            self.invite = invite
+        }
+    }
+
+    /// Refuses an invite that is wrong in itself, whatever stands under its call id.
+    public static func check(_ invite: Request.Invite, by user: UserID) throws(SignalingError) {
+        guard !invite.invitees.contains(user) else {
+            throw SignalingError(.badRequest, "invitees: must not contain the inviter")
+        }
+    }
+
+    /// A device sent `call.invite`: creates the call with its inviter accepted and its invitees inviting.
+    public static func invited(
+        _ invitation: Invitation, _ context: Context, settings: CallSettings
+    ) throws(SignalingError) -> CallMachine {
+        let invite = invitation.invite
+        try check(invite, by: context.user)
+        if settings.oneActiveCall, let active = context.activeElsewhere { throw .alreadyInCall(active) }
+        guard invite.invitees.count < settings.maxMembers else { throw .callFull(settings.maxMembers) }
+
+        let call = Call(
+            callID: invitation.callID, mode: invite.mode, media: invite.media, inviter: context.user,
+            createdAt: context.now, timeout: invite.timeout ?? settings.invitationTimeout,
+            extendedData: invite.extendedData, joinPolicy: invite.joinPolicy, autoEnd: invite.autoEnd,
+            notReceivedAfter: invite.notReceivedCheck
+                ? invite.notReceivedAfter.map { Milliseconds($0) * 1000 } ?? settings.notReceivedAfter : nil,
+            origin: context.key)
+        var machine = CallMachine(call: call, settings: settings)
+        machine.revise(at: context.now, by: context.user)
+        machine.call.members.append(Member(userID: context.user, state: .accepted, updatedAt: context.now))
+        machine.enter(0, on: context.device, extendedData: nil)
+        for user in invite.invitees {
+            machine.call.members.append(Member(userID: user, state: .inviting, updatedAt: context.now))
+            let isBusy = invite.ifBusy == .reject && invitation.busy.contains(user)
+            machine.invite(
+                machine.call.members.count - 1, by: context.user, timeout: call.timeout, extendedData: nil,
+                ringing: !isBusy && !invitation.isCancelled)
+            if isBusy && !invitation.isCancelled {
+                machine.move(machine.call.members.count - 1, to: .rejected, reason: WellKnownReason.busy)
+            }
+        }
+        if invitation.isCancelled {
+            machine.end(.cancelled)
+        } else {
+            machine.settle(cause: .busy)
+        }
+        return machine
+    }
+
+    /// A device sent `call.add`. Returns the users that could not be invited.
+    public mutating func addRequested(_ add: Request.Add, _ context: Context) throws(SignalingError) -> [UserError] {
+        _ = try acceptedIndex(context.user)
+        let failed = add.invitees.filter { member($0)?.state.isLive ?? false }
+        let invited = add.invitees.filter { !failed.contains($0) }
+        guard !invited.isEmpty else {
+            throw SignalingError(.noInvitees, "every invitee is in the call already")
+        }
+        let newcomers = invited.count { index($0) == nil }
+        guard call.members.count(where: { $0.state.isLive }) + invited.count <= settings.maxMembers,
+            call.members.count + newcomers <= settings.maxMembersEver
+        else { throw .callFull(settings.maxMembers) }
+
+        revise(at: context.now, by: context.user)
+        for user in invited {
+            if index(user) == nil {
+                call.members.append(Member(userID: user, state: .inviting, updatedAt: context.now))
+            }
+            let place = index(user)!
+            invite(
+                place, by: context.user, timeout: add.timeout ?? call.timeout, extendedData: add.extendedData,
+                ringing: true)
+        }
+        call.emptySince = nil
+        return failed.map { UserError(userID: $0, code: .invalidState) }
+    }
+
+    /// Makes the member's invitation stand from now on. With `ringing` false no device is told of it.
+    private mutating func invite(
+        _ index: Int, by inviter: UserID, timeout: Int, extendedData: String?, ringing: Bool
+    ) {
+        move(index, to: .inviting, extendedData: extendedData)
+        call.members[index].invitedBy = inviter
+        call.members[index].device = nil
+        call.members[index].handledRevision = 0
+        call.members[index].invitedRevision = ringing ? call.revision : 0
+        call.members[index].expiresAt = call.updatedAt + Milliseconds(timeout) * 1000
+        call.members[index].notReceivedAt = call.notReceivedAfter.map { call.updatedAt + $0 }
+    }
+
+    private func member(_ user: UserID) -> Member? { call.member(user) }
+
+    /// The device acknowledged the invitation of a pending user, or a later revision (section 3, `received`).
+    /// Returns whether that changed anything.
+    public mutating func acknowledged(by user: UserID, revision: Int, now: Milliseconds) -> Bool {
+        guard call.isLive, let index = index(user) else { return false }
+        let member = call.members[index]
+        switch member.state {
+        case .inviting, .notYetReceived: break
+        case .received, .accepted, .rejected, .cancelled, .timeout, .quit: return false
+        }
+        guard member.invitedRevision > 0, min(revision, call.revision) >= member.invitedRevision else { return false }
+        revise(at: now, by: user)
+        move(index, to: .received, extendedData: member.extendedData)
+        return true
+    }
+}
+
+extension SignalingError {
+    static func callFull(_ limit: Int) -> SignalingError {
+        SignalingError(.callFull, "a call has at most \(limit) members")
+    }
+}

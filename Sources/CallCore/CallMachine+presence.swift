@@ -1,0 +1,40 @@
+import SignalingProtocol
+
+extension CallMachine {
+    /// A device went offline. While nobody has accepted, losing the inviting device takes the invitation back: at once
+    /// when it logged out, after a grace when it was lost (section 3, Caller lost). Returns whether the call changed.
+    public mutating func wentOffline(
+        _ device: DeviceAddress, reason: PresenceMessage.OfflineReason, now: Milliseconds
+    ) -> Bool {
+        guard isRingingFor(device) else { return false }
+        switch reason {
+        case .logout:
+            cancelForLostCaller(now: now)
+        case .lost:
+            guard call.callerLostAt == nil else { return false }
+            call.callerLostAt = now + settings.callerGrace
+        }
+        return true
+    }
+
+    /// A device came online: an inviter that was lost is back. Returns whether the call changed.
+    public mutating func cameOnline(_ device: DeviceAddress) -> Bool {
+        guard isRingingFor(device), call.callerLostAt != nil else { return false }
+        call.callerLostAt = nil
+        return true
+    }
+
+    private func isRingingFor(_ device: DeviceAddress) -> Bool {
+        call.state == .ringing && call.inviter == device.userID && call.members[0].state == .accepted
+            && call.members[0].device == device.deviceID && call.members.contains { $0.state.isPending }
+    }
+
+    mutating func cancelForLostCaller(now: Milliseconds) {
+        revise(at: now, by: nil)
+        call.callerLostAt = nil
+        for index in call.members.indices where call.members[index].state.isPending {
+            move(index, to: .cancelled, reason: EndReason.callerLost.rawValue)
+        }
+        settle(cause: .callerLost)
+    }
+}

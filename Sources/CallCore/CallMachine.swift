@@ -1,0 +1,153 @@
+import SignalingProtocol
+
+/// Decides everything about one call (docs/protocol.md, section 3). It does no I/O and reads no clock: `now` is passed in.
+///
+/// There is one method per event. A request either changes the call and returns what its response says beyond the
+/// call, or throws the error that the response carries and leaves the call as it was.
+public struct CallMachine: Sendable {
+    public internal(set) var call: Call
+    public let settings: CallSettings
+
+    public init(call: Call, settings: CallSettings) {
+        self.call = call
+        self.settings = settings
+    }
+
+    /// A request of a device, with what must be known beyond the call to judge it.
+    public struct Context: Sendable {
+        public var key: RequestKey
+        public var now: Milliseconds
+        /// The other live advanced call in which the user is accepted.
+        public var activeElsewhere: CallID?
+
+        public init(key: RequestKey, now: Milliseconds, activeElsewhere: CallID? = nil) {
+            self.key = key
+            self.now = now
+            self.activeElsewhere = activeElsewhere
+        }
+
+        var user: UserID { key.device.userID }
+        var device: DeviceID { key.device.deviceID }
+    }
+
+    // MARK: What the features share
+
+    func index(_ user: UserID) -> Int? { call.members.firstIndex { $0.userID == user } }
+
+    /// The member's place; a stranger cannot tell a call of others from one that does not exist.
+    func memberIndex(_ user: UserID) throws(SignalingError) -> Int {
+        guard let index = index(user) else { throw .callNotFound }
+        return index
+    }
+
+    func requireAdvanced() throws(SignalingError) {
+        guard call.mode == .advanced else { throw SignalingError(.wrongMode, "the call is in common mode") }
+    }
+
+    /// The place of an accepted member of a live advanced call.
+    func acceptedIndex(_ user: UserID) throws(SignalingError) -> Int {
+        let index = try memberIndex(user)
+        try requireAdvanced()
+        let state = call.members[index].state
+        guard call.isLive else { throw .callEnded(state) }
+        guard state == .accepted else { throw .invalidState(state) }
+        return index
+    }
+
+    /// Opens a new revision: all that changes after it in the same event belongs to it.
+    mutating func revise(at now: Milliseconds, by actor: UserID?) {
+        call.revision += 1
+        call.updatedAt = max(now, call.updatedAt)
+        call.actor = actor
+        call.deliveryServedAt = call.updatedAt
+        call.deliveryDue = call.updatedAt + ResendSchedule.firstDelay
+    }
+
+    /// Moves a member to `state` within the present revision, so that everybody sees it.
+    mutating func move(_ index: Int, to state: MemberState, reason: String? = nil, extendedData: String? = nil) {
+        call.members[index].state = state
+        call.members[index].reason = reason
+        call.members[index].extendedData = extendedData
+        touch(index)
+    }
+
+    mutating func touch(_ index: Int) {
+        call.members[index].updatedAt = call.updatedAt
+        call.members[index].changedRevision = call.revision
+    }
+
+    /// Records that `device` took the call: the user's other devices stop ringing.
+    mutating func handle(_ index: Int, on device: DeviceID) {
+        call.members[index].device = device
+        call.members[index].handledRevision = call.revision
+        call.members[index].hasResponded = true
+        // A lost inviter who takes the call on another device is back.
+        if call.members[index].userID == call.inviter { call.callerLostAt = nil }
+    }
+
+    /// The member enters the call on `device`.
+    mutating func enter(_ index: Int, on device: DeviceID, extendedData: String?) {
+        move(index, to: .accepted, extendedData: extendedData)
+        handle(index, on: device)
+        if call.members[index].userID != call.inviter {
+            if call.acceptedAt == nil { call.acceptedAt = call.updatedAt }
+            if call.state == .ringing { call.state = .active }
+            call.callerLostAt = nil
+        }
+        if call.mode == .advanced {
+            let due = call.updatedAt + settings.heartbeatTimeout
+            call.heartbeatDue = min(call.heartbeatDue ?? due, due)
+        }
+    }
+
+    /// Ends the call if, after a change with this cause, it is over (section 3).
+    mutating func settle(cause: EndReason) {
+        guard call.isLive else { return }
+        let pending = call.members.count { $0.state.isPending }
+        let accepted = call.members.count { $0.state == .accepted }
+        switch call.mode {
+        case .common:
+            if pending == 0 { end(call.acceptedAt != nil ? .answered : cause) }
+        case .advanced where call.autoEnd:
+            if accepted == 0 || accepted + pending < 2 { end(cause) }
+        case .advanced:
+            call.emptySince = accepted + pending > 0 ? nil : call.emptySince ?? call.updatedAt
+        }
+    }
+
+    /// Ends the call within the present revision. Whoever is still pending becomes `cancelled`.
+    mutating func end(_ reason: EndReason) {
+        for index in call.members.indices where call.members[index].state.isPending {
+            move(index, to: .cancelled, reason: reason.rawValue)
+        }
+        close(reason)
+    }
+
+    /// Ends the call and leaves the members' states as they are.
+    mutating func close(_ reason: EndReason) {
+        call.state = .ended
+        call.endReason = reason
+        call.endedAt = call.updatedAt
+        call.callerLostAt = nil
+        call.heartbeatDue = nil
+        call.emptySince = nil
+    }
+}
+
+extension SignalingError {
+    public static let callNotFound = SignalingError(.callNotFound, "no such call")
+    public static let callExists = SignalingError(.callExists, "callID: another call has it")
+
+    static func invalidState(_ state: MemberState) -> SignalingError {
+        SignalingError(
+            .invalidState, "not possible while the member's state is \(state.rawValue)", state: state.rawValue)
+    }
+
+    static func callEnded(_ state: MemberState) -> SignalingError {
+        SignalingError(.callEnded, "the call has ended", state: state.rawValue)
+    }
+
+    public static func alreadyInCall(_ callID: CallID) -> SignalingError {
+        SignalingError(.alreadyInCall, "the user is in another call: quit or join it", callID: callID)
+    }
+}

@@ -1,0 +1,93 @@
+import SignalingProtocol
+
+/// What delivery knows of one device with respect to one call.
+public struct DeviceView: Equatable, Sendable {
+    public let address: DeviceAddress
+    /// The last revision that the device acknowledged in its present session; 0 when none.
+    public var acked: Int
+    /// When the present session began; nil for a device that publishes no presence.
+    public var sessionStart: Milliseconds?
+
+    public init(address: DeviceAddress, acked: Int, sessionStart: Milliseconds? = nil) {
+        self.address = address
+        self.acked = acked
+        self.sessionStart = sessionStart
+    }
+}
+
+/// What a device is owed: the name of the event and the changes it reports. The call itself always goes with it.
+public struct OwedEvent: Equatable, Sendable {
+    public let name: EventName
+    /// The revision after which the changes count.
+    public let since: Int
+
+    public init(name: EventName, since: Int) {
+        self.name = name
+        self.since = since
+    }
+}
+
+extension Call {
+    /// What `device` is owed now (docs/protocol.md, section 5): a pure function of the call and of the last revision
+    /// that the device acknowledged. Nil when it is up to date.
+    public func owed(to device: DeviceView, now: Milliseconds, settings: CallSettings) -> OwedEvent? {
+        guard device.acked < revision, let member = member(device.address.userID) else { return nil }
+        if let endedAt {
+            guard now < endedAt + settings.endedRetention else { return nil }
+            if let start = device.sessionStart, endedAt < start { return nil }
+        }
+        guard let name = eventName(for: member, device) else { return nil }
+        // Nobody has served its expiry yet, but an invitation that is over must not ring.
+        if name == .invited, let expiresAt = member.expiresAt, expiresAt <= now { return nil }
+        return OwedEvent(name: name, since: device.acked)
+    }
+
+    private func eventName(for member: Member, _ device: DeviceView) -> EventName? {
+        let isOnHandlingDevice = member.device == device.address.deviceID
+        switch member.state {
+        case .inviting, .notYetReceived, .received:
+            if !isLive { return .ended }
+            if device.acked < member.invitedRevision { return .invited }
+            return othersChanged(since: device.acked, but: member) ? .userStateChanged : nil
+        case .accepted where isOnHandlingDevice:
+            if !isLive && mode == .advanced { return .ended }
+            return othersChanged(since: device.acked, but: member) ? .userStateChanged : nil
+        case .quit where isOnHandlingDevice:
+            return device.acked < member.changedRevision ? .userStateChanged : nil
+        case .accepted, .quit, .rejected:
+            // A user whom the service rejected as busy has no handling device and was never rung.
+            guard member.device != nil, !isOnHandlingDevice, device.acked < member.handledRevision else { return nil }
+            return member.userID == inviter && member.handledRevision == 1 ? .created : .handledElsewhere
+        case .cancelled:
+            return member.invitedRevision > 0 && device.acked < member.changedRevision ? .cancelled : nil
+        case .timeout:
+            return device.acked < member.changedRevision ? .timeout : nil
+        }
+    }
+
+    private func othersChanged(since revision: Int, but member: Member) -> Bool {
+        members.contains { $0.userID != member.userID && $0.changedRevision > revision }
+    }
+
+    /// The event as it goes out now. `expiresIn` is computed at each send.
+    public func event(_ owed: OwedEvent, for user: UserID, now: Milliseconds, snapshot: CallSnapshot) -> Event {
+        let own = member(user)
+        // "Another member's state changed": one's own entry only tells the one who quit.
+        let hidesOwn = owed.name == .userStateChanged && own?.state != .quit
+        let changes = members.filter { $0.changedRevision > owed.since && !(hidesOwn && $0.userID == user) }
+        return Event(
+            name: owed.name, revision: revision, time: updatedAt, actor: actor, changes: changes.map(\.change),
+            call: snapshot,
+            expiresIn: owed.name == .invited ? own?.expiresAt.map { Int(max(0, $0 - now)) } : nil,
+            missed: (owed.name == .cancelled || owed.name == .timeout) && own?.hasResponded == false)
+    }
+
+    /// From when the resend schedule of this device counts: the present revision, or its coming online if later.
+    public func resendAnchor(for device: DeviceView) -> Milliseconds { max(updatedAt, device.sessionStart ?? 0) }
+
+    /// Until when `owed` is resent to this device.
+    public func resendEnd(_ owed: OwedEvent, for device: DeviceView) -> Milliseconds {
+        if owed.name == .invited { return member(device.address.userID)?.expiresAt ?? updatedAt }
+        return resendAnchor(for: device) + ResendSchedule.horizon
+    }
+}

@@ -1,0 +1,196 @@
+import CallCore
+import SignalingProtocol
+
+/// The stored form of a record: JSON with short names, so that an operator can read it and a later version can add to it.
+enum RecordCodec {
+    static func encode(_ record: CallRecord) -> [UInt8] {
+        JSONWriter.object(capacity: 768) { writer in
+            switch record {
+            case .call(let call): encode(call, to: &writer)
+            case .alias(let callID, let origin):
+                writer.field("alias", callID)
+                writer.object("origin") { encode(origin, to: &$0) }
+            case .cancelled(let user, let at):
+                writer.field("cancelledBy", user)
+                writer.field("at", at)
+            }
+        }
+    }
+
+    static func decode(_ bytes: [UInt8], callID: CallID) throws(StoreError) -> CallRecord {
+        guard case .object(let json)? = try? JSONParser.parse(bytes), let record = record(RecordReader(json), callID)
+        else {
+            throw StoreError("the record of call \(callID) cannot be read")
+        }
+        return record
+    }
+
+    private static func record(_ json: RecordReader, _ callID: CallID) -> CallRecord? {
+        if let target: CallID = json.id("alias"), let origin = json.object("origin").flatMap(requestKey) {
+            return .alias(of: target, origin: origin)
+        }
+        if let user: UserID = json.id("cancelledBy"), let at = json.int("at") { return .cancelled(by: user, at: at) }
+        return call(json, callID).map(CallRecord.call)
+    }
+
+    private static func encode(_ call: Call, to writer: inout JSONWriter) {
+        writer.field("rev", call.revision)
+        writer.field("mode", call.mode.rawValue)
+        writer.field("state", call.state.rawValue)
+        writer.field("media", call.media)
+        writer.field("inviter", call.inviter)
+        writer.field("created", call.createdAt)
+        writer.field("accepted", call.acceptedAt)
+        writer.field("ended", call.endedAt)
+        writer.field("endReason", call.endReason?.rawValue)
+        writer.field("endedBy", call.endedBy)
+        writer.field("timeout", call.timeout)
+        writer.field("data", call.extendedData)
+        if call.joinPolicy != .invited { writer.field("join", call.joinPolicy.rawValue) }
+        if !call.autoEnd { writer.field("autoEnd", false) }
+        writer.field("notReceivedAfter", call.notReceivedAfter)
+        writer.field("updated", call.updatedAt)
+        writer.field("actor", call.actor)
+        writer.object("origin") { encode(call.origin, to: &$0) }
+        writer.field("callerLostAt", call.callerLostAt)
+        writer.field("heartbeatDue", call.heartbeatDue)
+        writer.field("emptySince", call.emptySince)
+        writer.field("deliveryDue", call.deliveryDue)
+        writer.field("deliveryServed", call.deliveryServedAt)
+        writer.array("members") { writer in
+            for member in call.members { writer.object { encode(member, to: &$0) } }
+        }
+        writer.array("outcomes") { writer in
+            for outcome in call.outcomes { writer.object { encode(outcome, to: &$0) } }
+        }
+    }
+
+    private static func encode(_ key: RequestKey, to writer: inout JSONWriter) {
+        writer.field("user", key.device.userID)
+        writer.field("device", key.device.deviceID)
+        writer.field("id", key.requestID)
+    }
+
+    private static func encode(_ member: Member, to writer: inout JSONWriter) {
+        writer.field("user", member.userID)
+        writer.field("state", member.state.rawValue)
+        writer.field("device", member.device)
+        writer.field("by", member.invitedBy)
+        writer.field("expires", member.expiresAt)
+        writer.field("updated", member.updatedAt)
+        writer.field("reason", member.reason)
+        writer.field("data", member.extendedData)
+        writer.field("invitedRev", member.invitedRevision)
+        writer.field("changedRev", member.changedRevision)
+        writer.field("handledRev", member.handledRevision)
+        writer.field("notReceivedAt", member.notReceivedAt)
+        if member.hasResponded { writer.field("responded", true) }
+    }
+
+    private static func encode(_ outcome: RequestOutcome, to writer: inout JSONWriter) {
+        encode(outcome.key, to: &writer)
+        if let offline = outcome.offline {
+            writer.array("offline") { writer in
+                for user in offline { writer.string(user.string) }
+            }
+        }
+        if !outcome.errors.isEmpty {
+            writer.array("errors") { writer in
+                for error in outcome.errors {
+                    writer.object { writer in
+                        writer.field("user", error.userID)
+                        writer.field("code", error.code.rawValue)
+                    }
+                }
+            }
+        }
+        if outcome.merged { writer.field("merged", true) }
+    }
+
+    private static func call(_ json: RecordReader, _ callID: CallID) -> Call? {
+        guard let mode: CallMode = json.choice("mode"), let inviter: UserID = json.id("inviter"),
+            let created = json.int("created"), let timeout = json.int("timeout"),
+            let origin = json.object("origin").flatMap(requestKey), let revision = json.int("rev"),
+            let state: CallState = json.choice("state"), let updated = json.int("updated")
+        else { return nil }
+        var call = Call(
+            callID: callID, mode: mode, media: json.string("media"), inviter: inviter, createdAt: created,
+            timeout: Int(timeout), extendedData: json.string("data"), joinPolicy: json.choice("join") ?? .invited,
+            autoEnd: json.bool("autoEnd") ?? true, notReceivedAfter: json.int("notReceivedAfter"), origin: origin)
+        call.revision = Int(revision)
+        call.state = state
+        call.acceptedAt = json.int("accepted")
+        call.endedAt = json.int("ended")
+        call.endReason = json.choice("endReason")
+        call.endedBy = json.id("endedBy")
+        call.updatedAt = updated
+        call.actor = json.id("actor")
+        call.callerLostAt = json.int("callerLostAt")
+        call.heartbeatDue = json.int("heartbeatDue")
+        call.emptySince = json.int("emptySince")
+        call.deliveryDue = json.int("deliveryDue")
+        call.deliveryServedAt = json.int("deliveryServed") ?? updated
+        let members = json.objects("members")
+        call.members = members.compactMap(member)
+        call.outcomes = json.objects("outcomes").compactMap(outcome)
+        return call.members.count == members.count ? call : nil
+    }
+
+    private static func requestKey(_ json: RecordReader) -> RequestKey? {
+        guard let user: UserID = json.id("user"), let device: DeviceID = json.id("device"),
+            let requestID: RequestID = json.id("id")
+        else { return nil }
+        return RequestKey(device: DeviceAddress(userID: user, deviceID: device), requestID: requestID)
+    }
+
+    private static func member(_ json: RecordReader) -> Member? {
+        guard let user: UserID = json.id("user"), let state: MemberState = json.choice("state"),
+            let updated = json.int("updated")
+        else { return nil }
+        var member = Member(userID: user, state: state, updatedAt: updated)
+        member.device = json.id("device")
+        member.invitedBy = json.id("by")
+        member.expiresAt = json.int("expires")
+        member.reason = json.string("reason")
+        member.extendedData = json.string("data")
+        member.invitedRevision = Int(json.int("invitedRev") ?? 0)
+        member.changedRevision = Int(json.int("changedRev") ?? 0)
+        member.handledRevision = Int(json.int("handledRev") ?? 0)
+        member.notReceivedAt = json.int("notReceivedAt")
+        member.hasResponded = json.bool("responded") ?? false
+        return member
+    }
+
+    private static func outcome(_ json: RecordReader) -> RequestOutcome? {
+        guard let key = requestKey(json) else { return nil }
+        let errors = json.objects("errors").compactMap { json -> UserError? in
+            guard let user: UserID = json.id("user"), let code = json.string("code") else { return nil }
+            return UserError(userID: user, code: ErrorCode(rawValue: code))
+        }
+        return RequestOutcome(
+            key: key, offline: json.strings("offline")?.compactMap { UserID($0) }, errors: errors,
+            merged: json.bool("merged") ?? false)
+    }
+}
+
+/// Typed access to a stored object.
+private struct RecordReader {
+    private let json: JSONObject
+
+    init(_ json: JSONObject) { self.json = json }
+
+    func string(_ key: String) -> String? { json[key]?.string }
+    func int(_ key: String) -> Int64? { json[key]?.integer }
+    func bool(_ key: String) -> Bool? { json[key]?.bool }
+    func id<ID: ByteIdentifier>(_ key: String) -> ID? { json[key]?.string.flatMap { ID($0) } }
+    func object(_ key: String) -> RecordReader? { json[key]?.object.map(RecordReader.init) }
+    func strings(_ key: String) -> [String]? { json[key]?.array?.compactMap(\.string) }
+
+    func choice<Choice: RawRepresentable>(_ key: String) -> Choice? where Choice.RawValue == String {
+        json[key]?.string.flatMap(Choice.init)
+    }
+
+    func objects(_ key: String) -> [RecordReader] {
+        json[key]?.array?.compactMap { $0.object.map(RecordReader.init) } ?? []
+    }
+}

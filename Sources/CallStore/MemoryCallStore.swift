@@ -1,0 +1,190 @@
+import CallCore
+import SignalingProtocol
+
+/// A store in memory, for tests and simulation. It forgets everything with the process.
+public final class MemoryCallStore: CallStore {
+    private struct Entry {
+        var version: Int64
+        var record: CallRecord
+        var deadline: Milliseconds?
+        var expiresAt: Milliseconds?
+        var acks: [DeviceAddress: DeviceAck] = [:]
+        var heard: [UserID: Milliseconds] = [:]
+    }
+
+    private let clock: () -> Milliseconds
+    private let historyPerUser: Int
+    private let lease: Milliseconds
+    private var entries: [CallID: Entry] = [:]
+    private var index: [UserID: [CallID]] = [:]
+    private var claims: [Claim: CallID] = [:]
+    private var presence: [UserID: [DevicePresence]] = [:]
+    private var oversessions: [DeviceAddress: [(session: String, until: Milliseconds)]] = [:]
+
+    public init(
+        historyPerUser: Int = 200, lease: Milliseconds = PresencePolicy().lease,
+        clock: @escaping () -> Milliseconds
+    ) {
+        self.historyPerUser = historyPerUser
+        self.lease = lease
+        self.clock = clock
+    }
+
+    public var summary: String { "memory" }
+
+    public func now() -> Milliseconds { clock() }
+
+    public func load(_ callIDs: [CallID]) -> [StoredCall?] {
+        callIDs.map { callID in
+            entries[callID].map { entry in
+                StoredCall(
+                    callID: callID, version: entry.version, record: entry.record,
+                    acks: entry.acks.values.sorted { $0.device < $1.device },
+                    heard: entry.heard.map { UserHeard(userID: $0.key, at: $0.value) }.sorted { $0.userID < $1.userID })
+            }
+        }
+    }
+
+    public func commit(_ commits: [Commit]) -> [CommitOutcome] { commits.map(commit) }
+
+    private func commit(_ commit: Commit) -> CommitOutcome {
+        guard entries[commit.callID]?.version ?? 0 == commit.expected else { return .conflict }
+        for (claim, holder) in commit.expectedHolders {
+            guard claims[claim] == holder || claims[claim] == commit.callID else { return .claimHeld }
+        }
+        for claim in commit.releases where claims[claim] == commit.callID { claims[claim] = nil }
+        for claim in commit.claims { claims[claim] = commit.callID }
+        var entry = entries[commit.callID] ?? Entry(version: 0, record: commit.record)
+        entry.version += 1
+        entry.record = commit.record
+        entry.deadline = commit.deadline
+        entry.expiresAt = commit.expiresAt
+        entries[commit.callID] = entry
+        for user in commit.members where !(index[user] ?? []).contains(commit.callID) {
+            index[user, default: []].append(commit.callID)
+        }
+        if commit.expiresAt != nil { commit.members.forEach(trimHistory) }
+        note(commit.notes)
+        return .committed(version: entry.version)
+    }
+
+    private func trimHistory(of user: UserID) {
+        let ended = (index[user] ?? []).compactMap { callID -> Call? in
+            guard case .call(let call)? = entries[callID]?.record, !call.isLive else { return nil }
+            return call
+        }
+        let kept = ended.sorted { ($1.createdAt, $1.callID) < ($0.createdAt, $0.callID) }.prefix(historyPerUser)
+        guard kept.count < ended.count else { return }
+        let excess = Set(ended.map(\.callID)).subtracting(kept.map(\.callID))
+        index[user]?.removeAll(where: excess.contains)
+    }
+
+    public func note(_ notes: [Note]) {
+        for note in notes {
+            switch note {
+            case .ack(let callID, let ack):
+                if let known = entries[callID]?.acks[ack.device], known.isSession(ack.session),
+                    known.revision >= ack.revision
+                {
+                    continue
+                }
+                entries[callID]?.acks[ack.device] = ack
+            case .heard(let callID, let heard):
+                guard let known = entries[callID]?.heard[heard.userID] ?? 0 as Milliseconds?, heard.at > known else {
+                    continue
+                }
+                entries[callID]?.heard[heard.userID] = heard.at
+            }
+        }
+    }
+
+    public func due(before moment: Milliseconds, limit: Int) -> [CallID] {
+        let due = entries.filter { $0.value.deadline.map { $0 <= moment } ?? false }
+        return due.sorted { ($0.value.deadline!, $0.key) < ($1.value.deadline!, $1.key) }.prefix(limit).map(\.key)
+    }
+
+    public func calls(of user: UserID, endedAfter moment: Milliseconds, limit: Int) -> [CallID] {
+        let own = (index[user] ?? []).compactMap { callID -> Call? in
+            guard case .call(let call)? = entries[callID]?.record else { return nil }
+            return call.endedAt.map { $0 > moment } ?? true ? call : nil
+        }
+        return own.sorted { ($1.createdAt, $1.callID) < ($0.createdAt, $0.callID) }.prefix(limit).map(\.callID)
+    }
+
+    public func holders(of claims: [Claim]) -> [CallID?] { claims.map { self.claims[$0] } }
+
+    public func devices(of users: [UserID]) -> [[DevicePresence]] { users.map { presence[$0] ?? [] } }
+
+    public func cameOnline(_ device: DeviceAddress, session: String, policy: PresencePolicy) -> OnlineOutcome {
+        let now = clock()
+        if !session.isEmpty,
+            oversessions[device]?.contains(where: { $0.session.utf8.elementsEqual(session.utf8) && $0.until > now })
+                ?? false
+        {
+            return .over
+        }
+        var devices = presence[device.userID] ?? []
+        let known = devices.first { $0.device == device }
+        devices.removeAll { $0.device == device }
+        let continues = known.map { $0.isOnline && $0.isSession(session) } ?? false
+        devices.append(
+            DevicePresence(
+                device: device, session: session, isOnline: true, since: continues ? known!.since : now, seen: now))
+        devices.removeAll {
+            $0.device != device && !$0.isReachable(at: now, lease: policy.lease) && $0.seen + policy.lease <= now
+        }
+        while devices.count(where: \.isOnline) > policy.maxDevices,
+            let silent = devices.indices.filter({ devices[$0].isOnline && devices[$0].device != device })
+                .min(by: { devices[$0].seen < devices[$1].seen })
+        {
+            devices.remove(at: silent)
+        }
+        presence[device.userID] = devices.sorted { $0.device < $1.device }
+        return .current
+    }
+
+    public func wentOffline(_ device: DeviceAddress, session: String, policy: PresencePolicy) -> Bool {
+        let now = clock()
+        if !session.isEmpty {
+            var over = (oversessions[device] ?? []).filter {
+                $0.until > now && !$0.session.utf8.elementsEqual(session.utf8)
+            }
+            over.append((session, now + policy.sessionMemory))
+            oversessions[device] = over.suffix(Self.sessionsRemembered)
+        }
+        guard let place = presence[device.userID]?.firstIndex(where: { $0.device == device }),
+            let known = presence[device.userID]?[place], known.isOnline, known.isSession(session)
+        else { return false }
+        presence[device.userID]?[place] = DevicePresence(
+            device: device, session: session, isOnline: false, since: known.since, seen: now)
+        return true
+    }
+
+    /// How many sessions of one device are remembered as over: a device that flaps cannot fill the memory.
+    static let sessionsRemembered = 16
+
+    public func renew(_ devices: [DeviceAddress]) {
+        let now = clock()
+        for device in devices {
+            guard let place = presence[device.userID]?.firstIndex(where: { $0.device == device && $0.isOnline }),
+                let known = presence[device.userID]?[place]
+            else { continue }
+            presence[device.userID]?[place] = DevicePresence(
+                device: device, session: known.session, isOnline: true, since: known.since, seen: now)
+        }
+    }
+
+    public func clean(limit: Int) -> Int {
+        let now = clock()
+        let over = entries.filter { $0.value.expiresAt.map { $0 <= now } ?? false }.keys.sorted().prefix(limit)
+        for callID in over {
+            if case .call(let call)? = entries[callID]?.record {
+                for member in call.members { index[member.userID]?.removeAll { $0 == callID } }
+            }
+            entries[callID] = nil
+        }
+        for (user, devices) in presence { presence[user] = devices.filter { $0.seen + lease > now } }
+        oversessions = oversessions.filter { $0.value.contains { $0.until > now } }
+        return over.count
+    }
+}

@@ -1,0 +1,330 @@
+import CallCore
+import Glibc
+import SignalingProtocol
+
+/// The embedded store: one SQLite file in WAL mode. A batch is one transaction. Several coordinators on one machine
+/// may share the file.
+public final class SQLiteCallStore: CallStore {
+    /// What a crash of the machine may lose. A crash of the process loses nothing either way.
+    public enum Synchronous: String, Sendable, CaseIterable {
+        /// A power cut may lose the commits since the last checkpoint of the log; the file stays consistent.
+        case normal
+        /// Every commit is on disk before it is answered.
+        case full
+    }
+
+    private let database: SQLiteDatabase
+    private let path: String
+    private let historyPerUser: Int
+    private let lease: Milliseconds
+
+    /// `ended_at` of a call that lives: it stands behind every moment, so that one index answers "live or ended since".
+    private static let notEnded = Int64.max
+    private static let schemaVersion: Int64 = 1
+
+    public init(
+        path: String, synchronous: Synchronous = .normal, historyPerUser: Int = 200,
+        lease: Milliseconds = PresencePolicy().lease
+    ) throws(StoreError) {
+        self.path = path
+        self.historyPerUser = historyPerUser
+        self.lease = lease
+        database = try SQLiteDatabase(path: path)
+        do throws(StoreError) {
+            try database.execute("PRAGMA journal_mode=WAL")
+            try database.execute("PRAGMA synchronous=\(synchronous.rawValue)")
+            try createSchema()
+        } catch {
+            throw StoreError("\(path): \(error)")
+        }
+    }
+
+    public var summary: String { "sqlite:\(path)" }
+
+    private func createSchema() throws(StoreError) {
+        let version = try database.query("PRAGMA user_version") { $0.integer(0) }.first ?? 0
+        guard version <= Self.schemaVersion else {
+            throw StoreError("written by a later version of Bellwire (schema \(version))")
+        }
+        guard version == 0 else { return }
+        try database.transaction { () throws(StoreError) in
+            try database.execute(Self.schema)
+            try database.execute("PRAGMA user_version=\(Self.schemaVersion)")
+        }
+    }
+
+    private static let schema = """
+        CREATE TABLE IF NOT EXISTS calls(
+            call_id BLOB PRIMARY KEY, version INTEGER NOT NULL, record BLOB NOT NULL, deadline INTEGER,
+            expires_at INTEGER) WITHOUT ROWID;
+        CREATE INDEX IF NOT EXISTS calls_by_deadline ON calls(deadline) WHERE deadline IS NOT NULL;
+        CREATE INDEX IF NOT EXISTS calls_by_expiry ON calls(expires_at) WHERE expires_at IS NOT NULL;
+        CREATE TABLE IF NOT EXISTS user_calls(
+            user_id BLOB, created_at INTEGER, call_id BLOB, ended_at INTEGER NOT NULL,
+            PRIMARY KEY(user_id, created_at, call_id)) WITHOUT ROWID;
+        CREATE INDEX IF NOT EXISTS user_calls_by_end ON user_calls(user_id, ended_at);
+        CREATE INDEX IF NOT EXISTS user_calls_by_call ON user_calls(call_id);
+        CREATE TABLE IF NOT EXISTS acks(
+            call_id BLOB, user_id BLOB, device_id BLOB, session BLOB NOT NULL, revision INTEGER NOT NULL,
+            PRIMARY KEY(call_id, user_id, device_id)) WITHOUT ROWID;
+        CREATE TABLE IF NOT EXISTS heard(
+            call_id BLOB, user_id BLOB, at INTEGER NOT NULL, PRIMARY KEY(call_id, user_id)) WITHOUT ROWID;
+        CREATE TABLE IF NOT EXISTS claims(claim BLOB PRIMARY KEY, call_id BLOB NOT NULL) WITHOUT ROWID;
+        CREATE INDEX IF NOT EXISTS claims_by_call ON claims(call_id);
+        CREATE TABLE IF NOT EXISTS presence(
+            user_id BLOB, device_id BLOB, session BLOB NOT NULL, online INTEGER NOT NULL, since INTEGER NOT NULL,
+            seen INTEGER NOT NULL, PRIMARY KEY(user_id, device_id)) WITHOUT ROWID;
+        CREATE INDEX IF NOT EXISTS presence_by_seen ON presence(seen);
+        CREATE TABLE IF NOT EXISTS over_sessions(
+            user_id BLOB, device_id BLOB, session BLOB, until INTEGER NOT NULL,
+            PRIMARY KEY(user_id, device_id, session)) WITHOUT ROWID;
+        CREATE INDEX IF NOT EXISTS over_sessions_by_end ON over_sessions(until);
+        """
+
+    public func now() -> Milliseconds {
+        var time = timespec()
+        clock_gettime(CLOCK_REALTIME, &time)
+        return Milliseconds(time.tv_sec) * 1000 + Milliseconds(time.tv_nsec) / 1_000_000
+    }
+
+    // MARK: Calls
+
+    public func load(_ callIDs: [CallID]) throws(StoreError) -> [StoredCall?] {
+        var calls: [StoredCall?] = []
+        for callID in callIDs { calls.append(try load(callID)) }
+        return calls
+    }
+
+    private func load(_ callID: CallID) throws(StoreError) -> StoredCall? {
+        let row = try database.query(
+            "SELECT version, record FROM calls WHERE call_id=?", .id(callID),
+            read: { (row) throws(StoreError) -> (Int64, CallRecord)? in
+                (row.integer(0), try RecordCodec.decode(row.bytes(1), callID: callID))
+            }
+        ).first
+        guard let (version, record) = row else { return nil }
+        let acks = try database.query(
+            "SELECT user_id, device_id, session, revision FROM acks WHERE call_id=?", .id(callID)
+        ) { row in
+            row.device(0).map { DeviceAck(device: $0, session: row.text(2), revision: Int(row.integer(3))) }
+        }
+        let heard = try database.query("SELECT user_id, at FROM heard WHERE call_id=?", .id(callID)) { row in
+            UserID(row.text(0)).map { UserHeard(userID: $0, at: row.integer(1)) }
+        }
+        return StoredCall(callID: callID, version: version, record: record, acks: acks, heard: heard)
+    }
+
+    public func commit(_ commits: [Commit]) throws(StoreError) -> [CommitOutcome] {
+        try database.transaction { () throws(StoreError) in
+            var outcomes: [CommitOutcome] = []
+            for commit in commits { outcomes.append(try self.commit(commit)) }
+            return outcomes
+        }
+    }
+
+    private func commit(_ commit: Commit) throws(StoreError) -> CommitOutcome {
+        let version =
+            try database.query("SELECT version FROM calls WHERE call_id=?", .id(commit.callID)) {
+                $0.integer(0)
+            }.first ?? 0
+        guard version == commit.expected else { return .conflict }
+        for (claim, expected) in commit.expectedHolders {
+            let holder = try holder(of: claim)
+            guard holder == expected || holder == commit.callID else { return .claimHeld }
+        }
+        for claim in commit.releases {
+            try database.run("DELETE FROM claims WHERE claim=? AND call_id=?", .claim(claim), .id(commit.callID))
+        }
+        for claim in commit.claims {
+            try database.run("INSERT OR REPLACE INTO claims VALUES(?,?)", .claim(claim), .id(commit.callID))
+        }
+        try database.run(
+            "INSERT OR REPLACE INTO calls VALUES(?,?,?,?,?)", .id(commit.callID), .integer(version + 1),
+            .blob(RecordCodec.encode(commit.record)), .integer(commit.deadline), .integer(commit.expiresAt))
+        if case .call(let call) = commit.record { try writeIndex(call) }
+        try write(commit.notes)
+        return .committed(version: version + 1)
+    }
+
+    private func writeIndex(_ call: Call) throws(StoreError) {
+        for member in call.members {
+            try database.run(
+                "INSERT OR REPLACE INTO user_calls VALUES(?,?,?,?)", .id(member.userID), .integer(call.createdAt),
+                .id(call.callID), .integer(call.endedAt ?? Self.notEnded))
+            guard call.endedAt != nil else { continue }
+            try database.run(
+                """
+                DELETE FROM user_calls WHERE user_id=?1 AND ended_at<?2 AND created_at<
+                (SELECT created_at FROM user_calls WHERE user_id=?1 AND ended_at<?2
+                 ORDER BY created_at DESC LIMIT 1 OFFSET ?3)
+                """, .id(member.userID), .integer(Self.notEnded), .integer(Int64(historyPerUser - 1)))
+        }
+    }
+
+    public func note(_ notes: [Note]) throws(StoreError) {
+        guard !notes.isEmpty else { return }
+        try database.transaction { () throws(StoreError) in try write(notes) }
+    }
+
+    private func write(_ notes: [Note]) throws(StoreError) {
+        for note in notes {
+            switch note {
+            case .ack(let callID, let ack):
+                try database.run(
+                    """
+                    INSERT INTO acks SELECT ?1,?2,?3,?4,?5 WHERE EXISTS(SELECT 1 FROM calls WHERE call_id=?1)
+                    ON CONFLICT(call_id, user_id, device_id) DO UPDATE SET session=?4, revision=?5
+                    WHERE session<>?4 OR revision<?5
+                    """, .id(callID), .id(ack.device.userID), .id(ack.device.deviceID), .text(ack.session),
+                    .integer(Int64(ack.revision)))
+            case .heard(let callID, let heard):
+                try database.run(
+                    """
+                    INSERT INTO heard SELECT ?1,?2,?3 WHERE EXISTS(SELECT 1 FROM calls WHERE call_id=?1)
+                    ON CONFLICT(call_id, user_id) DO UPDATE SET at=?3 WHERE at<?3
+                    """, .id(callID), .id(heard.userID), .integer(heard.at))
+            }
+        }
+    }
+
+    public func due(before moment: Milliseconds, limit: Int) throws(StoreError) -> [CallID] {
+        try database.query(
+            "SELECT call_id FROM calls WHERE deadline<=? ORDER BY deadline LIMIT ?", .integer(moment),
+            .integer(Int64(limit))
+        ) { CallID($0.text(0)) }
+    }
+
+    public func calls(of user: UserID, endedAfter moment: Milliseconds, limit: Int) throws(StoreError) -> [CallID] {
+        try database.query(
+            "SELECT call_id FROM user_calls WHERE user_id=? AND ended_at>? ORDER BY created_at DESC LIMIT ?",
+            .id(user), .integer(moment), .integer(Int64(limit))
+        ) { CallID($0.text(0)) }
+    }
+
+    public func holders(of claims: [Claim]) throws(StoreError) -> [CallID?] {
+        var holders: [CallID?] = []
+        for claim in claims { holders.append(try holder(of: claim)) }
+        return holders
+    }
+
+    private func holder(of claim: Claim) throws(StoreError) -> CallID? {
+        try database.query("SELECT call_id FROM claims WHERE claim=?", .claim(claim)) { CallID($0.text(0)) }.first
+    }
+
+    public func clean(limit: Int) throws(StoreError) -> Int {
+        let now = now()
+        return try database.transaction { () throws(StoreError) in
+            let over = try database.query(
+                "SELECT call_id FROM calls WHERE expires_at<=? LIMIT ?", .integer(now), .integer(Int64(limit))
+            ) { CallID($0.text(0)) }
+            for callID in over {
+                for table in ["calls", "user_calls", "acks", "heard", "claims"] {
+                    try database.run("DELETE FROM \(table) WHERE call_id=?", .id(callID))
+                }
+            }
+            try database.run("DELETE FROM over_sessions WHERE until<=?", .integer(now))
+            try database.run("DELETE FROM presence WHERE seen<=?", .integer(now - lease))
+            return over.count
+        }
+    }
+
+    // MARK: Presence
+
+    public func devices(of users: [UserID]) throws(StoreError) -> [[DevicePresence]] {
+        var devices: [[DevicePresence]] = []
+        for user in users { devices.append(try self.devices(of: user)) }
+        return devices
+    }
+
+    private func devices(of user: UserID) throws(StoreError) -> [DevicePresence] {
+        try database.query(
+            "SELECT user_id, device_id, session, online, since, seen FROM presence WHERE user_id=?", .id(user)
+        ) { row in
+            row.device(0).map {
+                DevicePresence(
+                    device: $0, session: row.text(2), isOnline: row.integer(3) != 0, since: row.integer(4),
+                    seen: row.integer(5))
+            }
+        }
+    }
+
+    public func cameOnline(
+        _ device: DeviceAddress, session: String, policy: PresencePolicy
+    ) throws(StoreError) -> OnlineOutcome {
+        let now = now()
+        return try database.transaction { () throws(StoreError) in
+            let over = try database.query(
+                "SELECT 1 FROM over_sessions WHERE user_id=? AND device_id=? AND session=? AND until>?",
+                .id(device.userID), .id(device.deviceID), .text(session), .integer(now)
+            ) { $0.integer(0) }
+            guard over.isEmpty else { return .over }
+            try database.run(
+                """
+                INSERT INTO presence VALUES(?1,?2,?3,1,?4,?4)
+                ON CONFLICT(user_id, device_id) DO UPDATE SET
+                since=CASE WHEN online AND session=?3 THEN since ELSE ?4 END, session=?3, online=1, seen=?4
+                """, .id(device.userID), .id(device.deviceID), .text(session), .integer(now))
+            try database.run(
+                """
+                DELETE FROM presence WHERE user_id=?1 AND device_id IN
+                (SELECT device_id FROM presence WHERE user_id=?1 AND online AND device_id<>?2
+                 ORDER BY seen DESC LIMIT -1 OFFSET ?3)
+                """, .id(device.userID), .id(device.deviceID), .integer(Int64(policy.maxDevices - 1)))
+            return .current
+        }
+    }
+
+    public func wentOffline(
+        _ device: DeviceAddress, session: String, policy: PresencePolicy
+    ) throws(StoreError) -> Bool {
+        let now = now()
+        return try database.transaction { () throws(StoreError) in
+            if !session.isEmpty { try rememberOver(device, session, until: now + policy.sessionMemory) }
+            return try database.run(
+                "UPDATE presence SET online=0, seen=? WHERE user_id=? AND device_id=? AND session=? AND online",
+                .integer(now), .id(device.userID), .id(device.deviceID), .text(session)) > 0
+        }
+    }
+
+    private func rememberOver(_ device: DeviceAddress, _ session: String, until: Milliseconds) throws(StoreError) {
+        try database.run(
+            "INSERT OR REPLACE INTO over_sessions VALUES(?,?,?,?)", .id(device.userID), .id(device.deviceID),
+            .text(session), .integer(until))
+        try database.run(
+            """
+            DELETE FROM over_sessions WHERE user_id=?1 AND device_id=?2 AND session IN
+            (SELECT session FROM over_sessions WHERE user_id=?1 AND device_id=?2 ORDER BY until DESC LIMIT -1 OFFSET ?3)
+            """, .id(device.userID), .id(device.deviceID), .integer(Int64(MemoryCallStore.sessionsRemembered)))
+    }
+
+    public func renew(_ devices: [DeviceAddress]) throws(StoreError) {
+        guard !devices.isEmpty else { return }
+        let now = now()
+        try database.transaction { () throws(StoreError) in
+            for device in devices {
+                try database.run(
+                    "UPDATE presence SET seen=? WHERE user_id=? AND device_id=? AND online", .integer(now),
+                    .id(device.userID), .id(device.deviceID))
+            }
+        }
+    }
+}
+
+extension SQLiteValue {
+    fileprivate static func id(_ id: some ByteIdentifier) -> SQLiteValue { .text(id.string) }
+
+    /// A claim's key. Lengths stand in front of user ids, so that no two claims share a key.
+    fileprivate static func claim(_ claim: Claim) -> SQLiteValue {
+        switch claim {
+        case .activeCall(let user): .text("active:\(user)")
+        case .ringing(let from, let to): .text("ringing:\(from.string.utf8.count):\(from):\(to)")
+        }
+    }
+}
+
+extension SQLiteRow {
+    fileprivate func device(_ column: Int32) -> DeviceAddress? {
+        guard let user = UserID(text(column)), let device = DeviceID(text(column + 1)) else { return nil }
+        return DeviceAddress(userID: user, deviceID: device)
+    }
+}

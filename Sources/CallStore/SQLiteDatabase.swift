@@ -1,0 +1,129 @@
+import CSQLite
+
+/// A thin layer over one SQLite connection: prepared statements, binding, transactions.
+final class SQLiteDatabase {
+    private let handle: OpaquePointer
+    private var statements: [String: OpaquePointer] = [:]
+
+    /// How long another process may hold the file before we give up, in milliseconds.
+    private static let busyTimeout: Int32 = 2_000
+
+    init(path: String) throws(StoreError) {
+        var handle: OpaquePointer?
+        let flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX
+        let code = sqlite3_open_v2(path, &handle, flags, nil)
+        guard code == SQLITE_OK, let handle else {
+            let reason = handle.map { String(cString: sqlite3_errmsg($0)) } ?? "out of memory"
+            sqlite3_close(handle)
+            throw StoreError("\(path): \(reason)")
+        }
+        self.handle = handle
+        sqlite3_busy_timeout(handle, Self.busyTimeout)
+    }
+
+    deinit {
+        for statement in statements.values { sqlite3_finalize(statement) }
+        sqlite3_close(handle)
+    }
+
+    func execute(_ sql: String) throws(StoreError) {
+        guard sqlite3_exec(handle, sql, nil, nil, nil) == SQLITE_OK else { throw error() }
+    }
+
+    /// Runs `body` in one write transaction: all of it is kept, or nothing.
+    func transaction<Result>(_ body: () throws(StoreError) -> Result) throws(StoreError) -> Result {
+        // Immediate: a reader that turns writer half-way would fail when another process wrote meanwhile.
+        try run("BEGIN IMMEDIATE")
+        do throws(StoreError) {
+            let result = try body()
+            try run("COMMIT")
+            return result
+        } catch {
+            // A failed rollback adds nothing: the transaction is gone either way, and the first error is the cause.
+            sqlite3_exec(handle, "ROLLBACK", nil, nil, nil)
+            throw error
+        }
+    }
+
+    /// Runs a statement that gives no rows. Returns how many rows it changed.
+    @discardableResult
+    func run(_ sql: String, _ values: SQLiteValue...) throws(StoreError) -> Int {
+        let statement = try prepare(sql, values)
+        defer { sqlite3_reset(statement) }
+        guard sqlite3_step(statement) == SQLITE_DONE else { throw error() }
+        return Int(sqlite3_changes(handle))
+    }
+
+    /// All rows that `read` makes of a query.
+    func query<Row>(
+        _ sql: String, _ values: SQLiteValue..., read: (SQLiteRow) throws(StoreError) -> Row?
+    ) throws(StoreError) -> [Row] {
+        let statement = try prepare(sql, values)
+        defer { sqlite3_reset(statement) }
+        var rows: [Row] = []
+        while true {
+            switch sqlite3_step(statement) {
+            case SQLITE_ROW: if let row = try read(SQLiteRow(statement)) { rows.append(row) }
+            case SQLITE_DONE: return rows
+            default: throw error()
+            }
+        }
+    }
+
+    private func prepare(_ sql: String, _ values: [SQLiteValue]) throws(StoreError) -> OpaquePointer {
+        let statement: OpaquePointer
+        if let known = statements[sql] {
+            statement = known
+        } else {
+            var prepared: OpaquePointer?
+            guard sqlite3_prepare_v3(handle, sql, -1, UInt32(SQLITE_PREPARE_PERSISTENT), &prepared, nil) == SQLITE_OK,
+                let prepared
+            else { throw error() }
+            statements[sql] = prepared
+            statement = prepared
+        }
+        for (index, value) in values.enumerated() {
+            guard value.bind(to: statement, at: Int32(index + 1)) == SQLITE_OK else { throw error() }
+        }
+        return statement
+    }
+
+    private func error() -> StoreError { StoreError("SQLite: " + String(cString: sqlite3_errmsg(handle))) }
+}
+
+enum SQLiteValue {
+    case integer(Int64?)
+    /// Identifiers too: SQLite compares blobs byte by byte, and a user id may hold U+0000.
+    case blob([UInt8])
+
+    static func text(_ text: String) -> SQLiteValue { .blob(Array(text.utf8)) }
+
+    /// SQLite makes a copy of the bytes before the call returns.
+    private static let transient = unsafeBitCast(-1, to: sqlite3_destructor_type.self)
+
+    fileprivate func bind(to statement: OpaquePointer, at index: Int32) -> Int32 {
+        switch self {
+        case .integer(let value?): sqlite3_bind_int64(statement, index, value)
+        case .integer(nil): sqlite3_bind_null(statement, index)
+        // An empty array has no base address, which would bind null.
+        case .blob(let bytes) where bytes.isEmpty: sqlite3_bind_zeroblob(statement, index, 0)
+        case .blob(let bytes): sqlite3_bind_blob(statement, index, bytes, Int32(bytes.count), Self.transient)
+        }
+    }
+}
+
+/// The row on which a statement stands.
+struct SQLiteRow {
+    private let statement: OpaquePointer
+
+    fileprivate init(_ statement: OpaquePointer) { self.statement = statement }
+
+    func integer(_ column: Int32) -> Int64 { sqlite3_column_int64(statement, column) }
+
+    func bytes(_ column: Int32) -> [UInt8] {
+        let count = Int(sqlite3_column_bytes(statement, column))
+        return Array(UnsafeRawBufferPointer(start: sqlite3_column_blob(statement, column), count: count))
+    }
+
+    func text(_ column: Int32) -> String { String(decoding: bytes(column), as: UTF8.self) }
+}

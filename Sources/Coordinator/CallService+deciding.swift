@@ -1,0 +1,227 @@
+import CallCore
+import CallStore
+import SignalingProtocol
+
+extension CallService {
+    /// Judges everything that happened to one call against what is stored of it.
+    func decide(_ work: CallWork, _ stored: StoredCall?) throws(StoreError) -> Decision {
+        var decision = Decision()
+        decision.version = stored?.version ?? 0
+        switch stored?.record {
+        case .call(let call): adopt(&decision, call, acks: stored?.acks ?? [])
+        case .alias(let target, let origin):
+            decision.alias = (work.callID, origin, decision.version)
+            try adoptMerged(&decision, target)
+        case .cancelled, nil: break
+        }
+        for event in work.events {
+            switch event {
+            case .request(let received): try decideRequest(received, work.callID, stored, &decision)
+            case .ack(let device, let revision): decideAck(device, revision, &decision)
+            case .heartbeat(let device): heard(device, &decision)
+            case .cameOnline(let device): try decideOnline(device, &decision)
+            case .wentOffline(let device, let reason):
+                _ = decision.machine?.wentOffline(device, reason: reason, now: now)
+            case .deadline: try decideDeadline(stored, &decision)
+            }
+        }
+        // An alias that stands already is not written again.
+        if case .alias(let target, _)? = stored?.record, target == decision.call?.callID { decision.alias = nil }
+        return decision
+    }
+
+    func adopt(_ decision: inout Decision, _ call: Call, acks: [DeviceAck]) {
+        decision.before = call
+        decision.machine = CallMachine(call: call, settings: settings.calls)
+        decision.acks = acks
+    }
+
+    private func adoptMerged(_ decision: inout Decision, _ target: CallID) throws(StoreError) {
+        guard let merged = try store.load([target])[0], case .call(let call) = merged.record else { return }
+        adopt(&decision, call, acks: merged.acks)
+        decision.version = merged.version
+    }
+
+    // MARK: Requests
+
+    private func decideRequest(
+        _ received: ReceivedRequest, _ callID: CallID, _ stored: StoredCall?, _ decision: inout Decision
+    ) throws(StoreError) {
+        heard(received.device, &decision)
+        if let alias = decision.alias, alias.origin.device.userID != received.device.userID {
+            // To others the alias is an id in use and nothing more.
+            var error = SignalingError.callNotFound
+            if case .invite = received.request.body { error = .callExists }
+            reply(received, .failure(error), &decision)
+            return
+        }
+        if let outcome = knownOutcome(of: received, decision) {
+            reply(received, outcome, &decision)
+            return
+        }
+        do {
+            let outcome = try judge(received, callID, stored, &decision)
+            if decision.isVisiblyChanged { noteActing(received.device, &decision) }
+            reply(received, outcome, &decision)
+        } catch let error as SignalingError {
+            reply(received, .failure(error), &decision)
+        } catch let error as StoreError {
+            throw error
+        } catch {
+            reply(received, .failure(SignalingError(.internal, "unexpected failure")), &decision)
+        }
+    }
+
+    /// The outcome of a request that succeeded before: a resend changes nothing, however late it comes.
+    private func knownOutcome(of received: ReceivedRequest, _ decision: Decision) -> Response.Outcome? {
+        guard let call = decision.call else { return nil }
+        if let known = call.outcome(of: received.key) { return success(call, known) }
+        guard case .invite = received.request.body else { return nil }
+        // The request that made the call, or the alias, is known for ever, beyond the ones that are remembered.
+        if let alias = decision.alias {
+            let state = call.member(received.device.userID)?.state
+            guard alias.origin == received.key, state == .accepted || state == .quit else { return nil }
+            return success(call, RequestOutcome(key: received.key, offline: [], merged: true))
+        }
+        guard call.origin == received.key else { return nil }
+        return success(call, RequestOutcome(key: received.key, offline: []))
+    }
+
+    func success(_ call: Call, _ outcome: RequestOutcome) -> Response.Outcome {
+        .success(
+            Response.Success(
+                call: call.snapshot, time: call.updatedAt, offline: outcome.offline, errors: outcome.errors,
+                merged: outcome.merged))
+    }
+
+    /// Applies one request to the decision. Throws `SignalingError` for a refusal.
+    private func judge(
+        _ received: ReceivedRequest, _ callID: CallID, _ stored: StoredCall?, _ decision: inout Decision
+    ) throws -> Response.Outcome {
+        if case .invite(let invite) = received.request.body {
+            return try judgeInvite(invite, received, callID, stored, &decision)
+        }
+        guard var machine = decision.machine else {
+            if case .cancel = received.request.body { rememberCancel(received, stored, &decision) }
+            throw SignalingError.callNotFound
+        }
+        var context = CallMachine.Context(key: received.key, now: now)
+        var outcome = RequestOutcome(key: received.key)
+        let user = received.device.userID
+        switch received.request.body {
+        case .get:
+            try machine.getRequested(by: user)
+            return success(machine.call, outcome)
+        case .accept(let accept):
+            context.activeElsewhere = try activeCall(of: user, besides: machine.call, &decision)
+            try machine.acceptRequested(accept, context)
+        case .join(let join):
+            context.activeElsewhere = try activeCall(of: user, besides: machine.call, &decision)
+            try machine.joinRequested(join, context)
+        case .reject(let reject): try machine.rejectRequested(reject, context)
+        case .cancel(let cancel) where decision.alias != nil:
+            try machine.mergedCancelRequested(cancel, context)
+        case .cancel(let cancel): outcome.errors = try machine.cancelRequested(cancel, context)
+        case .add(let add):
+            outcome.errors = try machine.addRequested(add, context)
+            outcome.offline = try offline(
+                add.invitees.filter { user in !outcome.errors.contains { $0.userID == user } })
+        case .quit(let quit): try machine.quitRequested(quit, context)
+        case .end(let end): try machine.endRequested(end, context)
+        case .invite: preconditionFailure("judged above")
+        }
+        machine.remember(outcome)
+        decision.machine = machine
+        return success(machine.call, outcome)
+    }
+
+    /// A cancel of a call that does not exist yet: an invite that comes later rings nobody (section 2).
+    private func rememberCancel(_ received: ReceivedRequest, _ stored: StoredCall?, _ decision: inout Decision) {
+        if case .cancelled(let user, let at)? = stored?.record, user != received.device.userID,
+            at + settings.cancelMemory > now
+        {
+            return  // The first one to name an id keeps it; call ids are random, so this is no accident.
+        }
+        decision.record = .cancelled(by: received.device.userID, at: now)
+    }
+
+    private func reply(_ received: ReceivedRequest, _ outcome: Response.Outcome, _ decision: inout Decision) {
+        switch outcome {
+        case .success: counters.add(.responses, "ok")
+        case .failure(let error): counters.add(.responses, error.code.rawValue)
+        }
+        decision.replies.append(response(received.request.id, outcome, to: received.device, received.correlationData))
+    }
+
+    /// The acting device knows the revision from its response: that counts as its acknowledgment.
+    private func noteActing(_ device: DeviceAddress, _ decision: inout Decision) {
+        guard let call = decision.call else { return }
+        let ack = DeviceAck(device: device, session: session(of: device), revision: call.revision)
+        acknowledged(ack, call.callID, &decision)
+    }
+
+    // MARK: Acks and heartbeats
+
+    private func decideAck(_ device: DeviceAddress, _ revision: Int, _ decision: inout Decision) {
+        guard let call = decision.call, call.member(device.userID) != nil else { return }
+        let revision = min(revision, call.revision)
+        acknowledged(
+            DeviceAck(device: device, session: session(of: device), revision: revision), call.callID, &decision)
+        if revision < call.revision {
+            counters.add(.staleAcks)
+            decision.refresh.append(device)
+        }
+        _ = decision.machine?.acknowledged(by: device.userID, revision: revision, now: now)
+        heard(device, &decision)
+    }
+
+    /// Keeps the ack for the store, and in what delivery is about to look at.
+    private func acknowledged(_ ack: DeviceAck, _ callID: CallID, _ decision: inout Decision) {
+        decision.notes.append(.ack(callID, ack))
+        if let place = decision.acks.firstIndex(where: { $0.device == ack.device }) {
+            let known = decision.acks[place]
+            if !known.isSession(ack.session) || known.revision < ack.revision { decision.acks[place] = ack }
+        } else {
+            decision.acks.append(ack)
+        }
+    }
+
+    /// Any message about the call from the device that is in it shows that the member is alive.
+    private func heard(_ device: DeviceAddress, _ decision: inout Decision) {
+        guard let call = decision.call, call.mode == .advanced, call.isLive,
+            let member = call.member(device.userID), member.state == .accepted, member.device == device.deviceID
+        else { return }
+        decision.notes.append(.heard(call.callID, UserHeard(userID: device.userID, at: now)))
+    }
+
+    // MARK: Presence and deadlines
+
+    private func decideOnline(_ device: DeviceAddress, _ decision: inout Decision) throws(StoreError) {
+        _ = decision.machine?.cameOnline(device)
+        decision.refresh.append(device)
+        guard let call = decision.call else { return }
+        let views = views(of: device.userID, decision.acks, try presence(of: [device.userID]))
+        guard let view = views.first(where: { $0.address == device }),
+            call.owed(to: view, now: now, settings: settings.calls) != nil
+        else { return }
+        decision.machine?.scheduleDelivery(at: now + ResendSchedule.firstDelay)
+    }
+
+    private func decideDeadline(_ stored: StoredCall?, _ decision: inout Decision) throws(StoreError) {
+        guard let machine = decision.machine, let due = machine.nextDeadline, due <= now else { return }
+        counters.add(.deadlines)
+        var context = CallMachine.DeadlineContext(now: now)
+        context.listeningSince = listeningSince
+        for heard in stored?.heard ?? [] { context.heard[heard.userID] = heard.at }
+        let presence = try presence(of: machine.call.members.map(\.userID))
+        if let device = machine.call.members[0].device {
+            let inviter = DeviceAddress(userID: machine.call.inviter, deviceID: device)
+            context.isInviterOnline =
+                presence[inviter.userID]?.contains {
+                    $0.device == inviter && $0.isReachable(at: now, lease: settings.presence.lease)
+                } ?? false
+        }
+        decision.machine?.deadlineReached(context)
+        try decideResends(presence, &decision)
+    }
+}

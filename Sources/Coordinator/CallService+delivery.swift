@@ -1,0 +1,196 @@
+import CallCore
+import CallStore
+import SignalingProtocol
+
+/// Who is sent what (docs/protocol.md, section 5). First sends, resends, answers to old acks and returning devices all
+/// derive what is owed from the same function.
+extension CallService {
+    typealias Presence = [UserID: [DevicePresence]]
+
+    func presence(of users: [UserID]) throws(StoreError) -> Presence {
+        let devices = try store.devices(of: users)
+        return Dictionary(zip(users, devices), uniquingKeysWith: { first, _ in first })
+    }
+
+    /// Learns the sessions of devices that sent something, and renews their leases. For `session(of:)`.
+    func learnSessions(of devices: [DeviceAddress]) throws(StoreError) {
+        sessions.removeAll(keepingCapacity: true)
+        let presence = try presence(of: devices.map(\.userID))
+        var renewed: [DeviceAddress] = []
+        for device in devices {
+            let known = presence[device.userID] ?? []
+            guard let own = known.first(where: { $0.device == device }) else { continue }
+            sessions[device] = own.session
+            // Not at every message, which would cost a write each, unless one more device would replace the one
+            // silent longest.
+            let isLate = own.seen + settings.presence.lease / 10 < now
+            let isCrowded = known.count(where: \.isOnline) >= settings.presence.maxDevices
+            if own.isOnline, isLate || isCrowded { renewed.append(device) }
+        }
+        if !renewed.isEmpty { try store.renew(renewed) }
+    }
+
+    /// The current session of a device that sent something; empty for one that publishes no presence.
+    func session(of device: DeviceAddress) -> String { sessions[device] ?? "" }
+
+    /// The devices of a user that can be told something now: those online, and those that publish no presence but
+    /// have acknowledged something of this call.
+    func views(of user: UserID, _ acks: [DeviceAck], _ presence: Presence) -> [DeviceView] {
+        let known = presence[user] ?? []
+        var views: [DeviceView] = []
+        for device in known where device.isReachable(at: now, lease: settings.presence.lease) {
+            let ack = acks.first { $0.device == device.device && $0.isSession(device.session) }
+            views.append(DeviceView(address: device.device, acked: ack?.revision ?? 0, sessionStart: device.since))
+        }
+        for ack in acks where ack.device.userID == user && ack.session.isEmpty {
+            guard !known.contains(where: { $0.device == ack.device }) else { continue }
+            views.append(DeviceView(address: ack.device, acked: ack.revision))
+        }
+        return views
+    }
+
+    /// Publishes what a decision says: the responses, then what devices are owed. When presence cannot be read, the
+    /// events are left to the resends.
+    func publish(_ decision: Decision) {
+        outbox.append(contentsOf: decision.replies)
+        guard let call = decision.call else { return }
+        do throws(StoreError) {
+            try publishOwed(decision, call)
+        } catch {
+            failed(error)
+        }
+    }
+
+    private func publishOwed(_ decision: Decision, _ call: Call) throws(StoreError) {
+        let snapshot = call.snapshot
+        var firstSends: [Delivery] = []
+        if decision.isVisiblyChanged {
+            // Presence is read after the commit: a device that comes online reads its calls after writing presence,
+            // so that one of the two sees the other.
+            let presence = try presence(of: call.members.map(\.userID))
+            for member in call.members {
+                firstSends += self.firstSends(
+                    to: member, of: call, after: decision.before?.revision ?? 0, decision.acks, presence)
+            }
+        }
+        let resends = decision.isVisiblyChanged ? [] : decision.resends
+        let told = firstSends + resends
+        let refreshes = try self.refreshes(decision, call).filter { refresh in
+            !told.contains { $0.user == refresh.user && ($0.device == nil || $0.device == refresh.device) }
+        }
+        for delivery in firstSends {
+            counters.add(.eventsSent, delivery.owed.name.rawValue)
+            send(delivery, of: call, snapshot)
+        }
+        for delivery in resends + refreshes {
+            counters.add(.eventsResent, delivery.owed.name.rawValue)
+            send(delivery, of: call, snapshot)
+        }
+    }
+
+    /// What is owed to the devices that are to be told at once: they came online, or acked an old revision.
+    private func refreshes(_ decision: Decision, _ call: Call) throws(StoreError) -> [Delivery] {
+        guard !decision.refresh.isEmpty else { return [] }
+        let presence = try presence(of: decision.refresh.map(\.userID))
+        return decision.refresh.compactMap { device in
+            views(of: device.userID, decision.acks, presence).first { $0.address == device }
+                .flatMap { call.owed(to: $0, now: now, settings: settings.calls) }
+                .map { Delivery(user: device.userID, device: device.deviceID, owed: $0) }
+        }
+    }
+
+    /// What is new to the member's devices since revision `known`: one message to all of them when the user has taken
+    /// the call on none, else one to each.
+    private func firstSends(
+        to member: Member, of call: Call, after known: Int, _ acks: [DeviceAck], _ presence: Presence
+    ) -> [Delivery] {
+        var views = views(of: member.userID, acks, presence)
+        let isUnknown = views.isEmpty && member.handledRevision == 0
+        if isUnknown { views = [unknownDevice(of: member.userID)] }
+        let owed = views.map { view -> OwedEvent? in
+            var upToDate = view
+            upToDate.acked = max(view.acked, known)
+            // Nothing new for this device: what it has not acknowledged comes with its next resend.
+            guard call.owed(to: upToDate, now: now, settings: settings.calls) != nil else { return nil }
+            return call.owed(to: view, now: now, settings: settings.calls)
+        }
+        if member.handledRevision == 0, let first = owed[0], owed.allSatisfy({ $0?.name == first.name }) {
+            let since = owed.compactMap(\.?.since).min() ?? 0
+            return [Delivery(user: member.userID, device: nil, owed: OwedEvent(name: first.name, since: since))]
+        }
+        return zip(views, owed).compactMap { view, owed in
+            owed.map { Delivery(user: member.userID, device: view.address.deviceID, owed: $0) }
+        }
+    }
+
+    /// A device of which nothing is known: it may be listening without presence. What is owed to a user who took the
+    /// call nowhere is the same for every device, so any valid name will do.
+    private func unknownDevice(of user: UserID) -> DeviceView {
+        DeviceView(address: DeviceAddress(userID: user, deviceID: DeviceID("unknown")!), acked: 0)
+    }
+
+    /// Resends whose time has come, and when the next one is due.
+    func decideResends(_ presence: Presence, _ decision: inout Decision) throws(StoreError) {
+        guard let call = decision.call, let due = call.deliveryDue, due <= now else { return }
+        var next: Milliseconds?
+        for member in call.members {
+            var views = views(of: member.userID, decision.acks, presence)
+            let isUnknown = views.isEmpty && presence[member.userID]?.isEmpty ?? true && member.handledRevision == 0
+            if isUnknown { views = [unknownDevice(of: member.userID)] }
+            for view in views {
+                guard let owed = call.owed(to: view, now: now, settings: settings.calls) else { continue }
+                let anchor = call.resendAnchor(for: view)
+                let end = call.resendEnd(owed, for: view)
+                let slot = ResendSchedule.next(after: call.deliveryServedAt, from: anchor)
+                if slot <= now, slot < end {
+                    decision.resends.append(
+                        Delivery(user: member.userID, device: isUnknown ? nil : view.address.deviceID, owed: owed))
+                }
+                let following = ResendSchedule.next(after: now, from: anchor)
+                if following < end { next = min(next ?? .max, following) }
+            }
+        }
+        decision.machine?.delivered(at: now, next: next)
+    }
+
+    private func send(_ delivery: Delivery, of call: Call, _ snapshot: CallSnapshot) {
+        let event = call.event(delivery.owed, for: delivery.user, now: now, snapshot: snapshot)
+        let expiry = event.expiresIn.map { UInt32(max(1, $0 / 1000)) } ?? ServiceBounds.messageExpirySeconds
+        let topic =
+            delivery.device.map { settings.topics.down(DeviceAddress(userID: delivery.user, deviceID: $0)) }
+            ?? settings.topics.down(delivery.user)
+        outbox.append(OutboundMessage(topic: topic, payload: bounded(.event(event)), expirySeconds: expiry))
+    }
+
+    /// The bytes of a message within the limit of what the service sends. A call whose members' `extendedData` would
+    /// break it goes out without that, which `call.get` cannot give either: control characters take six bytes each.
+    func bounded(_ message: DownMessage) -> [UInt8] {
+        let bytes = message.encoded()
+        guard bytes.count > Limits.downBytes else { return bytes }
+        counters.add(.eventsTrimmed)
+        return message.withoutExtendedData.encoded()
+    }
+}
+
+extension DownMessage {
+    fileprivate var withoutExtendedData: DownMessage {
+        switch self {
+        case .event(var event):
+            for index in event.changes.indices { event.changes[index].extendedData = nil }
+            event.call.removeExtendedData()
+            return .event(event)
+        case .response(var response):
+            guard case .success(var success) = response.outcome else { return self }
+            success.call.removeExtendedData()
+            response.outcome = .success(success)
+            return .response(response)
+        case .welcome, .error: return self
+        }
+    }
+}
+
+extension CallSnapshot {
+    fileprivate mutating func removeExtendedData() {
+        for index in members.indices { members[index].extendedData = nil }
+    }
+}

@@ -1,0 +1,77 @@
+import CallCore
+import CallStore
+import SignalingProtocol
+
+/// Devices coming and going (docs/protocol.md, section 1).
+extension CallService {
+    func servePresence(_ message: InboundMessage, of device: DeviceAddress) {
+        switch PresenceMessage.decode(message.payload, maxBytes: settings.maxPayload) {
+        case .failure(let error): refuse(error, topic: settings.topics.down(device))
+        case .success(let presence):
+            do throws(StoreError) {
+                if let clockFailure { throw clockFailure }
+                switch presence.status {
+                case .online: try cameOnline(device, session: presence.session)
+                case .offline(let reason): try wentOffline(device, session: presence.session, reason)
+                }
+            } catch {
+                // The device publishes its presence again until it is welcomed; a lost goodbye is bounded by the
+                // invitation's timeout.
+                failed(error)
+            }
+        }
+    }
+
+    private func cameOnline(_ device: DeviceAddress, session: String) throws(StoreError) {
+        let outcome = try store.cameOnline(device, session: session, policy: settings.presence)
+        guard outcome == .current else {
+            counters.add(.presence, "over")
+            return
+        }
+        counters.add(.presence, "online")
+        // The clock is read again: a session that begins now must not lie before the calls that it is owed.
+        readClock()
+        if let clockFailure { throw clockFailure }
+        let callIDs = try store.calls(
+            of: device.userID, endedAfter: now - settings.calls.endedRetention, limit: ServiceBounds.callsPerWelcome)
+        let calls = try store.load(callIDs).compactMap { stored -> CallSnapshot? in
+            guard case .call(let call)? = stored?.record, call.isLive else { return nil }
+            return call.snapshot
+        }
+        welcome(device, session: session, calls)
+        serve(callIDs.map { CallWork(callID: $0, events: [.cameOnline(device)]) })
+    }
+
+    private func wentOffline(
+        _ device: DeviceAddress, session: String, _ reason: PresenceMessage.OfflineReason
+    ) throws(StoreError) {
+        guard try store.wentOffline(device, session: session, policy: settings.presence) else {
+            counters.add(.presence, "stale")
+            return
+        }
+        counters.add(.presence, reason.rawValue)
+        let callIDs = try store.calls(of: device.userID, endedAfter: .max - 1, limit: ServiceBounds.callsPerWelcome)
+        serve(callIDs.map { CallWork(callID: $0, events: [.wentOffline(device, reason)]) })
+    }
+
+    /// Tells a device that it is known, with the user's live calls; fewer calls rather than more bytes than allowed.
+    private func welcome(_ device: DeviceAddress, session: String, _ calls: [CallSnapshot]) {
+        let count = calls.count
+        var calls = calls
+        var payload: [UInt8]
+        repeat {
+            payload = DownMessage.welcome(
+                Welcome(
+                    session: session, serverTime: now, heartbeatInterval: seconds(settings.heartbeatInterval),
+                    heartbeatTimeout: seconds(settings.calls.heartbeatTimeout), calls: calls,
+                    omittedCalls: count - calls.count)
+            ).encoded()
+        } while payload.count > Limits.downBytes && calls.popLast() != nil
+        outbox.append(
+            OutboundMessage(
+                topic: settings.topics.down(device), payload: payload,
+                expirySeconds: ServiceBounds.messageExpirySeconds))
+    }
+
+    private func seconds(_ milliseconds: Milliseconds) -> Int { Int((milliseconds + 999) / 1000) }
+}

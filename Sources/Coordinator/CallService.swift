@@ -1,0 +1,288 @@
+import CallCore
+import CallStore
+import SignalingProtocol
+
+/// Serves batches of messages and deadlines: load, decide, commit, and only then say what is to be published.
+///
+/// It has no state that matters: everything true is in the store, and any other coordinator can go on at any point.
+/// It is driven by one thread and does no I/O but through its store.
+public final class CallService {
+    public let settings: ServiceSettings
+    let store: any CallStore
+    public internal(set) var counters = Counters()
+    var timers = TimerQueue()
+    var outbox: [OutboundMessage] = []
+    /// The sessions of the devices that sent the messages being served.
+    var sessions: [DeviceAddress: String] = [:]
+    /// The store's clock, read once per batch.
+    var now: Milliseconds = 0
+    /// Why the clock could not be read; nothing is decided by a clock that may be wrong.
+    var clockFailure: StoreError?
+    /// Since when messages have been coming without a break; silence of members before that does not count.
+    public var listeningSince: Milliseconds = 0
+    /// The message of the store's last failure, while it fails.
+    public internal(set) var storeFailure: String?
+
+    public init(store: any CallStore, settings: ServiceSettings) {
+        self.store = store
+        self.settings = settings
+    }
+
+    /// Serves a batch in order. Returns what is to be published.
+    public func process(_ batch: [InboundMessage]) -> [OutboundMessage] {
+        counters.add(.messagesReceived, "", batch.count)
+        readClock()
+        var run = Run()
+        for message in batch {
+            guard !message.isRetained else {
+                counters.add(.messagesRefused, "retained")
+                continue
+            }
+            switch settings.topics.parse(message.topic) {
+            case .foreign: counters.add(.messagesRefused, "foreign")
+            case .refused(let mirror):
+                refuse(SignalingError(.badRequest, "topic: not in canonical form"), topic: mirror)
+            case .up(let device):
+                run.senders.insert(device)
+                guard let (callID, event) = read(message, from: device) else { continue }
+                if run.isElsewhere(event, callID) {
+                    serve(run)
+                    run = Run(senders: [device])
+                }
+                run.append(event, to: callID)
+            case .presence(let device):
+                // What a device sent before it came or went is served before.
+                serve(run)
+                run = Run()
+                servePresence(message, of: device)
+            }
+        }
+        serve(run)
+        return takeOutbox()
+    }
+
+    /// Messages of devices between two presence messages, by call, in the order in which they came.
+    private struct Run {
+        var works: [CallWork] = []
+        var senders: Set<DeviceAddress> = []
+        private var places: [CallID: Int] = [:]
+        private var callOfUser: [UserID: CallID] = [:]
+
+        init(senders: Set<DeviceAddress> = []) { self.senders = senders }
+
+        /// The user has a request on another call in this run. Calls of one run are decided side by side, but a user who
+        /// leaves one call and enters another means it in this order.
+        func isElsewhere(_ event: CallEvent, _ callID: CallID) -> Bool {
+            guard case .request(let received) = event, let other = callOfUser[received.device.userID] else {
+                return false
+            }
+            return other != callID
+        }
+
+        mutating func append(_ event: CallEvent, to callID: CallID) {
+            if case .request(let received) = event { callOfUser[received.device.userID] = callID }
+            if let place = places[callID] {
+                works[place].events.append(event)
+            } else {
+                places[callID] = works.count
+                works.append(CallWork(callID: callID, events: [event]))
+            }
+        }
+    }
+
+    private func serve(_ run: Run) {
+        guard !run.senders.isEmpty else { return }
+        do throws(StoreError) {
+            if let clockFailure { throw clockFailure }
+            try learnSessions(of: run.senders.sorted())
+            serve(run.works)
+        } catch {
+            failed(error)
+            run.works.forEach(answerUnavailable)
+        }
+    }
+
+    /// Decodes one message of a device; what cannot be used is answered at once.
+    private func read(_ message: InboundMessage, from device: DeviceAddress) -> (CallID, CallEvent)? {
+        switch UpMessage.decode(message.payload, maxBytes: settings.maxPayload) {
+        case .success(.request(let request)):
+            counters.add(.requests, request.body.type)
+            let received = ReceivedRequest(
+                device: device, request: request, correlationData: message.correlationData)
+            return (request.body.callID ?? derivedCallID(received.key), .request(received))
+        case .success(.heartbeat(let callID)):
+            counters.add(.heartbeats)
+            return (callID, .heartbeat(device))
+        case .success(.ackCall(let callID, let revision)):
+            counters.add(.acks)
+            return (callID, .ack(device, revision: revision))
+        case .success(.ackMessage):
+            return nil
+        case .failure(let refusal):
+            if let id = refusal.requestID {
+                counters.add(.responses, refusal.error.code.rawValue)
+                outbox.append(response(id, .failure(refusal.error), to: device, message.correlationData))
+            } else {
+                refuse(refusal.error, topic: settings.topics.down(device))
+            }
+            return nil
+        }
+    }
+
+    func refuse(_ error: SignalingError, topic: String) {
+        counters.add(.messagesRefused, error.code.rawValue)
+        outbox.append(
+            OutboundMessage(
+                topic: topic, payload: DownMessage.error(error).encoded(),
+                expirySeconds: ServiceBounds.messageExpirySeconds))
+    }
+
+    func response(
+        _ id: RequestID, _ outcome: Response.Outcome, to device: DeviceAddress, _ correlationData: [UInt8]?
+    ) -> OutboundMessage {
+        let message = DownMessage.response(Response(id: id, outcome: outcome))
+        return OutboundMessage(
+            topic: settings.topics.down(device), payload: bounded(message), correlationData: correlationData,
+            expirySeconds: ServiceBounds.messageExpirySeconds)
+    }
+
+    /// Works through each call's events until its decision is committed.
+    func serve(_ works: [CallWork]) {
+        var open = works
+        do throws(StoreError) {
+            for _ in 0..<ServiceBounds.commitAttempts where !open.isEmpty {
+                open = try attempt(open)
+            }
+        } catch {
+            failed(error)
+        }
+        // What is left lost every race, or the store is away: the devices send again.
+        for work in open { answerUnavailable(work) }
+    }
+
+    /// One round over all calls: one load, one commit. Returns the works that lost against somebody else.
+    private func attempt(_ works: [CallWork]) throws(StoreError) -> [CallWork] {
+        let stored = try store.load(works.map(\.callID))
+        var decisions: [Decision] = []
+        var commits: [Commit] = []
+        var notes: [Note] = []
+        var commitPlaces: [Int?] = []
+        for (work, stored) in zip(works, stored) {
+            let decision = try decide(work, stored)
+            decisions.append(decision)
+            if let commit = commit(of: decision, callID: work.callID) {
+                commitPlaces.append(commits.count)
+                commits.append(contentsOf: commit)
+            } else {
+                commitPlaces.append(nil)
+                notes.append(contentsOf: decision.notes)
+            }
+        }
+        let outcomes = commits.isEmpty ? [] : try store.commit(commits)
+        storeFailure = nil
+        do throws(StoreError) {
+            if !notes.isEmpty { try store.note(notes) }
+        } catch {
+            // What was committed is told all the same. Who acked in vain is sent the event again.
+            failed(error)
+        }
+
+        var lost: [CallWork] = []
+        for (index, work) in works.enumerated() {
+            if let place = commitPlaces[index] {
+                guard case .committed = outcomes[place] else {
+                    counters.add(.conflicts)
+                    lost.append(work)
+                    continue
+                }
+                committed(decisions[index], commits[place])
+            }
+            publish(decisions[index])
+        }
+        return lost
+    }
+
+    /// The records to write; nil when nothing but notes is to be kept.
+    private func commit(of decision: Decision, callID: CallID) -> [Commit]? {
+        if let record = decision.record {
+            return [
+                Commit(
+                    callID: callID, record: record, expected: decision.version, deadline: nil,
+                    expiresAt: now + settings.cancelMemory)
+            ]
+        }
+        guard let machine = decision.machine, machine.call != decision.before else { return nil }
+        let call = machine.call
+        var commit = Commit(
+            callID: call.callID, record: .call(call), expected: decision.version, deadline: machine.nextDeadline,
+            expiresAt: call.endedAt.map { $0 + settings.historyRetention })
+        commit.notes = decision.notes
+        commit.expectedHolders = decision.expectedHolders
+        setClaims(&commit, before: decision.before, after: call)
+        guard let alias = decision.alias else { return [commit] }
+        return [
+            commit,
+            Commit(
+                callID: alias.callID, record: .alias(of: call.callID, origin: alias.origin), expected: alias.version,
+                deadline: nil, expiresAt: now + settings.historyRetention),
+        ]
+    }
+
+    private func committed(_ decision: Decision, _ commit: Commit) {
+        counters.add(.commits)
+        guard let call = decision.call else { return }
+        timers.set(call.callID, at: commit.deadline)
+        if decision.before == nil { counters.add(.callsCreated) }
+        if !call.isLive, decision.before?.isLive ?? true { counters.add(.callsEnded, call.endReason?.rawValue ?? "") }
+    }
+
+    private func answerUnavailable(_ work: CallWork) {
+        for case .request(let received) in work.events {
+            let error = SignalingError(.unavailable, "the service cannot answer now: send again")
+            outbox.append(
+                response(received.request.id, .failure(error), to: received.device, received.correlationData))
+            counters.add(.responses, ErrorCode.unavailable.rawValue)
+        }
+    }
+
+    func failed(_ error: StoreError) {
+        counters.add(.storeErrors)
+        storeFailure = error.description
+    }
+
+    func readClock() {
+        do throws(StoreError) {
+            now = try store.now()
+            clockFailure = nil
+        } catch {
+            clockFailure = error
+            failed(error)
+        }
+    }
+
+    func takeOutbox() -> [OutboundMessage] {
+        defer { outbox.removeAll(keepingCapacity: true) }
+        counters.add(.messagesSent, "", outbox.count)
+        return outbox
+    }
+}
+
+/// The id of a call whose invite names none: the same for every resend of the request, on any replica (section 2).
+/// FNV-1a with 128 bits: it only has to spread, since the user's own id is part of what is hashed.
+func derivedCallID(_ key: RequestKey) -> CallID {
+    var hash: UInt128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d
+    func mix(_ text: String) {
+        for byte in text.utf8 {
+            hash ^= UInt128(byte)
+            hash &*= 0x0000_0000_0100_0000_0000_0000_0000_013b
+        }
+        // No identifier holds this byte, so that the borders between the parts count.
+        hash ^= 0xFF
+        hash &*= 0x0000_0000_0100_0000_0000_0000_0000_013b
+    }
+    mix(key.device.userID.string)
+    mix(key.device.deviceID.string)
+    mix(key.requestID.string)
+    let hex = String(hash, radix: 16)
+    return CallID(String(repeating: "0", count: 32 - hex.count) + hex)!
+}

@@ -1,0 +1,255 @@
+import CallStore
+import Glibc
+import MQTTClient
+import SignalingProtocol
+
+/// The shell around `CallService`: one thread that reads from the broker, serves deadlines and publishes.
+///
+/// One thread and no hand-over between threads keeps latency low and order certain; more load is served by more
+/// coordinators.
+public final class Coordinator {
+    public struct Configuration: Sendable {
+        public var broker: BrokerAddress
+        /// The MQTT client id, unique among the coordinators.
+        public var id: String
+        /// The share group: the broker hands each message to one coordinator of the group.
+        public var group = "coordinators"
+        public var publishQoS = QoS.atLeastOnce
+        public var certificateAuthorityFile: String?
+        public var settings = ServiceSettings()
+
+        public init(broker: BrokerAddress, id: String) {
+            self.broker = broker
+            self.id = id
+        }
+    }
+
+    /// The bounds of the loop, in milliseconds where nothing else is said.
+    private enum Bounds {
+        static let longestWait: Int64 = 200
+        /// Work older than this is dropped, not done late: resends cover it.
+        static let staleAfter: Int64 = 500
+        static let sweepInterval: Int64 = 500
+        static let sweepGrace: Int64 = 500
+        static let cleanInterval: Int64 = 10_000
+        static let connectTimeout: Int64 = 5_000
+        static let drainTimeout: Int64 = 3_000
+        static let backoff: ClosedRange<Int64> = 250...5_000
+        /// Messages; beyond it publications are dropped until the broker has caught up.
+        static let brokerBacklog = 50_000
+    }
+
+    private let configuration: Configuration
+    private let service: CallService
+    private let status: CoordinatorStatus
+    private let log: Log
+
+    private var connection: MQTTConnection?
+    private var subscriptions: Set<Int32> = []
+    private var connectDeadline: Int64 = 0
+    private var nextAttempt: Int64 = 0
+    private var backoff = Bounds.backoff.lowerBound
+    private var nextSweep: Int64 = 0
+    /// The first sweep has no grace: what came due while nobody was there fires at once.
+    private var hasSwept = false
+    private var nextCleaning: Int64 = 0
+    private var isListening = false
+    private var storeWasFailing = false
+
+    public init(configuration: Configuration, store: any CallStore, status: CoordinatorStatus, log: Log) {
+        self.configuration = configuration
+        self.status = status
+        self.log = log
+        service = CallService(store: store, settings: configuration.settings)
+    }
+
+    /// Serves until the status says stop, then drains: leaves the share group, finishes what it holds, and returns.
+    public func run() {
+        log(
+            .info, "coordinator starts",
+            [
+                "id": configuration.id, "broker": configuration.broker.description, "group": configuration.group,
+                "store": service.store.summary,
+            ])
+        while !status.isStopRequested { turn() }
+        drain()
+        log(.info, "coordinator stopped", ["id": configuration.id])
+    }
+
+    private func turn() {
+        if connection == nil, monotonicMilliseconds() >= nextAttempt { connect() }
+        let messages = receive()
+        let received = monotonicMilliseconds()
+        if !isListening { service.listeningSince = (try? service.store.now()) ?? service.listeningSince }
+        if !messages.isEmpty { publish(service.process(messages), since: received) }
+        serveTimers()
+        report()
+    }
+
+    // MARK: The connection
+
+    private func connect() {
+        var options = MQTTConnection.Configuration(broker: configuration.broker, clientID: configuration.id)
+        options.certificateAuthorityFile = configuration.certificateAuthorityFile
+        do throws(MQTTError) {
+            let connection = try MQTTConnection(options)
+            try connection.connect()
+            self.connection = connection
+            connectDeadline = monotonicMilliseconds() + Bounds.connectTimeout
+        } catch {
+            lost(error)
+        }
+    }
+
+    /// Waits for messages until the next deadline. Empty when there are none, or when they are not to be used.
+    private func receive() -> [InboundMessage] {
+        let wait = waitingTime()
+        guard let connection else {
+            _ = poll(nil, 0, Int32(wait))
+            return []
+        }
+        let before = monotonicMilliseconds()
+        do throws(MQTTError) {
+            let messages = try connection.poll(milliseconds: Int32(wait))
+            if monotonicMilliseconds() - before > wait + Bounds.staleAfter {
+                throw MQTTError(kind: .lost, message: "the process was frozen: what it received is stale")
+            }
+            try subscribeWhenConnected(connection)
+            return messages.map {
+                InboundMessage(
+                    topic: $0.topic, payload: $0.payload, correlationData: $0.correlationData, isRetained: $0.retain)
+            }
+        } catch {
+            lost(error)
+            return []
+        }
+    }
+
+    private func waitingTime() -> Int64 {
+        var wait = Bounds.longestWait
+        if connection == nil { wait = min(wait, nextAttempt - monotonicMilliseconds()) }
+        guard isListening else { return max(0, wait) }
+        wait = min(wait, nextSweep - monotonicMilliseconds())
+        if let deadline = service.nextDeadline, let now = try? service.store.now() { wait = min(wait, deadline - now) }
+        return max(0, wait)
+    }
+
+    private func subscribeWhenConnected(_ connection: MQTTConnection) throws(MQTTError) {
+        guard !isListening else { return }
+        if connection.state == .connected, subscriptions.isEmpty {
+            for filter in configuration.settings.topics.sharedFilters(group: configuration.group) {
+                subscriptions.insert(try connection.subscribe(filter, qos: .atLeastOnce))
+            }
+        }
+        if !subscriptions.isEmpty {
+            subscriptions.subtract(connection.acknowledged)
+            if subscriptions.isEmpty { startListening() }
+        }
+        if !isListening, monotonicMilliseconds() > connectDeadline {
+            throw MQTTError(kind: .lost, message: "the broker did not answer in time")
+        }
+    }
+
+    private func startListening() {
+        isListening = true
+        backoff = Bounds.backoff.lowerBound
+        service.listeningSince = (try? service.store.now()) ?? 0
+        service.counters.add(.brokerConnections)
+        log(.info, "listening", ["broker": configuration.broker.description])
+    }
+
+    /// The connection goes with all that it had queued; the next attempt comes after a jittered backoff.
+    private func lost(_ error: MQTTError) {
+        log(.warning, "broker connection lost", ["reason": error.message])
+        connection = nil
+        subscriptions = []
+        isListening = false
+        nextAttempt = monotonicMilliseconds() + Int64.random(in: backoff / 2...backoff)
+        backoff = min(backoff * 2, Bounds.backoff.upperBound)
+    }
+
+    // MARK: Work
+
+    /// Only while listening: what nobody can be told of now is left to a coordinator that can tell.
+    private func serveTimers() {
+        guard isListening else { return }
+        if let deadline = service.nextDeadline, let now = try? service.store.now(), deadline <= now {
+            let started = monotonicMilliseconds()
+            publish(service.serveDeadlines(), since: started)
+        }
+        let started = monotonicMilliseconds()
+        if started >= nextSweep {
+            publish(service.sweep(grace: hasSwept ? Bounds.sweepGrace : 0), since: started)
+            hasSwept = true
+            nextSweep = started + Bounds.sweepInterval + Int64.random(in: 0...Bounds.sweepInterval / 4)
+        }
+        if started >= nextCleaning {
+            let hasMore = service.clean()
+            nextCleaning = monotonicMilliseconds() + (hasMore ? Bounds.sweepInterval : Bounds.cleanInterval)
+        }
+    }
+
+    private func publish(_ messages: [OutboundMessage], since started: Int64) {
+        guard !messages.isEmpty else { return }
+        guard let connection, isListening, connection.backlog < Bounds.brokerBacklog,
+            monotonicMilliseconds() - started < Bounds.staleAfter
+        else {
+            service.counters.add(.publicationsDropped, "", messages.count)
+            return
+        }
+        for message in messages {
+            do throws(MQTTError) {
+                try connection.publish(
+                    MQTTMessage(
+                        topic: message.topic, payload: message.payload, qos: configuration.publishQoS,
+                        correlationData: message.correlationData, expirySeconds: message.expirySeconds))
+            } catch {
+                service.counters.add(.publicationsDropped)
+                guard error.kind == .invalid else {
+                    lost(error)
+                    return
+                }
+                log(.error, "message cannot be published", ["topic": message.topic, "reason": error.message])
+            }
+        }
+    }
+
+    /// Leaves the share group, serves what still arrives until the broker has confirmed, and says goodbye.
+    private func drain() {
+        status.update { $0.isDraining = true }
+        guard let connection, isListening else { return }
+        let deadline = monotonicMilliseconds() + Bounds.drainTimeout
+        do throws(MQTTError) {
+            var waiting: Set<Int32> = []
+            for filter in configuration.settings.topics.sharedFilters(group: configuration.group) {
+                waiting.insert(try connection.unsubscribe(filter))
+            }
+            while !waiting.isEmpty, monotonicMilliseconds() < deadline {
+                let messages = receive()
+                publish(service.process(messages), since: monotonicMilliseconds())
+                waiting.subtract(connection.acknowledged)
+            }
+        } catch {
+            log(.warning, "broker connection lost while draining", ["reason": error.message])
+            return
+        }
+        connection.disconnect()
+    }
+
+    private func report() {
+        if let failure = service.storeFailure, !storeWasFailing {
+            log(.error, "the store cannot answer", ["reason": failure])
+        } else if service.storeFailure == nil, storeWasFailing {
+            log(.info, "the store answers again")
+        }
+        storeWasFailing = service.storeFailure != nil
+        status.update {
+            $0.isListening = isListening
+            $0.storeFailure = service.storeFailure
+            $0.lastTurn = monotonicMilliseconds()
+            $0.counters = service.counters
+            $0.waitingDeadlines = service.waitingDeadlines
+            $0.brokerBacklog = connection?.backlog ?? 0
+        }
+    }
+}

@@ -1,0 +1,54 @@
+import Glibc
+import Synchronization
+
+/// What the coordinator's thread tells the others, and the one thing that they tell it: to stop.
+public final class CoordinatorStatus: Sendable {
+    public struct Snapshot: Sendable {
+        /// Subscribed at the broker: messages are coming in.
+        public var isListening = false
+        /// Why the store cannot answer, if it cannot.
+        public var storeFailure: String?
+        public var isDraining = false
+        /// The monotonic clock at the last turn of the loop, in milliseconds.
+        public var lastTurn: Int64 = 0
+        public var counters = Counters()
+        public var waitingDeadlines = 0
+        public var brokerBacklog = 0
+    }
+
+    private let state = Mutex(Snapshot())
+    private let stopRequested = Atomic<Bool>(false)
+
+    /// A loop that does not turn for this long, in milliseconds, is not healthy.
+    private static let stuckAfter: Int64 = 5_000
+
+    public init() {}
+
+    /// Asks the coordinator to drain and return from `run`.
+    public func stop() { stopRequested.store(true, ordering: .releasing) }
+
+    public var isStopRequested: Bool { stopRequested.load(ordering: .acquiring) }
+
+    public var snapshot: Snapshot { state.withLock { $0 } }
+
+    func update(_ change: (inout Snapshot) -> Void) { state.withLock { change(&$0) } }
+
+    /// The coordinator's loop is turning.
+    public var isHealthy: Bool { monotonicMilliseconds() - snapshot.lastTurn < Self.stuckAfter }
+
+    /// Why requests cannot be served now; nil when they can.
+    public var notReadyReason: String? {
+        let snapshot = snapshot
+        if snapshot.isDraining { return "draining" }
+        if !snapshot.isListening { return "not subscribed at the broker" }
+        if let failure = snapshot.storeFailure { return "store: \(failure)" }
+        return isHealthy ? nil : "the loop is stuck"
+    }
+}
+
+/// Milliseconds of a clock that never jumps; it also runs while the process is frozen.
+func monotonicMilliseconds() -> Int64 {
+    var time = timespec()
+    clock_gettime(CLOCK_MONOTONIC, &time)
+    return Int64(time.tv_sec) * 1000 + Int64(time.tv_nsec) / 1_000_000
+}

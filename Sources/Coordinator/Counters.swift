@@ -1,0 +1,89 @@
+/// What the service has counted since it started; `/metrics` shows it.
+public struct Counters: Sendable {
+    /// By name, and by the label that the name carries, if any.
+    public private(set) var values: [Key: Int] = [:]
+
+    public struct Key: Hashable, Sendable, Comparable {
+        public let metric: Metric
+        public let label: String
+
+        public static func < (lhs: Key, rhs: Key) -> Bool {
+            lhs.metric == rhs.metric ? lhs.label < rhs.label : lhs.metric.rawValue < rhs.metric.rawValue
+        }
+    }
+
+    public enum Metric: String, Sendable, CaseIterable {
+        case messagesReceived = "bellwire_messages_received_total"
+        case messagesSent = "bellwire_messages_sent_total"
+        case messagesRefused = "bellwire_messages_refused_total"
+        case requests = "bellwire_requests_total"
+        case responses = "bellwire_responses_total"
+        case eventsSent = "bellwire_events_sent_total"
+        case eventsResent = "bellwire_events_resent_total"
+        case eventsTrimmed = "bellwire_events_trimmed_total"
+        case acks = "bellwire_acks_total"
+        case staleAcks = "bellwire_stale_acks_total"
+        case heartbeats = "bellwire_heartbeats_total"
+        case presence = "bellwire_presence_total"
+        case deadlines = "bellwire_deadlines_served_total"
+        case callsCreated = "bellwire_calls_created_total"
+        case callsEnded = "bellwire_calls_ended_total"
+        case commits = "bellwire_commits_total"
+        case conflicts = "bellwire_commit_conflicts_total"
+        case storeErrors = "bellwire_store_errors_total"
+        case recordsCleaned = "bellwire_records_cleaned_total"
+        case publicationsDropped = "bellwire_publications_dropped_total"
+        case brokerConnections = "bellwire_broker_connections_total"
+
+        /// The name of the label, for those that have one.
+        var label: String? {
+            switch self {
+            case .messagesRefused: "code"
+            case .requests: "type"
+            case .responses: "outcome"
+            case .eventsSent, .eventsResent: "event"
+            case .presence: "state"
+            case .callsEnded: "reason"
+            case .messagesReceived, .messagesSent, .eventsTrimmed, .acks, .staleAcks, .heartbeats, .deadlines,
+                .callsCreated, .commits, .conflicts, .storeErrors, .recordsCleaned, .publicationsDropped,
+                .brokerConnections:
+                nil
+            }
+        }
+
+        var help: String {
+            switch self {
+            case .messagesReceived: "Messages received from devices."
+            case .messagesSent: "Messages published to devices."
+            case .messagesRefused: "Messages answered by an error, by its code."
+            case .requests: "Requests received, by type."
+            case .responses: "Responses sent, by outcome: ok or the error code."
+            case .eventsSent: "Events sent for the first time, by name."
+            case .eventsResent: "Events sent again, by name."
+            case .eventsTrimmed: "Events sent without extendedData because they would have been too large."
+            case .acks: "Acknowledgments received."
+            case .staleAcks: "Acknowledgments of a revision below the current one."
+            case .heartbeats: "Heartbeats received."
+            case .presence: "Presence messages, by what they said."
+            case .deadlines: "Calls whose deadline was served."
+            case .callsCreated: "Calls created."
+            case .callsEnded: "Calls ended, by reason."
+            case .commits: "Records written."
+            case .conflicts: "Commits that lost against another one and were judged again."
+            case .storeErrors: "Times that the store could not answer."
+            case .recordsCleaned: "Records removed because their time was over."
+            case .publicationsDropped: "Messages not published: the broker was away or they were stale."
+            case .brokerConnections: "Connections made to the broker."
+            }
+        }
+    }
+
+    public init() {}
+
+    mutating func add(_ metric: Metric, _ label: String = "", _ count: Int = 1) {
+        values[Key(metric: metric, label: label), default: 0] += count
+    }
+
+    public subscript(metric: Metric) -> Int { values.filter { $0.key.metric == metric }.values.reduce(0, +) }
+    public subscript(metric: Metric, label: String) -> Int { values[Key(metric: metric, label: label)] ?? 0 }
+}

@@ -1,0 +1,66 @@
+import Glibc
+import SignalingProtocol
+
+/// Writes log lines to standard error. Messages are static and carry their details as metadata; payloads and tokens
+/// never appear.
+public struct Log: Sendable {
+    public enum Level: String, Sendable, CaseIterable, Comparable {
+        case debug, info, warning, error
+
+        public static func < (lhs: Level, rhs: Level) -> Bool {
+            allCases.firstIndex(of: lhs)! < allCases.firstIndex(of: rhs)!
+        }
+    }
+
+    public enum Format: String, Sendable, CaseIterable {
+        case text, json
+    }
+
+    public var level: Level
+    public var format: Format
+    /// Stands in every line, so that the lines of several coordinators can be told apart.
+    public var coordinator: String
+
+    public init(level: Level = .info, format: Format = .text, coordinator: String) {
+        self.level = level
+        self.format = format
+        self.coordinator = coordinator
+    }
+
+    public func callAsFunction(
+        _ level: Level, _ message: StaticString, _ metadata: KeyValuePairs<StaticString, String> = [:]
+    ) {
+        guard level >= self.level else { return }
+        var line: [UInt8]
+        switch format {
+        case .text:
+            var text = "\(timestamp()) \(level.rawValue.uppercased()) \(message)"
+            for (key, value) in metadata { text += " \(key)=\(value)" }
+            // A value may hold anything; a line must stay one line.
+            line = text.utf8.map { $0 < 0x20 ? UInt8(ascii: " ") : $0 }
+        case .json:
+            line = JSONWriter.object(capacity: 256) { writer in
+                writer.field("time", timestamp())
+                writer.field("level", level.rawValue)
+                writer.field("message", "\(message)")
+                writer.field("coordinator", coordinator)
+                for (key, value) in metadata { writer.field(key, value) }
+            }
+        }
+        line.append(UInt8(ascii: "\n"))
+        _ = line.withUnsafeBytes { write(STDERR_FILENO, $0.baseAddress, $0.count) }
+    }
+
+    private func timestamp() -> String {
+        var now = timespec()
+        clock_gettime(CLOCK_REALTIME, &now)
+        var parts = tm()
+        gmtime_r(&now.tv_sec, &parts)
+        func two(_ value: Int32) -> String { value < 10 ? "0\(value)" : "\(value)" }
+        let milliseconds = now.tv_nsec / 1_000_000
+        let fraction =
+            milliseconds < 10 ? "00\(milliseconds)" : milliseconds < 100 ? "0\(milliseconds)" : "\(milliseconds)"
+        return "\(parts.tm_year + 1900)-\(two(parts.tm_mon + 1))-\(two(parts.tm_mday))T\(two(parts.tm_hour)):"
+            + "\(two(parts.tm_min)):\(two(parts.tm_sec)).\(fraction)Z"
+    }
+}

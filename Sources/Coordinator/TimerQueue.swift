@@ -1,0 +1,78 @@
+import CallCore
+import SignalingProtocol
+
+/// The deadlines that this coordinator committed, the earliest first. Nothing is lost with it: the store's due index
+/// holds the same deadlines for everybody.
+struct TimerQueue {
+    private struct Entry {
+        let at: Milliseconds
+        let callID: CallID
+    }
+
+    /// Beyond this many the store's due index alone serves the rest.
+    static let capacity = 1_000_000
+
+    private var heap: [Entry] = []
+    /// The deadline that counts for each call; older entries of the heap are passed over.
+    private var current: [CallID: Milliseconds] = [:]
+
+    var count: Int { current.count }
+    var next: Milliseconds? { heap.first?.at }
+
+    /// Sets the call's deadline; nil when it has none.
+    mutating func set(_ callID: CallID, at moment: Milliseconds?) {
+        guard let moment else {
+            current[callID] = nil
+            return
+        }
+        guard current[callID] != moment, current.count < Self.capacity else { return }
+        current[callID] = moment
+        heap.append(Entry(at: moment, callID: callID))
+        siftUp(heap.count - 1)
+    }
+
+    /// Takes out up to `limit` calls whose deadline has come.
+    mutating func take(until now: Milliseconds, limit: Int) -> [CallID] {
+        var due: [CallID] = []
+        while due.count < limit, let first = heap.first, first.at <= now {
+            removeFirst()
+            guard current[first.callID] == first.at else { continue }
+            current[first.callID] = nil
+            due.append(first.callID)
+        }
+        dropPassedOver()
+        return due
+    }
+
+    /// Keeps `next` truthful, and the heap from filling with entries that no longer count.
+    private mutating func dropPassedOver() {
+        while let first = heap.first, current[first.callID] != first.at { removeFirst() }
+        guard heap.count > 1024, heap.count > 4 * current.count else { return }
+        heap = current.map { Entry(at: $0.value, callID: $0.key) }.sorted { ($0.at, $0.callID) < ($1.at, $1.callID) }
+    }
+
+    private mutating func removeFirst() {
+        heap.swapAt(0, heap.count - 1)
+        heap.removeLast()
+        siftDown()
+    }
+
+    private mutating func siftUp(_ start: Int) {
+        var child = start
+        while child > 0, heap[child].at < heap[(child - 1) / 2].at {
+            heap.swapAt(child, (child - 1) / 2)
+            child = (child - 1) / 2
+        }
+    }
+
+    private mutating func siftDown() {
+        var parent = 0
+        while 2 * parent + 1 < heap.count {
+            var child = 2 * parent + 1
+            if child + 1 < heap.count, heap[child + 1].at < heap[child].at { child += 1 }
+            guard heap[child].at < heap[parent].at else { return }
+            heap.swapAt(parent, child)
+            parent = child
+        }
+    }
+}

@@ -1,0 +1,115 @@
+/// What the service publishes to a device (docs/protocol.md, sections 1, 2 and 5).
+public enum DownMessage: Equatable, Sendable {
+    case response(Response)
+    case event(Event)
+    case welcome(Welcome)
+    /// To a message that had no usable request id.
+    case error(SignalingError)
+}
+
+/// The one outcome of a request (section 2).
+public struct Response: Equatable, Sendable {
+    public var id: RequestID
+    public var outcome: Outcome
+
+    public init(id: RequestID, outcome: Outcome) {
+        self.id = id
+        self.outcome = outcome
+    }
+
+    public enum Outcome: Equatable, Sendable {
+        case success(Success)
+        case failure(SignalingError)
+    }
+
+    public struct Success: Equatable, Sendable {
+        public var call: CallSnapshot
+        /// When the call's revision was made.
+        public var time: Int64
+        /// To `call.invite` and `call.add`: the invitees without an online device.
+        public var offline: [UserID]?
+        /// Users for whom an otherwise successful request failed.
+        public var errors: [UserError]
+        /// The invitation became the acceptance of the invitee's own (section 3, Glare).
+        public var merged: Bool
+
+        public init(
+            call: CallSnapshot, time: Int64, offline: [UserID]? = nil, errors: [UserError] = [], merged: Bool = false
+        ) {
+            self.call = call
+            self.time = time
+            self.offline = offline
+            self.errors = errors
+            self.merged = merged
+        }
+    }
+}
+
+/// A per-user problem in an otherwise successful request (section 2).
+public struct UserError: Equatable, Sendable {
+    public var userID: UserID
+    public var code: ErrorCode
+
+    public init(userID: UserID, code: ErrorCode) {
+        self.userID = userID
+        self.code = code
+    }
+}
+
+/// What a device is owed of a call (section 5).
+public struct Event: Equatable, Sendable {
+    public var name: EventName
+    public var revision: Int
+    /// When this revision was made.
+    public var time: Int64
+    /// Who caused the latest change; nil for a timer.
+    public var actor: UserID?
+    public var changes: [MemberChange]
+    public var call: CallSnapshot
+    /// With `call.invited`: milliseconds until the invitation expires.
+    public var expiresIn: Int?
+    /// With `call.cancelled` and `call.timeout`: the user never responded on any device.
+    public var missed: Bool
+
+    public var callID: CallID { call.callID }
+
+    public init(
+        name: EventName, revision: Int, time: Int64, actor: UserID? = nil, changes: [MemberChange] = [],
+        call: CallSnapshot, expiresIn: Int? = nil, missed: Bool = false
+    ) {
+        self.name = name
+        self.revision = revision
+        self.time = time
+        self.actor = actor
+        self.changes = changes
+        self.call = call
+        self.expiresIn = expiresIn
+        self.missed = missed
+    }
+}
+
+/// The answer to a device that came online (section 1).
+public struct Welcome: Equatable, Sendable {
+    public var session: String
+    public var serverTime: Int64
+    /// Seconds.
+    public var heartbeatInterval: Int
+    /// Seconds.
+    public var heartbeatTimeout: Int
+    /// The user's live calls, the newest first.
+    public var calls: [CallSnapshot]
+    /// How many live calls were left out because the message would have been too large.
+    public var omittedCalls: Int
+
+    public init(
+        session: String, serverTime: Int64, heartbeatInterval: Int, heartbeatTimeout: Int, calls: [CallSnapshot],
+        omittedCalls: Int = 0
+    ) {
+        self.session = session
+        self.serverTime = serverTime
+        self.heartbeatInterval = heartbeatInterval
+        self.heartbeatTimeout = heartbeatTimeout
+        self.calls = calls
+        self.omittedCalls = omittedCalls
+    }
+}

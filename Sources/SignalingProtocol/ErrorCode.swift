@@ -1,0 +1,91 @@
+/// The protocol's error codes (docs/protocol.md, section 2).
+///
+/// A struct rather than an enum, so that a client meets a code that a later service adds without failing.
+public struct ErrorCode: Hashable, Sendable, CustomStringConvertible {
+    public let rawValue: String
+
+    public init(rawValue: String) { self.rawValue = rawValue }
+
+    /// Malformed, missing, ill-typed or out-of-range field; the message names it.
+    public static let badRequest = ErrorCode(rawValue: "badRequest")
+    public static let unknownType = ErrorCode(rawValue: "unknownType")
+    /// The whole request is larger than the limit.
+    public static let tooLarge = ErrorCode(rawValue: "tooLarge")
+    /// An invite names a `callID` already used, and is no resend.
+    public static let callExists = ErrorCode(rawValue: "callExists")
+    /// No such call, or none that this user was ever invited to: a stranger cannot tell which.
+    public static let callNotFound = ErrorCode(rawValue: "callNotFound")
+    public static let notInviter = ErrorCode(rawValue: "notInviter")
+    /// The request exists in advanced mode only.
+    public static let wrongMode = ErrorCode(rawValue: "wrongMode")
+    /// Not possible in the state that the error names.
+    public static let invalidState = ErrorCode(rawValue: "invalidState")
+    /// Another device of the same user accepted or rejected.
+    public static let answeredElsewhere = ErrorCode(rawValue: "answeredElsewhere")
+    public static let callEnded = ErrorCode(rawValue: "callEnded")
+    /// The user is accepted in another live advanced call, which the error names.
+    public static let alreadyInCall = ErrorCode(rawValue: "alreadyInCall")
+    public static let busy = ErrorCode(rawValue: "busy")
+    public static let callFull = ErrorCode(rawValue: "callFull")
+    /// Every invitee failed; no call is made.
+    public static let noInvitees = ErrorCode(rawValue: "noInvitees")
+    public static let userNotRegistered = ErrorCode(rawValue: "userNotRegistered")
+    public static let rateLimited = ErrorCode(rawValue: "rateLimited")
+    /// Store or service cannot answer now: send again.
+    public static let unavailable = ErrorCode(rawValue: "unavailable")
+    public static let `internal` = ErrorCode(rawValue: "internal")
+
+    /// Every code of this version; a test holds the schemas against it.
+    public static let all: [ErrorCode] = [
+        .badRequest, .unknownType, .tooLarge, .callExists, .callNotFound, .notInviter, .wrongMode, .invalidState,
+        .answeredElsewhere, .callEnded, .alreadyInCall, .busy, .callFull, .noInvitees, .userNotRegistered,
+        .rateLimited, .unavailable, .internal,
+    ]
+
+    public var description: String { rawValue }
+}
+
+/// An error as it stands on the wire: `{"code":"…","message":"…"}` and what some codes add (section 2).
+public struct SignalingError: Error, Equatable, Sendable, CustomStringConvertible {
+    public var code: ErrorCode
+    /// For people; its wording may change.
+    public var message: String
+    /// With `invalidState`, `callEnded` and `answeredElsewhere`: the state that stands in the way.
+    public var state: String?
+    /// With `alreadyInCall`: the user's live call.
+    public var callID: CallID?
+    /// With `rateLimited`: milliseconds to wait.
+    public var retryAfter: Int?
+
+    public init(
+        _ code: ErrorCode, _ message: String, state: String? = nil, callID: CallID? = nil, retryAfter: Int? = nil
+    ) {
+        self.code = code
+        self.message = message
+        self.state = state
+        self.callID = callID
+        self.retryAfter = retryAfter
+    }
+
+    public var description: String { "\(code): \(message)" }
+}
+
+extension SignalingError {
+    public func write(to writer: inout JSONWriter) {
+        writer.object("error") { writer in
+            writer.field("code", code.rawValue)
+            writer.field("message", message)
+            writer.field("state", state)
+            writer.field("callID", callID)
+            writer.field("retryAfter", retryAfter)
+        }
+    }
+
+    /// Nil when `json` is not an error object with a code.
+    public init?(json: JSONObject) {
+        guard let code = json["code"]?.string else { return nil }
+        self.init(
+            ErrorCode(rawValue: code), json["message"]?.string ?? "", state: json["state"]?.string,
+            callID: json["callID"]?.string.flatMap(CallID.init), retryAfter: json["retryAfter"]?.integer.map(Int.init))
+    }
+}

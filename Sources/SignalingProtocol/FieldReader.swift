@@ -1,0 +1,107 @@
+/// A field that is missing, ill-typed or out of range, by name.
+enum FieldError: Error {
+    case bad(String, String)
+    case unknownType(String)
+
+    var signalingError: SignalingError {
+        switch self {
+        case .bad(let field, let problem): SignalingError(.badRequest, "\(field): \(problem)")
+        case .unknownType(let type): SignalingError(.unknownType, "type: \"\(type.prefix(64))\" is not known")
+        }
+    }
+}
+
+/// Reads the fields of a request, each with its type and range; an absent or null field is nil.
+struct FieldReader {
+    private let json: JSONObject
+
+    init(_ json: JSONObject) { self.json = json }
+
+    func required<Value>(_ key: String, _ value: Value?) throws(FieldError) -> Value {
+        guard let value else { throw .bad(key, "is missing") }
+        return value
+    }
+
+    func text(_ key: String, maxBytes: Int) throws(FieldError) -> String? {
+        guard let value = json[key] else { return nil }
+        guard let text = value.string else { throw .bad(key, "must be a string") }
+        guard text.utf8.count <= maxBytes else { throw .bad(key, "has \(text.utf8.count) bytes, at most \(maxBytes)") }
+        return text
+    }
+
+    func integer(_ key: String, in range: ClosedRange<Int>) throws(FieldError) -> Int? {
+        guard let value = json[key] else { return nil }
+        guard let integer = value.integer, range.contains(Int(integer)) else {
+            throw .bad(key, "must be a whole number from \(range.lowerBound) to \(range.upperBound)")
+        }
+        return Int(integer)
+    }
+
+    func flag(_ key: String) throws(FieldError) -> Bool? {
+        guard let value = json[key] else { return nil }
+        guard let flag = value.bool else { throw .bad(key, "must be true or false") }
+        return flag
+    }
+
+    func choice<Choice: RawRepresentable & CaseIterable>(
+        _ key: String, _: Choice.Type
+    ) throws(FieldError) -> Choice? where Choice.RawValue == String {
+        guard let value = json[key] else { return nil }
+        guard let choice = value.string.flatMap(Choice.init(rawValue:)) else {
+            throw .bad(key, "must be one of " + Choice.allCases.map(\.rawValue).joined(separator: ", "))
+        }
+        return choice
+    }
+
+    func identifier<ID: ByteIdentifier>(_ key: String, _: ID.Type) throws(FieldError) -> ID? {
+        guard let value = json[key] else { return nil }
+        guard let id = value.string.flatMap(ID.init) else { throw .bad(key, "must be 1 to 64 of A-Z a-z 0-9 _ -") }
+        return id
+    }
+
+    /// 1 to 9 distinct users.
+    func users(_ key: String) throws(FieldError) -> [UserID]? {
+        guard let value = json[key] else { return nil }
+        guard let array = value.array, (1...Limits.inviteesPerRequest).contains(array.count) else {
+            throw .bad(key, "must be an array of 1 to \(Limits.inviteesPerRequest) users")
+        }
+        var users: [UserID] = []
+        for (index, element) in array.enumerated() {
+            guard let user = element.string.flatMap(UserID.init) else {
+                throw .bad("\(key)[\(index)]", "is not a valid user id")
+            }
+            guard !users.contains(user) else { throw .bad("\(key)[\(index)]", "stands twice") }
+            users.append(user)
+        }
+        return users
+    }
+
+    var callID: CallID {
+        get throws(FieldError) { try required("callID", identifier("callID", CallID.self)) }
+    }
+
+    var extendedData: String? {
+        get throws(FieldError) { try text("extendedData", maxBytes: Limits.extendedDataBytes) }
+    }
+
+    var reason: String? {
+        get throws(FieldError) { try text("reason", maxBytes: Limits.reasonBytes) }
+    }
+
+    var push: Request.Push? {
+        get throws(FieldError) {
+            guard let value = json["push"] else { return nil }
+            guard let object = value.object else { throw .bad("push", "must be an object") }
+            let fields = FieldReader(object)
+            do throws(FieldError) {
+                return Request.Push(
+                    title: try fields.text("title", maxBytes: Limits.pushFieldBytes),
+                    content: try fields.text("content", maxBytes: Limits.pushFieldBytes),
+                    payload: try fields.text("payload", maxBytes: Limits.pushFieldBytes))
+            } catch {
+                guard case .bad(let field, let problem) = error else { throw error }
+                throw .bad("push.\(field)", problem)
+            }
+        }
+    }
+}

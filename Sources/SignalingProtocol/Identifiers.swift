@@ -1,0 +1,119 @@
+/// An identifier that is compared, ordered and hashed as bytes (docs/protocol.md, section 1).
+///
+/// Swift's `String` holds canonically equivalent spellings (NFC and NFD) equal. The store, MQTT and clients in other
+/// languages do not, so two such spellings are two users, and `==` must say so here as well.
+public protocol ByteIdentifier: Hashable, Comparable, Sendable, CustomStringConvertible {
+    /// The identifier as text.
+    var string: String { get }
+
+    /// Nil when `string` is not a valid identifier of this kind.
+    init?(_ string: String)
+}
+
+extension ByteIdentifier {
+    @inlinable
+    public static func == (lhs: Self, rhs: Self) -> Bool {
+        let left = lhs.string.utf8
+        let right = rhs.string.utf8
+        return left.count == right.count && left.elementsEqual(right)
+    }
+
+    @inlinable
+    public static func < (lhs: Self, rhs: Self) -> Bool {
+        lhs.string.utf8.lexicographicallyPrecedes(rhs.string.utf8)
+    }
+
+    @inlinable
+    public func hash(into hasher: inout Hasher) {
+        for byte in string.utf8 { hasher.combine(byte) }
+        hasher.combine(0xFF as UInt8)
+    }
+
+    public var description: String { string }
+}
+
+/// A user: 1–64 bytes of UTF-8, without U+0080–U+009F and without Unicode noncharacters (section 1).
+public struct UserID: ByteIdentifier {
+    public static let maxBytes = 64
+    public let string: String
+
+    public init?(_ string: String) {
+        guard (1...Self.maxBytes).contains(string.utf8.count) else { return nil }
+        for scalar in string.unicodeScalars {
+            // Brokers drop a client that uses a topic with one of these, so no such user may exist.
+            if (0x80...0x9F).contains(scalar.value) { return nil }
+            if (0xFDD0...0xFDEF).contains(scalar.value) || scalar.value & 0xFFFE == 0xFFFE { return nil }
+        }
+        self.string = string
+    }
+}
+
+/// A device of a user: 1–64 of `A-Z a-z 0-9 . _ ~ -` (section 1).
+public struct DeviceID: ByteIdentifier {
+    public let string: String
+
+    public init?(_ string: String) {
+        guard isToken(string, extra: [UInt8(ascii: "."), UInt8(ascii: "~")]) else { return nil }
+        self.string = string
+    }
+}
+
+/// A call: 1–64 of `A-Z a-z 0-9 _ -` (section 1).
+public struct CallID: ByteIdentifier {
+    public let string: String
+
+    public init?(_ string: String) {
+        guard isToken(string) else { return nil }
+        self.string = string
+    }
+}
+
+/// A request of a device: 1–64 of `A-Z a-z 0-9 _ -` (section 1).
+public struct RequestID: ByteIdentifier {
+    public let string: String
+
+    public init?(_ string: String) {
+        guard isToken(string) else { return nil }
+        self.string = string
+    }
+}
+
+/// A peer message: 1–64 of `A-Z a-z 0-9 _ -` (section 1).
+public struct MessageID: ByteIdentifier {
+    public let string: String
+
+    public init?(_ string: String) {
+        guard isToken(string) else { return nil }
+        self.string = string
+    }
+}
+
+/// One device of one user.
+public struct DeviceAddress: Hashable, Comparable, Sendable, CustomStringConvertible {
+    public let userID: UserID
+    public let deviceID: DeviceID
+
+    public init(userID: UserID, deviceID: DeviceID) {
+        self.userID = userID
+        self.deviceID = deviceID
+    }
+
+    public static func < (lhs: Self, rhs: Self) -> Bool {
+        lhs.userID == rhs.userID ? lhs.deviceID < rhs.deviceID : lhs.userID < rhs.userID
+    }
+
+    public var description: String { "\(userID)/\(deviceID)" }
+}
+
+private func isToken(_ string: String, extra: [UInt8] = []) -> Bool {
+    guard (1...64).contains(string.utf8.count) else { return false }
+    return string.utf8.allSatisfy { byte in
+        switch byte {
+        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+            UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "_"), UInt8(ascii: "-"):
+            true
+        default:
+            extra.contains(byte)
+        }
+    }
+}

@@ -1,0 +1,246 @@
+/// Why bytes are not JSON, and where.
+public struct JSONError: Error, Equatable, Sendable, CustomStringConvertible {
+    public let reason: String
+    /// The offset in bytes.
+    public let offset: Int
+
+    public var description: String { "\(reason) at byte \(offset)" }
+}
+
+/// A strict RFC 8259 parser over bytes. It costs about a tenth of Foundation's, which matters as every message
+/// passes through it.
+///
+/// Refused: invalid UTF-8, lone surrogates, a byte order mark, anything after the value, more than `maxDepth` levels.
+public struct JSONParser {
+    /// Deeper nesting is refused, so that no input can exhaust the stack.
+    public static let maxDepth = 64
+
+    private let bytes: UnsafeBufferPointer<UInt8>
+    private var at = 0
+
+    public static func parse(_ bytes: [UInt8]) throws(JSONError) -> JSONValue {
+        let result: Result<JSONValue, JSONError> = bytes.withUnsafeBufferPointer { buffer in
+            var parser = JSONParser(bytes: buffer)
+            do throws(JSONError) {
+                return .success(try parser.document())
+            } catch {
+                return .failure(error)
+            }
+        }
+        return try result.get()
+    }
+
+    private init(bytes: UnsafeBufferPointer<UInt8>) { self.bytes = bytes }
+
+    private mutating func document() throws(JSONError) -> JSONValue {
+        let value = try value(depth: 0)
+        skipWhitespace()
+        guard at == bytes.count else { throw error("unexpected content after the value") }
+        return value
+    }
+
+    private func error(_ reason: String) -> JSONError { JSONError(reason: reason, offset: at) }
+
+    private var current: UInt8? { at < bytes.count ? bytes[at] : nil }
+
+    private mutating func skipWhitespace() {
+        while at < bytes.count {
+            switch bytes[at] {
+            case 0x20, 0x0A, 0x0D, 0x09: at += 1
+            default: return
+            }
+        }
+    }
+
+    private mutating func value(depth: Int) throws(JSONError) -> JSONValue {
+        skipWhitespace()
+        guard let byte = current else { throw error("unexpected end") }
+        switch byte {
+        case UInt8(ascii: "{"): return .object(try object(depth: depth + 1))
+        case UInt8(ascii: "["): return .array(try array(depth: depth + 1))
+        case UInt8(ascii: "\""): return .string(try string())
+        case UInt8(ascii: "t"): return try literal("true", .bool(true))
+        case UInt8(ascii: "f"): return try literal("false", .bool(false))
+        case UInt8(ascii: "n"): return try literal("null", .null)
+        case UInt8(ascii: "-"), UInt8(ascii: "0")...UInt8(ascii: "9"): return try number()
+        default: throw error("unexpected character")
+        }
+    }
+
+    private mutating func literal(_ text: StaticString, _ value: JSONValue) throws(JSONError) -> JSONValue {
+        let count = text.utf8CodeUnitCount
+        guard at + count <= bytes.count else { throw error("unexpected end") }
+        for index in 0..<count where bytes[at + index] != text.utf8Start[index] { throw error("unexpected character") }
+        at += count
+        return value
+    }
+
+    private mutating func object(depth: Int) throws(JSONError) -> JSONObject {
+        guard depth <= Self.maxDepth else { throw error("nested deeper than \(Self.maxDepth) levels") }
+        at += 1
+        var fields: [JSONObject.Field] = []
+        skipWhitespace()
+        if current == UInt8(ascii: "}") {
+            at += 1
+            return JSONObject()
+        }
+        while true {
+            skipWhitespace()
+            guard current == UInt8(ascii: "\"") else { throw error("expected a field name") }
+            let key = try string()
+            skipWhitespace()
+            guard current == UInt8(ascii: ":") else { throw error("expected ':'") }
+            at += 1
+            fields.append(.init(key: key, value: try value(depth: depth)))
+            skipWhitespace()
+            switch current {
+            case UInt8(ascii: ","): at += 1
+            case UInt8(ascii: "}"):
+                at += 1
+                return JSONObject(fields)
+            default: throw error("expected ',' or '}'")
+            }
+        }
+    }
+
+    private mutating func array(depth: Int) throws(JSONError) -> [JSONValue] {
+        guard depth <= Self.maxDepth else { throw error("nested deeper than \(Self.maxDepth) levels") }
+        at += 1
+        var values: [JSONValue] = []
+        skipWhitespace()
+        if current == UInt8(ascii: "]") {
+            at += 1
+            return values
+        }
+        while true {
+            values.append(try value(depth: depth))
+            skipWhitespace()
+            switch current {
+            case UInt8(ascii: ","): at += 1
+            case UInt8(ascii: "]"):
+                at += 1
+                return values
+            default: throw error("expected ',' or ']'")
+            }
+        }
+    }
+
+    private mutating func number() throws(JSONError) -> JSONValue {
+        let start = at
+        var isInteger = true
+        if current == UInt8(ascii: "-") { at += 1 }
+        if current == UInt8(ascii: "0") {
+            at += 1
+        } else {
+            try digits()
+        }
+        if current == UInt8(ascii: ".") {
+            isInteger = false
+            at += 1
+            try digits()
+        }
+        if current == UInt8(ascii: "e") || current == UInt8(ascii: "E") {
+            isInteger = false
+            at += 1
+            if current == UInt8(ascii: "+") || current == UInt8(ascii: "-") { at += 1 }
+            try digits()
+        }
+        let text = String(decoding: bytes[start..<at], as: UTF8.self)
+        if isInteger, let value = Int64(text) { return .int(value) }
+        // `Double` gives ±infinity beyond its range, and every field's range check refuses that.
+        guard let value = Double(text) else { throw error("not a number") }
+        return .double(value)
+    }
+
+    private mutating func digits() throws(JSONError) {
+        let start = at
+        while let byte = current, (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte) { at += 1 }
+        guard at > start else { throw error("expected a digit") }
+    }
+
+    private mutating func string() throws(JSONError) -> String {
+        at += 1
+        let start = at
+        while at < bytes.count {
+            switch bytes[at] {
+            case UInt8(ascii: "\""):
+                defer { at += 1 }
+                return try text(bytes[start..<at])
+            case UInt8(ascii: "\\"):
+                return try escapedString(from: start)
+            case 0x00...0x1F: throw error("control character in a string")
+            default: at += 1
+            }
+        }
+        throw error("string without an end")
+    }
+
+    private func text(_ slice: some Collection<UInt8>) throws(JSONError) -> String {
+        guard let text = String(validating: slice, as: UTF8.self) else { throw error("invalid UTF-8") }
+        return text
+    }
+
+    private mutating func escapedString(from start: Int) throws(JSONError) -> String {
+        var out = Array(bytes[start..<at])
+        while at < bytes.count {
+            let byte = bytes[at]
+            switch byte {
+            case UInt8(ascii: "\""):
+                defer { at += 1 }
+                return try text(out)
+            case UInt8(ascii: "\\"):
+                at += 1
+                try escape(into: &out)
+            case 0x00...0x1F: throw error("control character in a string")
+            default:
+                out.append(byte)
+                at += 1
+            }
+        }
+        throw error("string without an end")
+    }
+
+    private mutating func escape(into out: inout [UInt8]) throws(JSONError) {
+        guard let byte = current else { throw error("string without an end") }
+        at += 1
+        switch byte {
+        case UInt8(ascii: "\""), UInt8(ascii: "\\"), UInt8(ascii: "/"): out.append(byte)
+        case UInt8(ascii: "b"): out.append(0x08)
+        case UInt8(ascii: "f"): out.append(0x0C)
+        case UInt8(ascii: "n"): out.append(0x0A)
+        case UInt8(ascii: "r"): out.append(0x0D)
+        case UInt8(ascii: "t"): out.append(0x09)
+        case UInt8(ascii: "u"):
+            var value = try hex4()
+            if (0xD800...0xDBFF).contains(value) {
+                guard at + 1 < bytes.count, bytes[at] == UInt8(ascii: "\\"), bytes[at + 1] == UInt8(ascii: "u") else {
+                    throw error("lone surrogate")
+                }
+                at += 2
+                let low = try hex4()
+                guard (0xDC00...0xDFFF).contains(low) else { throw error("lone surrogate") }
+                value = 0x10000 + (value - 0xD800) << 10 + (low - 0xDC00)
+            }
+            guard let scalar = Unicode.Scalar(value) else { throw error("lone surrogate") }
+            out.append(contentsOf: UTF8.encode(scalar)!)
+        default: throw error("unknown escape")
+        }
+    }
+
+    private mutating func hex4() throws(JSONError) -> UInt32 {
+        guard at + 4 <= bytes.count else { throw error("string without an end") }
+        var value: UInt32 = 0
+        for _ in 0..<4 {
+            let digit: UInt8
+            switch bytes[at] {
+            case UInt8(ascii: "0")...UInt8(ascii: "9"): digit = bytes[at] - UInt8(ascii: "0")
+            case UInt8(ascii: "a")...UInt8(ascii: "f"): digit = bytes[at] - UInt8(ascii: "a") + 10
+            case UInt8(ascii: "A")...UInt8(ascii: "F"): digit = bytes[at] - UInt8(ascii: "A") + 10
+            default: throw error("expected four hex digits")
+            }
+            value = value << 4 | UInt32(digit)
+            at += 1
+        }
+        return value
+    }
+}

@@ -1,0 +1,61 @@
+/// A parsed JSON value. Numbers without fraction and exponent that fit are `int`; all others are `double`, which is
+/// infinite for a number beyond its range, so that a range check refuses it by name.
+public enum JSONValue: Equatable, Sendable {
+    case null
+    case bool(Bool)
+    case int(Int64)
+    case double(Double)
+    case string(String)
+    case array([JSONValue])
+    case object(JSONObject)
+}
+
+/// The fields of a JSON object in the order in which they stood. Of a key that stands twice, the last one counts.
+public struct JSONObject: Equatable, Sendable {
+    public struct Field: Equatable, Sendable {
+        public let key: String
+        public let value: JSONValue
+
+        public init(key: String, value: JSONValue) {
+            self.key = key
+            self.value = value
+        }
+    }
+
+    public private(set) var fields: [Field]
+
+    public init(_ fields: [Field] = []) { self.fields = fields }
+
+    /// The value of `key`; nil when it is absent or `null`: in a request both mean "not given" (section 2).
+    public subscript(key: String) -> JSONValue? {
+        guard let value = fields.last(where: { $0.key == key })?.value, value != .null else { return nil }
+        return value
+    }
+}
+
+extension JSONValue {
+    public var string: String? {
+        if case .string(let value) = self { value } else { nil }
+    }
+
+    public var bool: Bool? {
+        if case .bool(let value) = self { value } else { nil }
+    }
+
+    public var array: [JSONValue]? {
+        if case .array(let value) = self { value } else { nil }
+    }
+
+    public var object: JSONObject? {
+        if case .object(let value) = self { value } else { nil }
+    }
+
+    /// A whole number, also when it was written as `60.0` or `6e1`.
+    public var integer: Int64? {
+        switch self {
+        case .int(let value): value
+        case .double(let value): Int64(exactly: value)
+        case .null, .bool, .string, .array, .object: nil
+        }
+    }
+}

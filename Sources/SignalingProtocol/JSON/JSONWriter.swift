@@ -1,0 +1,125 @@
+/// Writes JSON into a byte buffer. Values without a field name are elements of the enclosing array.
+public struct JSONWriter {
+    public private(set) var bytes: [UInt8] = []
+    private var needsComma = false
+
+    public init(capacity: Int = 512) { bytes.reserveCapacity(capacity) }
+
+    /// The bytes of one object whose fields `body` writes.
+    public static func object(capacity: Int = 512, _ body: (inout JSONWriter) -> Void) -> [UInt8] {
+        var writer = JSONWriter(capacity: capacity)
+        writer.object(body)
+        return writer.bytes
+    }
+
+    public mutating func object(_ body: (inout JSONWriter) -> Void) {
+        open(UInt8(ascii: "{"))
+        body(&self)
+        close(UInt8(ascii: "}"))
+    }
+
+    public mutating func array(_ body: (inout JSONWriter) -> Void) {
+        open(UInt8(ascii: "["))
+        body(&self)
+        close(UInt8(ascii: "]"))
+    }
+
+    public mutating func object(_ key: StaticString, _ body: (inout JSONWriter) -> Void) {
+        name(key)
+        object(body)
+    }
+
+    public mutating func array(_ key: StaticString, _ body: (inout JSONWriter) -> Void) {
+        name(key)
+        array(body)
+    }
+
+    /// Nil writes nothing: a null field is left out (docs/protocol.md, section 4).
+    public mutating func field(_ key: StaticString, _ value: String?) {
+        guard let value else { return }
+        name(key)
+        string(value)
+    }
+
+    public mutating func field(_ key: StaticString, _ value: (some ByteIdentifier)?) { field(key, value?.string) }
+
+    public mutating func field(_ key: StaticString, _ value: (some BinaryInteger)?) {
+        guard let value else { return }
+        name(key)
+        integer(Int64(value))
+    }
+
+    public mutating func field(_ key: StaticString, _ value: Bool?) {
+        guard let value else { return }
+        name(key)
+        separate()
+        raw(value ? "true" : "false")
+        needsComma = true
+    }
+
+    public mutating func string(_ value: String) {
+        separate()
+        bytes.append(UInt8(ascii: "\""))
+        for byte in value.utf8 { escaped(byte) }
+        bytes.append(UInt8(ascii: "\""))
+        needsComma = true
+    }
+
+    public mutating func integer(_ value: Int64) {
+        separate()
+        var digits = value.magnitude
+        let start = bytes.count
+        repeat {
+            bytes.append(UInt8(ascii: "0") + UInt8(truncatingIfNeeded: digits % 10))
+            digits /= 10
+        } while digits > 0
+        if value < 0 { bytes.append(UInt8(ascii: "-")) }
+        bytes[start...].reverse()
+        needsComma = true
+    }
+
+    private mutating func name(_ key: StaticString) {
+        separate()
+        bytes.append(UInt8(ascii: "\""))
+        raw(key)
+        bytes.append(UInt8(ascii: "\""))
+        bytes.append(UInt8(ascii: ":"))
+        needsComma = false
+    }
+
+    private mutating func raw(_ text: StaticString) {
+        bytes.append(contentsOf: UnsafeBufferPointer(start: text.utf8Start, count: text.utf8CodeUnitCount))
+    }
+
+    private mutating func separate() {
+        if needsComma { bytes.append(UInt8(ascii: ",")) }
+    }
+
+    private mutating func open(_ bracket: UInt8) {
+        separate()
+        bytes.append(bracket)
+        needsComma = false
+    }
+
+    private mutating func close(_ bracket: UInt8) {
+        bytes.append(bracket)
+        needsComma = true
+    }
+
+    private mutating func escaped(_ byte: UInt8) {
+        switch byte {
+        case UInt8(ascii: "\""), UInt8(ascii: "\\"):
+            bytes.append(UInt8(ascii: "\\"))
+            bytes.append(byte)
+        case 0x0A: raw("\\n")
+        case 0x0D: raw("\\r")
+        case 0x09: raw("\\t")
+        case 0x00...0x1F:
+            raw("\\u00")
+            bytes.append(UInt8(ascii: "0") + byte >> 4)
+            let low = byte & 15
+            bytes.append(low < 10 ? UInt8(ascii: "0") + low : UInt8(ascii: "a") + low - 10)
+        default: bytes.append(byte)
+        }
+    }
+}

@@ -1,0 +1,62 @@
+/// What a device publishes on its presence topic (docs/protocol.md, section 1).
+public struct PresenceMessage: Equatable, Sendable {
+    public enum OfflineReason: String, Sendable, CaseIterable {
+        /// The will: the connection broke.
+        case lost
+        /// A clean goodbye.
+        case logout
+    }
+
+    public enum Status: Equatable, Sendable {
+        case online
+        case offline(OfflineReason)
+    }
+
+    public var status: Status
+    /// Random per connection; the empty string when it was left out, which is never remembered as over.
+    public var session: String
+
+    public init(_ status: Status, session: String) {
+        self.status = status
+        self.session = session
+    }
+
+    public func encoded() -> [UInt8] {
+        JSONWriter.object(capacity: 96) { writer in
+            switch status {
+            case .online: writer.field("online", true)
+            case .offline(let reason):
+                writer.field("online", false)
+                writer.field("reason", reason.rawValue)
+            }
+            writer.field("session", session)
+        }
+    }
+
+    public static func decode(_ payload: [UInt8], maxBytes: Int = Limits.requestBytes) -> Result<Self, SignalingError> {
+        guard payload.count <= maxBytes else {
+            return .failure(
+                SignalingError(.tooLarge, "the message has \(payload.count) bytes; at most \(maxBytes) are allowed"))
+        }
+        do {
+            guard case .object(let json) = try JSONParser.parse(payload) else {
+                return .failure(SignalingError(.badRequest, "the message is not a JSON object"))
+            }
+            return .success(try Self(FieldReader(json)))
+        } catch let error as JSONError {
+            return .failure(SignalingError(.badRequest, "the message is not JSON: \(error)"))
+        } catch let error as FieldError {
+            return .failure(error.signalingError)
+        } catch {
+            return .failure(SignalingError(.badRequest, "the message cannot be read"))
+        }
+    }
+
+    private init(_ fields: FieldReader) throws(FieldError) {
+        let online = try fields.required("online", fields.flag("online"))
+        let reason = try fields.choice("reason", OfflineReason.self)
+        session = try fields.text("session", maxBytes: Limits.sessionBytes) ?? ""
+        // A will without a reason can only come from a broken connection.
+        status = online ? .online : .offline(reason ?? .lost)
+    }
+}

@@ -1,0 +1,114 @@
+/// Why a message on an `up` topic was refused. With a request id it is answered by a response, without one by a
+/// message of type `error` (docs/protocol.md, section 2).
+public struct UpMessageRefusal: Error, Equatable, Sendable {
+    public let requestID: RequestID?
+    public let error: SignalingError
+}
+
+extension UpMessage {
+    /// Reads one message. `maxBytes` bounds a request; a message beyond `Limits.parsedBytes` is not even parsed.
+    public static func decode(
+        _ payload: [UInt8], maxBytes: Int = Limits.requestBytes
+    ) -> Result<UpMessage, UpMessageRefusal> {
+        guard payload.count <= Limits.parsedBytes else { return .failure(tooLarge(payload, maxBytes, id: nil)) }
+        let json: JSONObject
+        do throws(JSONError) {
+            guard case .object(let object) = try JSONParser.parse(payload) else {
+                return .failure(bad(payload, maxBytes, "the message is not a JSON object"))
+            }
+            json = object
+        } catch {
+            return .failure(bad(payload, maxBytes, "the message is not JSON: \(error)"))
+        }
+        let id = json["id"]?.string.flatMap(RequestID.init)
+        guard payload.count <= maxBytes else { return .failure(tooLarge(payload, maxBytes, id: id)) }
+        do throws(FieldError) {
+            return .success(try decode(FieldReader(json), id: id))
+        } catch {
+            // An ack or a heartbeat is no request: it has no response, whatever else stands in it.
+            let isRequest = !["ack", "call.heartbeat"].contains(json["type"]?.string)
+            return .failure(UpMessageRefusal(requestID: isRequest ? id : nil, error: error.signalingError))
+        }
+    }
+
+    private static func bad(_ payload: [UInt8], _ maxBytes: Int, _ message: String) -> UpMessageRefusal {
+        guard payload.count <= maxBytes else { return tooLarge(payload, maxBytes, id: nil) }
+        return UpMessageRefusal(requestID: nil, error: SignalingError(.badRequest, message))
+    }
+
+    private static func tooLarge(_ payload: [UInt8], _ maxBytes: Int, id: RequestID?) -> UpMessageRefusal {
+        let message = "the message has \(payload.count) bytes; at most \(maxBytes) are allowed"
+        return UpMessageRefusal(requestID: id, error: SignalingError(.tooLarge, message))
+    }
+
+    private static func decode(_ fields: FieldReader, id: RequestID?) throws(FieldError) -> UpMessage {
+        let type = try fields.required("type", fields.text("type", maxBytes: Limits.parsedBytes))
+        switch type {
+        case "ack":
+            if let messageID = try fields.identifier("messageID", MessageID.self) { return .ackMessage(messageID) }
+            let callID = try fields.required("callID", fields.identifier("callID", CallID.self))
+            let revision = try fields.required("revision", fields.integer("revision", in: 0...Int.max))
+            return .ackCall(callID, revision: revision)
+        case "call.heartbeat":
+            return .heartbeat(try fields.required("callID", fields.identifier("callID", CallID.self)))
+        default:
+            guard let id else {
+                throw .bad("id", "must be 1 to 64 of A-Z a-z 0-9 _ -")
+            }
+            guard let body = try Request.Body(type: type, fields) else { throw .unknownType(type) }
+            return .request(Request(id: id, body: body))
+        }
+    }
+}
+
+extension Request.Body {
+    /// Nil for a type that this version does not serve.
+    fileprivate init?(type: String, _ fields: FieldReader) throws(FieldError) {
+        switch type {
+        case "call.invite": self = .invite(try .init(fields))
+        case "call.cancel":
+            self = .cancel(
+                .init(
+                    callID: try fields.callID, invitees: try fields.users("invitees"),
+                    extendedData: try fields.extendedData))
+        case "call.accept": self = .accept(.init(callID: try fields.callID, extendedData: try fields.extendedData))
+        case "call.reject":
+            self = .reject(
+                .init(
+                    callID: try fields.callID, reason: try fields.reason ?? WellKnownReason.declined,
+                    extendedData: try fields.extendedData))
+        case "call.add":
+            self = .add(
+                .init(
+                    callID: try fields.callID, invitees: try fields.required("invitees", fields.users("invitees")),
+                    timeout: try fields.integer("timeout", in: Limits.invitationTimeout),
+                    extendedData: try fields.extendedData, push: try fields.push))
+        case "call.join": self = .join(.init(callID: try fields.callID, extendedData: try fields.extendedData))
+        case "call.quit": self = .quit(.init(callID: try fields.callID, extendedData: try fields.extendedData))
+        case "call.end":
+            self = .end(
+                .init(callID: try fields.callID, reason: try fields.reason, extendedData: try fields.extendedData))
+        case "call.get": self = .get(.init(callID: try fields.callID))
+        default: return nil
+        }
+    }
+}
+
+extension Request.Invite {
+    fileprivate init(_ fields: FieldReader) throws(FieldError) {
+        self.init(
+            invitees: try fields.required("invitees", fields.users("invitees")),
+            callID: try fields.identifier("callID", CallID.self),
+            mode: try fields.choice("mode", CallMode.self) ?? .common,
+            timeout: try fields.integer("timeout", in: Limits.invitationTimeout),
+            media: try fields.text("media", maxBytes: Limits.mediaBytes),
+            extendedData: try fields.extendedData,
+            notReceivedCheck: try fields.flag("notReceivedCheck") ?? false,
+            notReceivedAfter: try fields.integer("notReceivedAfter", in: Limits.notReceivedAfter),
+            joinPolicy: try fields.choice("joinPolicy", JoinPolicy.self) ?? .invited,
+            autoEnd: try fields.flag("autoEnd") ?? true,
+            ifBusy: try fields.choice("ifBusy", BusyPolicy.self) ?? .ring,
+            glare: try fields.choice("glare", GlarePolicy.self) ?? .ring,
+            push: try fields.push)
+    }
+}

@@ -1,0 +1,101 @@
+extension UpMessage {
+    /// The bytes that a device publishes.
+    public func encoded() -> [UInt8] {
+        JSONWriter.object { writer in
+            switch self {
+            case .request(let request): request.write(to: &writer)
+            case .heartbeat(let callID):
+                writer.field("type", "call.heartbeat")
+                writer.field("callID", callID)
+            case .ackCall(let callID, let revision):
+                writer.field("type", "ack")
+                writer.field("callID", callID)
+                writer.field("revision", revision)
+            case .ackMessage(let messageID):
+                writer.field("type", "ack")
+                writer.field("messageID", messageID)
+            }
+        }
+    }
+}
+
+extension Request {
+    fileprivate func write(to writer: inout JSONWriter) {
+        writer.field("type", body.type)
+        writer.field("id", id)
+        writer.field("callID", body.callID)
+        switch body {
+        case .invite(let invite): invite.write(to: &writer)
+        case .cancel(let body):
+            if let invitees = body.invitees { writer.users("invitees", invitees) }
+            writer.field("extendedData", body.extendedData)
+        case .accept(let body): writer.field("extendedData", body.extendedData)
+        case .reject(let body):
+            writer.field("reason", body.reason)
+            writer.field("extendedData", body.extendedData)
+        case .add(let body):
+            writer.users("invitees", body.invitees)
+            writer.field("timeout", body.timeout)
+            writer.field("extendedData", body.extendedData)
+            body.push?.write(to: &writer)
+        case .join(let body): writer.field("extendedData", body.extendedData)
+        case .quit(let body): writer.field("extendedData", body.extendedData)
+        case .end(let body):
+            writer.field("reason", body.reason)
+            writer.field("extendedData", body.extendedData)
+        case .get: break
+        }
+    }
+}
+
+extension Request.Body {
+    /// The `type` on the wire.
+    public var type: String {
+        switch self {
+        case .invite: "call.invite"
+        case .cancel: "call.cancel"
+        case .accept: "call.accept"
+        case .reject: "call.reject"
+        case .add: "call.add"
+        case .join: "call.join"
+        case .quit: "call.quit"
+        case .end: "call.end"
+        case .get: "call.get"
+        }
+    }
+}
+
+extension Request.Invite {
+    fileprivate func write(to writer: inout JSONWriter) {
+        writer.users("invitees", invitees)
+        writer.field("mode", mode.rawValue)
+        writer.field("timeout", timeout)
+        writer.field("media", media)
+        writer.field("extendedData", extendedData)
+        if notReceivedCheck { writer.field("notReceivedCheck", true) }
+        writer.field("notReceivedAfter", notReceivedAfter)
+        if joinPolicy != .invited { writer.field("joinPolicy", joinPolicy.rawValue) }
+        if !autoEnd { writer.field("autoEnd", false) }
+        if ifBusy != .ring { writer.field("ifBusy", ifBusy.rawValue) }
+        if glare != .ring { writer.field("glare", glare.rawValue) }
+        push?.write(to: &writer)
+    }
+}
+
+extension Request.Push {
+    fileprivate func write(to writer: inout JSONWriter) {
+        writer.object("push") { writer in
+            writer.field("title", title)
+            writer.field("content", content)
+            writer.field("payload", payload)
+        }
+    }
+}
+
+extension JSONWriter {
+    mutating func users(_ key: StaticString, _ users: [UserID]) {
+        array(key) { writer in
+            for user in users { writer.string(user.string) }
+        }
+    }
+}

@@ -1,0 +1,202 @@
+/// What a device publishes on its `up` topic (docs/protocol.md, section 2).
+public enum UpMessage: Equatable, Sendable {
+    case request(Request)
+    /// `call.heartbeat`: no id, no response.
+    case heartbeat(CallID)
+    /// "I have had this revision of this call", cumulative (section 5).
+    case ackCall(CallID, revision: Int)
+    case ackMessage(MessageID)
+}
+
+/// A request: each gets exactly one response.
+public struct Request: Equatable, Sendable {
+    public var id: RequestID
+    public var body: Body
+
+    public init(id: RequestID, body: Body) {
+        self.id = id
+        self.body = body
+    }
+
+    public enum Body: Equatable, Sendable {
+        case invite(Invite)
+        case cancel(Cancel)
+        case accept(Accept)
+        case reject(Reject)
+        case add(Add)
+        case join(Join)
+        case quit(Quit)
+        case end(End)
+        case get(Get)
+    }
+
+    /// `call.invite`: creates the call.
+    public struct Invite: Equatable, Sendable {
+        public var invitees: [UserID]
+        /// Without one the service derives it from user, device and request id, so that a resend is the same call.
+        public var callID: CallID?
+        public var mode: CallMode
+        /// Seconds; nil means the service's default (60).
+        public var timeout: Int?
+        public var media: String?
+        public var extendedData: String?
+        public var notReceivedCheck: Bool
+        /// Seconds; nil means the service's default (5).
+        public var notReceivedAfter: Int?
+        public var joinPolicy: JoinPolicy
+        public var autoEnd: Bool
+        public var ifBusy: BusyPolicy
+        public var glare: GlarePolicy
+        public var push: Push?
+
+        public init(
+            invitees: [UserID], callID: CallID? = nil, mode: CallMode = .common, timeout: Int? = nil,
+            media: String? = nil, extendedData: String? = nil, notReceivedCheck: Bool = false,
+            notReceivedAfter: Int? = nil, joinPolicy: JoinPolicy = .invited, autoEnd: Bool = true,
+            ifBusy: BusyPolicy = .ring, glare: GlarePolicy = .ring, push: Push? = nil
+        ) {
+            self.invitees = invitees
+            self.callID = callID
+            self.mode = mode
+            self.timeout = timeout
+            self.media = media
+            self.extendedData = extendedData
+            self.notReceivedCheck = notReceivedCheck
+            self.notReceivedAfter = notReceivedAfter
+            self.joinPolicy = joinPolicy
+            self.autoEnd = autoEnd
+            self.ifBusy = ifBusy
+            self.glare = glare
+            self.push = push
+        }
+    }
+
+    /// What an offline invitee's push notification says.
+    public struct Push: Equatable, Sendable {
+        public var title: String?
+        public var content: String?
+        public var payload: String?
+
+        public init(title: String? = nil, content: String? = nil, payload: String? = nil) {
+            self.title = title
+            self.content = content
+            self.payload = payload
+        }
+    }
+
+    /// `call.cancel`: takes back invitations that this user made; all pending ones without `invitees`.
+    public struct Cancel: Equatable, Sendable {
+        public var callID: CallID
+        public var invitees: [UserID]?
+        public var extendedData: String?
+
+        public init(callID: CallID, invitees: [UserID]? = nil, extendedData: String? = nil) {
+            self.callID = callID
+            self.invitees = invitees
+            self.extendedData = extendedData
+        }
+    }
+
+    /// `call.accept`: accepts on this device.
+    public struct Accept: Equatable, Sendable {
+        public var callID: CallID
+        public var extendedData: String?
+
+        public init(callID: CallID, extendedData: String? = nil) {
+            self.callID = callID
+            self.extendedData = extendedData
+        }
+    }
+
+    /// `call.reject`.
+    public struct Reject: Equatable, Sendable {
+        public var callID: CallID
+        public var reason: String
+        public var extendedData: String?
+
+        public init(callID: CallID, reason: String = WellKnownReason.declined, extendedData: String? = nil) {
+            self.callID = callID
+            self.reason = reason
+            self.extendedData = extendedData
+        }
+    }
+
+    /// `call.add`: invites more users into an advanced call.
+    public struct Add: Equatable, Sendable {
+        public var callID: CallID
+        public var invitees: [UserID]
+        /// Seconds; nil means the call's own.
+        public var timeout: Int?
+        public var extendedData: String?
+        public var push: Push?
+
+        public init(
+            callID: CallID, invitees: [UserID], timeout: Int? = nil, extendedData: String? = nil, push: Push? = nil
+        ) {
+            self.callID = callID
+            self.invitees = invitees
+            self.timeout = timeout
+            self.extendedData = extendedData
+            self.push = push
+        }
+    }
+
+    /// `call.join`: enters an advanced call, or moves it to this device.
+    public struct Join: Equatable, Sendable {
+        public var callID: CallID
+        public var extendedData: String?
+
+        public init(callID: CallID, extendedData: String? = nil) {
+            self.callID = callID
+            self.extendedData = extendedData
+        }
+    }
+
+    /// `call.quit`: leaves an advanced call.
+    public struct Quit: Equatable, Sendable {
+        public var callID: CallID
+        public var extendedData: String?
+
+        public init(callID: CallID, extendedData: String? = nil) {
+            self.callID = callID
+            self.extendedData = extendedData
+        }
+    }
+
+    /// `call.end`: ends an advanced call for all.
+    public struct End: Equatable, Sendable {
+        public var callID: CallID
+        public var reason: String?
+        public var extendedData: String?
+
+        public init(callID: CallID, reason: String? = nil, extendedData: String? = nil) {
+            self.callID = callID
+            self.reason = reason
+            self.extendedData = extendedData
+        }
+    }
+
+    /// `call.get`: the call as it is now.
+    public struct Get: Equatable, Sendable {
+        public var callID: CallID
+
+        public init(callID: CallID) { self.callID = callID }
+    }
+}
+
+extension Request.Body {
+    /// The call that the request names; nil for an invite without one.
+    public var callID: CallID? {
+        switch self {
+        case .invite(let body): body.callID
+        case .cancel(let body): body.callID
+        case .accept(let body): body.callID
+        case .reject(let body): body.callID
+        case .add(let body): body.callID
+        case .join(let body): body.callID
+        case .quit(let body): body.callID
+        case .end(let body): body.callID
+        case .get(let body): body.callID
+        }
+    }
+}

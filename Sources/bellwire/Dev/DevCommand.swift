@@ -1,0 +1,129 @@
+import CallStore
+import Coordinator
+import Glibc
+import MQTTClient
+import Synchronization
+
+/// `bellwire dev`: broker, coordinator and a demonstration call, all on this machine.
+enum DevCommand {
+    static let command = Command(
+        name: "dev", arguments: "",
+        summary: "Runs a broker and a coordinator on this machine, shows a call between two devices, and stays up.",
+        options: [
+            Option("port", "PORT", default: "1883", "where MQTT is served on 127.0.0.1"),
+            Option("websocket-port", "PORT", default: "8083", "where MQTT over WebSocket is served on 127.0.0.1"),
+            Option("data", "DIRECTORY", default: ".bellwire", "where the store and the broker's files are kept"),
+            Option("http", "PORT", default: "0", "where /healthz, /readyz and /metrics are served; any when 0"),
+            Option("rounds", "N", default: "200", "how many calls the demonstration measures"),
+            Option("log-level", "LEVEL", default: "warning", "debug, info, warning or error"),
+            Option(switch: "once", "exit after the demonstration, with status 1 if it did not go as it should"),
+        ] + SettingsOptions.all,
+        positionals: 0...0)
+
+    /// What the other threads tell the main one.
+    private final class State: Sendable {
+        let demonstration = Mutex<Result<Void, DevError>?>(nil)
+        let hasStopped = Atomic<Bool>(false)
+    }
+
+    static func run(_ words: [String]) throws {
+        let arguments = try Arguments(command, words)
+        let ports = 1...65535
+        let port = try arguments.integer("port", in: ports)
+        let webSocketPort = try arguments.integer("websocket-port", in: ports)
+        let rounds = try arguments.integer("rounds", in: 0...10_000)
+        let directory = arguments.text("data") ?? ".bellwire"
+        guard port != webSocketPort else { throw UsageError("bellwire dev: --port and --websocket-port must differ") }
+        var configuration = Coordinator.Configuration(
+            broker: BrokerAddress(host: "127.0.0.1", port: port), id: "coordinator-dev")
+        configuration.settings = try SettingsOptions.settings(arguments)
+        let log = Log(
+            level: try arguments.required("log-level", "debug, info, warning or error", Log.Level.init(rawValue:)),
+            coordinator: configuration.id)
+        let httpPort = try arguments.integer("http", in: 0...65535)
+
+        guard mkdir(directory, 0o755) == 0 || errno == EEXIST else {
+            throw DevError("\(directory): \(String(cString: strerror(errno)))")
+        }
+        let status = CoordinatorStatus()
+        let signals = TerminationSignals()
+        signals.onSignal { status.stop() }
+        let store = directory + "/bellwire.db"
+        let server = try StatusServer(host: "127.0.0.1", port: httpPort, status: status)
+        // From the main thread: the broker lives as long as the thread that started it.
+        let broker = try BrokerProcess(port: port, webSocketPort: webSocketPort, directory: directory)
+        defer { broker.stop() }
+        let state = State()
+        try startCoordinator(configuration, store: store, status, log, state)
+        defer { waitForCoordinator(status, state) }
+
+        writeOutput("broker       mqtt://127.0.0.1:\(port)  ws://127.0.0.1:\(webSocketPort)")
+        writeOutput("coordinator  store sqlite:\(store)  http://127.0.0.1:\(server.port)/metrics")
+        try waitUntilListening(status, broker)
+        guard !status.isStopRequested else { return }
+        demonstrate(configuration.broker, rounds: rounds, state)
+        try withExtendedLifetime(server) {
+            try supervise(status, broker, state, arguments: arguments, port: port)
+        }
+    }
+
+    private static func startCoordinator(
+        _ configuration: Coordinator.Configuration, store: String, _ status: CoordinatorStatus, _ log: Log,
+        _ state: State
+    ) throws {
+        let opened = try SQLiteCallStore(path: store, lease: configuration.settings.presence.lease)
+        // The coordinator's thread alone uses the store from here on.
+        nonisolated(unsafe) let coordinator = Coordinator(
+            configuration: configuration, store: opened, status: status, log: log)
+        startThread {
+            coordinator.run()
+            state.hasStopped.store(true, ordering: .releasing)
+        }
+    }
+
+    /// The broker must outlive the coordinator, which says goodbye to it.
+    private static func waitForCoordinator(_ status: CoordinatorStatus, _ state: State) {
+        status.stop()
+        for _ in 0..<250 where !state.hasStopped.load(ordering: .acquiring) { _ = poll(nil, 0, 20) }
+    }
+
+    private static func waitUntilListening(_ status: CoordinatorStatus, _ broker: BrokerProcess) throws {
+        for _ in 0..<500 {
+            if status.snapshot.isListening || status.isStopRequested { return }
+            if let failure = broker.failure { throw DevError(failure) }
+            _ = poll(nil, 0, 20)
+        }
+        throw DevError("the coordinator did not reach the broker within 10 s")
+    }
+
+    private static func demonstrate(_ broker: BrokerAddress, rounds: Int, _ state: State) {
+        Task.detached {
+            var result: Result<Void, DevError> = .success(())
+            do {
+                try await Demonstration(broker: broker, rounds: rounds).run()
+            } catch {
+                result = .failure(DevError("the demonstration failed: \(error)"))
+            }
+            state.demonstration.withLock { $0 = result }
+        }
+    }
+
+    /// Waits for the demonstration, and then for Ctrl-C.
+    private static func supervise(
+        _ status: CoordinatorStatus, _ broker: BrokerProcess, _ state: State, arguments: Arguments, port: Int
+    ) throws {
+        var isShown = false
+        while !status.isStopRequested {
+            if let failure = broker.failure { throw DevError(failure) }
+            if state.hasStopped.load(ordering: .acquiring) { throw DevError("the coordinator ended by itself") }
+            if !isShown, let result = state.demonstration.withLock({ $0 }) {
+                isShown = true
+                if arguments.isSet("once") { return try result.get() }
+                if case .failure(let error) = result { writeError("bellwire dev: \(error)") }
+                writeOutput(HowToConnect.text(port: port))
+            }
+            _ = poll(nil, 0, 20)
+        }
+        writeOutput("stopping")
+    }
+}

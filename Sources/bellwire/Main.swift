@@ -1,0 +1,61 @@
+import Glibc
+
+/// The one executable: a thin layer of subcommands over the libraries.
+@main
+struct Main {
+    /// Synchronous, so that a subcommand runs before any other thread exists: signals are set up for the whole process
+    /// by whoever comes first. A subcommand that awaits goes through `runAsync`.
+    static func main() {
+        var words = Array(CommandLine.arguments.dropFirst())
+        let name = words.isEmpty ? "help" : words.removeFirst()
+        do {
+            switch name {
+            case "dev": try DevCommand.run(words)
+            case "serve": try ServeCommand.run(words)
+            case "call": runAsync(name) { [words] in try await Phone.call(words) }
+            case "listen": runAsync(name) { [words] in try await Phone.listen(words) }
+            case "help", "--help", "-h": print(help)
+            case "version", "--version": print("bellwire \(version)")
+            default: throw UsageError("bellwire: unknown command \(name); see bellwire help")
+            }
+        } catch {
+            exit(reported(error, name))
+        }
+    }
+
+    static let version = "0.1.0"
+
+    private static let help = """
+        usage: bellwire COMMAND [options]
+
+        commands:
+          dev      everything on this machine: broker, coordinator, a demonstration call
+          serve    a coordinator
+          call     call somebody from this terminal
+          listen   wait for calls in this terminal
+
+        bellwire COMMAND --help lists a command's options.
+        """
+}
+
+/// Writes what went wrong in one line. Returns the exit status for it.
+func reported(_ error: any Error, _ command: String) -> Int32 {
+    if let usage = error as? UsageError {
+        writeError("\(usage)")
+        return UsageError.exitStatus
+    }
+    writeError("bellwire \(command): \(error)")
+    return 1
+}
+
+/// Runs a subcommand that awaits, and exits with the status that it returns.
+func runAsync(_ command: String, _ body: @escaping @Sendable () async throws -> Int32) -> Never {
+    Task.detached {
+        do {
+            exit(try await body())
+        } catch {
+            exit(reported(error, command))
+        }
+    }
+    while true { pause() }
+}

@@ -1,0 +1,135 @@
+import BellwireClient
+import SignalingProtocol
+
+/// What the person at the keys, `--auto` and `--hang-up-after` do.
+extension Phone {
+    /// The invitation that rings here; the newest when there are several.
+    private var ringing: CallSnapshot? {
+        calls.last { call in
+            call.outcome == nil && call.snapshot.state != .ended
+                && call.snapshot.member(settings.user)?.state.isPending == true
+        }?.snapshot
+    }
+
+    /// The call that this phone holds.
+    private var held: PhoneCall? { calls.last { $0.outcome == nil && isHeld($0) } }
+
+    func pressed(_ key: UInt8) {
+        if prompt != nil { return typed(key) }
+        switch key {
+        case UInt8(ascii: "a"): answerRinging(.accept)
+        case UInt8(ascii: "r"): answerRinging(.reject)
+        case UInt8(ascii: "b"): answerRinging(.busy)
+        case UInt8(ascii: "c"): cancelOutgoing()
+        case UInt8(ascii: "+"): startPrompt()
+        case UInt8(ascii: "q"): quitHeld()
+        case UInt8(ascii: "h"):
+            guard let held else { return timeline.note("there is no call to end") }
+            hangUp(held.snapshot.callID)
+        // Ctrl-C and Ctrl-D, where the terminal gives them as keys.
+        case UInt8(ascii: "x"), 0x03, 0x04: leave()
+        case UInt8(ascii: "?"): timeline.note(PhoneSettings.keysHelp)
+        default: break
+        }
+    }
+
+    private func answerRinging(_ answer: AutoAnswer) {
+        guard let ringing else { return timeline.note("nothing rings") }
+        self.answer(ringing.callID, answer)
+    }
+
+    /// The time of `--auto` has come.
+    func answer(_ callID: CallID) {
+        guard let auto = settings.auto, !isLeaving else { return }
+        let isPending = calls.contains { call in
+            call.snapshot.callID == callID && call.outcome == nil
+                && call.snapshot.member(settings.user)?.state.isPending == true
+        }
+        if isPending { answer(callID, auto) }
+    }
+
+    private func answer(_ callID: CallID, _ answer: AutoAnswer) {
+        let data = settings.extendedData
+        switch answer {
+        case .accept:
+            request("call.accept", callID) { client throws(SignalingError) in
+                try await client.accept(callID, extendedData: data)
+            }
+        case .reject:
+            request("call.reject", callID) { client throws(SignalingError) in
+                try await client.reject(callID, extendedData: data)
+            }
+        case .busy:
+            request("call.reject", callID) { client throws(SignalingError) in
+                try await client.reject(callID, reason: WellKnownReason.busy, extendedData: data)
+            }
+        case .ignore: break
+        }
+    }
+
+    private func cancelOutgoing() {
+        let made = calls.last { $0.outcome == nil && $0.isOutgoing }?.snapshot.callID ?? outgoing
+        guard let callID = made else { return timeline.note("there is no call to cancel") }
+        request("call.cancel", callID) { client throws(SignalingError) in try await client.cancel(callID) }
+    }
+
+    private func quitHeld() {
+        guard let callID = held?.snapshot.callID else { return timeline.note("there is no call to leave") }
+        request("call.quit", callID) { client throws(SignalingError) in try await client.quit(callID) }
+    }
+
+    /// Ends the call for all. A common call has no end after the answer: while it rings, its end is a cancel.
+    func hangUp(_ callID: CallID) {
+        guard let call = calls.first(where: { $0.snapshot.callID == callID }), call.outcome == nil, !isLeaving else {
+            return
+        }
+        if call.snapshot.mode == .common {
+            cancelOutgoing()
+        } else {
+            request("call.end", callID) { client throws(SignalingError) in try await client.end(callID) }
+        }
+    }
+
+    // MARK: Adding a user
+
+    private func startPrompt() {
+        guard let held, held.snapshot.mode == .advanced else {
+            return timeline.note("users can be added to an advanced call only")
+        }
+        prompt = []
+        timeline.note("user to add, then Enter (Escape: nobody):")
+    }
+
+    private func typed(_ key: UInt8) {
+        switch key {
+        case 0x0A, 0x0D:
+            let text = String(decoding: prompt ?? [], as: UTF8.self)
+            prompt = nil
+            if !text.isEmpty { add(text) }
+        case 0x1B, 0x03:
+            prompt = nil
+            timeline.note("nobody added")
+        case 0x08, 0x7F: dropLastCharacter()
+        default:
+            // Beyond the longest user id nothing more is taken.
+            if prompt?.count ?? 0 < UserID.maxBytes { prompt?.append(key) }
+        }
+    }
+
+    private func dropLastCharacter() {
+        var text = String(decoding: prompt ?? [], as: UTF8.self)
+        if !text.isEmpty { text.removeLast() }
+        prompt = Array(text.utf8)
+    }
+
+    private func add(_ text: String) {
+        guard let user = UserID(text), let callID = held?.snapshot.callID else {
+            return timeline.note("\(text) cannot be added")
+        }
+        timeline.note("adding \(user)")
+        let timeout = settings.timeout
+        request("call.add", callID) { client throws(SignalingError) in
+            try await client.add([user], to: callID, timeout: timeout)
+        }
+    }
+}

@@ -1,0 +1,92 @@
+import Glibc
+import Synchronization
+
+/// The keys of a terminal and the signals that end the process, read by one thread.
+enum PhoneConsole {
+    enum Input: Sendable {
+        case key(UInt8)
+        /// SIGINT, SIGTERM, SIGHUP or SIGQUIT.
+        case signal(Int32)
+        /// Nobody reads standard output any more.
+        case outputClosed
+    }
+
+    /// True when a person sits at standard input, and may use keys.
+    static let hasKeys = isatty(STDIN_FILENO) == 1 && tcgetpgrp(STDIN_FILENO) == getpgrp()
+
+    /// Reports to `report` from now on, from a thread of its own, as long as the process lives.
+    static func open(_ report: @escaping @Sendable (Input) -> Void) {
+        var ends: [Int32] = [-1, -1]
+        guard pipe(&ends) == 0 else { return }
+        signalDescriptor.store(ends[1], ordering: .sequentiallyConsistent)
+        for number in [SIGINT, SIGTERM, SIGHUP, SIGQUIT] {
+            var action = sigaction()
+            action.__sigaction_handler.sa_handler = noteSignal
+            action.sa_flags = Int32(SA_RESTART)
+            sigaction(number, &action, nil)
+        }
+        let hasKeys = hasKeys && TerminalMode.readSingleKeys()
+        let signals = ends[0]
+        startThread { read(signals: signals, hasKeys: hasKeys, report) }
+    }
+
+    private static func read(signals: Int32, hasKeys: Bool, _ report: (Input) -> Void) {
+        // libmosquitto ignores SIGPIPE for the whole process: a reader that goes away is seen here. A negative
+        // descriptor is not polled.
+        var descriptors = [
+            pollfd(fd: signals, events: Int16(POLLIN), revents: 0),
+            pollfd(fd: STDOUT_FILENO, events: 0, revents: 0),
+            pollfd(fd: hasKeys ? STDIN_FILENO : -1, events: Int16(POLLIN), revents: 0),
+        ]
+        var byte: UInt8 = 0
+        while true {
+            guard poll(&descriptors, nfds_t(descriptors.count), -1) > 0 else { continue }
+            if descriptors[0].revents != 0, Glibc.read(signals, &byte, 1) == 1 { report(.signal(Int32(byte))) }
+            if descriptors[1].revents != 0 {
+                if descriptors[1].revents & Int16(POLLERR | POLLHUP) != 0 { report(.outputClosed) }
+                descriptors[1].fd = -1
+            }
+            if descriptors[2].revents != 0 {
+                if Glibc.read(STDIN_FILENO, &byte, 1) == 1 {
+                    report(.key(byte))
+                } else {
+                    descriptors[2].fd = -1
+                }
+            }
+        }
+    }
+}
+
+/// The terminal gives each key at once and does not show it; restored when the process exits.
+enum TerminalMode {
+    private static let saved = Mutex<termios?>(nil)
+
+    /// False when the terminal refuses.
+    static func readSingleKeys() -> Bool {
+        var mode = termios()
+        guard tcgetattr(STDIN_FILENO, &mode) == 0 else { return false }
+        let original = mode
+        saved.withLock { $0 = original }
+        atexit(restoreTerminal)
+        mode.c_lflag &= ~tcflag_t(ICANON | ECHO)
+        return tcsetattr(STDIN_FILENO, TCSANOW, &mode) == 0
+    }
+
+    static func restore() {
+        guard var mode = saved.withLock({ $0 }) else { return }
+        tcsetattr(STDIN_FILENO, TCSANOW, &mode)
+    }
+}
+
+/// Where the signal handler writes.
+private let signalDescriptor = Atomic<Int32>(-1)
+
+// C callbacks are file-private functions: a closure would inherit the isolation of where it is written.
+
+private func restoreTerminal() { TerminalMode.restore() }
+
+/// Does only what a signal handler may: it writes one byte.
+private func noteSignal(_ number: Int32) {
+    var byte = UInt8(truncatingIfNeeded: number)
+    _ = write(signalDescriptor.load(ordering: .sequentiallyConsistent), &byte, 1)
+}

@@ -1,0 +1,110 @@
+import CallCore
+import CallStore
+import Coordinator
+import Glibc
+import MQTTClient
+import SignalingProtocol
+
+/// `bellwire serve`: one coordinator.
+enum ServeCommand {
+    static let command = Command(
+        name: "serve", arguments: "",
+        summary: "Runs a coordinator: it takes its share of the requests at the broker and rings phones.",
+        options: connectionOptions + SettingsOptions.all, positionals: 0...0)
+
+    private static let connectionOptions = [
+        Option("broker", "URL", default: "mqtt://127.0.0.1:1883", "mqtt://[user[:password]@]host:port, or mqtts://"),
+        Option("broker-ca", "FILE", default: "", "certificate authorities to trust with mqtts://"),
+        Option("store", "STORE", default: "sqlite:bellwire.db", "memory: or sqlite:PATH"),
+        Option("sqlite-synchronous", "MODE", default: "normal", "normal, or full: a power cut loses nothing answered"),
+        Option("group", "NAME", default: "coordinators", "share group: coordinators of one group share the load"),
+        Option("id", "ID", default: "", "MQTT client id, unique among the coordinators; random when empty"),
+        Option("publish-qos", "0|1", default: "1", "QoS of what is sent to devices"),
+        Option("http", "HOST:PORT", default: "", "serve /healthz, /readyz and /metrics there"),
+        Option("log-level", "LEVEL", default: "info", "debug, info, warning or error"),
+        Option("log-format", "FORMAT", default: "text", "text or json"),
+    ]
+
+    static func run(_ words: [String]) throws {
+        let arguments = try Arguments(command, words)
+        // Before any other thread exists.
+        let signals = TerminationSignals()
+        let configuration = try coordinatorConfiguration(arguments)
+        let log = Log(
+            level: try arguments.required("log-level", "debug, info, warning or error", Log.Level.init(rawValue:)),
+            format: try arguments.required("log-format", "text or json", Log.Format.init(rawValue:)),
+            coordinator: configuration.id)
+        let store = try openStore(arguments, configuration.settings)
+        let status = CoordinatorStatus()
+        let server = try statusServer(arguments, status)
+
+        signals.onSignal { status.stop() }
+        let coordinator = Coordinator(configuration: configuration, store: store, status: status, log: log)
+        // The loop blocks this thread for the life of the process; nothing else waits for it.
+        coordinator.run()
+        withExtendedLifetime(server) {}
+    }
+
+    private static func coordinatorConfiguration(_ arguments: Arguments) throws(UsageError) -> Coordinator.Configuration
+    {
+        let broker = try arguments.required(
+            "broker", "mqtt://[user[:password]@]host:port or mqtts://…", BrokerAddress.init(url:))
+        let id = arguments.text("id").flatMap { $0.isEmpty ? nil : $0 } ?? "coordinator-" + randomHex(bytes: 6)
+        guard isName(id) else { throw UsageError("bellwire serve: --id \(id): expected 1 to 64 of A-Z a-z 0-9 . _ -") }
+        var configuration = Coordinator.Configuration(broker: broker, id: id)
+        configuration.group = try arguments.required("group", "1 to 64 of A-Z a-z 0-9 . _ -") { isName($0) ? $0 : nil }
+        configuration.publishQoS = try arguments.required("publish-qos", "0 or 1") { Int32($0).flatMap(QoS.init) }
+        if let file = arguments.text("broker-ca"), !file.isEmpty { configuration.certificateAuthorityFile = file }
+        configuration.settings = try SettingsOptions.settings(arguments)
+        return configuration
+    }
+
+    private static func isName(_ text: String) -> Bool { DeviceID(text) != nil && !text.contains("~") }
+
+    private static func openStore(_ arguments: Arguments, _ settings: ServiceSettings) throws -> any CallStore {
+        let synchronous = try arguments.required(
+            "sqlite-synchronous", "normal or full", SQLiteCallStore.Synchronous.init(rawValue:))
+        let history = try arguments.integer("history-per-user", in: SettingsOptions.historyPerUser)
+        let text = try arguments.required("store", "memory: or sqlite:PATH") { text in
+            text == "memory:" || text.hasPrefix("sqlite:") && text.count > "sqlite:".count ? text : nil
+        }
+        guard text != "memory:" else {
+            return MemoryCallStore(historyPerUser: history, lease: settings.presence.lease, clock: wallClock)
+        }
+        return try SQLiteCallStore(
+            path: String(text.dropFirst("sqlite:".count)), synchronous: synchronous, historyPerUser: history,
+            lease: settings.presence.lease)
+    }
+
+    private static func statusServer(_ arguments: Arguments, _ status: CoordinatorStatus) throws -> StatusServer? {
+        guard let text = arguments.text("http"), !text.isEmpty else { return nil }
+        guard let colon = text.lastIndex(of: ":"), colon != text.startIndex,
+            let port = Int(text[text.index(after: colon)...]), (0...65535).contains(port)
+        else { throw UsageError("bellwire serve: --http \(text): expected HOST:PORT") }
+        let host = text[..<colon].trimmingBrackets
+        return try StatusServer(host: host, port: port, status: status)
+    }
+}
+
+/// Milliseconds since the Unix epoch by this machine's clock.
+func wallClock() -> Milliseconds {
+    var time = timespec()
+    clock_gettime(CLOCK_REALTIME, &time)
+    return Milliseconds(time.tv_sec) * 1000 + Milliseconds(time.tv_nsec) / 1_000_000
+}
+
+func randomHex(bytes count: Int) -> String {
+    var text = ""
+    for _ in 0..<count {
+        let byte = String(UInt8.random(in: 0...255), radix: 16)
+        text += byte.count == 1 ? "0" + byte : byte
+    }
+    return text
+}
+
+extension Substring {
+    /// `[::1]` as `::1`.
+    fileprivate var trimmingBrackets: String {
+        hasPrefix("[") && hasSuffix("]") ? String(dropFirst().dropLast()) : String(self)
+    }
+}

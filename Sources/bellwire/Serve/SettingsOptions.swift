@@ -1,0 +1,88 @@
+import CallCore
+import CallStore
+import Coordinator
+import SignalingProtocol
+
+/// The flags for every setting that the protocol calls configurable, with their ranges. `serve` and `dev` share them.
+enum SettingsOptions {
+    private static let standard = ServiceSettings()
+    private static let oneDay: Int64 = 86_400_000
+    static let historyPerUser = 1...100_000
+
+    static let all = [
+        Option("topic-root", "TOPIC", default: Topics.defaultRoot, "what all topics begin with"),
+        Option(
+            "invitation-timeout", "DURATION", default: duration(Int64(standard.calls.invitationTimeout) * 1000),
+            "how long an invitation lasts that does not say"),
+        Option(
+            "not-received-after", "DURATION", default: duration(standard.calls.notReceivedAfter),
+            "when an unacknowledged invitation becomes notYetReceived"),
+        Option(
+            "caller-grace", "DURATION", default: duration(standard.calls.callerGrace),
+            "how long a lost caller may take to come back"),
+        Option(
+            "heartbeat-interval", "DURATION", default: duration(standard.heartbeatInterval),
+            "how often devices are told to send heartbeats"),
+        Option(
+            "heartbeat-timeout", "DURATION", default: duration(standard.calls.heartbeatTimeout),
+            "silence after which a member of an advanced call has quit"),
+        Option(
+            "empty-call-timeout", "DURATION", default: duration(standard.calls.emptyCallTimeout),
+            "how long a call without autoEnd stays when nobody is live"),
+        Option(
+            "ended-retention", "DURATION", default: duration(standard.calls.endedRetention),
+            "how long devices are still told of an ended call"),
+        Option(
+            "max-members", "N", default: "\(standard.calls.maxMembers)", "live members of a call, the inviter included"),
+        Option("one-active-call", "BOOL", default: "true", "a user is accepted in at most one live advanced call"),
+        Option("max-payload", "BYTES", default: "\(standard.maxPayload)", "largest request"),
+        Option("max-devices", "N", default: "\(standard.presence.maxDevices)", "online devices of a user"),
+        Option(
+            "presence-lease", "DURATION", default: duration(standard.presence.lease),
+            "how long a silent device counts as online"),
+        Option(
+            "session-memory", "DURATION", default: duration(standard.presence.sessionMemory),
+            "how long a session that is over is remembered"),
+        Option(
+            "cancel-memory", "DURATION", default: duration(standard.cancelMemory),
+            "how long a cancel is remembered that came before its invite"),
+        Option(
+            "retain-history", "DURATION", default: duration(standard.historyRetention), "how long ended calls are kept"),
+        Option("history-per-user", "N", default: "200", "ended calls kept in a user's list"),
+    ]
+
+    static func settings(_ arguments: Arguments) throws(UsageError) -> ServiceSettings {
+        var settings = ServiceSettings()
+        settings.topics = try arguments.required(
+            "topic-root", "a topic without wildcards and empty levels", { Topics(root: $0) })
+        settings.calls.invitationTimeout = try seconds(arguments, "invitation-timeout")
+        settings.calls.notReceivedAfter = try arguments.milliseconds("not-received-after", in: 100...30_000)
+        settings.calls.callerGrace = try arguments.milliseconds("caller-grace", in: 0...600_000)
+        settings.calls.heartbeatTimeout = try arguments.milliseconds("heartbeat-timeout", in: 500...3_600_000)
+        settings.heartbeatInterval = try arguments.milliseconds("heartbeat-interval", in: 100...3_600_000)
+        guard settings.heartbeatInterval < settings.calls.heartbeatTimeout else {
+            throw UsageError(
+                "bellwire \(arguments.command.name): --heartbeat-interval must be shorter than --heartbeat-timeout")
+        }
+        settings.calls.emptyCallTimeout = try arguments.milliseconds("empty-call-timeout", in: 100...oneDay)
+        settings.calls.endedRetention = try arguments.milliseconds("ended-retention", in: 1_000...3_600_000)
+        settings.calls.maxMembers = try arguments.integer("max-members", in: 2...100)
+        settings.calls.oneActiveCall = try arguments.required("one-active-call", "true or false") { Bool($0) }
+        settings.maxPayload = try arguments.integer("max-payload", in: 256...Limits.parsedBytes)
+        settings.presence.maxDevices = try arguments.integer("max-devices", in: 1...100)
+        settings.presence.lease = try arguments.milliseconds("presence-lease", in: 1_000...oneDay)
+        settings.presence.sessionMemory = try arguments.milliseconds("session-memory", in: 1_000...3_600_000)
+        settings.cancelMemory = try arguments.milliseconds("cancel-memory", in: 1_000...600_000)
+        settings.historyRetention = try arguments.milliseconds("retain-history", in: 1_000...3650 * oneDay)
+        return settings
+    }
+
+    /// The protocol counts an invitation's timeout in whole seconds.
+    private static func seconds(_ arguments: Arguments, _ name: String) throws(UsageError) -> Int {
+        let milliseconds = try arguments.milliseconds(name, in: 1_000...600_000)
+        guard milliseconds % 1000 == 0 else {
+            throw UsageError("bellwire \(arguments.command.name): --\(name): expected whole seconds")
+        }
+        return Int(milliseconds / 1000)
+    }
+}

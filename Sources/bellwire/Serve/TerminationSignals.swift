@@ -1,0 +1,46 @@
+import Glibc
+
+/// Turns SIGINT and SIGTERM into a call on a thread of its own, where anything may be done.
+///
+/// Must be made before other threads are started: they inherit the blocked signals, so that only the waiting thread
+/// gets them.
+struct TerminationSignals {
+    private let set: sigset_t
+
+    init() {
+        var set = sigset_t()
+        sigemptyset(&set)
+        sigaddset(&set, SIGINT)
+        sigaddset(&set, SIGTERM)
+        pthread_sigmask(SIG_BLOCK, &set, nil)
+        // A reader that goes away must not end the process: writes fail with EPIPE instead.
+        signal(SIGPIPE, SIG_IGN)
+        self.set = set
+    }
+
+    /// Calls `body` at each of these signals.
+    func onSignal(_ body: @escaping @Sendable () -> Void) {
+        startThread { [set] in
+            var set = set
+            var number: Int32 = 0
+            while sigwait(&set, &number) == 0 { body() }
+        }
+    }
+}
+
+/// Runs `body` on a new thread. A thread, not a task: what runs here blocks.
+func startThread(_ body: @escaping @Sendable () -> Void) {
+    final class Box {
+        let body: @Sendable () -> Void
+        init(_ body: @escaping @Sendable () -> Void) { self.body = body }
+    }
+    var thread = pthread_t()
+    let box = Unmanaged.passRetained(Box(body)).toOpaque()
+    pthread_create(
+        &thread, nil,
+        { context in
+            Unmanaged<Box>.fromOpaque(context!).takeRetainedValue().body()
+            return nil
+        }, box)
+    pthread_detach(thread)
+}

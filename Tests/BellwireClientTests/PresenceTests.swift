@@ -1,0 +1,120 @@
+import SignalingProtocol
+import Testing
+
+@testable import BellwireClient
+
+/// Section 1 of the protocol: presence, sessions, welcome.
+@Suite struct PresenceTests {
+    @Test func presenceIsPublishedOnlyAfterTheSubscriptionIsAnswered() {
+        var device = Device()
+        device.perform { $0.connected(session: "s1", now: $1) }
+        device.pass(60_000)
+        #expect(device.presences.isEmpty)
+        device.perform { $0.subscribed(now: $1) }
+        #expect(device.presences == [PresenceMessage(.online, session: "s1")])
+    }
+
+    @Test func presenceIsRepeatedAfter1248SecondsThenEvery8UntilTheWelcome() {
+        var device = Device()
+        let start = device.now
+        device.connect("s1")
+        device.pass(31_000)
+        #expect(device.presenceTimes(since: start) == [0, 1000, 3000, 7000, 15_000, 23_000, 31_000])
+        device.welcome("s1")
+        device.take()
+        device.pass(100_000)
+        #expect(device.presences.isEmpty)
+    }
+
+    @Test func theAppIsToldOnlineOncePerConnection() {
+        var device = Device()
+        device.connect("s1")
+        #expect(device.told.isEmpty)
+        device.welcome("s1")
+        device.welcome("s1")
+        device.disconnect()
+        device.disconnect()
+        device.connect("s2")
+        device.welcome("s2")
+        #expect(device.told == [.online, .offline(reason: "gone"), .online])
+    }
+
+    @Test func aFailedAttemptToConnectIsNotToldAsOffline() {
+        var device = Device()
+        device.perform { $0.connected(session: "s1", now: $1) }
+        device.disconnect()
+        #expect(device.told.isEmpty)
+    }
+
+    @Test func aWelcomeNamingAnotherSessionMakesItPublishPresenceAgain() {
+        var device = Device.online()
+        device.welcome("other")
+        #expect(device.presences == [PresenceMessage(.online, session: "s1")])
+        #expect(device.told.isEmpty)
+        device.take()
+        device.pass(1000)
+        #expect(device.presences.count == 1, "and it is repeated until the right welcome")
+        device.welcome("s1")
+        device.take()
+        device.pass(10_000)
+        #expect(device.presences.isEmpty)
+    }
+
+    @Test func twoConnectionsThatClaimOneDeviceCannotMakeAStormOfPresence() {
+        var device = Device.online()
+        let start = device.now
+        for _ in 0..<100 {
+            device.welcome("other")
+            device.pass(10)
+        }
+        device.pass(1)
+        #expect(device.presenceTimes(since: start) == [0, 1000])
+    }
+
+    @Test func anIdleDeviceRenewsItsPresenceAtHalfOfTheLeaseAndRepeatsItUntilItIsAnswered() {
+        var device = Device.online()
+        let start = device.now
+        device.pass(303_000)
+        #expect(device.presenceTimes(since: start) == [300_000, 301_000, 303_000])
+        device.welcome("s1")
+        device.take()
+        device.pass(299_999)
+        #expect(device.presences.isEmpty)
+        device.pass(1)
+        #expect(device.presences.count == 1)
+    }
+
+    @Test func nothingIsPublishedWithoutAConnection() {
+        var device = Device.online()
+        device.receive(.userStateChanged, talking(2))
+        device.send("r1", quit)
+        device.disconnect()
+        device.take()
+        device.pass(25_000)
+        #expect(device.take().isEmpty)
+    }
+
+    @Test func aNewConnectionPublishesPresenceWithItsOwnSession() {
+        var device = Device.online()
+        device.disconnect()
+        device.connect("s2")
+        #expect(device.presences == [PresenceMessage(.online, session: "s2")])
+    }
+
+    @Test func logoutSaysGoodbyeWithTheSessionAndFailsWhatIsUnanswered() {
+        var device = Device.online()
+        device.send("r1", inviteBob)
+        device.take()
+        device.perform { $0.loggedOut(now: $1) }
+        #expect(device.presences == [PresenceMessage(.offline(.logout), session: "s1")])
+        #expect(device.outcomes == ["r1 disconnected"])
+        #expect(device.machine.nextDeadline == nil)
+    }
+
+    @Test func logoutBeforeTheSubscriptionSaysNothing() {
+        var device = Device()
+        device.perform { $0.connected(session: "s1", now: $1) }
+        device.perform { $0.loggedOut(now: $1) }
+        #expect(device.presences.isEmpty)
+    }
+}

@@ -1,0 +1,46 @@
+import FoundationEssentials
+import Testing
+
+/// The core decides; it does no I/O. What it cannot import it cannot do.
+@Suite struct ImportTests {
+    @Test(arguments: [("CallCore", ["SignalingProtocol"]), ("SignalingProtocol", [])])
+    func theTargetImportsNothingElse(target: String, allowed: [String]) throws {
+        let files = try sources(of: target)
+        #expect(!files.isEmpty)
+        for (name, text) in files {
+            let imported = text.split(separator: "\n").compactMap(module)
+            #expect(Set(imported).isSubset(of: allowed), "\(name)")
+        }
+    }
+
+    @Test func anImportIsRecognisedInEveryForm() {
+        #expect(module(in: "import Foundation") == "Foundation")
+        #expect(module(in: "  @_exported public import struct Glibc.timespec // why") == "Glibc")
+        #expect(module(in: "#if canImport(Foundation)") == nil)
+        #expect(module(in: "/// Clients import nothing.") == nil)
+    }
+
+    private func module(in line: Substring) -> String? {
+        let words = line.split { $0 == " " || $0 == "\t" || $0 == ";" }
+        guard let place = words.firstIndex(of: "import"), words[..<place].allSatisfy(isModifier) else { return nil }
+        let kinds: Set<Substring> = ["struct", "class", "enum", "protocol", "func", "var", "let", "typealias"]
+        let name = words[(place + 1)...].first { !kinds.contains($0) }
+        return name?.split(separator: ".").first.map(String.init)
+    }
+
+    private func isModifier(_ word: Substring) -> Bool {
+        word.hasPrefix("@") || ["public", "package", "internal", "private", "fileprivate"].contains(word)
+    }
+
+    /// Every Swift file below the target's folder.
+    private func sources(of target: String) throws -> [(name: String, text: String)] {
+        var root = #filePath.split(separator: "/", omittingEmptySubsequences: false)
+        root.removeLast(3)
+        let folder = URL(filePath: (root + ["Sources", Substring(target)]).joined(separator: "/"))
+            .resolvingSymlinksInPath()
+        return try FileManager.default.subpathsOfDirectory(atPath: folder.path()).filter { $0.hasSuffix(".swift") }.map
+        {
+            ($0, try String(contentsOf: folder.appending(path: $0), encoding: .utf8))
+        }
+    }
+}

@@ -1,0 +1,194 @@
+import CallCore
+import CallStore
+import SignalingProtocol
+import Testing
+
+/// What every store promises of commits and claims.
+@Suite struct CommitTests {
+    @Test(arguments: StoreKind.allCases)
+    func whatWasCommittedIsLoaded(kind: StoreKind) throws {
+        let test = try kind.open()
+        #expect(try test.load("a") == nil)
+        let written = call("a", media: "video")
+        #expect(try test.write(written) == .committed(version: 1))
+        #expect(try test.load("a") == StoredCall(callID: written.callID, version: 1, record: .call(written)))
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func aLoadAnswersInTheOrderOfTheQuestion(kind: StoreKind) throws {
+        let test = try kind.open()
+        try test.write(call("a"))
+        try test.write(call("c"))
+        let ids = ["c", "b", "a", "c"].map { CallID($0)! }
+        #expect(try test.store.load(ids).map { $0?.callID } == [ids[0], nil, ids[2], ids[0]])
+        #expect(try test.store.load([]).isEmpty)
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func aCommitOverTheLoadedVersionReplacesTheRecord(kind: StoreKind) throws {
+        let test = try kind.open()
+        try test.write(call("a", media: "voice"))
+        #expect(try test.write(call("a", media: "video"), over: 1) == .committed(version: 2))
+        #expect(try test.load("a")?.record == .call(call("a", media: "video")))
+        #expect(try test.load("a")?.version == 2)
+    }
+
+    @Test(arguments: StoreKind.allCases, [Int64(0), 1, 3])
+    func aCommitOverAnotherVersionIsAConflictAndChangesNothing(kind: StoreKind, expected: Int64) throws {
+        let test = try kind.open()
+        try test.write(call("a"))
+        try test.write(call("a", media: "voice"), over: 1)
+        let outcome = try test.write(call("a", [alice, carol], media: "video"), over: expected, deadline: 1) {
+            $0.claims = [.activeCall(of: alice)]
+            $0.notes = [.heard(CallID("a")!, UserHeard(userID: alice, at: 5))]
+        }
+        #expect(outcome == .conflict)
+        #expect(
+            try test.load("a")
+                == StoredCall(callID: CallID("a")!, version: 2, record: .call(call("a", media: "voice"))))
+        #expect(try test.holder(.activeCall(of: alice)) == nil)
+        #expect(try test.due(before: .max).isEmpty)
+        #expect(try test.calls(carol).isEmpty)
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func aCommitOverARecordThatDoesNotExistIsAConflict(kind: StoreKind) throws {
+        let test = try kind.open()
+        #expect(try test.write(call("a"), over: 1) == .conflict)
+        #expect(try test.load("a") == nil)
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func ofTwoWritersOfOneVersionOneWins(kind: StoreKind) throws {
+        let test = try kind.open()
+        try test.write(call("a"))
+        let commits = ["voice", "video"].map { media in
+            Commit(
+                callID: CallID("a")!, record: .call(call("a", media: media)), expected: 1, deadline: nil,
+                expiresAt: nil)
+        }
+        #expect(try test.store.commit(commits) == [.committed(version: 2), .conflict])
+        #expect(try test.load("a")?.record == .call(call("a", media: "voice")))
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func theCommitsOfABatchDoNotDependOnEachOther(kind: StoreKind) throws {
+        let test = try kind.open()
+        try test.write(call("b"))
+        let commits = ["a", "b", "c"].map {
+            Commit(callID: CallID($0)!, record: .call(call($0)), expected: 0, deadline: nil, expiresAt: nil)
+        }
+        #expect(try test.store.commit(commits) == [.committed(version: 1), .conflict, .committed(version: 1)])
+        #expect(try test.load("a") != nil)
+        #expect(try test.load("c") != nil)
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func everyKindOfRecordIsKept(kind: StoreKind) throws {
+        let test = try kind.open()
+        let id = CallID("a")!
+        let cancelled = CallRecord.cancelled(by: alice, at: 77)
+        let alias = CallRecord.alias(of: CallID("b")!, origin: call("a").origin)
+        for (version, record) in [cancelled, alias, .call(call("a"))].enumerated() {
+            let commit = Commit(
+                callID: id, record: record, expected: Int64(version), deadline: nil, expiresAt: nil)
+            #expect(try test.store.commit([commit]) == [.committed(version: Int64(version) + 1)])
+            #expect(try test.load("a")?.record == record)
+        }
+    }
+
+    // Claims
+
+    @Test(arguments: StoreKind.allCases)
+    func aClaimIsHeldByTheCallThatTookItUntilItIsReleased(kind: StoreKind) throws {
+        let test = try kind.open()
+        let claims: [Claim] = [.activeCall(of: alice), .ringing(from: alice, to: bob)]
+        #expect(try test.store.holders(of: claims) == [nil, nil])
+        try test.write(call("a")) { $0.claims = claims }
+        #expect(try test.store.holders(of: claims) == [CallID("a"), CallID("a")])
+        try test.write(call("a"), over: 1) { $0.releases = [claims[0]] }
+        #expect(try test.store.holders(of: claims) == [nil, CallID("a")])
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func aClaimOfAnotherCallIsNotReleased(kind: StoreKind) throws {
+        let test = try kind.open()
+        let claim = Claim.activeCall(of: alice)
+        try test.write(call("a")) { $0.claims = [claim] }
+        try test.write(call("b")) { $0.releases = [claim] }
+        #expect(try test.holder(claim) == "a")
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func aCommitFailsWhenAClaimIsHeldByAnotherCallThanExpected(kind: StoreKind) throws {
+        let test = try kind.open()
+        let claim = Claim.activeCall(of: alice)
+        try test.write(call("a")) { $0.claims = [claim] }
+        let outcome = try test.write(call("b")) {
+            $0.expectedHolders = [(claim, nil)]
+            $0.claims = [claim]
+        }
+        #expect(outcome == .claimHeld)
+        #expect(try test.load("b") == nil)
+        #expect(try test.holder(claim) == "a")
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func aCommitFailsWhenAnExpectedHolderGaveTheClaimUp(kind: StoreKind) throws {
+        let test = try kind.open()
+        let outcome = try test.write(call("b")) { $0.expectedHolders = [(.activeCall(of: alice), CallID("a"))] }
+        #expect(outcome == .claimHeld)
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func aStaleHolderIsReplacedByWhoeverExpectsIt(kind: StoreKind) throws {
+        let test = try kind.open()
+        let claim = Claim.ringing(from: alice, to: bob)
+        try test.write(call("a")) { $0.claims = [claim] }
+        let outcome = try test.write(call("b")) {
+            $0.expectedHolders = [(claim, CallID("a"))]
+            $0.claims = [claim]
+        }
+        #expect(outcome == .committed(version: 1))
+        #expect(try test.holder(claim) == "b")
+        try test.write(call("a"), over: 1) { $0.releases = [claim] }
+        #expect(try test.holder(claim) == "b", "the former holder cannot give it up")
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func aCallMayExpectNobodyWhereItHoldsTheClaimItself(kind: StoreKind) throws {
+        let test = try kind.open()
+        let claim = Claim.activeCall(of: alice)
+        try test.write(call("a")) { $0.claims = [claim] }
+        let outcome = try test.write(call("a"), over: 1) {
+            $0.expectedHolders = [(claim, nil)]
+            $0.claims = [claim]
+        }
+        #expect(outcome == .committed(version: 2))
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func ofTwoCallsInOneBatchThatWantOneClaimTheFirstGetsIt(kind: StoreKind) throws {
+        let test = try kind.open()
+        let claim = Claim.activeCall(of: alice)
+        let commits = ["a", "b"].map { id in
+            var commit = Commit(
+                callID: CallID(id)!, record: .call(call(id)), expected: 0, deadline: nil, expiresAt: nil)
+            commit.expectedHolders = [(claim, nil)]
+            commit.claims = [claim]
+            return commit
+        }
+        #expect(try test.store.commit(commits) == [.committed(version: 1), .claimHeld])
+        #expect(try test.holder(claim) == "a")
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func claimsOfDifferentUsersAreDifferentWhateverTheirNames(kind: StoreKind) throws {
+        let test = try kind.open()
+        let names = ["a", "a:b", "b:c", "c", ":", "a:", ":c", "1:a", "1"].map { UserID($0)! }
+        var claims = names.map { Claim.activeCall(of: $0) }
+        for from in names { claims += names.map { .ringing(from: from, to: $0) } }
+        for (number, claim) in claims.enumerated() { try test.write(call("c\(number)")) { $0.claims = [claim] } }
+        #expect(try test.store.holders(of: claims).map { $0?.string } == claims.indices.map { "c\($0)" })
+    }
+}

@@ -1,0 +1,86 @@
+import CallCore
+import CallStore
+import SignalingProtocol
+import Testing
+
+/// What every store promises of acks and heartbeats, which are merged beside the calls.
+@Suite struct NoteTests {
+    private let id = CallID("a")!
+
+    private func ack(_ device: DeviceAddress, _ session: String, _ revision: Int) -> Note {
+        .ack(id, DeviceAck(device: device, session: session, revision: revision))
+    }
+
+    private func heard(_ user: UserID, _ at: Milliseconds) -> Note { .heard(id, UserHeard(userID: user, at: at)) }
+
+    @Test(arguments: StoreKind.allCases)
+    func notesAreLoadedWithTheCallAndLeaveItsVersion(kind: StoreKind) throws {
+        let test = try kind.open()
+        try test.write(call("a"))
+        try test.store.note([ack(alicePhone, "s1", 3), heard(bob, 500), ack(bobPhone, "", 1)])
+        let stored = try #require(try test.load("a"))
+        #expect(stored.version == 1)
+        #expect(
+            stored.acks == [
+                DeviceAck(device: alicePhone, session: "s1", revision: 3),
+                DeviceAck(device: bobPhone, session: "", revision: 1),
+            ])
+        #expect(stored.heard == [UserHeard(userID: bob, at: 500)])
+        #expect(try test.write(call("a"), over: 1) == .committed(version: 2), "they never conflict")
+        #expect(try test.load("a")?.acks.count == 2)
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func theHigherRevisionOfASessionWinsInAnyOrder(kind: StoreKind) throws {
+        let test = try kind.open()
+        try test.write(call("a"))
+        try test.store.note([ack(alicePhone, "s1", 3), ack(alicePhone, "s1", 2)])
+        try test.store.note([ack(alicePhone, "s1", 5)])
+        try test.store.note([ack(alicePhone, "s1", 4)])
+        #expect(try test.load("a")?.acks == [DeviceAck(device: alicePhone, session: "s1", revision: 5)])
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func aNewSessionsAckReplacesTheOldOnesHoweverHigh(kind: StoreKind) throws {
+        let test = try kind.open()
+        try test.write(call("a"))
+        try test.store.note([ack(alicePhone, "s1", 9), ack(alicePhone, "s2", 1)])
+        #expect(try test.load("a")?.acks == [DeviceAck(device: alicePhone, session: "s2", revision: 1)])
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func eachDeviceHasItsOwnAck(kind: StoreKind) throws {
+        let test = try kind.open()
+        try test.write(call("a"))
+        try test.store.note([ack(alicePhone, "s", 3), ack(aliceWeb, "s", 2)])
+        #expect(try test.load("a")?.acks.map(\.revision) == [3, 2])
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func theLaterTimeOfAHeartbeatWins(kind: StoreKind) throws {
+        let test = try kind.open()
+        try test.write(call("a"))
+        try test.store.note([heard(alice, 500), heard(alice, 400), heard(bob, 100)])
+        try test.store.note([heard(bob, 200), heard(alice, 450)])
+        #expect(try test.load("a")?.heard == [UserHeard(userID: alice, at: 500), UserHeard(userID: bob, at: 200)])
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func notesWrittenWithACommitAreKept(kind: StoreKind) throws {
+        let test = try kind.open()
+        try test.write(call("a")) { $0.notes = [ack(alicePhone, "s", 1), heard(alice, 7)] }
+        let stored = try #require(try test.load("a"))
+        #expect(stored.acks == [DeviceAck(device: alicePhone, session: "s", revision: 1)])
+        #expect(stored.heard == [UserHeard(userID: alice, at: 7)])
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func notesOfACallThatDoesNotExistAreForgotten(kind: StoreKind) throws {
+        let test = try kind.open()
+        try test.store.note([ack(alicePhone, "s", 3), heard(alice, 5)])
+        #expect(try test.load("a") == nil)
+        try test.write(call("a"))
+        #expect(try test.load("a")?.acks.isEmpty == true)
+        #expect(try test.load("a")?.heard.isEmpty == true)
+    }
+}

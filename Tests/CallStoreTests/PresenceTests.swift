@@ -1,0 +1,233 @@
+import CallCore
+import CallStore
+import SignalingProtocol
+import Testing
+
+/// Section 1 of the protocol, presence, as every store keeps it.
+@Suite struct PresenceTests {
+    @Test(arguments: StoreKind.allCases)
+    func aDeviceThatCameOnlineIsReachableInItsSession(kind: StoreKind) throws {
+        let test = try kind.open()
+        #expect(try test.presence(alicePhone) == nil)
+        #expect(try test.online(alicePhone, "s1") == .current)
+        let presence = try #require(try test.presence(alicePhone))
+        #expect(presence.session == "s1")
+        #expect(presence.isOnline)
+        #expect(presence.since == presence.seen)
+        #expect(try test.isReachable(alicePhone))
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func aRepeatedPresenceGoesOnWithTheSession(kind: StoreKind) throws {
+        let test = try kind.open()
+        _ = try test.online(alicePhone, "s1")
+        try test.pass(5000)
+        let before = try #require(try test.presence(alicePhone))
+        #expect(try test.online(alicePhone, "s1") == .current)
+        let after = try #require(try test.presence(alicePhone))
+        #expect(after.since == before.since)
+        #expect(after.seen >= before.seen + 5000)
+    }
+
+    // "any other `online:true` makes its session the current one"
+
+    @Test(arguments: StoreKind.allCases)
+    func anotherSessionReplacesTheCurrentOne(kind: StoreKind) throws {
+        let test = try kind.open()
+        _ = try test.online(alicePhone, "s1")
+        try test.pass(5000)
+        let first = try #require(try test.presence(alicePhone))
+        #expect(try test.online(alicePhone, "s2") == .current)
+        let second = try #require(try test.presence(alicePhone))
+        #expect(second.session == "s2")
+        #expect(second.since >= first.since + 5000)
+    }
+
+    // "an `online:false` whose session is not the device's current one changes nothing but is remembered for 120 s, and
+    // an `online:true` of a session that is remembered as over is ignored"
+
+    @Test(arguments: StoreKind.allCases)
+    func theEndOfTheCurrentSessionTakesTheDeviceOffline(kind: StoreKind) throws {
+        let test = try kind.open()
+        _ = try test.online(alicePhone, "s1")
+        #expect(try test.offline(alicePhone, "s1"))
+        #expect(try test.presence(alicePhone)?.isOnline == false)
+        #expect(try !test.isReachable(alicePhone))
+        #expect(try !test.offline(alicePhone, "s1"), "it was over already")
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func theEndOfAnEarlierSessionChangesNothing(kind: StoreKind) throws {
+        let test = try kind.open()
+        _ = try test.online(alicePhone, "s1")
+        _ = try test.online(alicePhone, "s2")
+        #expect(try !test.offline(alicePhone, "s1"))
+        #expect(try test.presence(alicePhone)?.session == "s2")
+        #expect(try test.isReachable(alicePhone))
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func aSessionWhoseEndCameFirstNeverBegins(kind: StoreKind) throws {
+        let test = try kind.open()
+        #expect(try !test.offline(alicePhone, "s1"))
+        #expect(try test.online(alicePhone, "s1") == .over)
+        #expect(try !test.isReachable(alicePhone))
+        #expect(try test.online(alicePhone, "s2") == .current)
+        #expect(try test.online(alicePhone, "s1") == .over)
+        #expect(try test.presence(alicePhone)?.session == "s2")
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func aSessionThatWasCurrentAndEndedDoesNotBeginAgain(kind: StoreKind) throws {
+        let test = try kind.open()
+        _ = try test.online(alicePhone, "s1")
+        try test.offline(alicePhone, "s1")
+        #expect(try test.online(alicePhone, "s1") == .over)
+        #expect(try !test.isReachable(alicePhone))
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func anOverSessionIsRememberedForTwoMinutes(kind: StoreKind) throws {
+        let test = try kind.open()
+        try test.offline(alicePhone, "s1")
+        try test.pass(110_000)
+        #expect(try test.online(alicePhone, "s1") == .over)
+        try test.pass(10_000)
+        #expect(try test.online(alicePhone, "s1") == .current)
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func cleaningKeepsWhatIsStillRemembered(kind: StoreKind) throws {
+        let test = try kind.open()
+        try test.offline(alicePhone, "s1")
+        try test.pass(100_000)
+        _ = try test.store.clean(limit: 100)
+        #expect(try test.online(alicePhone, "s1") == .over)
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func aSessionIsOverForItsDeviceAlone(kind: StoreKind) throws {
+        let test = try kind.open()
+        try test.offline(alicePhone, "s1")
+        #expect(try test.online(aliceWeb, "s1") == .current)
+        #expect(try test.online(bobPhone, "s1") == .current)
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func aFlappingDeviceIsRememberedWithinBounds(kind: StoreKind) throws {
+        let test = try kind.open()
+        for number in 1...100 {
+            try test.offline(alicePhone, "s\(number)")
+            try test.pass(1)
+        }
+        #expect(try test.online(alicePhone, "s100") == .over)
+        #expect(try test.online(alicePhone, "s1") == .current, "the oldest were let go")
+    }
+
+    // "`session` may be left out: it is then the empty string, which is never remembered as over"
+
+    @Test(arguments: StoreKind.allCases)
+    func theEmptySessionIsNeverRememberedAsOver(kind: StoreKind) throws {
+        let test = try kind.open()
+        #expect(try !test.offline(alicePhone, ""))
+        #expect(try test.online(alicePhone, "") == .current)
+        #expect(try test.offline(alicePhone, ""))
+        #expect(try !test.isReachable(alicePhone))
+        #expect(try test.online(alicePhone, "") == .current)
+        #expect(try test.isReachable(alicePhone))
+    }
+
+    // "Presence is a lease of 10 min (setting); anything that the device sends renews it"
+
+    @Test(arguments: StoreKind.allCases)
+    func aSilentDeviceIsUnreachableWhenItsLeaseIsOver(kind: StoreKind) throws {
+        let test = try kind.open()
+        _ = try test.online(alicePhone, "s1")
+        try test.pass(590_000)
+        #expect(try test.isReachable(alicePhone))
+        try test.pass(10_000)
+        #expect(try !test.isReachable(alicePhone))
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func aRenewedLeaseBeginsAnewInTheSameSession(kind: StoreKind) throws {
+        let test = try kind.open()
+        _ = try test.online(alicePhone, "s1")
+        try test.pass(590_000)
+        let since = try test.presence(alicePhone)?.since
+        try test.store.renew([alicePhone, aliceWeb])
+        #expect(try test.presence(alicePhone)?.since == since)
+        try test.pass(590_000)
+        #expect(try test.isReachable(alicePhone))
+        #expect(try test.presence(aliceWeb) == nil, "a device without presence is not counted online")
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func anOfflineDeviceIsNotRenewed(kind: StoreKind) throws {
+        let test = try kind.open()
+        _ = try test.online(alicePhone, "s1")
+        try test.offline(alicePhone, "s1")
+        try test.store.renew([alicePhone])
+        #expect(try !test.isReachable(alicePhone))
+    }
+
+    // "A user has at most 10 devices online (setting); the eleventh replaces the one silent longest."
+
+    @Test(arguments: StoreKind.allCases)
+    func theEleventhDeviceReplacesTheOneSilentLongest(kind: StoreKind) throws {
+        let test = try kind.open()
+        let devices = (1...11).map { DeviceAddress(userID: alice, deviceID: DeviceID("d\($0)")!) }
+        for device in devices.prefix(10) {
+            _ = try test.online(device, "s")
+            try test.pass(10)
+        }
+        try test.store.renew([devices[0]])
+        try test.pass(10)
+        _ = try test.online(bobPhone, "s")
+        #expect(try test.online(devices[10], "s") == .current)
+        let online = Set(try test.store.devices(of: [alice])[0].filter(\.isOnline).map(\.device))
+        #expect(online == Set(devices).subtracting([devices[1]]))
+        #expect(try test.isReachable(bobPhone), "another user's devices do not count")
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func aDeviceThatIsOnlineAlreadyReplacesNobody(kind: StoreKind) throws {
+        let test = try kind.open()
+        var policy = PresencePolicy()
+        policy.maxDevices = 2
+        for session in ["s1", "s2"] {
+            for device in [alicePhone, aliceWeb] {
+                _ = try test.online(device, session, policy)
+                try test.pass(10)
+            }
+        }
+        #expect(try test.isReachable(alicePhone))
+        #expect(try test.isReachable(aliceWeb))
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func offlineDevicesDoNotCount(kind: StoreKind) throws {
+        let test = try kind.open()
+        var policy = PresencePolicy()
+        policy.maxDevices = 2
+        let tablet = DeviceAddress(userID: alice, deviceID: DeviceID("tablet")!)
+        _ = try test.online(alicePhone, "s", policy)
+        try test.pass(10)
+        _ = try test.online(aliceWeb, "s", policy)
+        try test.pass(10)
+        try test.offline(aliceWeb, "s", policy)
+        _ = try test.online(tablet, "s", policy)
+        #expect(try test.isReachable(alicePhone))
+        #expect(try test.isReachable(tablet))
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func devicesAreListedPerUserInTheOrderOfTheQuestion(kind: StoreKind) throws {
+        let test = try kind.open()
+        _ = try test.online(bobPhone, "s")
+        _ = try test.online(aliceWeb, "s")
+        _ = try test.online(alicePhone, "s")
+        let listed = try test.store.devices(of: [bob, carol, alice]).map { $0.map(\.device) }
+        #expect(listed == [[bobPhone], [], [alicePhone, aliceWeb]])
+    }
+}

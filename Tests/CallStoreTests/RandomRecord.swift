@@ -1,0 +1,108 @@
+import CallCore
+import CallStore
+import SignalingProtocol
+
+/// Records with anything in every field, as no call would have them together.
+struct RandomRecord {
+    private var state: UInt64
+
+    init(seed: UInt64) { state = seed }
+
+    mutating func record() -> CallRecord {
+        switch below(8) {
+        case 0: .alias(of: id(), origin: key())
+        case 1: .cancelled(by: user(), at: time())
+        default: .call(call())
+        }
+    }
+
+    mutating func call() -> Call {
+        var call = Call(
+            callID: id(), mode: one(CallMode.allCases), media: maybe { $0.text(32) }, inviter: user(),
+            createdAt: time(), timeout: 1 + below(600), extendedData: maybe { $0.text(2048) },
+            joinPolicy: one(JoinPolicy.allCases), autoEnd: below(2) == 0, notReceivedAfter: maybe { $0.time() },
+            origin: key())
+        call.revision = below(1_000_000)
+        call.state = one(CallState.allCases)
+        call.acceptedAt = maybe { $0.time() }
+        call.endedAt = maybe { $0.time() }
+        call.endReason = maybe { $0.one(EndReason.allCases) }
+        call.endedBy = maybe { $0.user() }
+        call.updatedAt = time()
+        call.actor = maybe { $0.user() }
+        call.callerLostAt = maybe { $0.time() }
+        call.heartbeatDue = maybe { $0.time() }
+        call.emptySince = maybe { $0.time() }
+        call.deliveryDue = maybe { $0.time() }
+        call.deliveryServedAt = time()
+        call.members = (0..<below(12)).map { _ in member() }
+        call.outcomes = (0..<below(20)).map { _ in outcome() }
+        return call
+    }
+
+    private mutating func member() -> Member {
+        var member = Member(userID: user(), state: one(MemberState.allCases), updatedAt: time())
+        member.device = maybe { $0.device() }
+        member.invitedBy = maybe { $0.user() }
+        member.expiresAt = maybe { $0.time() }
+        member.reason = maybe { $0.text(256) }
+        member.extendedData = maybe { $0.text(2048) }
+        member.invitedRevision = below(100)
+        member.changedRevision = below(100)
+        member.handledRevision = below(100)
+        member.notReceivedAt = maybe { $0.time() }
+        member.hasResponded = below(2) == 0
+        return member
+    }
+
+    private mutating func outcome() -> RequestOutcome {
+        RequestOutcome(
+            key: key(), offline: maybe { random in (0..<random.below(4)).map { _ in random.user() } },
+            errors: (0..<below(3)).map { _ in UserError(userID: user(), code: one(ErrorCode.all)) },
+            merged: below(2) == 0)
+    }
+
+    private mutating func key() -> RequestKey {
+        RequestKey(
+            device: DeviceAddress(userID: user(), deviceID: device()), requestID: RequestID("r-\(below(1000))")!)
+    }
+
+    mutating func id() -> CallID { CallID("call-\(below(1000))")! }
+    private mutating func device() -> DeviceID { DeviceID("d.\(below(100))~")! }
+
+    private mutating func user() -> UserID { UserID(text(64)) ?? UserID("nobody")! }
+
+    /// Text that JSON, SQL and Unicode treat in special ways, of at most `maxBytes`.
+    private mutating func text(_ maxBytes: Int) -> String {
+        let pieces = [
+            "a", "ü", "u\u{308}", "\u{0}", "\u{1F}", "\u{7F}", "\"", "\\", "/", "'", "\n", "\r\n", "\u{2028}", "😀",
+            "\u{FEFF}", "%", "null", "{}", "\u{D7FF}", "\u{E000}", "\u{10FFFD}", "漢",
+        ]
+        var text = ""
+        for _ in 0..<below(20) {
+            let piece = one(pieces)
+            if text.utf8.count + piece.utf8.count <= maxBytes { text += piece }
+        }
+        return text
+    }
+
+    /// Also what no clock shows: zero, the past of the epoch, the largest of all.
+    private mutating func time() -> Milliseconds {
+        one([0, 1, -1, .max, .min, 1 << 53 + 1, 1_790_000_000_000 + Milliseconds(below(100_000))])
+    }
+
+    private mutating func maybe<Value>(_ value: (inout RandomRecord) -> Value) -> Value? {
+        below(2) == 0 ? value(&self) : nil
+    }
+
+    private mutating func one<Value>(_ values: [Value]) -> Value { values[below(values.count)] }
+
+    /// SplitMix64.
+    private mutating func below(_ bound: Int) -> Int {
+        state &+= 0x9E37_79B9_7F4A_7C15
+        var mixed = state
+        mixed = (mixed ^ mixed >> 30) &* 0xBF58_476D_1CE4_E5B9
+        mixed = (mixed ^ mixed >> 27) &* 0x94D0_49BB_1331_11EB
+        return Int((mixed ^ mixed >> 31) % UInt64(bound))
+    }
+}

@@ -1,0 +1,205 @@
+import CallCore
+import FoundationEssentials
+import SignalingProtocol
+import Testing
+
+@testable import CallStore
+
+/// What the embedded store promises beyond every store: its file.
+@Suite struct SQLiteFileTests {
+    private let file = TemporaryFile()
+
+    private func open(_ path: String? = nil) throws -> StoreUnderTest {
+        let file = file
+        return StoreUnderTest(try SQLiteCallStore(path: path ?? file.path)) { try file.shiftTimes(by: $0) }
+    }
+
+    private func expectComplete(_ test: StoreUnderTest) throws {
+        let id = CallID("a")!
+        #expect(
+            try test.load("a")
+                == StoredCall(
+                    callID: id, version: 2, record: .call(call("a", media: "video")),
+                    acks: [DeviceAck(device: alicePhone, session: "s1", revision: 3)],
+                    heard: [UserHeard(userID: bob, at: 500)]))
+        #expect(try test.holder(.activeCall(of: alice)) == "a")
+        #expect(try test.due(before: 1234) == ["a"])
+        #expect(try test.calls(bob) == ["a"])
+        #expect(try test.presence(alicePhone)?.session == "s1")
+        #expect(try test.online(bobPhone, "gone") == .over)
+    }
+
+    private func fill(_ test: StoreUnderTest) throws {
+        try test.write(call("a"))
+        try test.write(call("a", media: "video"), over: 1, deadline: 1234) { $0.claims = [.activeCall(of: alice)] }
+        try test.store.note([
+            .ack(CallID("a")!, DeviceAck(device: alicePhone, session: "s1", revision: 3)),
+            .heard(CallID("a")!, UserHeard(userID: bob, at: 500)),
+        ])
+        _ = try test.online(alicePhone, "s1")
+        try test.offline(bobPhone, "gone")
+    }
+
+    @Test func aReopenedFileHasEverything() throws {
+        try fill(open())
+        try expectComplete(open())
+    }
+
+    /// The files as a killed process leaves them: its log is not merged into the database yet.
+    @Test func theFilesOfAKilledProcessHaveEverything() throws {
+        let store = try open()
+        try fill(store)
+        let copy = TemporaryFile()
+        for suffix in ["", "-wal"] {
+            try FileManager.default.copyItem(atPath: file.path + suffix, toPath: copy.path + suffix)
+        }
+        try expectComplete(open(copy.path))
+        withExtendedLifetime(store) {}
+    }
+
+    @Test func twoHandlesSeeEachOther() throws {
+        let (one, other) = (try open(), try open())
+        try fill(one)
+        try expectComplete(other)
+    }
+
+    @Test func twoHandlesCompareAndSetAgainstEachOther() throws {
+        let (one, other) = (try open(), try open())
+        #expect(try one.write(call("a")) == .committed(version: 1))
+        #expect(try other.write(call("a", media: "voice")) == .conflict)
+        #expect(try other.write(call("a", media: "voice"), over: 1) == .committed(version: 2))
+        #expect(try one.write(call("a", media: "video"), over: 1) == .conflict)
+        #expect(try one.load("a")?.record == .call(call("a", media: "voice")))
+        let claim = Claim.activeCall(of: alice)
+        try one.write(call("b")) { $0.claims = [claim] }
+        #expect(try other.write(call("c")) { $0.expectedHolders = [(claim, nil)] } == .claimHeld)
+    }
+
+    @Test func writersThatRaceLoseNoUpdate() async throws {
+        let path = file.path
+        try open().write(call("counter"))
+        let (writers, updates) = (3, 40)
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for _ in 0..<writers {
+                group.addTask {
+                    let store = try SQLiteCallStore(path: path)
+                    var left = updates
+                    while left > 0 {
+                        let stored = try store.load([CallID("counter")!])[0]!
+                        guard case .call(var call) = stored.record else { throw StoreError("no call") }
+                        call.revision += 1
+                        let commit = Commit(
+                            callID: call.callID, record: .call(call), expected: stored.version, deadline: nil,
+                            expiresAt: nil)
+                        if try store.commit([commit]) != [.conflict] { left -= 1 }
+                    }
+                }
+            }
+            try await group.waitForAll()
+        }
+        let stored = try #require(try open().load("counter"))
+        guard case .call(let call) = stored.record else { throw StoreError("no call") }
+        #expect(call.revision == 1 + writers * updates)
+        #expect(stored.version == Int64(1 + writers * updates))
+    }
+
+    @Test func severalCoordinatorsMayOpenANewFileAtOnce() async throws {
+        for _ in 0..<20 {
+            let file = TemporaryFile()
+            let path = file.path
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                for number in 0..<4 {
+                    group.addTask {
+                        let store = try SQLiteCallStore(path: path)
+                        let call = call("c\(number)")
+                        let commit = Commit(
+                            callID: call.callID, record: .call(call), expected: 0, deadline: nil, expiresAt: nil)
+                        #expect(try store.commit([commit]) == [.committed(version: 1)])
+                    }
+                }
+                try await group.waitForAll()
+            }
+            withExtendedLifetime(file) {}
+        }
+    }
+
+    @Test func aBatchIsOneTransaction() throws {
+        let test = try open()
+        try test.write(call("b"))
+        try SQLiteDatabase(path: file.path).execute(
+            "CREATE TRIGGER no_more BEFORE INSERT ON calls WHEN NEW.call_id=x'63' BEGIN SELECT RAISE(ABORT,'no'); END")
+        let commits = [("a", 0), ("b", 1), ("c", 0)].map { id, expected in
+            Commit(
+                callID: CallID(id)!, record: .call(call(id, media: "video")), expected: Int64(expected), deadline: nil,
+                expiresAt: nil)
+        }
+        #expect(throws: StoreError.self) { try test.store.commit(commits) }
+        #expect(try test.load("a") == nil)
+        #expect(try test.load("b")?.version == 1)
+        #expect(try test.calls(alice) == ["b"])
+        #expect(try test.store.commit(Array(commits.prefix(2))) == [.committed(version: 1), .committed(version: 2)])
+    }
+
+    @Test func aFileOfALaterSchemaIsRefusedByNameAndLeftAlone() throws {
+        try fill(open())
+        try SQLiteDatabase(path: file.path).execute("PRAGMA user_version=99")
+        #expect {
+            try open()
+        } throws: { error in
+            guard let text = (error as? StoreError)?.description else { return false }
+            return text.contains(file.path) && text.contains("later version") && text.contains("99")
+        }
+        let version = try SQLiteDatabase(path: file.path).query("PRAGMA user_version") { $0.integer(0) }
+        #expect(version == [99])
+    }
+
+    @Test func aFileThatIsNoDatabaseIsAnErrorThatNamesIt() throws {
+        try String(repeating: "This is a letter. ", count: 100).write(
+            toFile: file.path, atomically: true, encoding: .utf8)
+        #expect {
+            try open()
+        } throws: { error in
+            (error as? StoreError)?.description.contains("\(file.path)") ?? false
+        }
+    }
+
+    @Test func aFileThatCannotBeOpenedIsAnErrorThatNamesIt() {
+        let path = "/nonexistent/bellwire.db"
+        #expect {
+            try open(path)
+        } throws: { error in
+            (error as? StoreError)?.description.contains(path) ?? false
+        }
+    }
+
+    @Test func aRecordThatCannotBeReadIsAnErrorThatNamesTheCall() throws {
+        let test = try open()
+        try test.write(call("damaged"))
+        try test.write(call("sound"))
+        try SQLiteDatabase(path: file.path).execute("UPDATE calls SET record=x'7b' WHERE call_id=x'64616d61676564'")
+        #expect {
+            try test.load("damaged")
+        } throws: { error in
+            (error as? StoreError)?.description.contains("damaged") ?? false
+        }
+        #expect(try test.load("sound")?.record == .call(call("sound")))
+    }
+
+    @Test func theClockIsTheSystemsInMilliseconds() throws {
+        let store = try SQLiteCallStore(path: file.path)
+        let before = Milliseconds(Date().timeIntervalSince1970 * 1000)
+        let now = store.now()
+        let after = Milliseconds(Date().timeIntervalSince1970 * 1000)
+        #expect((before - 1...after + 1).contains(now))
+    }
+
+    @Test(arguments: SQLiteCallStore.Synchronous.allCases)
+    func everyKindOfDurabilityKeepsWhatWasCommitted(synchronous: SQLiteCallStore.Synchronous) throws {
+        let store = try SQLiteCallStore(path: file.path, synchronous: synchronous)
+        #expect(store.summary == "sqlite:\(file.path)")
+        let commit = Commit(
+            callID: CallID("a")!, record: .call(call("a")), expected: 0, deadline: nil, expiresAt: nil)
+        #expect(try store.commit([commit]) == [.committed(version: 1)])
+        #expect(try open().load("a") != nil)
+    }
+}

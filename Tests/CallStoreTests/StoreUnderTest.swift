@@ -1,0 +1,143 @@
+import CallCore
+import FoundationEssentials
+import SignalingProtocol
+import Testing
+
+@testable import CallStore
+
+/// Every store that there is. The conformance tests run against each of them.
+enum StoreKind: String, CaseIterable, CustomTestStringConvertible {
+    case memory, sqlite
+
+    var testDescription: String { rawValue }
+
+    func open(historyPerUser: Int = 200) throws -> StoreUnderTest {
+        switch self {
+        case .memory:
+            let clock = ManualClock()
+            let store = MemoryCallStore(historyPerUser: historyPerUser) { clock.now }
+            return StoreUnderTest(store) { clock.now += $0 }
+        case .sqlite:
+            let file = TemporaryFile()
+            let store = try SQLiteCallStore(path: file.path, historyPerUser: historyPerUser)
+            return StoreUnderTest(store) { try file.shiftTimes(by: $0) }
+        }
+    }
+}
+
+/// A store, and a way to let time pass in it without waiting.
+struct StoreUnderTest {
+    let store: any CallStore
+    private let letPass: (Milliseconds) throws -> Void
+
+    init(_ store: any CallStore, letPass: @escaping (Milliseconds) throws -> Void) {
+        self.store = store
+        self.letPass = letPass
+    }
+
+    func pass(_ duration: Milliseconds) throws { try letPass(duration) }
+
+    // MARK: Commits
+
+    /// Writes `call` over the version that was loaded. Returns the outcome of this one commit.
+    @discardableResult
+    func write(
+        _ call: Call, over expected: Int64 = 0, deadline: Milliseconds? = nil, expiresAt: Milliseconds? = nil,
+        _ configure: (inout Commit) -> Void = { _ in }
+    ) throws -> CommitOutcome {
+        var commit = Commit(
+            callID: call.callID, record: .call(call), expected: expected, deadline: deadline,
+            expiresAt: expiresAt ?? call.endedAt.map { _ in .max })
+        configure(&commit)
+        return try store.commit([commit])[0]
+    }
+
+    func load(_ id: String) throws -> StoredCall? { try store.load([CallID(id)!])[0] }
+
+    func holder(_ claim: Claim) throws -> String? { try store.holders(of: [claim])[0]?.string }
+
+    func due(before moment: Milliseconds, limit: Int = 100) throws -> [String] {
+        try store.due(before: moment, limit: limit).map(\.string)
+    }
+
+    func calls(_ user: UserID, endedAfter moment: Milliseconds = 0, limit: Int = 100) throws -> [String] {
+        try store.calls(of: user, endedAfter: moment, limit: limit).map(\.string)
+    }
+
+    // MARK: Presence
+
+    func online(_ device: DeviceAddress, _ session: String, _ policy: PresencePolicy = .init()) throws -> OnlineOutcome
+    {
+        try store.cameOnline(device, session: session, policy: policy)
+    }
+
+    @discardableResult
+    func offline(_ device: DeviceAddress, _ session: String, _ policy: PresencePolicy = .init()) throws -> Bool {
+        try store.wentOffline(device, session: session, policy: policy)
+    }
+
+    func presence(_ device: DeviceAddress) throws -> DevicePresence? {
+        try store.devices(of: [device.userID])[0].first { $0.device == device }
+    }
+
+    func isReachable(_ device: DeviceAddress, _ policy: PresencePolicy = .init()) throws -> Bool {
+        try presence(device)?.isReachable(at: store.now(), lease: policy.lease) ?? false
+    }
+}
+
+final class ManualClock {
+    var now: Milliseconds = 1_790_000_000_000
+}
+
+/// A database file of its own, removed with its owner.
+final class TemporaryFile {
+    let path: String
+
+    init() {
+        path = FileManager.default.temporaryDirectory.appending(path: "bellwire-\(UUID().uuidString).db").path()
+    }
+
+    deinit {
+        for suffix in ["", "-wal", "-shm"] { try? FileManager.default.removeItem(atPath: path + suffix) }
+    }
+
+    /// For the store it is as if `duration` had passed: all times that it keeps lie that much further back.
+    func shiftTimes(by duration: Milliseconds) throws {
+        let database = try SQLiteDatabase(path: path)
+        for (table, column) in [
+            ("presence", "seen"), ("presence", "since"), ("over_sessions", "until"), ("calls", "expires_at"),
+            ("calls", "deadline"),
+        ] {
+            try database.execute("UPDATE \(table) SET \(column)=\(column)-\(duration)")
+        }
+    }
+}
+
+// MARK: What is stored
+
+let alice = UserID("alice")!
+let bob = UserID("bob")!
+let carol = UserID("carol")!
+let alicePhone = DeviceAddress(userID: alice, deviceID: DeviceID("phone")!)
+let aliceWeb = DeviceAddress(userID: alice, deviceID: DeviceID("web")!)
+let bobPhone = DeviceAddress(userID: bob, deviceID: DeviceID("phone")!)
+
+/// A call of Alice's, with as much in it as the stores look at.
+func call(
+    _ id: String, _ members: [UserID] = [alice, bob], createdAt: Milliseconds = 1000, endedAt: Milliseconds? = nil,
+    media: String? = nil
+) -> Call {
+    var call = Call(
+        callID: CallID(id)!, mode: .advanced, media: media, inviter: members[0], createdAt: createdAt, timeout: 60,
+        extendedData: nil, joinPolicy: .invited, autoEnd: true, notReceivedAfter: nil,
+        origin: RequestKey(
+            device: DeviceAddress(userID: members[0], deviceID: DeviceID("phone")!), requestID: RequestID("r1")!))
+    call.revision = 1
+    call.members = members.map { Member(userID: $0, state: .inviting, updatedAt: createdAt) }
+    call.endedAt = endedAt
+    if endedAt != nil {
+        call.state = .ended
+        call.endReason = .answered
+    }
+    return call
+}

@@ -1,0 +1,99 @@
+import CallCore
+import CallStore
+import SignalingProtocol
+
+/// A store in front of the real one that fails, or lets somebody else in first, when a test says so.
+final class FaultyStore: CallStore {
+    enum Operation: CaseIterable {
+        case now, load, commit, note, due, calls, holders, devices, cameOnline, wentOffline, renew, clean
+    }
+
+    private let store: any CallStore
+    /// Operations that fail now.
+    var failing: Set<Operation> = []
+    /// Fails every operation after this many; nil for never.
+    var failsAfter: Int?
+    /// After how many operations it failed last.
+    private(set) var operations = 0
+    /// Called before every commit, with how many there were.
+    var beforeCommit: ((Int) -> Void)?
+    /// Called after every commit that went through, before the coordinator hears of it.
+    var afterCommit: (() throws(StoreError) -> Void)?
+    private var commits = 0
+
+    init(_ store: any CallStore) { self.store = store }
+
+    var summary: String { "faulty" }
+
+    private func pass(_ operation: Operation) throws(StoreError) {
+        operations += 1
+        if let limit = failsAfter, operations > limit { throw StoreError("down") }
+        if failing.contains(operation) { throw StoreError("down: \(operation)") }
+    }
+
+    func now() throws(StoreError) -> Milliseconds {
+        try pass(.now)
+        return try store.now()
+    }
+
+    func load(_ callIDs: [CallID]) throws(StoreError) -> [StoredCall?] {
+        try pass(.load)
+        return try store.load(callIDs)
+    }
+
+    func commit(_ commits: [Commit]) throws(StoreError) -> [CommitOutcome] {
+        try pass(.commit)
+        self.commits += 1
+        beforeCommit?(self.commits)
+        let outcomes = try store.commit(commits)
+        try afterCommit?()
+        return outcomes
+    }
+
+    func note(_ notes: [Note]) throws(StoreError) {
+        try pass(.note)
+        try store.note(notes)
+    }
+
+    func due(before moment: Milliseconds, limit: Int) throws(StoreError) -> [CallID] {
+        try pass(.due)
+        return try store.due(before: moment, limit: limit)
+    }
+
+    func calls(of user: UserID, endedAfter moment: Milliseconds, limit: Int) throws(StoreError) -> [CallID] {
+        try pass(.calls)
+        return try store.calls(of: user, endedAfter: moment, limit: limit)
+    }
+
+    func holders(of claims: [Claim]) throws(StoreError) -> [CallID?] {
+        try pass(.holders)
+        return try store.holders(of: claims)
+    }
+
+    func devices(of users: [UserID]) throws(StoreError) -> [[DevicePresence]] {
+        try pass(.devices)
+        return try store.devices(of: users)
+    }
+
+    func cameOnline(
+        _ device: DeviceAddress, session: String, policy: PresencePolicy
+    ) throws(StoreError) -> OnlineOutcome {
+        try pass(.cameOnline)
+        return try store.cameOnline(device, session: session, policy: policy)
+    }
+
+    func wentOffline(_ device: DeviceAddress, session: String, policy: PresencePolicy) throws(StoreError) -> Bool {
+        try pass(.wentOffline)
+        return try store.wentOffline(device, session: session, policy: policy)
+    }
+
+    func renew(_ devices: [DeviceAddress]) throws(StoreError) {
+        try pass(.renew)
+        try store.renew(devices)
+    }
+
+    func clean(limit: Int) throws(StoreError) -> Int {
+        try pass(.clean)
+        return try store.clean(limit: limit)
+    }
+}

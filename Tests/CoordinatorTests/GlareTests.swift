@@ -1,0 +1,221 @@
+import CallCore
+import CallStore
+import Coordinator
+import SignalingProtocol
+import Testing
+
+/// Two people ring each other (docs/protocol.md, section 3, Glare).
+struct GlareTests {
+    let world = World()
+    let alice: Phone
+    let bob: Phone
+
+    init() {
+        alice = world.phone("alice/phone")
+        bob = world.phone("bob/phone")
+        _ = world.lines()
+    }
+
+    private func merge(_ invite: inout Request.Invite) { invite.glare = .merge }
+
+    @Test func theSecondInviteAcceptsTheFirst() throws {
+        alice.invite("bob", callID: "a", mode: .advanced)
+        _ = world.lines()
+        let outcome = bob.invite("alice", callID: "b", change: merge)
+        #expect(world.lines() == ["bob/phone ok 3 merged", "alice/phone call.userStateChanged 3"])
+        let call = try #require(outcome?.call)
+        #expect(call.callID == CallID("a"))
+        #expect(call.state == .active)
+        #expect(call.state(of: "bob") == .accepted)
+        #expect(alice.names == [.userStateChanged, .userStateChanged])
+    }
+
+    @Test func mergedOutcomeCarriesOfflineLikeEveryInvite() {
+        alice.invite("bob", callID: "a")
+        #expect(bob.invite("alice", callID: "b", change: merge)?.success?.offline == [])
+    }
+
+    @Test func theLaterRequestsFlagDecides() {
+        alice.invite("bob", callID: "a", change: merge)
+        #expect(bob.invite("alice", callID: "b")?.success?.merged == false)
+        #expect(world.stored(CallID("b")!)?.state == .ringing)
+        #expect(alice.names.last == .invited)
+    }
+
+    @Test(arguments: [CallMode.common, .advanced])
+    func aResentInviteFindsTheMergedCall(_ mode: CallMode) {
+        let id = RequestID("again")!
+        alice.invite("bob", callID: "a", mode: mode)
+        let first = bob.invite("alice", callID: "b", id: id, change: merge)
+        #expect(bob.invite("alice", callID: "b", id: id, change: merge) == first)
+        world.pass(seconds: 100)
+        #expect(bob.invite("alice", callID: "b", id: id, change: merge)?.success?.merged == true)
+        #expect(alice.names.allSatisfy { $0 == .userStateChanged }, "nobody rings twice")
+    }
+
+    @Test func aResentInviteIsStillMergedAfterManyOtherRequests() {
+        var settings = ServiceSettings()
+        settings.calls.oneActiveCall = false
+        let world = World(settings)
+        let alice = world.phone("alice/phone")
+        let bob = world.phone("bob/phone")
+        let id = RequestID("again")!
+        alice.invite("bob", callID: "a", mode: .advanced)
+        bob.invite("alice", callID: "b", id: id, change: merge)
+        for round in 0..<20 {
+            if round % 2 == 0 { bob.add("carol", callID: "a") } else { bob.cancel("a", invitees: ["carol"]) }
+        }
+        let again = bob.invite("alice", callID: "b", id: id, change: merge)
+        #expect(again?.call?.callID == CallID("a"))
+        #expect(!alice.names.contains(.invited), "a repeated request changes nothing, however late it comes")
+    }
+
+    @Test func aCancelOfTheAliasEndsTheMergedAdvancedCall() {
+        alice.invite("bob", callID: "a", mode: .advanced)
+        bob.invite("alice", callID: "b", change: merge)
+        let outcome = bob.cancel("b")
+        #expect(outcome?.call?.callID == CallID("a"))
+        #expect(outcome?.call?.endReason == .hangup)
+        #expect(alice.names.last == .ended)
+        #expect(bob.cancel("b")?.code == .callEnded)
+    }
+
+    @Test func aCancelOfTheAliasOfAnAnsweredCommonCallTellsThatItWasAnswered() {
+        alice.invite("bob", callID: "a")
+        bob.invite("alice", callID: "b", change: merge)
+        let error = bob.cancel("b")?.error
+        #expect(error?.code == .invalidState)
+        #expect(error?.state == "accepted")
+    }
+
+    @Test func anAliasIsAUsedCallID() {
+        let carol = world.phone("carol/phone")
+        alice.invite("bob", callID: "a")
+        bob.invite("alice", callID: "b", change: merge)
+        #expect(bob.invite("carol", callID: "b")?.code == .callExists)
+        #expect(carol.invite("alice", callID: "b")?.code == .callExists)
+        #expect(carol.get("b")?.code == .callNotFound)
+        #expect(carol.cancel("b")?.code == .callNotFound)
+    }
+
+    @Test func onlyACallOfTheTwoAloneMerges() {
+        let carol = world.phone("carol/phone")
+        alice.invite("bob", "carol", callID: "a")
+        #expect(bob.invite("alice", callID: "b", change: merge)?.success?.merged == false)
+        carol.invite("alice", callID: "c1")
+        #expect(alice.invite("carol", "dave", callID: "c2", change: merge)?.success?.merged == false)
+    }
+
+    @Test func aCallThatIsOverDoesNotMerge() {
+        alice.invite("bob", callID: "a")
+        alice.cancel("a")
+        #expect(bob.invite("alice", callID: "b", change: merge)?.success?.merged == false)
+        #expect(alice.names.last == .invited)
+    }
+
+    @Test func aCallThatWasAnsweredDoesNotMerge() {
+        alice.invite("bob", callID: "a", mode: .advanced)
+        bob.accept("a")
+        let web = world.phone("bob/web")
+        #expect(web.invite("alice", callID: "b", change: merge)?.code == .alreadyInCall)
+    }
+
+    @Test func oneWhoIsInAnotherCallCannotMerge() {
+        let carol = world.phone("carol/phone")
+        carol.invite("bob", callID: "x", mode: .advanced)
+        bob.accept("x")
+        alice.invite("bob", callID: "a", mode: .advanced)
+        #expect(bob.invite("alice", callID: "b", change: merge)?.error?.callID == CallID("x"))
+    }
+
+    @Test func bothInOneBatchMakeOneCall() {
+        world.send([
+            alice.up(.invite(.init(invitees: [bob.user], callID: CallID("a")!, glare: .merge))),
+            bob.up(.invite(.init(invitees: [alice.user], callID: CallID("b")!, glare: .merge))),
+        ])
+        #expect(world.stored(CallID("a")!)?.endReason == .answered)
+        #expect(world.lines().contains { $0.hasPrefix("bob/phone ok") && $0.hasSuffix("merged") })
+        #expect(!alice.names.contains(.invited))
+    }
+
+    /// Each coordinator looked before the other one wrote.
+    @Test(arguments: [CallMode.common, .advanced])
+    func atTheSameInstantOnTwoCoordinatorsOneCallIsMade(_ mode: CallMode) throws {
+        var faulty: FaultyStore!
+        let world = World(
+            coordinators: 2,
+            store: { memory in
+                faulty = FaultyStore(memory)
+                return faulty
+            })
+        let alice = world.phone("alice/phone")
+        let bob = world.phone("bob/phone")
+        faulty.beforeCommit = { count in
+            faulty.beforeCommit = nil
+            let invite = Request.Invite(
+                invitees: [alice.user], callID: CallID("b")!, mode: mode, glare: .merge)
+            world.deliver(world.services[1].process([bob.up(.invite(invite))]))
+        }
+        world.route = { _ in 0 }
+        let outcome = try #require(alice.invite("bob", callID: "a", mode: mode, change: merge)?.success)
+        #expect(outcome.merged)
+        #expect(outcome.call.callID == CallID("b"))
+        #expect(world.stored(CallID("a")!) == nil)
+        #expect(world.stored(CallID("b")!)?.member(alice.user)?.state == .accepted)
+        #expect(!bob.names.contains(.invited), "the one who merges rings nobody")
+        #expect(bob.events.last?.call.state(of: "alice") == .accepted)
+    }
+
+    @Test func aMergeThatLosesAgainstACancelRingsInstead() {
+        var faulty: FaultyStore!
+        let world = World(
+            coordinators: 2,
+            store: { memory in
+                faulty = FaultyStore(memory)
+                return faulty
+            })
+        let alice = world.phone("alice/phone")
+        let bob = world.phone("bob/phone")
+        alice.invite("bob", callID: "a")
+        world.route = { _ in 0 }
+        faulty.beforeCommit = { _ in
+            faulty.beforeCommit = nil
+            world.deliver(world.services[1].process([alice.up(.cancel(.init(callID: CallID("a")!)))]))
+        }
+        let outcome = bob.invite("alice", callID: "b", change: merge)
+        #expect(outcome?.success?.merged == false)
+        #expect(outcome?.call?.callID == CallID("b"))
+        #expect(world.stored(CallID("a")!)?.endReason == .cancelled)
+        #expect(alice.names.last == .invited)
+    }
+
+    @Test func aMergeThatLosesAgainstARejectOnAnotherDeviceRingsInstead() {
+        var faulty: FaultyStore!
+        let world = World(
+            coordinators: 2,
+            store: { memory in
+                faulty = FaultyStore(memory)
+                return faulty
+            })
+        let alice = world.phone("alice/phone")
+        let bob = world.phone("bob/phone")
+        let web = world.phone("bob/web")
+        alice.invite("bob", callID: "a")
+        world.route = { _ in 0 }
+        faulty.beforeCommit = { _ in
+            faulty.beforeCommit = nil
+            world.deliver(world.services[1].process([web.up(.reject(.init(callID: CallID("a")!)))]))
+        }
+        let outcome = bob.invite("alice", callID: "b", change: merge)
+        #expect(outcome?.success?.merged == false)
+        #expect(outcome?.call?.callID == CallID("b"))
+        #expect(alice.names.last == .invited)
+    }
+
+    @Test func aThirdMemberEndsTheClaimOfTheTwo() {
+        alice.invite("bob", callID: "a", mode: .advanced)
+        alice.add("carol", callID: "a")
+        #expect(bob.invite("alice", callID: "b", change: merge)?.success?.merged == false)
+        #expect(world.memory.holders(of: [.ringing(from: alice.user, to: bob.user)]) == [nil])
+    }
+}

@@ -1,0 +1,187 @@
+import CallCore
+import CallStore
+import Coordinator
+import SignalingProtocol
+import Testing
+
+/// A store that cannot answer: the sender is told `unavailable`, nothing is lost, and all heals when it is back.
+struct StoreFailureTests {
+    let world: World
+    let store: FaultyStore
+    let alice: Phone
+    let bob: Phone
+    private let id = RequestID("again")!
+
+    init() {
+        var faulty: FaultyStore!
+        world = World(store: { memory in
+            faulty = FaultyStore(memory)
+            return faulty
+        })
+        store = faulty
+        alice = world.phone("alice/phone")
+        bob = world.phone("bob/phone")
+        _ = world.lines()
+    }
+
+    @Test(arguments: [FaultyStore.Operation.load, .commit, .devices, .holders])
+    func aRequestIsAnsweredUnavailableAndSucceedsWhenSentAgain(_ operation: FaultyStore.Operation) {
+        store.failing = [operation]
+        #expect(alice.invite("bob", id: id)?.code == .unavailable)
+        #expect(world.lines() == ["alice/phone unavailable"])
+        #expect(world.service.storeFailure != nil)
+        #expect(world.stored(callID) == nil)
+        store.failing = []
+        #expect(alice.invite("bob", id: id)?.call?.revision == 1)
+        #expect(world.service.storeFailure == nil)
+        #expect(bob.names == [.invited])
+    }
+
+    @Test func withoutAClockARequestIsAnsweredUnavailable() {
+        store.failing = [.now]
+        #expect(alice.invite("bob", id: id)?.code == .unavailable)
+        store.failing = []
+        #expect(alice.invite("bob", id: id)?.success != nil)
+        #expect(world.stored(callID)?.createdAt == world.clock.now)
+    }
+
+    @Test func aCoordinatorThatNeverReadAClockWritesNothing() {
+        store.failing = [.now]
+        world.restart(store: store)
+        #expect(alice.invite("bob")?.code == .unavailable)
+        #expect(world.stored(callID) == nil)
+    }
+
+    @Test func everyRequestOfABatchIsAnswered() {
+        store.failing = [.load]
+        world.send([
+            alice.up(.invite(.init(invitees: [bob.user], callID: callID))), bob.up(.get(.init(callID: callID))),
+            alice.up(.get(.init(callID: CallID("x")!))), bob.up(.ackCall(callID, revision: 1)),
+        ])
+        #expect(
+            world.lines().sorted() == ["alice/phone unavailable", "alice/phone unavailable", "bob/phone unavailable"])
+    }
+
+    @Test func aMalformedRequestNeedsNoStore() {
+        store.failing = Set(FaultyStore.Operation.allCases)
+        world.send("bellwire/v1/up/alice/phone", #"{"type":"call.get","id":"x"}"#)
+        world.send("bellwire/v1/up/alice/phone", "{")
+        #expect(world.lines() == ["alice/phone badRequest", "alice/phone error badRequest"])
+    }
+
+    @Test(arguments: [FaultyStore.Operation.load, .commit, .note, .devices])
+    func anAckThatIsLostIsAskedForAgain(_ operation: FaultyStore.Operation) {
+        bob.acks = false
+        alice.invite("bob")
+        store.failing = [operation]
+        bob.ack(1)
+        store.failing = []
+        bob.acks = true
+        world.pass(seconds: 3)
+        #expect(world.stored(callID)?.member(bob.user)?.state == .received)
+        let count = world.published.count
+        world.pass(seconds: 50)
+        #expect(world.published.count == count, "and the resends stop")
+    }
+
+    @Test func heartbeatsThatCannotBeNotedDisturbNobodyElse() {
+        let carol = world.phone("carol/phone")
+        alice.invite("bob", mode: .advanced)
+        bob.accept()
+        _ = world.lines()
+        store.failing = [.note]
+        world.send([
+            bob.up(.heartbeat(callID)), carol.up(.invite(.init(invitees: userIDs("dave"), callID: CallID("x")!))),
+        ])
+        store.failing = []
+        let invited = world.stored(CallID("x")!)
+        #expect(invited != nil)
+        #expect(
+            world.lines() == ["carol/phone ok 1", "dave call.invited 1"],
+            "what was committed is told, though another call's note failed")
+    }
+
+    @Test func eventsThatCannotBeAddressedComeWithTheResends() {
+        alice.invite("bob", mode: .advanced)
+        // The commit goes through, and then presence cannot be read.
+        store.afterCommit = { [store] () throws(StoreError) in store.failing = [.devices] }
+        #expect(bob.accept()?.success != nil)
+        store.afterCommit = nil
+        store.failing = []
+        #expect(alice.events.last?.call.state(of: "bob") == .received)
+        world.pass(seconds: 2)
+        #expect(alice.events.last?.call.state(of: "bob") == .accepted)
+    }
+
+    @Test func aCommitThatWasWrittenThoughItSeemedToFailIsFoundByTheResend() {
+        store.afterCommit = { () throws(StoreError) in throw StoreError("timed out") }
+        #expect(alice.invite("bob", id: id)?.code == .unavailable)
+        #expect(world.stored(callID) != nil)
+        store.afterCommit = nil
+        #expect(alice.invite("bob", id: id)?.call?.revision == 1)
+        world.pass(seconds: 3)
+        #expect(bob.names == [.invited])
+        #expect(world.stored(callID)?.member(bob.user)?.state == .received)
+    }
+
+    @Test func deadlinesThatCouldNotBeServedAreServedLater() {
+        bob.acks = false
+        alice.invite("bob") { $0.notReceivedCheck = true }
+        store.failing = [.load, .due]
+        world.pass(seconds: 10)
+        #expect(alice.events.isEmpty)
+        store.failing = []
+        world.pass(2 * World.sweepInterval)
+        #expect(alice.events.last?.call.state(of: "bob") == .notYetReceived)
+        world.pass(seconds: 60)
+        #expect(alice.events.last?.call.endReason == .timeout)
+    }
+
+    @Test(arguments: [FaultyStore.Operation.cameOnline, .calls, .load])
+    func aDeviceThatCannotBeWelcomedPublishesItsPresenceAgain(_ operation: FaultyStore.Operation) {
+        alice.invite("carol")
+        let carol = world.stranger("carol/phone")
+        store.failing = [operation]
+        carol.comeOnline()
+        #expect(carol.events.isEmpty)
+        store.failing = []
+        carol.republishPresence()
+        #expect(carol.welcomes.last?.calls.map(\.callID) == [callID])
+        #expect(carol.names == [.invited])
+    }
+
+    @Test func aGoodbyeThatIsLostIsBoundedByTheTimeout() {
+        alice.invite("bob")
+        store.failing = [.wentOffline]
+        alice.logOut()
+        store.failing = []
+        world.pass(seconds: 60)
+        #expect(bob.names.last == .timeout)
+    }
+
+    /// The store goes away after each number of operations in turn: whatever was answered holds, and a resend heals.
+    @Test(arguments: 0..<14)
+    func whereverTheStoreFailsTheCallComesToTheSameEnd(_ limit: Int) {
+        func failing(_ act: () -> Response.Outcome?) {
+            store.failsAfter = store.operations + limit
+            _ = act()
+            store.failsAfter = nil
+            #expect(act()?.success != nil)
+        }
+        failing { alice.invite("bob", id: RequestID("i")!, mode: .advanced) }
+        failing { bob.accept(id: RequestID("a")!) }
+        failing { alice.request(.add(.init(callID: callID, invitees: userIDs("carol"))), id: RequestID("d")!) }
+        failing { bob.request(.end(.init(callID: callID)), id: RequestID("e")!) }
+        world.pass(seconds: 5)
+        #expect(world.stored(callID)?.endReason == .hangup)
+        #expect(alice.calls[callID]?.state == .ended)
+        #expect(bob.calls[callID]?.state == .ended)
+    }
+
+    @Test func cleaningSurvivesAFailure() {
+        store.failing = [.clean]
+        #expect(!world.service.clean())
+        #expect(world.service.storeFailure != nil)
+        #expect(world.service.counters[.storeErrors] == 1)
+    }
+}

@@ -1,0 +1,221 @@
+import CallCore
+import CallStore
+import Coordinator
+import SignalingProtocol
+import Testing
+
+/// Several coordinators on one store: each message goes to any of them, and the store decides.
+struct TwoCoordinatorTests {
+    /// A world of two coordinators whose store lets `intruder` in before the next commit of the first one.
+    private struct Race {
+        let world: World
+        let store: FaultyStore
+        let alice: Phone
+        let bob: Phone
+
+        init() {
+            var faulty: FaultyStore!
+            world = World(
+                coordinators: 2,
+                store: { memory in
+                    faulty = FaultyStore(memory)
+                    return faulty
+                })
+            store = faulty
+            alice = world.phone("alice/phone")
+            bob = world.phone("bob/phone")
+        }
+
+        /// The next commit of the first coordinator loses against what the second one makes of `message`.
+        func intrude(_ message: InboundMessage) {
+            world.route = { _ in 0 }
+            store.beforeCommit = { [world, store] _ in
+                store.beforeCommit = nil
+                world.deliver(world.services[1].process([message]))
+            }
+        }
+    }
+
+    @Test(arguments: 0..<8)
+    func aCallSpreadOverThreeCoordinatorsGoesAsOnOne(_ seed: Int) {
+        func run(_ coordinators: Int, _ route: @escaping (Int) -> Int) -> [String] {
+            let world = World(coordinators: coordinators)
+            world.route = route
+            let alice = world.phone("alice/phone")
+            let bob = world.phone("bob/phone")
+            world.phone("bob/web", acks: false)
+            alice.invite("bob", "carol", mode: .advanced) { $0.notReceivedCheck = true }
+            world.pass(seconds: 6)
+            bob.accept()
+            world.pass(seconds: 20)
+            alice.heartbeat()
+            bob.add("dave")
+            world.pass(seconds: 45)
+            alice.heartbeat()
+            bob.quit()
+            world.pass(seconds: 120)
+            return world.timedLines()
+        }
+        let alone = run(1) { _ in 0 }
+        // A sequence of routes that differs by seed and has no period of its own.
+        #expect(run(3) { turn in (turn &* (seed &* 2 &+ 1) &+ turn / 3) } == alone)
+    }
+
+    @Test func acceptAgainstCancelHasOneWinner() {
+        let race = Race()
+        race.alice.invite("bob")
+        race.intrude(race.alice.up(.cancel(.init(callID: callID))))
+        let error = race.bob.accept()?.error
+        #expect(error?.code == .callEnded)
+        #expect(error?.state == "cancelled")
+        #expect(race.alice.responses.last?.outcome.success != nil)
+        #expect(race.alice.events.allSatisfy { $0.call.acceptedAt == nil }, "only the winner publishes")
+    }
+
+    @Test func cancelAgainstAcceptHasOneWinner() {
+        let race = Race()
+        race.alice.invite("bob")
+        race.intrude(race.bob.up(.accept(.init(callID: callID))))
+        let error = race.alice.cancel()?.error
+        #expect(error?.code == .invalidState)
+        #expect(error?.state == "accepted")
+        #expect(!race.bob.names.contains(.cancelled))
+    }
+
+    @Test func acceptOnTwoDevicesHasOneWinner() {
+        let race = Race()
+        let web = race.world.phone("bob/web")
+        race.alice.invite("bob")
+        race.intrude(web.up(.accept(.init(callID: callID))))
+        #expect(race.bob.accept()?.code == .answeredElsewhere)
+        #expect(race.bob.names.last == .handledElsewhere)
+        #expect(race.world.stored(callID)?.member(race.bob.user)?.device == web.address.deviceID)
+    }
+
+    @Test func timeoutAgainstAcceptHasOneWinner() {
+        let race = Race()
+        race.alice.invite("bob")
+        race.world.pass(59_999)
+        race.intrude(race.bob.up(.accept(.init(callID: callID))))
+        race.world.pass(1)
+        #expect(race.world.stored(callID)?.endReason == .answered)
+        #expect(!race.world.published.contains { $0.event?.name == .timeout })
+    }
+
+    @Test func acceptAgainstTimeoutHasOneWinner() {
+        let race = Race()
+        race.alice.invite("bob")
+        race.world.clock.now += 60_000
+        race.store.beforeCommit = { [race] _ in
+            race.store.beforeCommit = nil
+            race.world.deliver(race.world.services[1].sweep(grace: 0))
+        }
+        race.world.route = { _ in 0 }
+        let error = race.bob.accept()?.error
+        #expect(error?.code == .callEnded)
+        #expect(error?.state == "timeout")
+    }
+
+    @Test func ackAgainstAcceptChangesNothingMore() {
+        let race = Race()
+        race.bob.acks = false
+        race.alice.invite("bob")
+        race.intrude(race.bob.up(.accept(.init(callID: callID))))
+        race.bob.ack(1)
+        #expect(race.world.stored(callID)?.member(race.bob.user)?.state == .accepted)
+        #expect(race.alice.events.map(\.revision) == [2])
+    }
+
+    @Test func theSameInviteAtBothMakesOneCall() {
+        let race = Race()
+        let id = RequestID("x")!
+        let invite = Request.Body.invite(.init(invitees: [race.bob.user], callID: callID))
+        race.intrude(race.alice.up(invite, id: id))
+        race.world.send([race.alice.up(invite, id: id)])
+        #expect(race.alice.responses.count == 2)
+        #expect(race.alice.responses.allSatisfy { $0.outcome.success != nil })
+        #expect(race.world.events(to: "bob").count == 1)
+    }
+
+    @Test func theSameCallIDFromTwoUsersGoesToOne() {
+        let race = Race()
+        race.intrude(race.bob.up(.invite(.init(invitees: userIDs("carol"), callID: callID))))
+        #expect(race.alice.invite("dave")?.code == .callExists)
+        #expect(race.world.stored(callID)?.inviter == race.bob.user)
+    }
+
+    @Test func onlyTheCallThatLostIsJudgedAgain() {
+        let race = Race()
+        race.alice.invite("bob", callID: "x")
+        race.alice.invite("bob", callID: "y")
+        race.intrude(race.bob.up(.reject(.init(callID: CallID("x")!))))
+        race.world.send([
+            race.alice.up(.cancel(.init(callID: CallID("x")!))), race.alice.up(.cancel(.init(callID: CallID("y")!))),
+        ])
+        let outcomes = race.alice.responses.suffix(2).map(\.outcome)
+        #expect(outcomes.count { $0.success != nil } == 1)
+        #expect(outcomes.count { $0.code == .invalidState } == 1)
+        #expect(race.world.stored(CallID("y")!)?.endReason == .cancelled)
+    }
+
+    @Test func aConflictAtEveryFirstCommitChangesNoOutcome() {
+        let race = Race()
+        let web = race.world.phone("bob/web", acks: false)
+        var inside = false
+        race.store.beforeCommit = { [race] _ in
+            guard !inside, race.world.stored(callID) != nil else { return }
+            inside = true
+            // Somebody else writes something harmless to the same call.
+            race.world.deliver(
+                race.world.services[1].process([web.presence(.online, session: "n\(race.store.operations)")]))
+            inside = false
+        }
+        race.world.route = { _ in 0 }
+        #expect(race.alice.invite("bob", mode: .advanced)?.success != nil)
+        #expect(race.bob.accept()?.success != nil)
+        #expect(race.alice.add("carol")?.success != nil)
+        #expect(race.bob.quit()?.success != nil)
+        #expect(race.alice.end()?.success != nil)
+        #expect(race.world.stored(callID)?.endReason == .hangup)
+    }
+
+    @Test func whatLosesEveryRaceIsAnsweredUnavailable() {
+        let race = Race()
+        race.alice.invite("bob")
+        race.world.route = { _ in 0 }
+        let id = RequestID("x")!
+        race.store.beforeCommit = { [race] _ in
+            let stored = race.world.memory.load([callID])[0]!
+            _ = race.world.memory.commit([
+                Commit(callID: callID, record: stored.record, expected: stored.version, deadline: nil, expiresAt: nil)
+            ])
+        }
+        #expect(race.bob.accept(id: id)?.code == .unavailable)
+        #expect(race.world.services[0].counters[.conflicts] > 1)
+        race.store.beforeCommit = nil
+        #expect(race.bob.accept(id: id)?.call?.endReason == .answered)
+    }
+
+    @Test func deadlinesOfADeadCoordinatorAreServedByAnother() {
+        let world = World(coordinators: 2)
+        let alice = world.phone("alice/phone")
+        world.route = { _ in 0 }
+        alice.invite("bob") { $0.notReceivedCheck = true }
+        world.services.removeFirst()
+        world.pass(5_000 + 2 * World.sweepInterval)
+        #expect(alice.events.last?.call.state(of: "bob") == .notYetReceived)
+        world.pass(55_000)
+        #expect(alice.events.last?.call.endReason == .timeout)
+    }
+
+    @Test func aDeadlineIsServedByOne() {
+        let world = World(coordinators: 3)
+        let alice = world.phone("alice/phone")
+        let bob = world.phone("bob/phone", acks: false)
+        alice.invite("bob")
+        for _ in 0..<3 { bob.republishPresence() }
+        world.pass(seconds: 100)
+        #expect(world.published.count { $0.event?.name == .timeout && $0.at == 60_000 } == 1)
+        #expect(bob.names.last == .timeout)
+    }
+}

@@ -1,0 +1,183 @@
+"""Fixtures, and the judgement of all traffic after each test."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Generator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness import PROJECT, Broker, Contract, Deploy, Service, World
+from harness.ledger import Ledger
+from harness.tap import Tapped
+
+_SCHEMAS = PROJECT / "docs/asyncapi.yaml"
+
+
+class Deployments:
+    """Every broker and service of the session: what has to be judged, shown on failure, and stopped."""
+
+    def __init__(self) -> None:
+        self.ledgers: dict[Broker, Ledger] = {}
+        self.services: list[Service] = []
+        self._sizes: dict[Path, int] = {}
+        self._started = time.monotonic()
+        self._seen: list[Tapped] = []
+
+    def broker(self, directory: Path, start: bool = True) -> Broker:
+        broker = Broker(directory, start)
+        self.ledgers[broker] = Ledger(Contract.load(_SCHEMAS), broker.tap)
+        return broker
+
+    def service(self, broker: Broker, directory: Path, **options: Any) -> Service:
+        service = Service(broker.url, directory, start=False, **{k: v for k, v in options.items() if k != "start"})
+        self.services.append(service)
+        if options.get("start", True):
+            service.start()
+        return service
+
+    def begin(self) -> None:
+        self._started = time.monotonic()
+        self._seen = []
+        logs = [s.log for s in self.services] + [b.log for b in self.ledgers]
+        self._sizes = {log: log.stat().st_size for log in logs if log.exists()}
+
+    def judge(self) -> list[str]:
+        """The problems in all traffic since the last judgement."""
+        problems: list[str] = []
+        for broker, ledger in self.ledgers.items():
+            if broker.running:
+                broker.tap.settle()
+            for message in broker.tap.take():
+                self._seen.append(message)
+                problems += ledger.judge(message)
+        return problems
+
+    def report(self) -> Iterator[tuple[str, str]]:
+        """What to show of a failed test: its traffic and the logs of its processes."""
+        self.judge()
+        lines = [
+            f"{m.at - self._started:+9.3f} {m.topic} {m.raw[:600].decode(errors='replace')}"
+            for m in self._seen
+            if m.kind
+        ]
+        yield "traffic", "\n".join(lines[-150:])
+        for log in [s.log for s in self.services] + [b.log for b in self.ledgers]:
+            if log.exists():
+                text = log.read_bytes()[self._sizes.get(log, 0) :].decode(errors="replace")
+                if text:
+                    yield str(log), text[-6000:]
+
+    def discard(self, broker: Broker) -> None:
+        """Stops a deployment that no later test uses."""
+        for service in [s for s in self.services if f":{broker.port}" in s.broker_url]:
+            service.stop()
+            self.services.remove(service)
+        broker.stop()
+        del self.ledgers[broker]
+
+
+_deployments = Deployments()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item: pytest.Item) -> Generator[None, Any, Any]:
+    _deployments.judge()  # what came late after the last test is not this one's
+    _deployments.begin()
+    return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
+    result = yield
+    problems = _deployments.judge()
+    assert not problems, "traffic that breaks the contract:\n" + "\n".join(problems[:10])
+    return result
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[Any]) -> Generator[None, Any, Any]:
+    report = yield
+    if report.failed:
+        report.sections += list(_deployments.report())
+    return report
+
+
+@pytest.fixture(scope="module")
+def deploy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deploy]:
+    """Makes a broker with `replicas` coordinators on one store, with the given flags, for this module alone."""
+    brokers = []
+
+    def make(replicas: int = 1, **options: Any) -> World:
+        directory = tmp_path_factory.mktemp("deployment")
+        broker = _deployments.broker(directory)
+        brokers.append(broker)
+        services = [
+            _deployments.service(broker, directory, name=f"coordinator-{number + 1}", **options)
+            for number in range(replicas)
+        ]
+        return World(broker, *services)
+
+    yield make
+    for broker in brokers:
+        _deployments.discard(broker)
+
+
+@pytest.fixture(scope="session")
+def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """The deployment that most tests share: one coordinator, SQLite, every setting at its default."""
+    directory = tmp_path_factory.mktemp("shared")
+    broker = _deployments.broker(directory)
+    yield World(broker, _deployments.service(broker, directory))
+    _deployments.discard(broker)
+
+
+@pytest.fixture
+def world(deployment: World) -> Iterator[World]:
+    """The shared deployment with this test's own phones."""
+    yield from deployment.borrow()
+
+
+class Rig:
+    """Brokers and coordinators for one test, which may start, stop and kill them as it likes."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._brokers: list[Broker] = []
+        self._worlds: list[World] = []
+
+    def broker(self, start: bool = True) -> Broker:
+        broker = _deployments.broker(self._directory / f"broker-{len(self._brokers)}", start)
+        self._brokers.append(broker)
+        return broker
+
+    def service(self, broker: Broker, name: str = "coordinator", **options: Any) -> Service:
+        """All services of a rig share one store."""
+        return _deployments.service(broker, self._directory / "store", name=name, **options)
+
+    def world(self, replicas: int = 1, **options: Any) -> World:
+        """A broker with coordinators that serve."""
+        broker = self.broker()
+        return self.people(
+            broker, *[self.service(broker, f"coordinator-{number + 1}", **options) for number in range(replicas)]
+        )
+
+    def people(self, broker: Broker, *services: Service) -> World:
+        self._worlds.append(World(broker, *services))
+        return self._worlds[-1]
+
+    def close(self) -> None:
+        for world in self._worlds:
+            world.close()
+        for broker in self._brokers:
+            _deployments.discard(broker)
+
+
+@pytest.fixture
+def rig(tmp_path: Path) -> Iterator[Rig]:
+    """Processes of this test alone."""
+    rig = Rig(tmp_path)
+    yield rig
+    rig.close()

@@ -1,0 +1,70 @@
+"""A real mosquitto on free loopback ports."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from .processes import Child, free_port, listening, wait_until
+from .tap import Tap
+
+_CONFIGURATION = """\
+{user}
+allow_anonymous true
+persistence false
+set_tcp_nodelay true
+max_inflight_messages 1000
+max_queued_messages 100000
+log_dest stderr
+log_timestamp_format %H:%M:%S
+listener {port} 127.0.0.1
+listener {web_port} 127.0.0.1
+protocol websockets
+"""
+
+
+class Broker:
+    """mosquitto with an MQTT and a WebSocket listener, and a tap that records all that goes through it."""
+
+    def __init__(self, directory: Path, start: bool = True) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        self.directory = directory
+        self.log = directory / "mosquitto.log"
+        self.port = free_port()
+        self.web_port = free_port()
+        self.tap = Tap()
+        self._child: Child | None = None
+        if start:
+            self.start()
+
+    @property
+    def url(self) -> str:
+        return f"mqtt://127.0.0.1:{self.port}"
+
+    @property
+    def running(self) -> bool:
+        return self._child is not None and self._child.running
+
+    def start(self) -> None:
+        """Starts it on its ports (a restart keeps them) and waits until it listens."""
+        configuration = self.directory / "mosquitto.conf"
+        # Started by root, mosquitto would become a user that cannot read a private temporary directory.
+        user = "user root" if os.geteuid() == 0 else ""
+        configuration.write_text(_CONFIGURATION.format(user=user, port=self.port, web_port=self.web_port))
+        child = Child(["mosquitto", "-c", str(configuration)], stdout=self.log)
+        wait_until(
+            lambda: not child.running or (listening(self.port) and listening(self.web_port)), 10, "mosquitto listens"
+        )
+        assert child.running, f"mosquitto did not start:\n{self.log.read_text()}"
+        self._child = child
+        self.tap.connect(self.port)
+
+    def stop(self) -> None:
+        self.tap.disconnect()
+        if self._child:
+            self._child.kill()
+        self._child = None
+
+    def restart(self) -> None:
+        self.stop()
+        self.start()

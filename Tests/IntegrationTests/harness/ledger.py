@@ -1,0 +1,118 @@
+"""What all traffic of a broker must hold to, whatever a test is about."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+from .contract import Contract
+from .tap import Tap, Tapped
+from .topics import decode_level
+
+_PENDING = {"inviting", "notYetReceived", "received"}
+_LIVE = _PENDING | {"accepted"}
+_DOWN_BYTES = 256 * 1024
+
+
+class Ledger:
+    """Judges each message against the schemas, and against rules that tie messages together:
+
+    * a response answers a request of that very device, at most once for each time it was sent (§2);
+    * two messages that carry the same revision of a call carry the same call (§4), also across a crash;
+    * an event is about a call of the addressed user, and agrees with the state of that user in the call (§5);
+    * nothing is retained (§1).
+    """
+
+    def __init__(self, contract: Contract, tap: Tap) -> None:
+        self._contract = contract
+        self._tap = tap
+        self._unanswered: Counter[tuple[str, str]] = Counter()
+        self._calls: dict[tuple[str, int], str] = {}
+
+    def judge(self, message: Tapped) -> Iterator[str]:
+        """Each problem in one line, with the message."""
+        for problem in self._problems(message):
+            yield f"{problem}\n    {message.topic} {message.raw[:2000].decode(errors='replace')}"
+
+    def _problems(self, message: Tapped) -> Iterator[str]:
+        if message.kind == "down":
+            yield from self._down(message)
+        elif message.kind:
+            if isinstance(identity := message.body.get("id"), str):
+                self._unanswered["/".join(message.levels), identity] += 1
+            if (message.topic, message.raw) not in self._tap.deliberately_bad:
+                yield from self._up(message)
+
+    def _up(self, message: Tapped) -> Iterator[str]:
+        if message.retain:
+            yield "retained"
+        if len(message.levels) != 2 or decode_level(message.levels[0]) is None:
+            yield "the topic is not canonical"
+        schema = "UpMessage" if message.kind == "up" else "PresenceMessage"
+        if problem := self._contract.violation(schema, message.body):
+            yield problem
+
+    def _down(self, message: Tapped) -> Iterator[str]:
+        body = message.body
+        if message.retain:
+            yield "retained"
+        if len(message.raw) > _DOWN_BYTES:
+            yield f"{len(message.raw)} bytes"
+        if problem := self._contract.violation("DownMessage", body):
+            yield problem
+            return
+        if call := body.get("call"):
+            yield from self._call(body, call)
+        match body["type"]:
+            case "response":
+                key = ("/".join(message.levels), body["id"])
+                self._unanswered[key] -= 1
+                if self._unanswered[key] < 0:
+                    yield "a response to no request of this device"
+            case "event":
+                yield from self._event(message, body)
+
+    def _call(self, body: dict[str, Any], call: dict[str, Any]) -> Iterator[str]:
+        if (body["callID"], body["revision"]) != (call["callID"], call["revision"]):
+            yield "the call is another than the message's, or at another revision"
+        text = json.dumps(_without_nulls(call), sort_keys=True)
+        known = self._calls.setdefault((call["callID"], call["revision"]), text)
+        if known != text:
+            yield f"the same revision looked otherwise before: {known}"
+
+    def _event(self, message: Tapped, body: dict[str, Any]) -> Iterator[str]:
+        call, name = body["call"], body["event"]
+        members = {member["userID"]: member for member in call["members"]}
+        user = decode_level(message.levels[0])
+        if user not in members:
+            yield "an event for somebody who is no member"
+            return
+        state = members[user]["state"]
+        allowed = {
+            "call.created": user == call["inviter"],
+            "call.invited": state in _PENDING and call["state"] != "ended",
+            "call.userStateChanged": state in _LIVE or state == "quit",
+            "call.cancelled": state == "cancelled",
+            "call.timeout": state == "timeout",
+            "call.ended": call["state"] == "ended" and call["mode"] == "advanced",
+            "call.handledElsewhere": state not in _PENDING,
+        }
+        if not allowed[name]:
+            yield f"{name} for a member who is {state} in a call that is {call['state']}"
+        if name == "call.invited" and not 0 < body["expiresIn"] <= 600_000:
+            yield "expiresIn is out of range"
+        if name == "call.userStateChanged" and not body["changes"]:
+            yield "no changes"
+        for change in body.get("changes", []):
+            if members.get(change["userID"], {}).get("state") != change["state"]:
+                yield f"the change of {change['userID']} is not in the call"
+
+
+def _without_nulls(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
+    if isinstance(value, list):
+        return [_without_nulls(item) for item in value]
+    return value

@@ -1,0 +1,107 @@
+"""Child processes that never outlive the test run, and waiting for conditions."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+Value = TypeVar("Value")
+
+
+def free_port() -> int:
+    """A loopback port that nobody listens on. Another process may take it first, so a start that fails tries again."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def listening(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.settimeout(1)
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def wait_until(condition: Callable[[], Value | None], timeout: float, what: str, every: float = 0.005) -> Value:
+    """The first true value of `condition`; an assertion failure naming `what` after `timeout` seconds."""
+    deadline = time.monotonic() + timeout
+    while True:
+        if value := condition():
+            return value
+        assert time.monotonic() < deadline, f"not within {timeout} s: {what}"
+        time.sleep(every)
+
+
+class Child:
+    """A process that dies with its parent, however the parent ends, and is only ever ended by its own pid.
+
+    The kernel sends the death signal when the *thread* that started the child ends: start children in the main thread.
+    """
+
+    _alive: set[Child] = set()
+
+    def __init__(
+        self, argv: Sequence[str], stdout: Path, stderr: Path | None = None, env: Mapping[str, str] | None = None
+    ) -> None:
+        self.argv = list(argv)
+        with open(stdout, "ab") as out, open(stderr or stdout, "ab") as err:
+            self._process = subprocess.Popen(
+                ["setpriv", "--pdeathsig", "KILL", "--", *argv],
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+                env=clean_environment(env),
+            )
+        Child._alive.add(self)
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def running(self) -> bool:
+        return self._process.poll() is None
+
+    def signal(self, number: signal.Signals) -> None:
+        if self.running:
+            self._process.send_signal(number)
+
+    def wait(self, timeout: float) -> int:
+        """The exit status (negative: the signal that ended it)."""
+        status = self._process.wait(timeout)
+        Child._alive.discard(self)
+        return status
+
+    def kill(self) -> None:
+        """`kill -9`; returns when the process is gone."""
+        self.signal(signal.SIGKILL)
+        self.wait(10)
+
+    def terminate(self, timeout: float = 10) -> tuple[int, float]:
+        """SIGTERM; the exit status and how many seconds the process took to leave. Killed when it does not."""
+        started = time.monotonic()
+        self.signal(signal.SIGTERM)
+        try:
+            status = self.wait(timeout)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise AssertionError(f"{self.argv[:2]} did not end within {timeout} s of SIGTERM") from None
+        return status, time.monotonic() - started
+
+
+def clean_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The environment without BELLWIRE_… variables, which are settings of the executable."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("BELLWIRE_")}
+    return environment | dict(extra or {})
+
+
+@atexit.register
+def _end_all() -> None:
+    for child in list(Child._alive):
+        child.kill()

@@ -1,0 +1,300 @@
+"""Coordinators and brokers that stop, die and come back (architecture: kill any coordinator at any instant)."""
+
+from __future__ import annotations
+
+import os
+import random
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from harness import Device, World, call_id, change_in, member, now_ms, ring, talk, wait_until
+
+PATIENCE = 25
+"""Seconds that a client goes on sending its request again before the test gives up."""
+
+
+@pytest.fixture
+def dice() -> random.Random:
+    """Random instants; a failure shows the seed, BELLWIRE_TEST_SEED repeats it."""
+    seed = int(os.environ.get("BELLWIRE_TEST_SEED") or random.SystemRandom().randrange(2**32))
+    print(f"BELLWIRE_TEST_SEED={seed}")
+    return random.Random(seed)
+
+
+# kill -9
+
+
+def converse(alice: Device, bob: Device, stop: threading.Event) -> list[dict[str, Any]]:
+    """Calls, answers and hangs up again and again, as patient clients do; the calls as they ended."""
+    ended = []
+    while not stop.is_set():
+        call = call_id()
+        alice.start("call.invite", callID=call, invitees=[bob.user], mode="advanced").ok(PATIENCE)
+        bob.expect("call.invited", call, PATIENCE)
+        accepted = bob.start("call.accept", callID=call).ok(PATIENCE)
+        assert accepted["call"]["state"] == "active"
+        alice.expect_change(call, bob, "accepted", PATIENCE)
+        final = alice.start("call.end", callID=call).ok(PATIENCE)["call"]
+        assert (final["state"], final["endReason"], final["endedBy"]) == ("ended", "hangup", alice.user)
+        told = bob.expect("call.ended", call, PATIENCE)
+        assert told["call"] == final
+        ended.append(final)
+    return ended
+
+
+@pytest.mark.timeout(120)
+def test_kills_at_random_instants_lose_no_call(rig: Any, dice: random.Random) -> None:
+    """SQLite: ten kill -9 under load; every conversation goes on, and every answered request still holds.
+
+    The ledger adds: no revision that anybody saw is ever made a second time with other content.
+    """
+    world = rig.world()
+    pairs = [world.phones("alice", "bob") for _ in range(4)]
+    stop = threading.Event()
+    with ThreadPoolExecutor(len(pairs)) as pool:
+        talks = [pool.submit(converse, alice, bob, stop) for alice, bob in pairs]
+        try:
+            for _ in range(10):
+                # The instant of the kill is what the test varies; it waits for nothing.
+                time.sleep(dice.uniform(0.02, 0.4))
+                world.service.restart()
+        finally:
+            stop.set()
+        for (alice, bob), conversation in zip(pairs, talks):
+            ended = conversation.result()
+            assert ended
+            for call in ended:
+                assert alice.get(call["callID"]) == bob.get(call["callID"]) == call
+
+
+def test_an_answered_request_survives_a_kill_at_once(rig: Any) -> None:
+    """A response goes out only after the commit."""
+    world = rig.world()
+    alice, bob = world.phones("alice", "bob")
+    for _ in range(4):
+        invited = alice.ok("call.invite", invitees=[bob.user])
+        world.service.restart()
+        call = invited["callID"]
+        bob.expect("call.invited", call)
+        alice.expect_change(call, bob, "received")
+        accepted = bob.accept(call)
+        world.service.restart()
+        assert alice.get(call) == accepted["call"]
+        assert accepted["revision"] > invited["revision"]
+
+
+def test_requests_answered_before_a_kill_are_still_known(rig: Any) -> None:
+    """§2: the same outcome for a repeat, also after a restart; a fast cancel is remembered."""
+    world = rig.world()
+    alice, bob = world.phones("alice", "bob")
+    dave = World.user("dave")
+    first = alice.ok("call.invite", id="one", invitees=[bob.user, dave])
+    alice.expect_change(first["callID"], bob, "received")
+    bob.accept(first["callID"], id="yes")
+    fast = call_id()
+    alice.refused("call.cancel", "callNotFound", callID=fast)
+    world.service.restart()
+    again = alice.ok("call.invite", id="one", invitees=[bob.user, dave])
+    assert (again["callID"], again["offline"]) == (first["callID"], [dave])
+    assert bob.accept(first["callID"], id="yes")["call"] == again["call"]
+    with bob.silent(0.3):
+        assert alice.ok("call.invite", callID=fast, invitees=[bob.user])["call"]["endReason"] == "cancelled"
+
+
+def test_presence_survives_a_kill(rig: Any) -> None:
+    """Devices stay connected to the broker and notice nothing; sessions go on."""
+    world = rig.world()
+    alice, bob = world.phones("alice", "bob")
+    tablet = world.another(bob, "tablet")
+    call = ring(alice, bob)
+    world.service.restart()
+    bob.accept(call)
+    tablet.expect("call.handledElsewhere", call)
+    assert alice.ok("call.invite", invitees=[bob.user])["offline"] == []
+
+
+def test_timers_that_came_due_meanwhile_fire_at_once(rig: Any) -> None:
+    """And one that did not fires when it is due."""
+    world = rig.world()
+    alice, bob = world.phones("alice", "bob")
+    carol = world.phone("carol", auto_ack=False)
+    expiring = ring(alice, bob, timeout=2)
+    later = ring(alice, bob, timeout=5)
+    unreached = alice.ok("call.invite", invitees=[carol.user], notReceivedCheck=True, notReceivedAfter=2)
+    world.service.kill()
+    due = unreached["time"] + 2000
+    wait_until(lambda: now_ms() > due + 300, 10, "the timers are due")
+    world.service.start()
+    ready_at = now_ms()
+    timeout = bob.expect("call.timeout", expiring, 2)
+    assert timeout["missed"] is True
+    assert alice.expect_change(expiring, bob, "timeout", 2).wall - ready_at < 500
+    assert alice.expect_change(unreached["callID"], carol, "notYetReceived", 2).wall - ready_at < 500
+    told = alice.expect_change(later, bob, "timeout", 6)
+    assert 0 <= told["time"] - member(told["call"], bob)["expiresAt"] <= 50
+
+
+def test_what_was_not_acked_is_sent_again_after_a_kill(rig: Any) -> None:
+    """§5: what a device is owed is derived from the store, not from a queue."""
+    world = rig.world()
+    alice = world.phone("alice")
+    bob = world.phone("bob", auto_ack=False)
+    call = alice.invite(bob)
+    bob.expect("call.invited", call)
+    world.service.kill()
+    mark = bob.mark
+    world.service.start()
+    resent = bob.expect("call.invited", call, 5, since=mark, stale=True)
+    assert resent.topic == bob.device_topic
+    bob.ack(call, resent["revision"])
+    alice.expect_change(call, bob, "received")
+
+
+def test_an_outage_of_the_service_ends_no_call(rig: Any) -> None:
+    """§3: the heartbeat clock starts anew when the coordinator listens again."""
+    world = rig.world(heartbeat_interval="1s", heartbeat_timeout="3s")
+    alice, bob = world.phones("alice", "bob")
+    call = talk(alice, bob)
+    world.service.kill()
+    over = now_ms() + 3300
+    wait_until(lambda: now_ms() > over, 10, "longer than the heartbeat timeout")
+    world.service.start()
+    until = now_ms() + 1500
+    while now_ms() < until:
+        alice.heartbeat(call)
+        bob.heartbeat(call)
+        alice.expect_silence(0.3, call, stale=False)
+    assert alice.get(call)["state"] == "active"
+
+
+# The broker
+
+
+def test_a_coordinator_waits_for_its_broker(rig: Any) -> None:
+    """Started first, it serves as soon as the broker is there."""
+    broker = rig.broker(start=False)
+    service = rig.service(broker, start=False)
+    service.start(ready=False)
+    wait_until(lambda: service.status("/healthz") == 200, 10, "healthy")
+    assert service.status("/readyz") == 503
+    broker.start()
+    service.wait_ready()
+    world = rig.people(broker, service)
+    alice, bob = world.phones("alice", "bob")
+    bob.accept(ring(alice, bob))
+
+
+def test_a_coordinator_comes_back_to_a_restarted_broker(rig: Any) -> None:
+    """It reconnects, subscribes again, and knows all calls; devices come back as new sessions."""
+    world = rig.world()
+    alice, bob = world.phones("alice", "bob")
+    call = talk(alice, bob)
+    pid = world.service.pid
+    for _ in range(2):
+        world.broker.stop()
+        for device in (alice, bob):
+            device.wait_disconnected()
+        wait_until(lambda: world.service.status("/readyz") == 503, 10, "not ready without a broker")
+        world.broker.start()
+        world.service.wait_ready()
+        for device in (alice, bob):
+            device.connect()
+        assert [c["callID"] for c in alice.messages[-1].body.get("calls", [])] in ([call], [])
+        assert alice.get(call)["state"] == "active"
+    assert world.service.pid == pid
+    mark = alice.mark
+    bob.quit(call)
+    assert alice.expect("call.ended", call, since=mark)["call"]["endReason"] == "quit"
+    bob.accept(ring(alice, bob))
+
+
+# SIGTERM
+
+
+def test_sigterm_drains_and_exits_with_0(rig: Any) -> None:
+    """Within 5 s, also under load; everything is there after the next start."""
+    world = rig.world()
+    alice, bob = world.phones("alice", "bob")
+    call = talk(alice, bob)
+    load = [alice.start("call.get", callID=call) for _ in range(100)]
+    load[0].wait()
+    status, seconds = world.service.terminate()
+    assert status == 0
+    assert seconds < 5
+    answered = sum(handle.done for handle in load)
+    assert answered >= 1
+    world.service.start()
+    for handle in load:
+        if not handle.done:
+            handle.send()
+    assert all(handle.wait()["ok"] for handle in load)
+    assert alice.get(call)["state"] == "active"
+
+
+def test_a_draining_replica_loses_no_request(rig: Any) -> None:
+    """It leaves the shared subscription and finishes what it holds: no client has to send anything twice."""
+    world = rig.world(replicas=2)
+    alice, bob = world.phones("alice", "bob")
+    call = talk(alice, bob)
+    for number in range(10):
+        leaving, staying = world.services[number % 2], world.services[1 - number % 2]
+        requests = [alice.start("call.get", callID=call) for _ in range(50)]
+        requests[0].wait()
+        leaving.begin_drain()
+        requests += [alice.start("call.get", callID=call) for _ in range(200)]
+        assert leaving.exit_status() == 0
+        wait_until(lambda: all(handle.done for handle in requests), 5, f"all requests are answered in round {number}")
+        assert all(handle.wait()["ok"] for handle in requests)
+        assert staying.running
+        leaving.start()
+    bob.quit(call)
+    assert alice.expect("call.ended", call)["call"]["endReason"] == "quit"
+
+
+# Two replicas
+
+
+def growth(before: dict[str, float], after: dict[str, float]) -> float:
+    """By how much the counters of handled messages grew."""
+    return sum(
+        value - before.get(name, 0)
+        for name, value in after.items()
+        if "_total" in name and ("request" in name or "inbound" in name or "received" in name)
+    )
+
+
+def test_two_replicas_share_the_load(rig: Any) -> None:
+    """One share group, one SQLite file: both work, and every call is right whoever handles which message."""
+    world = rig.world(replicas=2)
+    before = [service.metrics() for service in world.services]
+    alice, bob = world.phones("alice", "bob")
+    for number in range(40):
+        call = ring(alice, bob, mode="advanced")
+        bob.accept(call)
+        alice.expect_change(call, bob, "accepted")
+        bob.end(call) if number % 2 else alice.end(call)
+        (alice if number % 2 else bob).expect("call.ended", call)
+    shares = [growth(old, service.metrics()) for old, service in zip(before, world.services)]
+    assert min(shares) > 0.2 * sum(shares), shares
+
+
+def test_when_one_replica_dies_the_other_goes_on(rig: Any) -> None:
+    """Its requests are sent again by the clients, its timers are swept up by the other."""
+    world = rig.world(replicas=2)
+    alice, bob = world.phones("alice", "bob")
+    dead, alive = world.services
+    calls = [alice.invite(bob, timeout=3) for _ in range(10)]
+    active = talk(alice, bob)
+    dead.kill()
+    for call in calls:
+        told = alice.expect_change(call, bob, "timeout", 8)
+        assert told["time"] - member(told["call"], bob)["expiresAt"] < 3000
+    quit_ = bob.start("call.quit", callID=active).ok(PATIENCE)
+    assert quit_["call"]["endReason"] == "quit"
+    ended = alice.expect("call.ended", active, PATIENCE)
+    assert change_in(ended, bob)["state"] == "quit"
+    assert alive.running

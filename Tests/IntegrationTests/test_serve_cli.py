@@ -1,0 +1,269 @@
+"""`bellwire serve`: flags, environment, exit status, HTTP endpoints."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness import Deploy, World, free_port, ring, run, wait_until
+
+DEFAULTS = {
+    "--broker": "mqtt://127.0.0.1:1883",
+    "--store": "sqlite:bellwire.db",
+    "--group": "coordinators",
+    "--id": None,
+    "--topic-root": "bellwire/v1",
+    "--http": None,
+    "--log-level": "info",
+    "--log-format": "text",
+    "--not-received-after": "5s",
+    "--caller-grace": "10s",
+    "--heartbeat-interval": "20s",
+    "--heartbeat-timeout": "60s",
+    "--invitation-timeout": "60s",
+    "--max-members": "10",
+    "--max-payload": "65536",
+    "--max-devices": "10",
+    "--presence-lease": "10m",
+    "--retain-history": "7d",
+    "--history-per-user": "200",
+    "--empty-call-timeout": "60s",
+    "--sqlite-synchronous": "normal",
+    "--one-active-call": "true",
+    "--cancel-memory": "30s",
+    "--session-memory": "120s",
+    "--ended-retention": "60s",
+    "--publish-qos": "1",
+}
+SAME = {"60s": ("60s", "1m"), "10m": ("10m", "600s"), "120s": ("120s", "2m")}
+
+
+def test_help_lists_every_flag_with_its_default() -> None:
+    """And is not an error."""
+    shown = run("serve", "--help")
+    assert (shown.returncode, shown.stderr) == (0, "")
+    # A flag's entry ends where the next one begins.
+    entries = {entry.split()[0]: entry for entry in re.split(r"(?m)^\s*(?=--)", shown.stdout)[1:]}
+    assert DEFAULTS.keys() <= entries.keys(), shown.stdout
+    for flag, default in DEFAULTS.items():
+        assert default is None or any(text in entries[flag] for text in SAME.get(default, (default,))), entries[flag]
+
+
+def assert_usage_error(*arguments: str, names: str, env: dict[str, str] | None = None) -> None:
+    refused = run("serve", *arguments, env=env)
+    assert (refused.returncode, refused.stdout) == (64, ""), refused
+    assert refused.stderr.count("\n") == 1 and refused.stderr.endswith("\n"), refused.stderr
+    assert names in refused.stderr
+
+
+@pytest.mark.parametrize("arguments", [["--no-such-flag"], ["--no-such-flag=1"], ["--brokers", "x"]], ids=" ".join)
+def test_an_unknown_flag_is_refused_in_one_line(arguments: list[str]) -> None:
+    """Exit status 64, and the flag is named."""
+    assert_usage_error(*arguments, names=arguments[0].split("=")[0])
+
+
+BAD_VALUES = [
+    ("--broker", "http://localhost"),
+    ("--broker", "mqtt://"),
+    ("--broker", "mqtt://host:notaport"),
+    ("--broker", "mqtt://host:70000"),
+    ("--broker", "localhost"),
+    ("--store", "mysql:x"),
+    ("--store", "sqlite:"),
+    ("--store", ""),
+    ("--http", "nonsense"),
+    ("--http", "127.0.0.1:99999"),
+    ("--log-level", "loud"),
+    ("--log-format", "xml"),
+    ("--caller-grace", "banana"),
+    ("--caller-grace", "-1s"),
+    ("--caller-grace", "5"),
+    ("--caller-grace", "1.5.2s"),
+    ("--caller-grace", ""),
+    ("--caller-grace", "99999999999999999999s"),
+    ("--heartbeat-interval", "0s"),
+    ("--heartbeat-timeout", "soon"),
+    ("--not-received-after", "0s"),
+    ("--invitation-timeout", "0s"),
+    ("--max-members", "0"),
+    ("--max-members", "ten"),
+    ("--max-members", "1.5"),
+    ("--max-payload", "-1"),
+    ("--max-devices", "0"),
+    ("--presence-lease", "x"),
+    ("--retain-history", "week"),
+    ("--history-per-user", "many"),
+    ("--publish-qos", "2"),
+    ("--publish-qos", "x"),
+    ("--sqlite-synchronous", "off"),
+    ("--one-active-call", "maybe"),
+    ("--topic-root", "a/#"),
+    ("--topic-root", "a/+/b"),
+    ("--topic-root", ""),
+    ("--group", ""),
+    ("--group", "a/b"),
+    ("--group", "a+"),
+]
+
+
+@pytest.mark.parametrize(("flag", "value"), BAD_VALUES, ids=lambda text: text or "(empty)")
+def test_a_bad_value_is_refused_in_one_line(flag: str, value: str) -> None:
+    """Exit status 64, and the flag is named. A coordinator that started anyway would run into the timeout."""
+    assert_usage_error(flag, value, names=flag)
+
+
+def test_a_flag_without_its_value_is_refused() -> None:
+    """As the last word of the command line."""
+    assert_usage_error("--broker", names="--broker")
+
+
+def test_a_bad_value_in_the_environment_is_refused() -> None:
+    """Each flag is a variable as well."""
+    assert_usage_error(names="caller-grace", env={"BELLWIRE_CALLER_GRACE": "banana"})
+
+
+def test_an_unknown_subcommand_is_refused() -> None:
+    """Exit status 64."""
+    refused = run("frobnicate")
+    assert refused.returncode == 64
+    assert refused.stderr.count("\n") >= 1
+
+
+def test_a_store_that_cannot_be_opened_is_a_clear_error(tmp_path: Path) -> None:
+    """Not a usage error, and no hang."""
+    refused = run(
+        "serve", "--store", f"sqlite:{tmp_path}/missing/directory/x.db", "--broker", f"mqtt://127.0.0.1:{free_port()}"
+    )
+    assert refused.returncode not in (0, 64)
+    assert "missing/directory" in refused.stderr
+
+
+# Settings that take effect
+
+
+@pytest.fixture(scope="module")
+def own_deployment(deploy: Deploy) -> World:
+    """Settings from the environment and from flags; a flag wins over its variable."""
+    env = {
+        "BELLWIRE_HEARTBEAT_TIMEOUT": "30s",
+        "BELLWIRE_HEARTBEAT_INTERVAL": "7s",
+        "BELLWIRE_INVITATION_TIMEOUT": "45s",
+    }
+    return deploy(
+        store="memory:",
+        env=env,
+        heartbeat_interval="10s",
+        max_members="3",
+        topic_root="other/root",
+        one_active_call="false",
+        max_payload="1000",
+        log_format="json",
+        max_devices="2",
+        not_received_after="1s",
+    )
+
+
+@pytest.fixture
+def own(own_deployment: World) -> Iterator[World]:
+    yield from own_deployment.borrow()
+
+
+def test_settings_come_from_flags_before_environment(own: World) -> None:
+    """As the welcome shows."""
+    alice = own.phone("alice", root="other/root")
+    welcome = next(m for m in alice.messages if m.type == "welcome")
+    assert (welcome["heartbeatInterval"], welcome["heartbeatTimeout"]) == (10, 30)
+    call = alice.ok("call.invite", invitees=[World.user("bob")])["call"]
+    assert call["timeout"] == 45
+
+
+def test_the_configured_limits_hold(own: World) -> None:
+    """Members, payload, one active call, not-received check."""
+    alice, bob = own.phones("alice", "bob", root="other/root")
+    alice.refused("call.invite", "callFull", invitees=[World.user("guest") for _ in range(3)])
+    since = alice.mark
+    alice.send(b'{"type":"call.get","callID":"c","id":"large","n":"' + b"x" * 960 + b'"}', bad=True)
+    answer = alice.wait(lambda messages: next(iter(messages[since:]), None), 3, "tooLarge")
+    assert (answer["id"], answer["error"]["code"]) == ("large", "tooLarge")
+    first = ring(alice, bob, mode="advanced")
+    second = alice.invite(bob, mode="advanced")
+    for call in (first, second):
+        assert bob.accept(call)["call"]["state"] == "active"
+    nobody = World.user("nobody")
+    third = alice.ok("call.invite", invitees=[nobody], notReceivedCheck=True)
+    told = alice.expect_change(third["callID"], nobody, "notYetReceived")
+    assert 0 <= told["time"] - third["time"] - 1000 <= 50
+
+
+def test_the_third_device_is_one_too_many(own: World) -> None:
+    """`--max-devices 2`."""
+    user = World.user("alice")
+    devices = [own.device(user, f"device-{n}", root="other/root") for n in range(3)]
+    with devices[0].silent(0.4):
+        call = devices[2].invite(World.user("bob"))
+        devices[1].expect("call.created", call)
+
+
+def test_json_logs_are_json(own: World) -> None:
+    """`--log-format json`: one object a line."""
+    lines = own.service.log.read_text().splitlines()
+    assert lines
+    for line in lines:
+        assert isinstance(json.loads(line), dict), line
+
+
+# HTTP
+
+
+def test_a_coordinator_that_serves_is_healthy_and_ready(world: World) -> None:
+    """`/healthz` and `/readyz`; nothing else."""
+    assert world.service.status("/healthz") == 200
+    assert world.service.status("/readyz") == 200
+    assert world.service.status("/no-such-page") == 404
+
+
+def test_without_a_broker_a_coordinator_is_healthy_but_not_ready(rig: Any) -> None:
+    """It waits for the broker, and still ends at once on SIGTERM."""
+    service = rig.service(rig.broker(start=False), store="memory:", start=False)
+    service.start(ready=False)
+    wait_until(lambda: service.status("/healthz") == 200, 10, "healthy")
+    assert service.status("/readyz") == 503
+    status, seconds = service.terminate()
+    assert (status, seconds < 5) == (0, True)
+
+
+METRIC = re.compile(r"^[a-zA-Z_:][a-zA-Z0-9_:]*(\{[^}]*\})? [-+]?([0-9.]+([eE][-+]?[0-9]+)?|Inf|NaN)$")
+
+
+def test_metrics_are_in_the_prometheus_format_and_count(world: World) -> None:
+    """`/metrics`: every line is a comment or a sample; calls move the counters."""
+    status, body = world.service.get("/metrics")
+    assert status == 200
+    for line in body.splitlines():
+        assert not line or line.startswith("#") or METRIC.match(line), line
+    types = re.findall(r"^# TYPE (\S+) (\S+)$", body, re.MULTILINE)
+    assert types and all(kind in ("counter", "gauge", "histogram", "summary") for _, kind in types)
+    before = world.service.metrics()
+    alice, bob = world.phones("alice", "bob")
+    for _ in range(5):
+        bob.accept(ring(alice, bob))
+    after = world.service.metrics()
+    counters = {name for name, kind in types if kind == "counter"}
+    grown = {name for name in after if name.split("{")[0] in counters and after[name] >= before.get(name, 0) + 5}
+    assert grown, "no counter grew by the five calls"
+    shrunk = {name for name in before if name.split("{")[0] in counters and after.get(name, 0) < before[name]}
+    assert not shrunk
+
+
+def test_a_port_in_use_is_a_clear_error(world: World) -> None:
+    """`--http` on a port that another coordinator has."""
+    refused = run(
+        "serve", "--store", "memory:", "--broker", world.broker.url, "--http", f"127.0.0.1:{world.service.http_port}"
+    )
+    assert refused.returncode != 0
+    assert str(world.service.http_port) in refused.stderr

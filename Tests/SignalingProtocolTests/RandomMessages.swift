@@ -1,0 +1,155 @@
+import SignalingProtocol
+
+/// Random messages of every kind, with every field present or not, for round trips.
+struct RandomMessages {
+    private var random: SeededGenerator
+
+    init(seed: UInt64) { random = SeededGenerator(seed: seed) }
+
+    private mutating func maybe<Value>(_ value: (inout RandomMessages) -> Value) -> Value? {
+        random.chance(50) ? value(&self) : nil
+    }
+
+    private mutating func one<Choice: CaseIterable>(of _: Choice.Type) -> Choice {
+        Choice.allCases.randomElement(using: &random)!
+    }
+
+    private mutating func number(_ range: ClosedRange<Int>) -> Int { Int.random(in: range, using: &random) }
+
+    private mutating func time() -> Int64 { Int64.random(in: 0...4_000_000_000_000, using: &random) }
+
+    private mutating func text(_ maxCount: Int = 20) -> String {
+        let alphabet = Array("ab \"\\/\n\r\t\u{0}\u{1F}\u{7F}é日😀\u{301}\u{2028}")
+        return String((0..<number(0...maxCount)).map { _ in alphabet.randomElement(using: &random)! })
+    }
+
+    private mutating func token(_ maxCount: Int = 64) -> String {
+        let alphabet = Array("ABCxyz019_-")
+        return String((0..<number(1...maxCount)).map { _ in alphabet.randomElement(using: &random)! })
+    }
+
+    private mutating func callID() -> CallID { CallID(token())! }
+
+    mutating func user() -> UserID {
+        while true {
+            if let user = UserID(text(12)) { return user }
+        }
+    }
+
+    private mutating func users(_ maxCount: Int = 9) -> [UserID] {
+        var users: [UserID] = []
+        for _ in 0..<number(1...maxCount) {
+            let user = user()
+            if !users.contains(user) { users.append(user) }
+        }
+        return users
+    }
+
+    private mutating func push() -> Request.Push {
+        .init(title: maybe { $0.text() }, content: maybe { $0.text() }, payload: maybe { $0.text() })
+    }
+
+    // MARK: Up
+
+    mutating func upMessage() -> UpMessage {
+        switch number(0...5) {
+        case 0: .heartbeat(callID())
+        case 1: .ackCall(callID(), revision: number(0...Int.max))
+        case 2: .ackMessage(MessageID(token())!)
+        default: .request(Request(id: RequestID(token())!, body: requestBody()))
+        }
+    }
+
+    private mutating func requestBody() -> Request.Body {
+        switch number(0...8) {
+        case 0: .invite(invite())
+        case 1:
+            .cancel(.init(callID: callID(), invitees: maybe { $0.users() }, extendedData: maybe { $0.text() }))
+        case 2: .accept(.init(callID: callID(), extendedData: maybe { $0.text() }))
+        case 3: .reject(.init(callID: callID(), reason: text(), extendedData: maybe { $0.text() }))
+        case 4:
+            .add(
+                .init(
+                    callID: callID(), invitees: users(), timeout: maybe { $0.number(1...600) },
+                    extendedData: maybe { $0.text() }, push: maybe { $0.push() }))
+        case 5: .join(.init(callID: callID(), extendedData: maybe { $0.text() }))
+        case 6: .quit(.init(callID: callID(), extendedData: maybe { $0.text() }))
+        case 7: .end(.init(callID: callID(), reason: maybe { $0.text() }, extendedData: maybe { $0.text() }))
+        default: .get(.init(callID: callID()))
+        }
+    }
+
+    private mutating func invite() -> Request.Invite {
+        Request.Invite(
+            invitees: users(), callID: maybe { $0.callID() }, mode: one(of: CallMode.self),
+            timeout: maybe { $0.number(1...600) }, media: maybe { $0.text(6) }, extendedData: maybe { $0.text() },
+            notReceivedCheck: random.chance(50), notReceivedAfter: maybe { $0.number(1...30) },
+            joinPolicy: one(of: JoinPolicy.self), autoEnd: random.chance(50), ifBusy: one(of: BusyPolicy.self),
+            glare: one(of: GlarePolicy.self), push: maybe { $0.push() })
+    }
+
+    mutating func presence() -> PresenceMessage {
+        let reason = one(of: PresenceMessage.OfflineReason.self)
+        return PresenceMessage(random.chance(50) ? .online : .offline(reason), session: text(8))
+    }
+
+    // MARK: Down
+
+    mutating func downMessage() -> DownMessage {
+        switch number(0...4) {
+        case 0: .response(.init(id: RequestID(token())!, outcome: .failure(error())))
+        case 1: .response(.init(id: RequestID(token())!, outcome: .success(success())))
+        case 2: .event(event())
+        case 3:
+            .welcome(
+                Welcome(
+                    session: text(), serverTime: time(), heartbeatInterval: number(1...100),
+                    heartbeatTimeout: number(1...100), calls: (0..<number(0...3)).map { _ in call() }))
+        default: .error(error())
+        }
+    }
+
+    private mutating func error() -> SignalingError {
+        SignalingError(
+            ErrorCode.all.randomElement(using: &random)!, text(),
+            state: maybe { $0.one(of: MemberState.self).rawValue },
+            callID: maybe { $0.callID() }, retryAfter: maybe { $0.number(0...10_000) })
+    }
+
+    private mutating func success() -> Response.Success {
+        Response.Success(
+            call: call(), time: time(), offline: maybe { $0.random.chance(30) ? [] : $0.users() },
+            errors: (0..<number(0...2)).map { _ in
+                UserError(userID: user(), code: ErrorCode.all.randomElement(using: &random)!)
+            },
+            merged: random.chance(30))
+    }
+
+    private mutating func event() -> Event {
+        let call = call()
+        return Event(
+            name: one(of: EventName.self), revision: call.revision, time: time(), actor: maybe { $0.user() },
+            changes: call.members.map {
+                MemberChange(
+                    userID: $0.userID, state: $0.state, device: $0.device, reason: $0.reason,
+                    extendedData: $0.extendedData)
+            },
+            call: call, expiresIn: maybe { $0.number(0...600_000) }, missed: random.chance(30))
+    }
+
+    mutating func call() -> CallSnapshot {
+        CallSnapshot(
+            callID: callID(), revision: number(1...Int(Int32.max)), mode: one(of: CallMode.self),
+            state: one(of: CallState.self), media: maybe { $0.text(6) }, inviter: user(), createdAt: time(),
+            acceptedAt: maybe { $0.time() }, endedAt: maybe { $0.time() },
+            endReason: maybe { $0.one(of: EndReason.self) }, endedBy: maybe { $0.user() }, timeout: number(1...600),
+            extendedData: maybe { $0.text() }, members: (0..<number(1...4)).map { _ in member() })
+    }
+
+    private mutating func member() -> MemberSnapshot {
+        MemberSnapshot(
+            userID: user(), name: maybe { $0.text() }, avatarURL: maybe { $0.text() }, state: one(of: MemberState.self),
+            device: maybe { DeviceID($0.token())! }, invitedBy: maybe { $0.user() }, expiresAt: maybe { $0.time() },
+            updatedAt: time(), reason: maybe { $0.text() }, extendedData: maybe { $0.text() })
+    }
+}
