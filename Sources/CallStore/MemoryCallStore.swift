@@ -183,6 +183,7 @@ public final class MemoryCallStore: CallStore {
             }
             entries[callID] = nil
         }
+        claims = claims.filter { !over.contains($0.value) }
         for (user, devices) in presence { presence[user] = devices.filter { $0.seen + lease > now } }
         oversessions = oversessions.filter { $0.value.contains { $0.until > now } }
         return over.count

@@ -164,52 +164,59 @@ public final class CallService {
     private func attempt(_ works: [CallWork]) throws(StoreError) -> [CallWork] {
         let stored = try store.load(works.map(\.callID))
         var decisions: [Decision] = []
-        var commits: [Commit] = []
-        var notes: [Note] = []
-        var commitPlaces: [Int?] = []
-        for (work, stored) in zip(works, stored) {
-            let decision = try decide(work, stored)
-            decisions.append(decision)
-            if let commit = commit(of: decision, callID: work.callID) {
-                commitPlaces.append(commits.count)
-                commits.append(contentsOf: commit)
+        for (work, stored) in zip(works, stored) { decisions.append(try decide(work, stored)) }
+        // The alias of a merge comes first: a cancel of the inviter's own id finds it, or is found by it.
+        var isLost = try commitAll(decisions.map(aliasCommit)).map { $0 == false }
+        let commits = zip(works, decisions).enumerated().map { index, pair in
+            isLost[index] ? nil : commit(of: pair.1, callID: pair.0.callID)
+        }
+        for (index, isCommitted) in try commitAll(commits).enumerated() where isCommitted == false {
+            isLost[index] = true
+        }
+        storeFailure = nil
+        noteAll(decisions.indices.filter { !isLost[$0] && commits[$0] == nil }.flatMap { decisions[$0].notes })
+
+        for index in works.indices where !isLost[index] {
+            if let commit = commits[index] { committed(decisions[index], commit) }
+            publish(decisions[index])
+        }
+        return works.indices.filter { isLost[$0] }.map { works[$0] }
+    }
+
+    /// Commits those that there are. Of each: true when it was written, false when somebody else was faster, nil when
+    /// there was nothing to write.
+    private func commitAll(_ commits: [Commit?]) throws(StoreError) -> [Bool?] {
+        let places = commits.indices.filter { commits[$0] != nil }
+        var results = [Bool?](repeating: nil, count: commits.count)
+        guard !places.isEmpty else { return results }
+        for (place, outcome) in zip(places, try store.commit(places.compactMap { commits[$0] })) {
+            if case .committed = outcome {
+                counters.add(.commits)
+                results[place] = true
             } else {
-                commitPlaces.append(nil)
-                notes.append(contentsOf: decision.notes)
+                counters.add(.conflicts)
+                results[place] = false
             }
         }
-        let outcomes = commits.isEmpty ? [] : try store.commit(commits)
-        storeFailure = nil
+        return results
+    }
+
+    private func noteAll(_ notes: [Note]) {
+        guard !notes.isEmpty else { return }
         do throws(StoreError) {
-            if !notes.isEmpty { try store.note(notes) }
+            try store.note(notes)
         } catch {
             // What was committed is told all the same. Who acked in vain is sent the event again.
             failed(error)
         }
-
-        var lost: [CallWork] = []
-        for (index, work) in works.enumerated() {
-            if let place = commitPlaces[index] {
-                guard case .committed = outcomes[place] else {
-                    counters.add(.conflicts)
-                    lost.append(work)
-                    continue
-                }
-                committed(decisions[index], commits[place])
-            }
-            publish(decisions[index])
-        }
-        return lost
     }
 
-    /// The records to write; nil when nothing but notes is to be kept.
-    private func commit(of decision: Decision, callID: CallID) -> [Commit]? {
+    /// The record to write; nil when nothing but notes is to be kept.
+    private func commit(of decision: Decision, callID: CallID) -> Commit? {
         if let record = decision.record {
-            return [
-                Commit(
-                    callID: callID, record: record, expected: decision.version, deadline: nil,
-                    expiresAt: now + settings.cancelMemory)
-            ]
+            return Commit(
+                callID: callID, record: record, expected: decision.version, deadline: nil,
+                expiresAt: now + settings.cancelMemory)
         }
         guard let machine = decision.machine, machine.call != decision.before else { return nil }
         let call = machine.call
@@ -219,17 +226,17 @@ public final class CallService {
         commit.notes = decision.notes
         commit.expectedHolders = decision.expectedHolders
         setClaims(&commit, before: decision.before, after: call)
-        guard let alias = decision.alias else { return [commit] }
-        return [
-            commit,
-            Commit(
-                callID: alias.callID, record: .alias(of: call.callID, origin: alias.origin), expected: alias.version,
-                deadline: nil, expiresAt: now + settings.historyRetention),
-        ]
+        return commit
+    }
+
+    private func aliasCommit(of decision: Decision) -> Commit? {
+        guard let alias = decision.alias, let call = decision.call, call != decision.before else { return nil }
+        return Commit(
+            callID: alias.callID, record: .alias(of: call.callID, origin: alias.origin), expected: alias.version,
+            deadline: nil, expiresAt: now + settings.historyRetention)
     }
 
     private func committed(_ decision: Decision, _ commit: Commit) {
-        counters.add(.commits)
         guard let call = decision.call else { return }
         timers.set(call.callID, at: commit.deadline)
         if decision.before == nil { counters.add(.callsCreated) }
