@@ -107,6 +107,15 @@ import Testing
         #expect(scene.call.endReason == .callerLost)
     }
 
+    @Test func aLostInviterWhoTakesTheCallOnAnotherDeviceIsBack() throws {
+        let scene = try Scene(.advanced)
+        scene.goOffline(alice, .lost)
+        try scene.join(alice, on: web)
+        scene.pass(20 * seconds)
+        #expect(scene.call.isLive)
+        #expect(scene.state(bob) == .inviting)
+    }
+
     @Test(arguments: CallMode.allCases)
     func onceSomebodyAcceptedTheInvitersLossCancelsNothing(mode: CallMode) throws {
         let scene = try Scene(mode, [bob, carol])

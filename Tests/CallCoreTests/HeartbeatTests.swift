@@ -72,6 +72,16 @@ import Testing
         #expect(scene.state(bob) == .quit)
     }
 
+    @Test func anothersAcceptDoesNotPutOffASilentMember() throws {
+        let scene = try Scene(.advanced, [bob, carol]) { $0.timeout = 600 }
+        scene.pass(50 * seconds)
+        try scene.accept(bob)
+        scene.pass(10 * seconds - 1)
+        #expect(scene.state(alice) == .accepted)
+        scene.pass(1)
+        #expect(scene.state(alice) == .quit)
+    }
+
     @Test func twoMembersWhoFallSilentTogetherAreOneChange() throws {
         let scene = try Scene(.advanced, [bob, carol])
         try scene.accept(bob)

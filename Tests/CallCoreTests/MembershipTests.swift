@@ -26,7 +26,7 @@ import Testing
         try scene.add([bob])
         let bobs = try #require(scene.call.member(bob))
         #expect(bobs.state == .inviting)
-        #expect(bobs.device == nil)
+        #expect(bobs.device == nil && bobs.handledRevision == 0, "no device has taken this invitation")
         #expect(bobs.reason == nil)
         #expect(bobs.expiresAt == scene.now + Milliseconds(scene.call.timeout) * seconds)
         #expect(scene.call.members.map(\.userID) == order, "everybody keeps the place")

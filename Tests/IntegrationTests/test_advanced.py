@@ -159,8 +159,8 @@ def test_only_who_invited_may_cancel(world: World) -> None:
     call = talk(alice, bob)
     alice.add(call, carol)
     bob.add(call, dave)
-    bob.expect_change(call, carol, "received")
-    bob.expect_change(call, dave, "received")
+    bob.expect_state(call, carol, "received")
+    bob.expect_state(call, dave, "received")
     alice.refused("call.cancel", "notInviter", callID=call, invitees=[dave.user])
     with dave.silent(0.3, call, "call.cancelled"):
         alice.cancel(call)

@@ -422,6 +422,20 @@ class Device:
 
         return self.wait(find, timeout, f"{name} {state} in {call} above revision {after}")
 
+    def expect_state(self, call: str, user: Device | str, state: str, timeout: float = 3) -> Received:
+        """The first message that shows `user` in `state`: an event, or the response of an own request that came between."""
+        name = user if isinstance(user, str) else user.user
+
+        def find(messages: list[Received]) -> Received | None:
+            for message in messages:
+                shown = message.body.get("call") or {}
+                members = [(m["userID"], m["state"]) for m in shown.get("members", [])]
+                if shown.get("callID") == call and (name, state) in members:
+                    return message
+            return None
+
+        return self.wait(find, timeout, f"{name} {state} in {call}")
+
     def expect_error(self, code: str, since: int, timeout: float = 3) -> dict[str, Any]:
         """The answer to a message without a usable id (§2)."""
 
