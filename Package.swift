@@ -18,13 +18,17 @@ let package = Package(
     targets: [
         .systemLibrary(name: "CMosquitto"),
         .systemLibrary(name: "CSQLite"),
+        .systemLibrary(name: "CHiredis"),
         .systemLibrary(name: "CMicrohttpd"),
         .target(name: "CProcess"),
 
+        .target(name: "ServerURL", swiftSettings: strict),
         .target(name: "SignalingProtocol", swiftSettings: strict),
         .target(name: "CallCore", dependencies: ["SignalingProtocol"], swiftSettings: strict),
-        .target(name: "CallStore", dependencies: ["CallCore", "SignalingProtocol", "CSQLite"], swiftSettings: strict),
-        .target(name: "MQTTClient", dependencies: ["CMosquitto"], swiftSettings: strict),
+        .target(
+            name: "CallStore", dependencies: ["CallCore", "SignalingProtocol", "ServerURL", "CSQLite", "CHiredis"],
+            swiftSettings: strict),
+        .target(name: "MQTTClient", dependencies: ["CMosquitto", "ServerURL"], swiftSettings: strict),
         .target(
             name: "Coordinator",
             dependencies: ["SignalingProtocol", "CallCore", "CallStore", "MQTTClient", "CMicrohttpd"],
@@ -42,7 +46,8 @@ let package = Package(
         .testTarget(name: "SignalingProtocolTests", dependencies: ["SignalingProtocol"], swiftSettings: strict),
         .testTarget(name: "CallCoreTests", dependencies: ["CallCore", "SignalingProtocol"], swiftSettings: strict),
         .testTarget(
-            name: "CallStoreTests", dependencies: ["CallStore", "CallCore", "SignalingProtocol"], swiftSettings: strict),
+            name: "CallStoreTests", dependencies: ["CallStore", "CallCore", "SignalingProtocol", "CProcess"],
+            swiftSettings: strict),
         .testTarget(name: "MQTTClientTests", dependencies: ["MQTTClient"], swiftSettings: strict),
         .testTarget(
             name: "CoordinatorTests",

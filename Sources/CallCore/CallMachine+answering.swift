@@ -47,7 +47,7 @@ extension CallMachine {
     {
         let own = try memberIndex(context.user)
         if call.endReason == .hangup { throw .callEnded(call.members[own].state) }
-        guard call.inviter == context.user || call.members.contains(where: { $0.invitedBy == context.user }) else {
+        guard call.members.contains(where: { $0.invitedBy == context.user }) else {
             throw SignalingError(.notInviter, "the user invited nobody to this call")
         }
         let named = cancel.invitees ?? call.members.filter { $0.invitedBy == context.user }.map(\.userID)

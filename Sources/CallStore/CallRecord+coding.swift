@@ -13,16 +13,15 @@ enum RecordCodec {
             case .cancelled(let user, let at):
                 writer.field("cancelledBy", user)
                 writer.field("at", at)
+            case .void: writer.field("void", true)
+            case .unreadable: preconditionFailure("what cannot be read is never written")
             }
         }
     }
 
-    static func decode(_ bytes: [UInt8], callID: CallID) throws(StoreError) -> CallRecord {
-        guard case .object(let json)? = try? JSONParser.parse(bytes), let record = record(RecordReader(json), callID)
-        else {
-            throw StoreError("the record of call \(callID) cannot be read")
-        }
-        return record
+    static func decode(_ bytes: [UInt8], callID: CallID) -> CallRecord {
+        guard case .object(let json)? = try? JSONParser.parse(bytes) else { return .unreadable }
+        return record(RecordReader(json), callID) ?? .unreadable
     }
 
     private static func record(_ json: RecordReader, _ callID: CallID) -> CallRecord? {
@@ -30,6 +29,7 @@ enum RecordCodec {
             return .alias(of: target, origin: origin)
         }
         if let user: UserID = json.id("cancelledBy"), let at = json.int("at") { return .cancelled(by: user, at: at) }
+        if json.bool("void") ?? false { return .void }
         return call(json, callID).map(CallRecord.call)
     }
 

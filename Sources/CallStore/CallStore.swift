@@ -46,6 +46,13 @@ public protocol CallStore: AnyObject {
 
     /// A short name for logs, without credentials.
     var summary: String { get }
+
+    /// How far the store's clock is from this machine's, in milliseconds; 0 for a store on this machine.
+    var clockSkew: Milliseconds { get }
+}
+
+extension CallStore {
+    public var clockSkew: Milliseconds { 0 }
 }
 
 /// The store cannot answer now.
@@ -63,6 +70,11 @@ public enum CallRecord: Equatable, Sendable {
     case alias(of: CallID, origin: RequestKey)
     /// A cancel that came before its invite (section 2, the fast cancel).
     case cancelled(by: UserID, at: Milliseconds)
+    /// Nothing: written by who took a claim over from a call that did not exist yet, so that its first owner, waking
+    /// late, loses its commit.
+    case void
+    /// Something damaged, or of a later version. It fails the requests on this call alone. Never written.
+    case unreadable
 }
 
 /// A record as stored, with what is kept beside it.
@@ -79,6 +91,13 @@ public struct StoredCall: Equatable, Sendable {
         self.record = record
         self.acks = acks
         self.heard = heard
+    }
+}
+
+extension StoredCall {
+    /// There is a call under the id, and no alias, forgotten cancel or void record.
+    public var isCall: Bool {
+        if case .call = record { true } else { false }
     }
 }
 
@@ -140,6 +159,10 @@ public struct Commit: Sendable {
     public var claims: [Claim] = []
     /// Given up, if this call holds them.
     public var releases: [Claim] = []
+    /// The users who are new in the call: it is entered into their indexes before it is written.
+    public var newMembers: [UserID] = []
+    /// The call was live before this commit and is not after it.
+    public var hasJustEnded = false
 
     public init(
         callID: CallID, record: CallRecord, expected: Int64, deadline: Milliseconds?, expiresAt: Milliseconds?
@@ -154,6 +177,16 @@ public struct Commit: Sendable {
     /// The users in whose index the call stands.
     var members: [UserID] {
         if case .call(let call) = record { call.members.map(\.userID) } else { [] }
+    }
+}
+
+extension Note {
+    /// The call beside which it is kept.
+    public var callID: CallID {
+        switch self {
+        case .ack(let callID, _): callID
+        case .heard(let callID, _): callID
+        }
     }
 }
 

@@ -12,7 +12,7 @@ extension CallService {
         case .alias(let target, let origin):
             decision.alias = (work.callID, origin, decision.version)
             try adoptMerged(&decision, target)
-        case .cancelled, nil: break
+        case .cancelled, .void, .unreadable, nil: break
         }
         for event in work.events {
             switch event {
@@ -47,6 +47,11 @@ extension CallService {
     private func decideRequest(
         _ received: ReceivedRequest, _ callID: CallID, _ stored: StoredCall?, _ decision: inout Decision
     ) throws(StoreError) {
+        guard stored?.record != .unreadable else {
+            counters.add(.unreadableRecords)
+            reply(received, .failure(SignalingError(.internal, "the call's record cannot be read")), &decision)
+            return
+        }
         heard(received.device, &decision)
         if let alias = decision.alias, alias.origin.device.userID != received.device.userID {
             // To others the alias is an id in use and nothing more.
@@ -61,6 +66,8 @@ extension CallService {
         }
         do {
             let outcome = try judge(received, callID, stored, &decision)
+            // Once more: the request may have moved the call to this device.
+            heard(received.device, &decision)
             if decision.isVisiblyChanged { noteActing(received.device, &decision) }
             reply(received, outcome, &decision)
         } catch let error as SignalingError {
@@ -113,10 +120,13 @@ extension CallService {
             try machine.getRequested(by: user)
             return success(machine.call, outcome)
         case .accept(let accept):
-            context.activeElsewhere = try activeCall(of: user, besides: machine.call, &decision)
+            // A common call ends with its answer, so accepting one takes nobody out of another call.
+            if machine.call.mode == .advanced {
+                context.activeElsewhere = try activeCall(of: user, besides: [machine.call.callID], &decision)
+            }
             try machine.acceptRequested(accept, context)
         case .join(let join):
-            context.activeElsewhere = try activeCall(of: user, besides: machine.call, &decision)
+            context.activeElsewhere = try activeCall(of: user, besides: [machine.call.callID], &decision)
             try machine.joinRequested(join, context)
         case .reject(let reject): try machine.rejectRequested(reject, context)
         case .cancel(let cancel) where decision.alias != nil:

@@ -22,7 +22,7 @@ extension CallService {
             if let merged = try judgeGlare(invite, received, callID, stored, &decision) { return merged }
         }
         var context = CallMachine.Context(key: received.key, now: now)
-        context.activeElsewhere = try activeCall(of: user, besides: nil, &decision)
+        context.activeElsewhere = try activeCall(of: user, besides: [callID], &decision)
         if invite.ifBusy == .reject { invitation.busy = try busy(invite.invitees) }
         var machine = try CallMachine.invited(invitation, context, settings: settings.calls)
         let outcome = RequestOutcome(key: received.key, offline: try offline(invite.invitees))
@@ -44,21 +44,20 @@ extension CallService {
     ) throws -> Response.Outcome? {
         let user = received.device.userID
         let claim = Claim.ringing(from: invite.invitees[0], to: user)
-        let holder = try store.holders(of: [claim])[0]
-        decision.expectedHolders.append((claim, holder))
-        guard let holder, let other = try store.load([holder])[0], case .call(let call) = other.record,
-            call.isLive, call.inviter == invite.invitees[0], call.members.count == 2,
-            let member = call.member(user)
-        else { return nil }
+        let holder = try deservedHolder(of: claim, besides: [callID], &decision) { other in
+            other.isLive && other.inviter == invite.invitees[0] && other.members.count == 2
+                && (other.member(user)?.state.isPending ?? false || other.outcome(of: received.key) != nil)
+        }
+        guard let other = holder, case .call(let call) = other.record else { return nil }
         if let known = call.outcome(of: received.key) {
             return success(call, known)
         }
-        guard member.state.isPending else { return nil }
-
         var machine = CallMachine(call: call, settings: settings.calls)
         var context = CallMachine.Context(key: received.key, now: now)
-        context.activeElsewhere = try activeCall(of: user, besides: call, &decision)
-        try machine.acceptRequested(Request.Accept(callID: holder, extendedData: invite.extendedData), context)
+        if call.mode == .advanced {
+            context.activeElsewhere = try activeCall(of: user, besides: [call.callID, callID], &decision)
+        }
+        try machine.acceptRequested(Request.Accept(callID: call.callID, extendedData: invite.extendedData), context)
         let outcome = RequestOutcome(key: received.key, offline: [], merged: true)
         machine.remember(outcome)
         adopt(&decision, call, acks: other.acks)
@@ -72,21 +71,54 @@ extension CallService {
     /// The live advanced call in which the user is accepted, if it is another one. The commit will fail if that
     /// changes meanwhile.
     func activeCall(
-        of user: UserID, besides call: Call?, _ decision: inout Decision
+        of user: UserID, besides own: [CallID], _ decision: inout Decision
     ) throws(StoreError) -> CallID? {
-        // A common call ends with its answer, so accepting one takes no user out of another call.
-        guard settings.calls.oneActiveCall, call?.mode != .common else { return nil }
+        guard settings.calls.oneActiveCall else { return nil }
         let claim = Claim.activeCall(of: user)
-        let holder = try store.holders(of: [claim])[0]
-        if let holder, holder != call?.callID, case .call(let other)? = try store.load([holder])[0]?.record,
-            other.isLive, other.mode == .advanced, other.member(user)?.state == .accepted
-        {
-            return holder
+        let holder = try deservedHolder(of: claim, besides: own, &decision) { other in
+            other.isLive && other.mode == .advanced && other.member(user)?.state == .accepted
         }
-        // A holder that no longer counts may be replaced, but only that one.
-        decision.expectedHolders.removeAll { $0.claim == claim }
-        decision.expectedHolders.append((claim, holder))
-        return nil
+        return holder?.callID
+    }
+
+    /// Looks at who holds a claim. Returns the record of the holder if it deserves the claim. Otherwise the commit expects
+    /// this holder and no other, and the holder is fenced first: its version is bumped, so that whoever is about to
+    /// make it deserve the claim loses that commit, and finds the claim taken.
+    func deservedHolder(
+        of claim: Claim, besides own: [CallID], _ decision: inout Decision, deserves: (Call) -> Bool
+    ) throws(StoreError) -> StoredCall? {
+        for attempt in 0..<ServiceBounds.commitAttempts {
+            let holder = try store.holders(of: [claim])[0]
+            decision.expectedHolders.removeAll { $0.claim == claim }
+            decision.expectedHolders.append((claim, holder))
+            guard let holder, !own.contains(holder) else { return nil }
+            let stored = try store.load([holder])[0]
+            if let stored, case .call(let call) = stored.record, deserves(call) { return stored }
+            // A holder without a call is most likely about to be committed; two replicas that fenced each other's
+            // invitations at once would never come to an end.
+            if stored?.isCall != true, attempt < ServiceBounds.looksBeforeFencing {
+                pauseBriefly()
+            } else if try fence(holder, stored) {
+                return nil
+            }
+        }
+        throw StoreError("the holder of a claim keeps changing")
+    }
+
+    private func fence(_ callID: CallID, _ stored: StoredCall?) throws(StoreError) -> Bool {
+        // A record that nobody can read deserves nothing and cannot be changed by anybody.
+        guard stored?.record != .unreadable else { return true }
+        var deadline: Milliseconds?
+        var expiresAt: Milliseconds? = now + ServiceBounds.voidRecordLife
+        if case .call(let call)? = stored?.record {
+            deadline = CallMachine(call: call, settings: settings.calls).nextDeadline
+            expiresAt = call.endedAt.map { $0 + settings.historyRetention }
+        }
+        let commit = Commit(
+            callID: callID, record: stored?.record ?? .void, expected: stored?.version ?? 0, deadline: deadline,
+            expiresAt: expiresAt)
+        guard case .committed = try store.commit([commit])[0] else { return false }
+        return true
     }
 
     /// Takes and gives up what follows from the call's new state.

@@ -35,7 +35,10 @@ extension CallService {
         let callIDs = try store.calls(
             of: device.userID, endedAfter: now - settings.calls.endedRetention, limit: ServiceBounds.callsPerWelcome)
         let calls = try store.load(callIDs).compactMap { stored -> CallSnapshot? in
-            guard case .call(let call)? = stored?.record, call.isLive else { return nil }
+            // The index may name a call into which the user was about to be invited when somebody died.
+            guard case .call(let call)? = stored?.record, call.isLive, call.member(device.userID) != nil else {
+                return nil
+            }
             return call.snapshot
         }
         welcome(device, session: session, calls)

@@ -20,6 +20,8 @@ public final class CallService {
     var clockFailure: StoreError?
     /// Since when messages have been coming without a break; silence of members before that does not count.
     public var listeningSince: Milliseconds = 0
+    /// Waits for some milliseconds, not always the same, when another coordinator is in the middle of something.
+    public var pauseBriefly: () -> Void = {}
     /// The message of the store's last failure, while it fails.
     public internal(set) var storeFailure: String?
 
@@ -226,6 +228,8 @@ public final class CallService {
         commit.notes = decision.notes
         commit.expectedHolders = decision.expectedHolders
         setClaims(&commit, before: decision.before, after: call)
+        commit.newMembers = call.members.map(\.userID).filter { decision.before?.member($0) == nil }
+        commit.hasJustEnded = !call.isLive && decision.before?.isLive ?? true
         return commit
     }
 

@@ -61,6 +61,7 @@ public final class Coordinator {
         self.status = status
         self.log = log
         service = CallService(store: store, settings: configuration.settings)
+        service.pauseBriefly = { usleep(UInt32.random(in: 500...4_000)) }
     }
 
     /// Serves until the status says stop, then drains: leaves the share group, finishes what it holds, and returns.
@@ -246,6 +247,7 @@ public final class Coordinator {
         status.update {
             $0.isListening = isListening
             $0.storeFailure = service.storeFailure
+            $0.clockSkew = service.store.clockSkew
             $0.lastTurn = monotonicMilliseconds()
             $0.counters = service.counters
             $0.waitingDeadlines = service.waitingDeadlines

@@ -30,6 +30,7 @@ public struct Counters: Sendable {
         case callsEnded = "bellwire_calls_ended_total"
         case commits = "bellwire_commits_total"
         case conflicts = "bellwire_commit_conflicts_total"
+        case unreadableRecords = "bellwire_unreadable_records_total"
         case storeErrors = "bellwire_store_errors_total"
         case recordsCleaned = "bellwire_records_cleaned_total"
         case publicationsDropped = "bellwire_publications_dropped_total"
@@ -45,7 +46,8 @@ public struct Counters: Sendable {
             case .presence: "state"
             case .callsEnded: "reason"
             case .messagesReceived, .messagesSent, .eventsTrimmed, .acks, .staleAcks, .heartbeats, .deadlines,
-                .callsCreated, .commits, .conflicts, .storeErrors, .recordsCleaned, .publicationsDropped,
+                .callsCreated, .commits, .conflicts, .unreadableRecords, .storeErrors, .recordsCleaned,
+                .publicationsDropped,
                 .brokerConnections:
                 nil
             }
@@ -70,6 +72,7 @@ public struct Counters: Sendable {
             case .callsEnded: "Calls ended, by reason."
             case .commits: "Records written."
             case .conflicts: "Commits that lost against another one and were judged again."
+            case .unreadableRecords: "Requests on calls whose record is damaged."
             case .storeErrors: "Times that the store could not answer."
             case .recordsCleaned: "Records removed because their time was over."
             case .publicationsDropped: "Messages not published: the broker was away or they were stale."

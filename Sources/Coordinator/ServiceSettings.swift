@@ -29,6 +29,10 @@ enum ServiceBounds {
     static let callsPerWelcome = 50
     /// How many live calls of an invitee are looked at to see whether the user is busy.
     static let callsPerBusyCheck = 20
+    /// How often a claim's holder without a call is looked at again, after a brief pause, before it is fenced.
+    static let looksBeforeFencing = 3
+    /// How long a void record is kept, in milliseconds: longer than any commit can be delayed.
+    static let voidRecordLife: Milliseconds = 3_600_000
     /// How many expired records one cleaning removes.
     static let recordsPerCleaning = 500
     /// Seconds after which the broker drops a message that is no invitation.

@@ -109,6 +109,7 @@ func metrics(_ snapshot: CoordinatorStatus.Snapshot) -> String {
     }
     gauge("bellwire_listening", "Whether messages are coming in from the broker.", snapshot.isListening ? 1 : 0)
     gauge("bellwire_store_available", "Whether the store answers.", snapshot.storeFailure == nil ? 1 : 0)
+    gauge("bellwire_store_clock_skew_milliseconds", "The store's clock minus this machine's.", Int(snapshot.clockSkew))
     gauge("bellwire_deadlines_waiting", "Calls whose next deadline this coordinator holds.", snapshot.waitingDeadlines)
     gauge("bellwire_broker_backlog", "Messages that the broker has not acknowledged.", snapshot.brokerBacklog)
     return text

@@ -160,6 +160,18 @@ import Testing
         #expect(scene.refusal(.cancel(named), by: alice)?.code == .notInviter)
     }
 
+    @Test func anInviterWhoseInviteesWereAllInvitedAnewByAnotherIsNotInviter() throws {
+        let scene = try Scene(.advanced, [bob]) {
+            $0.autoEnd = false
+            $0.joinPolicy = .anyone
+        }
+        try scene.join(eve)
+        try scene.reject(bob)
+        try scene.add([bob], by: eve)
+        #expect(scene.refusal(.cancel, by: alice)?.code == .notInviter)
+        #expect(scene.state(bob) == .inviting)
+    }
+
     @Test func aCancelThatNamesNobodyPendingTellsTheState() throws {
         let scene = try Scene(.common, [bob, carol])
         try scene.accept(bob)

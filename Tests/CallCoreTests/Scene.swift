@@ -74,7 +74,7 @@ final class Scene {
         case .reject(let reject): try machine.rejectRequested(reject, context)
         case .cancel(let cancel): return try machine.cancelRequested(cancel, context)
         case .add(let add): return try machine.addRequested(add, context)
-        case .join(let join): _ = try machine.joinRequested(join, context)
+        case .join(let join): try machine.joinRequested(join, context)
         case .quit(let quit): try machine.quitRequested(quit, context)
         case .end(let end): try machine.endRequested(end, context)
         case .get: try machine.getRequested(by: user)

@@ -11,7 +11,7 @@ import Testing
             var random = RandomRecord(seed: seed)
             let record = random.record()
             let bytes = RecordCodec.encode(record)
-            let decoded = try RecordCodec.decode(bytes, callID: record.callID ?? random.id())
+            let decoded = RecordCodec.decode(bytes, callID: record.callID ?? random.id())
             #expect(decoded == record, "seed \(seed)")
             // Swift holds some different texts equal; the bytes tell.
             #expect(RecordCodec.encode(decoded) == bytes, "seed \(seed)")
@@ -43,26 +43,22 @@ import Testing
         let call = call("a")
         var bytes = RecordCodec.encode(.call(call))
         bytes.replaceSubrange(0..<1, with: Array(#"{"later":{"x":[1,2]},"#.utf8))
-        #expect(try RecordCodec.decode(bytes, callID: call.callID) == .call(call))
+        #expect(RecordCodec.decode(bytes, callID: call.callID) == .call(call))
     }
 
     @Test(arguments: [
         "", "null", "[]", "{}", #"{"alias":"not an id!"}"#, #"{"rev":1,"mode":"sideways"}"#,
         #"{"cancelledBy":"alice"}"#, #"{"cancelledBy":"","at":1}"#,
     ])
-    func whatIsNoRecordIsRefusedWithTheNameOfTheCall(text: String) {
-        #expect {
-            try RecordCodec.decode(Array(text.utf8), callID: CallID("call-7")!)
-        } throws: { error in
-            (error as? StoreError)?.description.contains("call-7") ?? false
-        }
+    func whatIsNoRecordIsUnreadable(text: String) {
+        #expect(RecordCodec.decode(Array(text.utf8), callID: CallID("call-7")!) == .unreadable)
     }
 
-    @Test func aCallWithAMemberThatCannotBeReadIsRefusedAsAWhole() throws {
+    @Test func aCallWithAMemberThatCannotBeReadIsUnreadableAsAWhole() throws {
         let text = String(decoding: RecordCodec.encode(.call(call("a"))), as: UTF8.self)
         let bytes = Array(text.replacing(#""user":"bob""#, with: #""user":"""#).utf8)
         #expect(bytes.count < text.utf8.count)
-        #expect(throws: StoreError.self) { try RecordCodec.decode(bytes, callID: CallID("a")!) }
+        #expect(RecordCodec.decode(bytes, callID: CallID("a")!) == .unreadable)
     }
 }
 

@@ -7,7 +7,7 @@ import Testing
 
 /// Every store that there is. The conformance tests run against each of them.
 enum StoreKind: String, CaseIterable, CustomTestStringConvertible {
-    case memory, sqlite
+    case memory, sqlite, redis
 
     var testDescription: String { rawValue }
 
@@ -21,6 +21,11 @@ enum StoreKind: String, CaseIterable, CustomTestStringConvertible {
             let file = TemporaryFile()
             let store = try SQLiteCallStore(path: file.path, historyPerUser: historyPerUser)
             return StoreUnderTest(store) { try file.shiftTimes(by: $0) }
+        case .redis:
+            let server = try RedisServer.shared.get()
+            let prefix = "test-\(UUID().uuidString)"
+            let store = RedisCallStore(address: server.address, prefix: prefix, historyPerUser: historyPerUser)
+            return StoreUnderTest(store) { try server.shiftTimes(by: $0, prefix: prefix) }
         }
     }
 }
@@ -48,6 +53,11 @@ struct StoreUnderTest {
         var commit = Commit(
             callID: call.callID, record: .call(call), expected: expected, deadline: deadline,
             expiresAt: expiresAt ?? call.endedAt.map { _ in .max })
+        // As a coordinator does, which knows the call from before.
+        var before: Call?
+        if case .call(let known)? = try store.load([call.callID])[0]?.record { before = known }
+        commit.newMembers = call.members.map(\.userID).filter { before?.member($0) == nil }
+        commit.hasJustEnded = !call.isLive && before?.isLive ?? true
         configure(&commit)
         return try store.commit([commit])[0]
     }

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from harness import PROJECT, Broker, Contract, Deploy, Service, World
+from harness import PROJECT, Broker, Contract, Deploy, RedisServer, Service, World
 from harness.ledger import Ledger
 from harness.tap import Tapped
 
@@ -123,6 +123,14 @@ def deploy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deploy]:
     yield make
     for broker in brokers:
         _deployments.discard(broker)
+
+
+@pytest.fixture(scope="module")
+def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+    """A Redis for this module alone."""
+    server = RedisServer(tmp_path_factory.mktemp("redis"))
+    yield server
+    server.stop()
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""Races have one winner, and the loser is told which (§3): on one coordinator, and on two that share a store."""
+"""Races have one winner, and the loser is told which (§3): on one coordinator, and on several that share a store."""
 
 from __future__ import annotations
 
@@ -13,9 +13,14 @@ from harness import Deploy, Device, Pending, World, call_id, member, ring, wait_
 ROUNDS = 20
 
 
-@pytest.fixture(scope="module", params=[1, 2], ids=["one coordinator", "two coordinators"])
+@pytest.fixture(
+    scope="module",
+    params=[(1, "sqlite"), (2, "sqlite"), (3, "redis")],
+    ids=["one coordinator", "two coordinators", "three coordinators on Redis"],
+)
 def own_deployment(request: pytest.FixtureRequest, deploy: Deploy) -> World:
-    return deploy(replicas=request.param)
+    replicas, store = request.param
+    return deploy(replicas, store=request.getfixturevalue("redis_server").url if store == "redis" else store)
 
 
 @pytest.fixture

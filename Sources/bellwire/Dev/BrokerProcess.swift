@@ -28,6 +28,18 @@ struct BrokerProcess {
         defer { arguments.forEach { free($0) } }
         pid = bellwire_spawn_bound_child(executable, arguments, log)
         guard pid > 0 else { throw DevError("mosquitto cannot be started: \(String(cString: strerror(errno)))") }
+        try waitUntilListening(port)
+    }
+
+    /// A port that it listens on is a port that nobody else can have.
+    private func waitUntilListening(_ port: Int) throws {
+        for _ in 0..<250 {
+            if !isFree(port) { return }
+            if let failure { throw DevError(failure) }
+            _ = poll(nil, 0, 20)
+        }
+        stop()
+        throw DevError("mosquitto does not listen on port \(port) after 5 s; see \(logPath)")
     }
 
     /// The last line of its log when it has ended by itself; nil while it runs.

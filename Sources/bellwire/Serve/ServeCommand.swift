@@ -15,8 +15,12 @@ enum ServeCommand {
     private static let connectionOptions = [
         Option("broker", "URL", default: "mqtt://127.0.0.1:1883", "mqtt://[user[:password]@]host:port, or mqtts://"),
         Option("broker-ca", "FILE", default: "", "certificate authorities to trust with mqtts://"),
-        Option("store", "STORE", default: "sqlite:bellwire.db", "memory: or sqlite:PATH"),
+        Option(
+            "store", "STORE", default: "sqlite:bellwire.db",
+            "memory:, sqlite:PATH or redis://[user:password@]host:port[/db]"),
         Option("sqlite-synchronous", "MODE", default: "normal", "normal, or full: a power cut loses nothing answered"),
+        Option("redis-prefix", "NAME", default: "bellwire", "what all Redis keys begin with"),
+        Option("redis-wait-replicas", "N", default: "0", "how many Redis replicas must have a write before it counts"),
         Option("group", "NAME", default: "coordinators", "share group: coordinators of one group share the load"),
         Option("id", "ID", default: "", "MQTT client id, unique among the coordinators; random when empty"),
         Option("publish-qos", "0|1", default: "1", "QoS of what is sent to devices"),
@@ -65,16 +69,27 @@ enum ServeCommand {
         let synchronous = try arguments.required(
             "sqlite-synchronous", "normal or full", SQLiteCallStore.Synchronous.init(rawValue:))
         let history = try arguments.integer("history-per-user", in: SettingsOptions.historyPerUser)
-        let text = try arguments.required("store", "memory: or sqlite:PATH") { text in
-            text == "memory:" || text.hasPrefix("sqlite:") && text.count > "sqlite:".count ? text : nil
-        }
-        guard text != "memory:" else {
+        let text = try arguments.required("store", storeForms) { $0.isEmpty ? nil : $0 }
+        if text == "memory:" {
             return MemoryCallStore(historyPerUser: history, lease: settings.presence.lease, clock: wallClock)
         }
-        return try SQLiteCallStore(
-            path: String(text.dropFirst("sqlite:".count)), synchronous: synchronous, historyPerUser: history,
-            lease: settings.presence.lease)
+        if text.hasPrefix("sqlite:"), text.count > "sqlite:".count {
+            return try SQLiteCallStore(
+                path: String(text.dropFirst("sqlite:".count)), synchronous: synchronous, historyPerUser: history,
+                lease: settings.presence.lease)
+        }
+        guard let address = RedisAddress(url: text) else {
+            // Not the text itself: it may hold a password.
+            throw UsageError("bellwire serve: --store: expected \(storeForms)")
+        }
+        return RedisCallStore(
+            address: address,
+            prefix: try arguments.required("redis-prefix", "1 to 64 of A-Z a-z 0-9 . _ -") { isName($0) ? $0 : nil },
+            waitReplicas: try arguments.integer("redis-wait-replicas", in: 0...10), historyPerUser: history,
+            historyRetention: settings.historyRetention, lease: settings.presence.lease)
     }
+
+    private static let storeForms = "memory:, sqlite:PATH or redis://[user:password@]host:port[/db]"
 
     private static func statusServer(_ arguments: Arguments, _ status: CoordinatorStatus) throws -> StatusServer? {
         guard let text = arguments.text("http"), !text.isEmpty else { return nil }

@@ -4,6 +4,7 @@ from .broker import Broker
 from .contract import Contract
 from .device import Device, Pending, Received, Refused
 from .processes import Child, free_port, wait_until
+from .redis import RedisServer
 from .service import PROJECT, Service, executable, run
 from .talk import call_id, change_in, is_online, member, now_ms, present, ring, talk, welcomes
 from .terminal import Terminal
@@ -19,6 +20,7 @@ __all__ = [
     "Device",
     "Pending",
     "Received",
+    "RedisServer",
     "Refused",
     "Service",
     "Terminal",

@@ -31,7 +31,7 @@ public final class SQLiteCallStore: CallStore {
         self.lease = lease
         database = try SQLiteDatabase(path: path)
         do throws(StoreError) {
-            try database.execute("PRAGMA journal_mode=WAL")
+            try database.executeWhenFree("PRAGMA journal_mode=WAL")
             try database.execute("PRAGMA synchronous=\(synchronous.rawValue)")
             try createSchema()
         } catch {
@@ -99,7 +99,7 @@ public final class SQLiteCallStore: CallStore {
         let row = try database.query(
             "SELECT version, record FROM calls WHERE call_id=?", .id(callID),
             read: { (row) throws(StoreError) -> (Int64, CallRecord)? in
-                (row.integer(0), try RecordCodec.decode(row.bytes(1), callID: callID))
+                (row.integer(0), RecordCodec.decode(row.bytes(1), callID: callID))
             }
         ).first
         guard let (version, record) = row else { return nil }

@@ -1,4 +1,5 @@
 import CSQLite
+import Glibc
 
 /// A thin layer over one SQLite connection: prepared statements, binding, transactions.
 final class SQLiteDatabase {
@@ -7,6 +8,7 @@ final class SQLiteDatabase {
 
     /// How long another process may hold the file before we give up, in milliseconds.
     private static let busyTimeout: Int32 = 2_000
+    private static let busyPause: Int32 = 5
 
     init(path: String) throws(StoreError) {
         var handle: OpaquePointer?
@@ -28,6 +30,20 @@ final class SQLiteDatabase {
 
     func execute(_ sql: String) throws(StoreError) {
         guard sqlite3_exec(handle, sql, nil, nil, nil) == SQLITE_OK else { throw error() }
+    }
+
+    /// Runs a statement for which SQLite does not wait by itself while another process holds the file, as it does not for
+    /// a change of the journal mode.
+    func executeWhenFree(_ sql: String) throws(StoreError) {
+        for _ in 0..<Self.busyTimeout / Self.busyPause {
+            let code = sqlite3_exec(handle, sql, nil, nil, nil)
+            guard code == SQLITE_BUSY else {
+                if code == SQLITE_OK { return }
+                throw error()
+            }
+            usleep(UInt32(Self.busyPause) * 1000)
+        }
+        throw error()
     }
 
     /// Runs `body` in one write transaction: all of it is kept, or nothing.

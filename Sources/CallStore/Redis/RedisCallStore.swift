@@ -1,0 +1,380 @@
+import CallCore
+import SignalingProtocol
+
+/// The shared store: one Redis (6.2 or later) for any number of coordinators.
+///
+/// Keys are laid out for Redis Cluster: a call and its due entry share the tag of one of a fixed number of partitions, what
+/// belongs to a user has the user's tag, a pair of users theirs. A commit is atomic within the call's slot; what lies
+/// elsewhere is kept by steps that may be repeated: claims are taken and index entries written before the commit, and
+/// given up after it. A claim that a commit which then failed has taken names a call that does not deserve it, and is taken
+/// over by whoever needs it (docs/decisions/0003).
+public final class RedisCallStore: CallStore {
+    private enum Bounds {
+        /// Calls are spread over this many tags. It can never change for a store in use.
+        static let partitions = 64
+        /// How long an entry of the due index may point at a call that is gone, in milliseconds.
+        static let danglingDue: Milliseconds = 60_000
+        /// The life of a claim that goes with an invitation (at most 600 s).
+        static let ringingClaimLife = "3600000"
+        /// How long a user's list of calls is kept after its last change, beyond the history's retention.
+        static let indexSlack: Milliseconds = 86_400_000
+        static let sessionsRemembered = 16
+    }
+
+    private let session: RedisSession
+    private let prefix: String
+    private let historyPerUser: Int
+    private let historyRetention: Milliseconds
+    private let lease: Milliseconds
+
+    /// `prefix` stands in front of every key. `waitReplicas`: how many replicas must have each write before it counts.
+    public init(
+        address: RedisAddress, prefix: String = "bellwire", waitReplicas: Int = 0, historyPerUser: Int = 200,
+        historyRetention: Milliseconds = 7 * 86_400_000, lease: Milliseconds = PresencePolicy().lease
+    ) {
+        session = RedisSession(address, waitReplicas: waitReplicas)
+        self.prefix = prefix
+        self.historyPerUser = historyPerUser
+        self.historyRetention = historyRetention
+        self.lease = lease
+    }
+
+    public var summary: String { "\(session.address)" }
+
+    public var clockSkew: Milliseconds { session.clockOffset }
+
+    public func now() throws(StoreError) -> Milliseconds { wallMilliseconds() + session.clockOffset }
+
+    // MARK: Keys
+
+    private func partition(_ callID: CallID) -> String {
+        // FNV-1a: the same on every machine and in every run, unlike Swift's own hashing.
+        var hash: UInt64 = 0xcbf2_9ce4_8422_2325
+        for byte in callID.string.utf8 { hash = (hash ^ UInt64(byte)) &* 0x100_0000_01b3 }
+        return "{p\(hash % UInt64(Bounds.partitions))}"
+    }
+
+    private func key(_ callID: CallID) -> [UInt8] { Array("\(prefix):\(partition(callID)):call:\(callID)".utf8) }
+    private func dueKey(_ callID: CallID) -> [UInt8] { Array("\(prefix):\(partition(callID)):due".utf8) }
+    private func key(_ user: UserID, _ kind: String) -> [UInt8] { Array("\(prefix):{u:\(user)}:\(kind)".utf8) }
+
+    private func key(_ claim: Claim) -> [UInt8] {
+        switch claim {
+        case .activeCall(let user): return key(user, "active")
+        case .ringing(let from, let to): return Array("\(prefix):\(tag(of: claim)):\(from < to ? "up" : "down")".utf8)
+        }
+    }
+
+    /// Claims of one tag are checked and taken in one step. The length in front keeps two pairs from sharing a tag.
+    private func tag(of claim: Claim) -> String {
+        switch claim {
+        case .activeCall(let user): return "{u:\(user)}"
+        case .ringing(let from, let to):
+            let (low, high) = from < to ? (from, to) : (to, from)
+            return "{pair:\(low.string.utf8.count):\(low):\(high)}"
+        }
+    }
+
+    // MARK: Calls
+
+    public func load(_ callIDs: [CallID]) throws(StoreError) -> [StoredCall?] {
+        let replies = try session.run(
+            callIDs.map { callID in
+                var command = RedisCommand("HGETALL")
+                command.append(key(callID))
+                return .command(command)
+            })
+        return zip(callIDs, replies).map { stored($0, $1.array ?? []) }
+    }
+
+    private func stored(_ callID: CallID, _ fields: [RedisReply]) -> StoredCall? {
+        var version: Int64?
+        var record: CallRecord?
+        var acks: [DeviceAck] = []
+        var heard: [UserHeard] = []
+        for index in stride(from: 0, to: fields.count - 1, by: 2) {
+            guard let name = fields[index].text, let value = fields[index + 1].bytes else { continue }
+            switch name.utf8.first {
+            case UInt8(ascii: "v"): version = Int64(String(decoding: value, as: UTF8.self))
+            case UInt8(ascii: "r"): record = RecordCodec.decode(value, callID: callID)
+            case UInt8(ascii: "a"): if let ack = ack(name, value) { acks.append(ack) }
+            case UInt8(ascii: "h"):
+                guard let user = UserID(String(name.dropFirst())),
+                    let at = Int64(String(decoding: value, as: UTF8.self))
+                else { continue }
+                heard.append(UserHeard(userID: user, at: at))
+            default: continue
+            }
+        }
+        guard let version, let record else { return nil }
+        // Redis gives the fields in no order; what follows from them must not depend on it.
+        return StoredCall(
+            callID: callID, version: version, record: record, acks: acks.sorted { $0.device < $1.device },
+            heard: heard.sorted { $0.userID < $1.userID })
+    }
+
+    /// An ack's field is "a", the device, "/", the user: a device id holds no slash. Its value is "revision:session".
+    private func ack(_ name: String, _ value: [UInt8]) -> DeviceAck? {
+        let names = name.dropFirst().split(separator: "/", maxSplits: 1, omittingEmptySubsequences: false)
+        let parts = value.split(separator: UInt8(ascii: ":"), maxSplits: 1, omittingEmptySubsequences: false)
+        guard names.count == 2, parts.count == 2, let device = DeviceID(String(names[0])),
+            let user = UserID(String(names[1])), let revision = Int(String(decoding: parts[0], as: UTF8.self))
+        else { return nil }
+        return DeviceAck(
+            device: DeviceAddress(userID: user, deviceID: device), session: String(decoding: parts[1], as: UTF8.self),
+            revision: revision)
+    }
+
+    public func commit(_ commits: [Commit]) throws(StoreError) -> [CommitOutcome] {
+        let held = try takeClaimsAndIndex(commits)
+        let open = commits.indices.filter { !held.contains($0) }
+        let before = wallMilliseconds()
+        let replies = try session.run(open.map { .script(commitScript(commits[$0])) }, isWrite: true)
+        var outcomes = [CommitOutcome](repeating: .claimHeld, count: commits.count)
+        for (index, reply) in zip(open, replies) {
+            guard let parts = reply.array, parts.count == 3, let version = parts[1].integer, let time = parts[2].integer
+            else { throw StoreError("unexpected answer to a commit: \(reply)") }
+            session.learnClock(time, between: before, wallMilliseconds())
+            outcomes[index] = parts[0].integer == 1 ? .committed(version: version) : .conflict
+        }
+        try settle(commits, outcomes)
+        return outcomes
+    }
+
+    /// The first steps: claims, and the index entries by which a returning device finds its calls. Returns the places of
+    /// the commits that found a claim held by another call.
+    private func takeClaimsAndIndex(_ commits: [Commit]) throws(StoreError) -> Set<Int> {
+        var steps: [RedisSession.Step] = []
+        var claimPlaces: [Int: Int] = [:]
+        for (place, commit) in commits.enumerated() {
+            for call in claimScripts(commit) {
+                claimPlaces[steps.count] = place
+                steps.append(.script(call))
+            }
+            guard case .call(let call) = commit.record else { continue }
+            for user in commit.newMembers {
+                steps.append(.command(zadd(key(user, "calls"), call.createdAt, call.callID)))
+                steps.append(.command(zadd(key(user, "ends"), nil, call.callID)))
+            }
+        }
+        var held: Set<Int> = []
+        for (index, reply) in try session.run(steps, isWrite: false).enumerated() {
+            if let place = claimPlaces[index], reply.integer == 0 { held.insert(place) }
+        }
+        return held
+    }
+
+    private func claimScripts(_ commit: Commit) -> [RedisSession.ScriptCall] {
+        var tags: [String] = []
+        var claims: [String: [Claim]] = [:]
+        for claim in commit.expectedHolders.map(\.claim) + commit.claims {
+            let tag = tag(of: claim)
+            if claims[tag] == nil { tags.append(tag) }
+            if !(claims[tag] ?? []).contains(claim) { claims[tag, default: []].append(claim) }
+        }
+        return tags.map { tag in
+            let claims = claims[tag] ?? []
+            var call = RedisSession.ScriptCall(script: .claim, keys: claims.map(key))
+            call.arguments = [Array(commit.callID.string.utf8)]
+            for claim in claims {
+                let expected = commit.expectedHolders.first { $0.claim == claim }
+                call.arguments.append(Array((expected.map { $0.holder?.string ?? "" } ?? "*").utf8))
+                call.arguments.append(Array(life(of: claim, taken: commit.claims.contains(claim)).utf8))
+            }
+            return call
+        }
+    }
+
+    private func life(of claim: Claim, taken: Bool) -> String {
+        guard taken else { return "" }
+        switch claim {
+        case .activeCall: return "0"
+        case .ringing: return Bounds.ringingClaimLife
+        }
+    }
+
+    private func commitScript(_ commit: Commit) -> RedisSession.ScriptCall {
+        var call = RedisSession.ScriptCall(script: .commit, keys: [key(commit.callID), dueKey(commit.callID)])
+        call.arguments = [
+            Array(String(commit.expected).utf8), RecordCodec.encode(commit.record),
+            Array((commit.deadline.map { String($0) } ?? "").utf8),
+            Array((commit.expiresAt.map { String($0) } ?? "").utf8), Array(commit.callID.string.utf8),
+        ]
+        for note in commit.notes { call.arguments += arguments(of: note) }
+        return call
+    }
+
+    /// The last steps: claims given up, and the users' lists told that a call has ended.
+    private func settle(_ commits: [Commit], _ outcomes: [CommitOutcome]) throws(StoreError) {
+        var steps: [RedisSession.Step] = []
+        for (commit, outcome) in zip(commits, outcomes) {
+            guard case .committed = outcome else { continue }
+            for claim in commit.releases {
+                steps.append(
+                    .script(.init(script: .release, keys: [key(claim)], arguments: [Array(commit.callID.string.utf8)])))
+            }
+            guard commit.hasJustEnded, case .call(let call) = commit.record, let endedAt = call.endedAt else {
+                continue
+            }
+            for member in call.members { steps.append(endedStep(member.userID, call.callID, endedAt)) }
+        }
+        _ = try session.run(steps)
+    }
+
+    private func endedStep(_ user: UserID, _ callID: CallID, _ endedAt: Milliseconds) -> RedisSession.Step {
+        let arguments = [
+            callID.string, String(endedAt), String(historyPerUser), String(historyRetention),
+            String(historyRetention + Bounds.indexSlack),
+        ]
+        return .script(
+            .init(
+                script: .ended, keys: [key(user, "calls"), key(user, "ends")],
+                arguments: arguments.map { Array($0.utf8) }))
+    }
+
+    /// Nil stands for a call that lives: behind every moment.
+    private func zadd(_ key: [UInt8], _ score: Milliseconds?, _ callID: CallID) -> RedisCommand {
+        var command = RedisCommand("ZADD")
+        command.append(key)
+        command.append(score.map { String($0) } ?? "+inf")
+        command.append(callID.string)
+        return command
+    }
+
+    public func note(_ notes: [Note]) throws(StoreError) {
+        let steps = notes.map { note -> RedisSession.Step in
+            .script(.init(script: .note, keys: [key(note.callID)], arguments: arguments(of: note)))
+        }
+        _ = try session.run(steps, isWrite: true)
+    }
+
+    private func arguments(of note: Note) -> [[UInt8]] {
+        switch note {
+        case .ack(_, let ack):
+            return ["a", "a\(ack.device.deviceID)/\(ack.device.userID)", "\(ack.revision):\(ack.session)"].map {
+                Array($0.utf8)
+            }
+        case .heard(_, let heard): return ["h", "h\(heard.userID)", String(heard.at)].map { Array($0.utf8) }
+        }
+    }
+
+    public func due(before moment: Milliseconds, limit: Int) throws(StoreError) -> [CallID] {
+        let steps = (0..<Bounds.partitions).map { number -> RedisSession.Step in
+            var command = RedisCommand("ZRANGEBYSCORE", "\(prefix):{p\(number)}:due", "-inf", String(moment))
+            for word in ["WITHSCORES", "LIMIT", "0", String(limit)] { command.append(word) }
+            return .command(command)
+        }
+        var due: [(at: Milliseconds, callID: CallID)] = []
+        for reply in try session.run(steps) {
+            let entries = reply.array ?? []
+            for index in stride(from: 0, to: entries.count - 1, by: 2) {
+                guard let callID = entries[index].text.flatMap(CallID.init),
+                    let at = entries[index + 1].text.flatMap(Double.init)
+                else { continue }
+                due.append((Milliseconds(at), callID))
+            }
+        }
+        due.sort { ($0.at, $0.callID) < ($1.at, $1.callID) }
+        try forgetDangling(due.filter { $0.at < moment - Bounds.danglingDue }.prefix(limit).map(\.callID))
+        return due.prefix(limit).map(\.callID)
+    }
+
+    /// An entry long due whose call is gone would be looked at for ever.
+    private func forgetDangling(_ callIDs: [CallID]) throws(StoreError) {
+        guard !callIDs.isEmpty else { return }
+        let gone = zip(callIDs, try load(callIDs)).filter { $0.1 == nil }.map(\.0)
+        _ = try session.run(
+            gone.map { callID in
+                var command = RedisCommand("ZREM")
+                command.append(dueKey(callID))
+                command.append(callID.string)
+                return .command(command)
+            })
+    }
+
+    public func calls(of user: UserID, endedAfter moment: Milliseconds, limit: Int) throws(StoreError) -> [CallID] {
+        var command = RedisCommand("ZRANGEBYSCORE")
+        command.append(key(user, "ends"))
+        command.append("(\(moment)")
+        command.append("+inf")
+        let callIDs = (try session.run(command).array ?? []).compactMap { $0.text.flatMap(CallID.init) }
+        // The newest first, by when the call was made, which the other list knows.
+        let created = try session.run(
+            callIDs.map { callID in
+                var command = RedisCommand("ZSCORE")
+                command.append(key(user, "calls"))
+                command.append(callID.string)
+                return .command(command)
+            }
+        ).map { $0.text.flatMap(Double.init) ?? 0 }
+        return zip(created, callIDs).sorted { ($1.0, $1.1) < ($0.0, $0.1) }.prefix(limit).map(\.1)
+    }
+
+    public func holders(of claims: [Claim]) throws(StoreError) -> [CallID?] {
+        try session.run(
+            claims.map { claim in
+                var command = RedisCommand("GET")
+                command.append(key(claim))
+                return .command(command)
+            }
+        ).map { $0.text.flatMap(CallID.init) }
+    }
+
+    /// Redis itself removes what has expired.
+    public func clean(limit: Int) throws(StoreError) -> Int { 0 }
+
+    // MARK: Presence
+
+    public func devices(of users: [UserID]) throws(StoreError) -> [[DevicePresence]] {
+        let replies = try session.run(
+            users.map { user in
+                var command = RedisCommand("HGETALL")
+                command.append(key(user, "presence"))
+                return .command(command)
+            })
+        return zip(users, replies).map { user, reply in
+            let fields = reply.array ?? []
+            return stride(from: 0, to: fields.count - 1, by: 2).compactMap { index in
+                presence(user, fields[index].text, fields[index + 1].bytes)
+            }.sorted { $0.device < $1.device }
+        }
+    }
+
+    private func presence(_ user: UserID, _ name: String?, _ value: [UInt8]?) -> DevicePresence? {
+        let parts = value?.split(separator: UInt8(ascii: ":"), maxSplits: 3, omittingEmptySubsequences: false) ?? []
+        guard parts.count == 4, let device = name.flatMap(DeviceID.init) else { return nil }
+        let texts = parts.map { String(decoding: $0, as: UTF8.self) }
+        guard let since = Int64(texts[1]), let seen = Int64(texts[2]) else { return nil }
+        return DevicePresence(
+            device: DeviceAddress(userID: user, deviceID: device), session: texts[3], isOnline: texts[0] == "1",
+            since: since, seen: seen)
+    }
+
+    public func cameOnline(
+        _ device: DeviceAddress, session sessionID: String, policy: PresencePolicy
+    ) throws(StoreError) -> OnlineOutcome {
+        let words = [device.deviceID.string, sessionID, String(policy.lease), String(policy.maxDevices)]
+        return try runPresence(.online, device.userID, words) == 1 ? .current : .over
+    }
+
+    public func wentOffline(
+        _ device: DeviceAddress, session sessionID: String, policy: PresencePolicy
+    ) throws(StoreError) -> Bool {
+        let words = [
+            device.deviceID.string, sessionID, String(policy.sessionMemory), String(Bounds.sessionsRemembered),
+            String(policy.lease),
+        ]
+        return try runPresence(.offline, device.userID, words) == 1
+    }
+
+    public func renew(_ devices: [DeviceAddress]) throws(StoreError) {
+        for device in devices { _ = try runPresence(.renew, device.userID, [device.deviceID.string, String(lease)]) }
+    }
+
+    private func runPresence(_ script: RedisScript, _ user: UserID, _ words: [String]) throws(StoreError) -> Int64? {
+        let keys = script == .renew ? ["presence"] : ["presence", "over"]
+        let call = RedisSession.ScriptCall(
+            script: script, keys: keys.map { key(user, $0) }, arguments: words.map { Array($0.utf8) })
+        return try session.run([.script(call)], isWrite: true)[0].integer
+    }
+}

@@ -1,0 +1,179 @@
+/// The scripts that Redis runs, each atomically and on keys of one hash slot.
+enum RedisScript: CaseIterable {
+    /// Writes a call's record if its version is as expected, with its due entry and notes.
+    /// KEYS: call, due index. ARGV: expected version, record, deadline or "", end of life or "", call id, then notes.
+    /// Returns {1 or 0, version, milliseconds}.
+    case commit
+    /// Merges notes beside a call that exists. KEYS: call. ARGV: notes.
+    case note
+    /// Checks and takes claims under one tag. KEYS: claims. ARGV: own call id, then per key what holder is expected
+    /// ("*" for any), and its life in milliseconds when it is to be taken, "0" for ever, or "" to leave it.
+    /// Returns 1, or 0 when a claim is held by another call than expected; then nothing is taken.
+    case claim
+    /// Gives a claim up if the call holds it. KEYS: claim. ARGV: call id.
+    case release
+    /// A user's call has ended. KEYS: the user's calls by creation, and by end. ARGV: call id, end, calls kept, time that
+    /// they are kept, life of the keys; all times in milliseconds.
+    case ended
+    /// A device came online. KEYS: presence, sessions over. ARGV: device, session, lease, devices allowed.
+    /// Returns 1, or 0 when the session is over.
+    case online
+    /// A device went offline. KEYS: presence, sessions over. ARGV: device, session, memory, sessions remembered, lease.
+    /// Returns 1 when that ended its current session.
+    case offline
+    /// Renews the lease of a device. KEYS: presence. ARGV: device, lease.
+    case renew
+
+    var source: String {
+        switch self {
+        case .commit: Self.shared + Self.commitBody
+        case .note: Self.shared + Self.noteBody
+        case .claim: Self.claimBody
+        case .release: "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0"
+        case .ended: Self.endedBody
+        case .online: Self.sharedPresence + Self.onlineBody
+        case .offline: Self.sharedPresence + Self.offlineBody
+        case .renew: Self.sharedPresence + Self.renewBody
+        }
+    }
+
+    /// Notes come as triples: an ack is "a", field, "revision:session"; a sign of life is "h", field, milliseconds.
+    private static let shared = """
+        local function merge(key, first)
+          for i = first, #ARGV, 3 do
+            local kind, field, value = ARGV[i], ARGV[i + 1], ARGV[i + 2]
+            local known = redis.call('HGET', key, field)
+            local newer = true
+            if known and kind == 'a' then
+              local oldRevision, oldSession = string.match(known, '^(%d+):(.*)$')
+              local revision, session = string.match(value, '^(%d+):(.*)$')
+              newer = oldSession ~= session or tonumber(oldRevision) < tonumber(revision)
+            elseif known then
+              newer = tonumber(known) < tonumber(value)
+            end
+            if newer then redis.call('HSET', key, field, value) end
+          end
+        end
+
+        """
+
+    private static let commitBody = """
+        local time = redis.call('TIME')
+        local now = time[1] * 1000 + math.floor(time[2] / 1000)
+        local version = tonumber(redis.call('HGET', KEYS[1], 'v') or '0')
+        if version ~= tonumber(ARGV[1]) then return {0, version, now} end
+        redis.call('HSET', KEYS[1], 'v', version + 1, 'r', ARGV[2])
+        merge(KEYS[1], 6)
+        if ARGV[3] == '' then redis.call('ZREM', KEYS[2], ARGV[5]) else redis.call('ZADD', KEYS[2], ARGV[3], ARGV[5]) end
+        if ARGV[4] == '' then redis.call('PERSIST', KEYS[1]) else redis.call('PEXPIREAT', KEYS[1], ARGV[4]) end
+        return {1, version + 1, now}
+        """
+
+    private static let noteBody = """
+        if redis.call('HEXISTS', KEYS[1], 'v') == 0 then return 0 end
+        merge(KEYS[1], 1)
+        return 1
+        """
+
+    private static let claimBody = """
+        for i = 1, #KEYS do
+          local holder = redis.call('GET', KEYS[i]) or ''
+          local expected = ARGV[2 * i]
+          if expected ~= '*' and holder ~= expected and holder ~= ARGV[1] then return 0 end
+        end
+        for i = 1, #KEYS do
+          local life = ARGV[2 * i + 1]
+          if life == '0' then redis.call('SET', KEYS[i], ARGV[1])
+          elseif life ~= '' then redis.call('SET', KEYS[i], ARGV[1], 'PX', life) end
+        end
+        return 1
+        """
+
+    /// Live calls have an end of +inf and are never removed.
+    private static let endedBody = """
+        local function remove(id)
+          redis.call('ZREM', KEYS[1], id)
+          redis.call('ZREM', KEYS[2], id)
+        end
+        redis.call('ZADD', KEYS[2], ARGV[2], ARGV[1])
+        local old = string.format('%.0f', tonumber(ARGV[2]) - tonumber(ARGV[4]))
+        for _, id in ipairs(redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', old)) do remove(id) end
+        local excess = redis.call('ZCOUNT', KEYS[2], '-inf', '(+inf') - tonumber(ARGV[3])
+        if excess > 0 then
+          for _, id in ipairs(redis.call('ZRANGE', KEYS[1], 0, -1)) do
+            if redis.call('ZSCORE', KEYS[2], id) ~= 'inf' then
+              remove(id)
+              excess = excess - 1
+              if excess <= 0 then break end
+            end
+          end
+        end
+        redis.call('PEXPIRE', KEYS[1], ARGV[5])
+        redis.call('PEXPIRE', KEYS[2], ARGV[5])
+        return 1
+        """
+
+    /// A device's entry is "online:since:seen:session".
+    private static let sharedPresence = """
+        local time = redis.call('TIME')
+        local now = time[1] * 1000 + math.floor(time[2] / 1000)
+        local function read(entry)
+          if not entry then return nil end
+          local online, since, seen, session = string.match(entry, '^(%d):(%d+):(%d+):(.*)$')
+          return { online = online == '1', since = tonumber(since), seen = tonumber(seen), session = session }
+        end
+        local function write(device, online, since, seen, session)
+          redis.call('HSET', KEYS[1], device, string.format('%d:%.0f:%.0f:%s', online, since, seen, session))
+        end
+
+        """
+
+    private static let onlineBody = """
+        local device, session, lease = ARGV[1], ARGV[2], tonumber(ARGV[3])
+        local over = redis.call('ZSCORE', KEYS[2], device .. ':' .. session)
+        if session ~= '' and over and tonumber(over) > now then return 0 end
+        local known = read(redis.call('HGET', KEYS[1], device))
+        local since = now
+        if known and known.online and known.session == session then since = known.since end
+        write(device, 1, since, now, session)
+        local entries = redis.call('HGETALL', KEYS[1])
+        local others = {}
+        for i = 1, #entries, 2 do
+          local other = read(entries[i + 1])
+          if entries[i] ~= device then
+            if other.seen + lease <= now then
+              redis.call('HDEL', KEYS[1], entries[i])
+            elseif other.online then
+              table.insert(others, { name = entries[i], seen = other.seen })
+            end
+          end
+        end
+        table.sort(others, function(a, b) if a.seen == b.seen then return a.name < b.name end return a.seen < b.seen end)
+        for i = 1, #others + 1 - tonumber(ARGV[4]) do redis.call('HDEL', KEYS[1], others[i].name) end
+        redis.call('PEXPIRE', KEYS[1], lease)
+        return 1
+        """
+
+    private static let offlineBody = """
+        local device, session, memory = ARGV[1], ARGV[2], tonumber(ARGV[3])
+        if session ~= '' then
+          redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now)
+          redis.call('ZADD', KEYS[2], now + memory, device .. ':' .. session)
+          redis.call('ZREMRANGEBYRANK', KEYS[2], 0, -1 - tonumber(ARGV[4]))
+          redis.call('PEXPIRE', KEYS[2], memory)
+        end
+        local known = read(redis.call('HGET', KEYS[1], device))
+        if not known or not known.online or known.session ~= session then return 0 end
+        write(device, 0, known.since, now, session)
+        redis.call('PEXPIRE', KEYS[1], ARGV[5])
+        return 1
+        """
+
+    private static let renewBody = """
+        local known = read(redis.call('HGET', KEYS[1], ARGV[1]))
+        if not known or not known.online then return 0 end
+        write(ARGV[1], 1, known.since, now, known.session)
+        redis.call('PEXPIRE', KEYS[1], ARGV[2])
+        return 1
+        """
+}

@@ -1,0 +1,73 @@
+import SignalingProtocol
+
+/// Something that must never happen, told so that one can see why.
+public struct Violation: Equatable, Sendable, CustomStringConvertible {
+    /// Which invariant is broken.
+    public enum Kind: String, Sendable, CaseIterable, Comparable {
+        /// One revision of a call looked different to two readers.
+        case twoFaces
+        /// What was seen at an older revision came later, or something fixed changed: there is no one order.
+        case disorder
+        /// A member or the call moved in a way that section 3 of the protocol does not know.
+        case illegalTransition
+        /// A call contradicts itself within one revision.
+        case inconsistentCall
+        /// A call that had ended changed.
+        case finalStateChanged
+        /// A request was answered `ok`, but the call does not show it.
+        case okNotReflected
+        /// A request that came after somebody had seen a revision was answered from an older one.
+        case staleView
+        /// What somebody had seen is not known any more.
+        case lostCall
+        /// More than one request won where only one can.
+        case twoWinners
+        /// A user was in two live advanced calls at once.
+        case twoActiveCalls
+        /// Both sides of a glare got a call of their own.
+        case glareNotMerged
+        /// More responses than copies of the request, or different outcomes.
+        case answeredTwice
+        /// A request whose way was clear got no answer.
+        case unanswered
+        /// An event that its receiver cannot have been owed.
+        case wrongEvent
+        /// A timer fired before its time or without its cause.
+        case firedEarly
+        /// A timer fired too late.
+        case firedLate
+        /// An invitation is still pending long after it expired.
+        case neverEnded
+        /// A device that is online does not know how its call stands.
+        case notTold
+        /// A phone went on ringing for a call that was over.
+        case rangOn
+
+        public static func < (lhs: Self, rhs: Self) -> Bool { lhs.rawValue < rhs.rawValue }
+    }
+
+    public var kind: Kind
+    public var callID: CallID?
+    public var device: DeviceAddress?
+    /// One sentence.
+    public var what: String
+    /// What happened around it, in order.
+    public var entries: [HistoryEntry]
+
+    public init(
+        _ kind: Kind, callID: CallID? = nil, device: DeviceAddress? = nil, _ what: String,
+        entries: [HistoryEntry] = []
+    ) {
+        self.kind = kind
+        self.callID = callID
+        self.device = device
+        self.what = what
+        self.entries = entries
+    }
+
+    public var description: String {
+        let place = [callID.map { "call \($0)" }, device.map { "device \($0)" }].compactMap(\.self)
+        let head = "\(kind.rawValue): \(what)" + (place.isEmpty ? "" : " (\(place.joined(separator: ", ")))")
+        return ([head] + entries.map { "    \($0)" }).joined(separator: "\n")
+    }
+}

@@ -1,0 +1,35 @@
+import ServerURL
+
+/// Where the broker is: `mqtt://[user[:password]@]host[:port]`, or `mqtts://` for TLS.
+public struct BrokerAddress: Sendable, Equatable, CustomStringConvertible {
+    public var host: String
+    public var port: Int
+    public var username: String?
+    public var password: String?
+    public var isTLS: Bool
+
+    public init(host: String, port: Int, username: String? = nil, password: String? = nil, isTLS: Bool = false) {
+        self.host = host
+        self.port = port
+        self.username = username
+        self.password = password
+        self.isTLS = isTLS
+    }
+
+    /// Nil when `url` is not of this form. User and password may be percent-encoded.
+    public init?(url text: String) {
+        guard let url = ServerURL(text), ["mqtt", "mqtts"].contains(url.scheme), url.path.isEmpty else { return nil }
+        // A password without a user cannot be sent to a broker of MQTT 3.1.1, so it is taken for a mistake.
+        guard url.username != nil || url.password == nil else { return nil }
+        isTLS = url.scheme == "mqtts"
+        host = url.host
+        port = url.port ?? (isTLS ? 8883 : 1883)
+        username = url.username
+        password = url.password
+    }
+
+    /// Without the credentials: this goes into logs.
+    public var description: String {
+        "\(isTLS ? "mqtts" : "mqtt")://\(ServerURL.authority(host: host, port: port))"
+    }
+}

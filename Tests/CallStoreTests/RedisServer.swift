@@ -1,0 +1,113 @@
+import CProcess
+import FoundationEssentials
+import Glibc
+import SignalingProtocol
+
+@testable import CallStore
+
+/// A Redis of the tests' own on loopback, shared by all of them: each store has keys of its own.
+final class RedisServer: Sendable {
+    let address: RedisAddress
+    let pid: pid_t
+
+    /// Started by the first test that needs it.
+    static let shared = Result { try RedisServer() }
+
+    init(arguments: [String] = []) throws {
+        let port = try Self.freePort()
+        address = RedisAddress(host: "127.0.0.1", port: port)
+        let words =
+            [
+                "/usr/bin/redis-server", "--port", String(port), "--bind", "127.0.0.1", "--save", "", "--appendonly",
+                "no",
+                "--dir", FileManager.default.temporaryDirectory.path(),
+            ] + arguments
+        pid = Self.spawn(words)
+        try waitUntilAnswering()
+    }
+
+    /// The kernel ends the child with the thread that made it, so that thread has to last as long as the process.
+    private static func spawn(_ words: [String]) -> pid_t {
+        final class Request: @unchecked Sendable {
+            // Written by the thread before the semaphore is signalled, read after it.
+            var pid: pid_t = -1
+            let words: [String]
+            var done = sem_t()
+            init(_ words: [String]) {
+                self.words = words
+                sem_init(&done, 0, 0)
+            }
+        }
+        let request = Request(words)
+        var thread = pthread_t()
+        pthread_create(
+            &thread, nil,
+            { context in
+                let request = Unmanaged<Request>.fromOpaque(context!).takeUnretainedValue()
+                let arguments: [UnsafeMutablePointer<CChar>?] = request.words.map { strdup($0) } + [nil]
+                let log = open("/dev/null", O_WRONLY)
+                request.pid = bellwire_spawn_bound_child(request.words[0], arguments, log)
+                sem_post(&request.done)
+                while true { pause() }
+            }, Unmanaged.passRetained(request).toOpaque())
+        sem_wait(&request.done)
+        return request.pid
+    }
+
+    private func waitUntilAnswering() throws {
+        let deadline = ContinuousClock.now + .seconds(10)
+        while true {
+            do {
+                _ = try RedisConnection(address, timeout: 1000).pipeline([RedisCommand("PING")])
+                return
+            } catch {
+                guard ContinuousClock.now < deadline else { throw error }
+                sched_yield()
+            }
+        }
+    }
+
+    private static func freePort() throws -> Int {
+        let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+        defer { close(descriptor) }
+        var address = sockaddr_in()
+        address.sin_family = sa_family_t(AF_INET)
+        address.sin_addr.s_addr = UInt32(0x7F00_0001).bigEndian
+        var length = socklen_t(MemoryLayout<sockaddr_in>.size)
+        let isBound = withUnsafeMutablePointer(to: &address) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                bind(descriptor, $0, length) == 0 && getsockname(descriptor, $0, &length) == 0
+            }
+        }
+        guard isBound else { throw StoreError("no free port") }
+        return Int(UInt16(bigEndian: address.sin_port))
+    }
+
+    /// For the store with this prefix it is as if `duration` had passed: all times that it keeps lie that much further
+    /// back.
+    func shiftTimes(by duration: Int64, prefix: String) throws {
+        let script = """
+            local by = tonumber(ARGV[2])
+            for _, key in ipairs(redis.call('KEYS', ARGV[1] .. ':*')) do
+              local life = redis.call('PTTL', key)
+              local kind = redis.call('TYPE', key).ok
+              if kind == 'hash' and string.sub(key, -9) == ':presence' then
+                local entries = redis.call('HGETALL', key)
+                for i = 1, #entries, 2 do
+                  local online, since, seen, session = string.match(entries[i + 1], '^(%d):(%d+):(%d+):(.*)$')
+                  redis.call('HSET', key, entries[i], string.format('%s:%.0f:%.0f:%s', online, since - by, seen - by, session))
+                end
+              elseif kind == 'zset' and (string.sub(key, -5) == ':over' or string.sub(key, -4) == ':due') then
+                for _, member in ipairs(redis.call('ZRANGE', key, 0, -1)) do redis.call('ZINCRBY', key, -by, member) end
+              end
+              if life >= 0 then
+                if life <= by then redis.call('DEL', key) else redis.call('PEXPIRE', key, life - by) end
+              end
+            end
+            """
+        let reply = try RedisConnection(address, timeout: 1000).pipeline([
+            RedisCommand("EVAL", script, "0", prefix, String(duration))
+        ])[0]
+        if case .error(let message) = reply { throw StoreError(message) }
+    }
+}

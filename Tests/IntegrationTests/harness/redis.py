@@ -1,0 +1,65 @@
+"""A real Redis as a child process on loopback."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+from pathlib import Path
+
+from .processes import Child, free_port, wait_until
+
+
+class RedisServer:
+    """Keeps what it has answered for, as `appendfsync` says, over `kill` and `start`."""
+
+    def __init__(self, directory: Path, appendfsync: str = "always", start: bool = True) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        self.port = free_port()
+        self.url = f"redis://127.0.0.1:{self.port}"
+        self.log = directory / "redis.log"
+        self._arguments = [
+            "redis-server", "--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(directory),
+            "--save", "", "--appendonly", "yes", "--appendfsync", appendfsync,
+        ]  # fmt: skip
+        self._child: Child | None = None
+        if start:
+            self.start()
+
+    @property
+    def pid(self) -> int:
+        assert self._child is not None
+        return self._child.pid
+
+    def start(self) -> None:
+        self._child = Child(self._arguments, stdout=self.log)
+        wait_until(self._answers, 10, "Redis answers")
+
+    def _answers(self) -> bool:
+        try:
+            return self.command("PING") == b"+PONG\r\n"
+        except OSError:
+            return False
+
+    def command(self, *words: str) -> bytes:
+        """The first bytes of the answer."""
+        request = f"*{len(words)}\r\n" + "".join(f"${len(w.encode())}\r\n{w}\r\n" for w in words)
+        with socket.create_connection(("127.0.0.1", self.port), timeout=2) as connection:
+            connection.sendall(request.encode())
+            return connection.recv(65536)
+
+    def freeze(self) -> None:
+        os.kill(self.pid, signal.SIGSTOP)
+
+    def wake(self) -> None:
+        os.kill(self.pid, signal.SIGCONT)
+
+    def kill(self) -> None:
+        """As a crash of the process."""
+        assert self._child is not None
+        self._child.kill()
+
+    def stop(self) -> None:
+        if self._child is not None and self._child.running:
+            self.wake()
+            self._child.kill()
