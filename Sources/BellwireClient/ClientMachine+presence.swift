@@ -80,7 +80,8 @@ extension ClientMachine {
         presence.isAwaitingWelcome = false
         presence.sends = 0
         // Also while the device is not idle: each welcome is a chance to learn of a call that is over.
-        presence.next = now + configuration.presenceRenewal
+        // At half of the lease, if the service says how long it is.
+        presence.next = now + (welcome.presenceLease.map { Int64($0) * 500 } ?? configuration.presenceRenewal)
         setHeartbeatInterval(seconds: welcome.heartbeatInterval, now: now)
         var actions: [Action] = []
         if !isOnline {

@@ -19,7 +19,7 @@ public final class MemoryCallStore: CallStore {
     private var index: [UserID: [CallID]] = [:]
     private var claims: [Claim: CallID] = [:]
     private var presence: [UserID: [DevicePresence]] = [:]
-    private var oversessions: [DeviceAddress: [(session: String, until: Milliseconds)]] = [:]
+    private var oversessions: [UserID: [(device: DeviceAddress, session: String, until: Milliseconds)]] = [:]
 
     public init(
         historyPerUser: Int = 200, lease: Milliseconds = PresencePolicy().lease,
@@ -117,19 +117,14 @@ public final class MemoryCallStore: CallStore {
 
     public func cameOnline(_ device: DeviceAddress, session: String, policy: PresencePolicy) -> OnlineOutcome {
         let now = clock()
-        if !session.isEmpty,
-            oversessions[device]?.contains(where: { $0.session.utf8.elementsEqual(session.utf8) && $0.until > now })
-                ?? false
-        {
-            return .over
-        }
+        if !session.isEmpty, isOver(device, session, after: now) { return .over }
         var devices = presence[device.userID] ?? []
-        let known = devices.first { $0.device == device }
+        let before = devices.first { $0.device == device }
         devices.removeAll { $0.device == device }
-        let continues = known.map { $0.isOnline && $0.isSession(session) } ?? false
+        let continues = before.map { $0.isOnline && $0.isSession(session) } ?? false
         devices.append(
             DevicePresence(
-                device: device, session: session, isOnline: true, since: continues ? known!.since : now, seen: now))
+                device: device, session: session, isOnline: true, since: continues ? before!.since : now, seen: now))
         devices.removeAll {
             $0.device != device && !$0.isReachable(at: now, lease: policy.lease) && $0.seen + policy.lease <= now
         }
@@ -139,18 +134,31 @@ public final class MemoryCallStore: CallStore {
         {
             devices.remove(at: silent)
         }
+        let known = policy.maxDevices * Self.devicesKnownPerOnline
+        while devices.count > known,
+            let oldest = devices.indices.filter({ !devices[$0].isOnline })
+                .min(by: { devices[$0].seen < devices[$1].seen })
+        {
+            devices.remove(at: oldest)
+        }
         presence[device.userID] = devices.sorted { $0.device < $1.device }
         return .current
+    }
+
+    private func isOver(_ device: DeviceAddress, _ session: String, after now: Milliseconds) -> Bool {
+        (oversessions[device.userID] ?? []).contains {
+            $0.device == device && $0.session.utf8.elementsEqual(session.utf8) && $0.until > now
+        }
     }
 
     public func wentOffline(_ device: DeviceAddress, session: String, policy: PresencePolicy) -> Bool {
         let now = clock()
         if !session.isEmpty {
-            var over = (oversessions[device] ?? []).filter {
-                $0.until > now && !$0.session.utf8.elementsEqual(session.utf8)
+            var over = (oversessions[device.userID] ?? []).filter {
+                $0.until > now && !($0.device == device && $0.session.utf8.elementsEqual(session.utf8))
             }
-            over.append((session, now + policy.sessionMemory))
-            oversessions[device] = over.suffix(Self.sessionsRemembered)
+            over.append((device, session, now + policy.sessionMemory))
+            oversessions[device.userID] = over.suffix(Self.sessionsRemembered)
         }
         guard let place = presence[device.userID]?.firstIndex(where: { $0.device == device }),
             let known = presence[device.userID]?[place], known.isOnline, known.isSession(session)
@@ -160,8 +168,10 @@ public final class MemoryCallStore: CallStore {
         return true
     }
 
-    /// How many sessions of one device are remembered as over: a device that flaps cannot fill the memory.
-    static let sessionsRemembered = 16
+    /// How many sessions of one user are remembered as over: devices that flap cannot fill the memory.
+    static let sessionsRemembered = 64
+    /// How many devices of a user are known, offline ones included, for each that may be online.
+    static let devicesKnownPerOnline = 3
 
     public func renew(_ devices: [DeviceAddress]) {
         let now = clock()

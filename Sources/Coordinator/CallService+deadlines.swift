@@ -18,17 +18,23 @@ extension CallService {
         return takeOutbox()
     }
 
-    /// Serves deadlines that nobody served for `grace`: their coordinator is gone, or this is a restart.
-    public func sweep(grace: Milliseconds) -> [OutboundMessage] {
+    /// Serves deadlines that nobody served for `grace`: their coordinator is gone, or this is a restart. Returns what is
+    /// to be published, and whether there were more than one round takes.
+    public func sweep(grace: Milliseconds) -> (messages: [OutboundMessage], hasMore: Bool) {
         readClock()
-        guard clockFailure == nil else { return [] }
+        guard clockFailure == nil else { return ([], false) }
+        var hasMore = false
         do throws(StoreError) {
-            serve(try store.due(before: now - grace, limit: ServiceBounds.deadlinesPerRound).map(deadlineWork))
+            let due = try store.due(before: now - grace, limit: ServiceBounds.deadlinesPerRound)
             storeFailure = nil
+            // Only after progress: deadlines that cannot be served must not be tried without a pause.
+            let commits = counters[.commits]
+            serve(due.map(deadlineWork))
+            hasMore = due.count == ServiceBounds.deadlinesPerRound && counters[.commits] > commits
         } catch {
             failed(error)
         }
-        return takeOutbox()
+        return (takeOutbox(), hasMore)
     }
 
     /// Removes what is over. Returns whether there may be more.

@@ -187,6 +187,8 @@ extension CallService {
 
     /// Keeps the ack for the store, and in what delivery is about to look at.
     private func acknowledged(_ ack: DeviceAck, _ callID: CallID, _ decision: inout Decision) {
+        let own = decision.acks.filter { $0.device.userID == ack.device.userID }
+        guard own.count < ServiceBounds.acksPerUser || own.contains(where: { $0.device == ack.device }) else { return }
         decision.notes.append(.ack(callID, ack))
         if let place = decision.acks.firstIndex(where: { $0.device == ack.device }) {
             let known = decision.acks[place]

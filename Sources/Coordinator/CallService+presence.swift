@@ -32,17 +32,24 @@ extension CallService {
         // The clock is read again: a session that begins now must not lie before the calls that it is owed.
         readClock()
         if let clockFailure { throw clockFailure }
-        let callIDs = try store.calls(
+        let live = try store.calls(
+            of: device.userID, endedAfter: .max - 1, limit: ServiceBounds.callsPerWelcome + 1)
+        let recent = try store.calls(
             of: device.userID, endedAfter: now - settings.calls.endedRetention, limit: ServiceBounds.callsPerWelcome)
-        let calls = try store.load(callIDs).compactMap { stored -> CallSnapshot? in
+        let listed = live.prefix(ServiceBounds.callsPerWelcome)
+        let calls = try store.load(Array(listed)).compactMap { stored -> CallSnapshot? in
             // The index may name a call into which the user was about to be invited when somebody died.
             guard case .call(let call)? = stored?.record, call.isLive, call.member(device.userID) != nil else {
                 return nil
             }
             return call.snapshot
         }
-        welcome(device, session: session, calls)
-        serve(callIDs.map { CallWork(callID: $0, events: [.cameOnline(device)]) })
+        let place = outbox.count
+        welcome(device, session: session, calls, omitted: live.count - listed.count)
+        let owing = listed + recent.filter { !live.contains($0) }
+        let isDone = serve(owing.map { CallWork(callID: $0, events: [.cameOnline(device)]) })
+        // Without its welcome the device publishes its presence again, and what could not be served now is served then.
+        if !isDone { outbox.remove(at: place) }
     }
 
     private func wentOffline(
@@ -58,7 +65,7 @@ extension CallService {
     }
 
     /// Tells a device that it is known, with the user's live calls; fewer calls rather than more bytes than allowed.
-    private func welcome(_ device: DeviceAddress, session: String, _ calls: [CallSnapshot]) {
+    private func welcome(_ device: DeviceAddress, session: String, _ calls: [CallSnapshot], omitted: Int) {
         let count = calls.count
         var calls = calls
         var payload: [UInt8]
@@ -67,7 +74,7 @@ extension CallService {
                 Welcome(
                     session: session, serverTime: now, heartbeatInterval: seconds(settings.heartbeatInterval),
                     heartbeatTimeout: seconds(settings.calls.heartbeatTimeout), calls: calls,
-                    omittedCalls: count - calls.count)
+                    omittedCalls: omitted + count - calls.count, presenceLease: seconds(settings.presence.lease))
             ).encoded()
         } while payload.count > Limits.downBytes && calls.popLast() != nil
         outbox.append(

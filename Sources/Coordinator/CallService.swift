@@ -133,6 +133,8 @@ public final class CallService {
 
     func refuse(_ error: SignalingError, topic: String) {
         counters.add(.messagesRefused, error.code.rawValue)
+        // A mirrored topic is a little longer than what was received, which may have had the greatest length of all.
+        guard topic.utf8.count <= ServiceBounds.topicBytes else { return }
         outbox.append(
             OutboundMessage(
                 topic: topic, payload: DownMessage.error(error).encoded(),
@@ -148,8 +150,9 @@ public final class CallService {
             expirySeconds: ServiceBounds.messageExpirySeconds)
     }
 
-    /// Works through each call's events until its decision is committed.
-    func serve(_ works: [CallWork]) {
+    /// Works through each call's events until its decision is committed. Returns whether all were.
+    @discardableResult
+    func serve(_ works: [CallWork]) -> Bool {
         var open = works
         do throws(StoreError) {
             for _ in 0..<ServiceBounds.commitAttempts where !open.isEmpty {
@@ -160,6 +163,7 @@ public final class CallService {
         }
         // What is left lost every race, or the store is away: the devices send again.
         for work in open { answerUnavailable(work) }
+        return open.isEmpty
     }
 
     /// One round over all calls: one load, one commit. Returns the works that lost against somebody else.

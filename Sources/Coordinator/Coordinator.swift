@@ -35,6 +35,8 @@ public final class Coordinator {
         static let connectTimeout: Int64 = 5_000
         static let drainTimeout: Int64 = 3_000
         static let backoff: ClosedRange<Int64> = 250...5_000
+        /// Messages that are served in one go.
+        static let slice = 64
         /// Messages; beyond it publications are dropped until the broker has caught up.
         static let brokerBacklog = 50_000
     }
@@ -82,7 +84,7 @@ public final class Coordinator {
         let messages = receive()
         let received = monotonicMilliseconds()
         if !isListening { service.listeningSince = (try? service.store.now()) ?? service.listeningSince }
-        if !messages.isEmpty { publish(service.process(messages), since: received) }
+        process(messages, since: received)
         serveTimers()
         report()
     }
@@ -171,6 +173,22 @@ public final class Coordinator {
 
     // MARK: Work
 
+    /// In slices, so that what is committed is told at once, and timers do not wait for a flood.
+    private func process(_ messages: [InboundMessage], since received: Int64) {
+        var rest = messages[...]
+        while !rest.isEmpty {
+            let started = monotonicMilliseconds()
+            guard started - received < Bounds.staleAfter else {
+                // Nothing of it is done yet, so nothing is lost: the devices send again.
+                service.counters.add(.messagesDropped, "", rest.count)
+                return
+            }
+            publish(service.process(Array(rest.prefix(Bounds.slice))), since: started)
+            rest = rest.dropFirst(Bounds.slice)
+            if !rest.isEmpty { serveTimers() }
+        }
+    }
+
     /// Only while listening: what nobody can be told of now is left to a coordinator that can tell.
     private func serveTimers() {
         guard isListening else { return }
@@ -180,7 +198,9 @@ public final class Coordinator {
         }
         let started = monotonicMilliseconds()
         if started >= nextSweep {
-            publish(service.sweep(grace: hasSwept ? Bounds.sweepGrace : 0), since: started)
+            let (messages, hasMore) = service.sweep(grace: hasSwept ? Bounds.sweepGrace : 0)
+            publish(messages, since: started)
+            guard !hasMore else { return }
             hasSwept = true
             nextSweep = started + Bounds.sweepInterval + Int64.random(in: 0...Bounds.sweepInterval / 4)
         }
@@ -210,7 +230,9 @@ public final class Coordinator {
                     lost(error)
                     return
                 }
-                log(.error, "message cannot be published", ["topic": message.topic, "reason": error.message])
+                log(
+                    .error, "message cannot be published",
+                    ["topic": String(message.topic.prefix(200)), "reason": error.message])
             }
         }
     }
@@ -226,8 +248,7 @@ public final class Coordinator {
                 waiting.insert(try connection.unsubscribe(filter))
             }
             while !waiting.isEmpty, monotonicMilliseconds() < deadline {
-                let messages = receive()
-                publish(service.process(messages), since: monotonicMilliseconds())
+                process(receive(), since: monotonicMilliseconds())
                 waiting.subtract(connection.acknowledged)
             }
         } catch {

@@ -15,6 +15,7 @@ public struct Counters: Sendable {
     public enum Metric: String, Sendable, CaseIterable {
         case messagesReceived = "bellwire_messages_received_total"
         case messagesSent = "bellwire_messages_sent_total"
+        case messagesDropped = "bellwire_messages_dropped_total"
         case messagesRefused = "bellwire_messages_refused_total"
         case requests = "bellwire_requests_total"
         case responses = "bellwire_responses_total"
@@ -45,7 +46,8 @@ public struct Counters: Sendable {
             case .eventsSent, .eventsResent: "event"
             case .presence: "state"
             case .callsEnded: "reason"
-            case .messagesReceived, .messagesSent, .eventsTrimmed, .acks, .staleAcks, .heartbeats, .deadlines,
+            case .messagesReceived, .messagesSent, .messagesDropped, .eventsTrimmed, .acks, .staleAcks, .heartbeats,
+                .deadlines,
                 .callsCreated, .commits, .conflicts, .unreadableRecords, .storeErrors, .recordsCleaned,
                 .publicationsDropped,
                 .brokerConnections:
@@ -57,6 +59,7 @@ public struct Counters: Sendable {
             switch self {
             case .messagesReceived: "Messages received from devices."
             case .messagesSent: "Messages published to devices."
+            case .messagesDropped: "Messages dropped unserved because they had waited too long."
             case .messagesRefused: "Messages answered by an error, by its code."
             case .requests: "Requests received, by type."
             case .responses: "Responses sent, by outcome: ok or the error code."

@@ -29,6 +29,10 @@ enum ServiceBounds {
     static let callsPerWelcome = 50
     /// How many live calls of an invitee are looked at to see whether the user is busy.
     static let callsPerBusyCheck = 20
+    /// The longest topic that MQTT can carry.
+    static let topicBytes = 65_535
+    /// How many devices of one user may acknowledge events of one call. What more devices acknowledge is not kept.
+    static let acksPerUser = 32
     /// How often a claim's holder without a call is looked at again, after a brief pause, before it is fenced.
     static let looksBeforeFencing = 3
     /// How long a void record is kept, in milliseconds: longer than any commit can be delayed.

@@ -36,8 +36,9 @@ public final class MQTTConnection {
         case closed(reason: String)
     }
 
-    /// How many messages one `poll` reads at most, so that a flood cannot keep the owner from its timers.
-    private static let readBatch = 1024
+    /// How many messages one `poll` reads at most: of a flood the rest waits in the socket, not in memory, and the owner
+    /// gets to its timers.
+    private static let readBatch = 256
 
     public private(set) var state = State.connecting
     /// Packet identifiers of subscriptions and unsubscriptions that the broker has answered since the last `poll`.
@@ -97,8 +98,13 @@ public final class MQTTConnection {
         }
     }
 
-    /// Opens the connection; CONNACK comes with a later `poll`. Blocks while TCP connects.
-    public func connect() throws(MQTTError) {
+    /// Opens the connection; CONNACK comes with a later `poll`. Blocks while the name is looked up and TCP connects, for
+    /// the latter at most `milliseconds`.
+    public func connect(within milliseconds: Int32 = 1_000) throws(MQTTError) {
+        // libmosquitto waits for TCP as long as the system does, which is minutes where packets vanish.
+        guard isReachable(configuration.broker, within: milliseconds) else {
+            throw MQTTError(kind: .unreachable, message: "\(configuration.broker): \(String(cString: strerror(errno)))")
+        }
         let code = mosquitto_connect_bind_v5(
             handle, configuration.broker.host, Int32(configuration.broker.port), configuration.keepAlive, nil, nil)
         guard code == MOSQ_ERR_SUCCESS.rawValue.int else {
@@ -166,11 +172,17 @@ public final class MQTTConnection {
                 &properties, Int32(MQTT_PROP_CORRELATION_DATA.rawValue), correlation,
                 UInt16(clamping: correlation.count))
         }
+        // Counted before: at QoS 0 the callback that counts it off runs within the call.
         backlog += 1
-        try check(
-            mosquitto_publish_v5(
-                handle, nil, message.topic, Int32(message.payload.count), message.payload, message.qos.rawValue,
-                message.retain, properties))
+        do throws(MQTTError) {
+            try check(
+                mosquitto_publish_v5(
+                    handle, nil, message.topic, Int32(message.payload.count), message.payload, message.qos.rawValue,
+                    message.retain, properties))
+        } catch {
+            backlog -= 1
+            throw error
+        }
     }
 
     /// Says goodbye: the broker drops the will. Waits up to `milliseconds` for the broker to have all that was published:
@@ -259,6 +271,46 @@ private func correlationData(_ properties: OpaquePointer) -> [UInt8]? {
     guard mosquitto_property_read_binary(properties, identifier, &value, &length, false) != nil else { return nil }
     defer { free(value) }
     return Array(UnsafeRawBufferPointer(start: value, count: Int(length)))
+}
+
+/// Whether a TCP connection to the broker comes about in time; `errno` tells why not.
+private func isReachable(_ broker: BrokerAddress, within milliseconds: Int32) -> Bool {
+    var hints = addrinfo()
+    hints.ai_socktype = Int32(SOCK_STREAM.rawValue)
+    var found: UnsafeMutablePointer<addrinfo>?
+    guard getaddrinfo(broker.host, String(broker.port), &hints, &found) == 0 else {
+        errno = EHOSTUNREACH
+        return false
+    }
+    defer { freeaddrinfo(found) }
+    var next = found
+    while let address = next?.pointee {
+        if connects(address, within: milliseconds) { return true }
+        next = address.ai_next
+    }
+    return false
+}
+
+private func connects(_ address: addrinfo, within milliseconds: Int32) -> Bool {
+    let descriptor = socket(address.ai_family, address.ai_socktype | Int32(SOCK_NONBLOCK.rawValue), address.ai_protocol)
+    guard descriptor >= 0 else { return false }
+    defer {
+        let reason = errno
+        close(descriptor)
+        errno = reason
+    }
+    if Glibc.connect(descriptor, address.ai_addr, address.ai_addrlen) == 0 { return true }
+    guard errno == EINPROGRESS else { return false }
+    var waiting = pollfd(fd: descriptor, events: Int16(POLLOUT), revents: 0)
+    guard Glibc.poll(&waiting, 1, milliseconds) > 0 else {
+        errno = ETIMEDOUT
+        return false
+    }
+    var failure: Int32 = 0
+    var length = socklen_t(MemoryLayout<Int32>.size)
+    getsockopt(descriptor, SOL_SOCKET, SO_ERROR, &failure, &length)
+    errno = failure
+    return failure == 0
 }
 
 private enum Library {

@@ -112,6 +112,7 @@ extension Welcome {
         writer.field("serverTime", serverTime)
         writer.field("heartbeatInterval", heartbeatInterval)
         writer.field("heartbeatTimeout", heartbeatTimeout)
+        writer.field("presenceLease", presenceLease)
         if omittedCalls > 0 { writer.field("omittedCalls", omittedCalls) }
         writer.array("calls") { writer in
             for call in calls { writer.object { call.write(to: &$0) } }
@@ -125,6 +126,7 @@ extension Welcome {
         self.init(
             session: session, serverTime: serverTime, heartbeatInterval: Int(interval), heartbeatTimeout: Int(timeout),
             calls: json["calls"]?.array?.compactMap { $0.object.flatMap(CallSnapshot.init(json:)) } ?? [],
-            omittedCalls: Int(json["omittedCalls"]?.integer ?? 0))
+            omittedCalls: Int(json["omittedCalls"]?.integer ?? 0),
+            presenceLease: json["presenceLease"]?.integer.map(Int.init))
     }
 }

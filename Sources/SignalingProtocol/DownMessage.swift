@@ -100,10 +100,12 @@ public struct Welcome: Equatable, Sendable {
     public var calls: [CallSnapshot]
     /// How many live calls were left out because the message would have been too large.
     public var omittedCalls: Int
+    /// Seconds after which a silent device no longer counts as online; nil from a service that does not say.
+    public var presenceLease: Int?
 
     public init(
         session: String, serverTime: Int64, heartbeatInterval: Int, heartbeatTimeout: Int, calls: [CallSnapshot],
-        omittedCalls: Int = 0
+        omittedCalls: Int = 0, presenceLease: Int? = nil
     ) {
         self.session = session
         self.serverTime = serverTime
@@ -111,5 +113,6 @@ public struct Welcome: Equatable, Sendable {
         self.heartbeatTimeout = heartbeatTimeout
         self.calls = calls
         self.omittedCalls = omittedCalls
+        self.presenceLease = presenceLease
     }
 }

@@ -108,7 +108,7 @@ struct TwoCoordinatorTests {
         race.world.clock.now += 60_000
         race.store.beforeCommit = { [race] _ in
             race.store.beforeCommit = nil
-            race.world.deliver(race.world.services[1].sweep(grace: 0))
+            race.world.deliver(race.world.services[1].sweep(grace: 0).messages)
         }
         race.world.route = { _ in 0 }
         let error = race.bob.accept()?.error

@@ -164,7 +164,7 @@ final class World {
                 deliver(service.serveDeadlines())
             }
             if nextSweep <= clock.now {
-                for service in services { deliver(service.sweep(grace: Self.sweepInterval)) }
+                for service in services { deliver(service.sweep(grace: Self.sweepInterval).messages) }
                 nextSweep = clock.now + Self.sweepInterval
             }
         }
@@ -176,7 +176,7 @@ final class World {
         services = services.map { _ in CallService(store: store ?? memory, settings: settings ?? self.settings) }
         for service in services {
             service.listeningSince = clock.now
-            deliver(service.sweep(grace: 0))
+            deliver(service.sweep(grace: 0).messages)
         }
     }
 

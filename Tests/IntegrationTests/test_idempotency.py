@@ -87,7 +87,7 @@ def test_repeats_at_once_have_one_effect(world: World) -> None:
     assert len(calls) == 1
     (call,) = calls
     bob.expect("call.invited", call)
-    alice.expect_change(call, bob, "received")
+    alice.expect_state(call, bob, "received")
     assert alice.get(call)["revision"] == 2
 
 

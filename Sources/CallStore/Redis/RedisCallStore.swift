@@ -18,7 +18,6 @@ public final class RedisCallStore: CallStore {
         static let ringingClaimLife = "3600000"
         /// How long a user's list of calls is kept after its last change, beyond the history's retention.
         static let indexSlack: Milliseconds = 86_400_000
-        static let sessionsRemembered = 16
     }
 
     private let session: RedisSession
@@ -353,7 +352,10 @@ public final class RedisCallStore: CallStore {
     public func cameOnline(
         _ device: DeviceAddress, session sessionID: String, policy: PresencePolicy
     ) throws(StoreError) -> OnlineOutcome {
-        let words = [device.deviceID.string, sessionID, String(policy.lease), String(policy.maxDevices)]
+        let words = [
+            device.deviceID.string, sessionID, String(policy.lease), String(policy.maxDevices),
+            String(policy.maxDevices * MemoryCallStore.devicesKnownPerOnline),
+        ]
         return try runPresence(.online, device.userID, words) == 1 ? .current : .over
     }
 
@@ -361,7 +363,7 @@ public final class RedisCallStore: CallStore {
         _ device: DeviceAddress, session sessionID: String, policy: PresencePolicy
     ) throws(StoreError) -> Bool {
         let words = [
-            device.deviceID.string, sessionID, String(policy.sessionMemory), String(Bounds.sessionsRemembered),
+            device.deviceID.string, sessionID, String(policy.sessionMemory), String(MemoryCallStore.sessionsRemembered),
             String(policy.lease),
         ]
         return try runPresence(.offline, device.userID, words) == 1

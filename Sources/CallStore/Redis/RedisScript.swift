@@ -15,7 +15,8 @@ enum RedisScript: CaseIterable {
     /// A user's call has ended. KEYS: the user's calls by creation, and by end. ARGV: call id, end, calls kept, time that
     /// they are kept, life of the keys; all times in milliseconds.
     case ended
-    /// A device came online. KEYS: presence, sessions over. ARGV: device, session, lease, devices allowed.
+    /// A device came online. KEYS: presence, sessions over. ARGV: device, session, lease, devices allowed, devices
+    /// known.
     /// Returns 1, or 0 when the session is over.
     case online
     /// A device went offline. KEYS: presence, sessions over. ARGV: device, session, memory, sessions remembered, lease.
@@ -137,7 +138,7 @@ enum RedisScript: CaseIterable {
         if known and known.online and known.session == session then since = known.since end
         write(device, 1, since, now, session)
         local entries = redis.call('HGETALL', KEYS[1])
-        local others = {}
+        local others, offline = {}, {}
         for i = 1, #entries, 2 do
           local other = read(entries[i + 1])
           if entries[i] ~= device then
@@ -145,11 +146,17 @@ enum RedisScript: CaseIterable {
               redis.call('HDEL', KEYS[1], entries[i])
             elseif other.online then
               table.insert(others, { name = entries[i], seen = other.seen })
+            else
+              table.insert(offline, { name = entries[i], seen = other.seen })
             end
           end
         end
         table.sort(others, function(a, b) if a.seen == b.seen then return a.name < b.name end return a.seen < b.seen end)
         for i = 1, #others + 1 - tonumber(ARGV[4]) do redis.call('HDEL', KEYS[1], others[i].name) end
+        table.sort(offline, function(a, b) if a.seen == b.seen then return a.name < b.name end return a.seen < b.seen end)
+        for i = 1, redis.call('HLEN', KEYS[1]) - tonumber(ARGV[5]) do
+          if offline[i] then redis.call('HDEL', KEYS[1], offline[i].name) end
+        end
         redis.call('PEXPIRE', KEYS[1], lease)
         return 1
         """

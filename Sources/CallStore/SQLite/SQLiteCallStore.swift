@@ -270,6 +270,12 @@ public final class SQLiteCallStore: CallStore {
                 (SELECT device_id FROM presence WHERE user_id=?1 AND online AND device_id<>?2
                  ORDER BY seen DESC LIMIT -1 OFFSET ?3)
                 """, .id(device.userID), .id(device.deviceID), .integer(Int64(policy.maxDevices - 1)))
+            try database.run(
+                """
+                DELETE FROM presence WHERE user_id=?1 AND device_id IN
+                (SELECT device_id FROM presence WHERE user_id=?1 ORDER BY online DESC, seen DESC LIMIT -1 OFFSET ?2)
+                """, .id(device.userID),
+                .integer(Int64(policy.maxDevices * MemoryCallStore.devicesKnownPerOnline)))
             return .current
         }
     }

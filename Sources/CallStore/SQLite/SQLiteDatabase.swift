@@ -6,8 +6,11 @@ final class SQLiteDatabase {
     private let handle: OpaquePointer
     private var statements: [String: OpaquePointer] = [:]
 
-    /// How long another process may hold the file before we give up, in milliseconds.
-    private static let busyTimeout: Int32 = 2_000
+    /// How long another process may hold the file before we give up, in milliseconds. Below the age at which
+    /// publications are stale, so that requests can still be answered `unavailable`.
+    private static let busyTimeout: Int32 = 250
+    /// The same at the start, when nobody waits yet.
+    private static let openingTimeout: Int32 = 2_000
     private static let busyPause: Int32 = 5
 
     init(path: String) throws(StoreError) {
@@ -35,7 +38,7 @@ final class SQLiteDatabase {
     /// Runs a statement for which SQLite does not wait by itself while another process holds the file, as it does not for
     /// a change of the journal mode.
     func executeWhenFree(_ sql: String) throws(StoreError) {
-        for _ in 0..<Self.busyTimeout / Self.busyPause {
+        for _ in 0..<Self.openingTimeout / Self.busyPause {
             let code = sqlite3_exec(handle, sql, nil, nil, nil)
             guard code == SQLITE_BUSY else {
                 if code == SQLITE_OK { return }

@@ -80,6 +80,7 @@ struct BrokerProcess {
         set_tcp_nodelay true
         max_inflight_messages 1000
         max_queued_messages 100000
+        max_packet_size 2097152
         log_dest stderr
         log_type error
         log_type warning

@@ -5,6 +5,7 @@ import SignalingProtocol
 /// A call between two devices through the broker, with the time of each step; then many more, to measure.
 struct Demonstration {
     let broker: BrokerAddress
+    let topics: Topics
     let rounds: Int
 
     /// Something did not go as it should.
@@ -14,8 +15,8 @@ struct Demonstration {
 
     func run() async throws {
         // Names of their own: whoever uses this machine as alice or bob is not disturbed.
-        let alice = try await DemoPhone(user: "alice-\(randomHex(bytes: 3))", device: "phone", broker)
-        let bob = try await DemoPhone(user: "bob-\(randomHex(bytes: 3))", device: "laptop", broker)
+        let alice = try await DemoPhone(user: "alice-\(randomHex(bytes: 3))", device: "phone", broker, topics)
+        let bob = try await DemoPhone(user: "bob-\(randomHex(bytes: 3))", device: "laptop", broker, topics)
         try await showCall(alice, bob)
         if rounds > 0 { try await measure(alice, bob) }
         await alice.client.disconnect()
@@ -81,12 +82,14 @@ private final class DemoPhone: Sendable {
     let client: SignalingClient
     private let inbox = DemoInbox()
 
-    init(user: String, device: String, _ broker: BrokerAddress) async throws {
+    init(user: String, device: String, _ broker: BrokerAddress, _ topics: Topics) async throws {
         guard let user = UserID(user), let device = DeviceID(device) else {
             throw Demonstration.Failure(description: "\(user)/\(device) is no valid device")
         }
         self.user = user
-        client = SignalingClient(.init(user: user, device: device, broker: broker))
+        var configuration = SignalingClient.Configuration(user: user, device: device, broker: broker)
+        configuration.topics = topics
+        client = SignalingClient(configuration)
         Task { [client, inbox] in
             for await event in client.events { await inbox.received(event, at: ContinuousClock.now) }
         }

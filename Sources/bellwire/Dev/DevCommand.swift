@@ -54,27 +54,31 @@ enum DevCommand {
         let broker = try BrokerProcess(port: port, webSocketPort: webSocketPort, directory: directory)
         defer { broker.stop() }
         let state = State()
-        try startCoordinator(configuration, store: store, status, log, state)
+        let opened = try SQLiteCallStore(
+            path: store, historyPerUser: try arguments.integer("history-per-user", in: SettingsOptions.historyPerUser),
+            lease: configuration.settings.presence.lease)
+        startCoordinator(configuration, opened, status, log, state)
         defer { waitForCoordinator(status, state) }
 
         writeOutput("broker       mqtt://127.0.0.1:\(port)  ws://127.0.0.1:\(webSocketPort)")
         writeOutput("coordinator  store sqlite:\(store)  http://127.0.0.1:\(server.port)/metrics")
         try waitUntilListening(status, broker)
         guard !status.isStopRequested else { return }
-        demonstrate(configuration.broker, rounds: rounds, state)
+        let topics = configuration.settings.topics
+        demonstrate(Demonstration(broker: configuration.broker, topics: topics, rounds: rounds), state)
         try withExtendedLifetime(server) {
-            try supervise(status, broker, state, arguments: arguments, port: port)
+            let howTo = HowToConnect.text(port: port, topics: topics)
+            try supervise(status, broker, state, isOnce: arguments.isSet("once"), howTo: howTo)
         }
     }
 
     private static func startCoordinator(
-        _ configuration: Coordinator.Configuration, store: String, _ status: CoordinatorStatus, _ log: Log,
+        _ configuration: Coordinator.Configuration, _ store: SQLiteCallStore, _ status: CoordinatorStatus, _ log: Log,
         _ state: State
-    ) throws {
-        let opened = try SQLiteCallStore(path: store, lease: configuration.settings.presence.lease)
+    ) {
         // The coordinator's thread alone uses the store from here on.
         nonisolated(unsafe) let coordinator = Coordinator(
-            configuration: configuration, store: opened, status: status, log: log)
+            configuration: configuration, store: store, status: status, log: log)
         startThread {
             coordinator.run()
             state.hasStopped.store(true, ordering: .releasing)
@@ -96,11 +100,11 @@ enum DevCommand {
         throw DevError("the coordinator did not reach the broker within 10 s")
     }
 
-    private static func demonstrate(_ broker: BrokerAddress, rounds: Int, _ state: State) {
+    private static func demonstrate(_ demonstration: Demonstration, _ state: State) {
         Task.detached {
             var result: Result<Void, DevError> = .success(())
             do {
-                try await Demonstration(broker: broker, rounds: rounds).run()
+                try await demonstration.run()
             } catch {
                 result = .failure(DevError("the demonstration failed: \(error)"))
             }
@@ -110,7 +114,7 @@ enum DevCommand {
 
     /// Waits for the demonstration, and then for Ctrl-C.
     private static func supervise(
-        _ status: CoordinatorStatus, _ broker: BrokerProcess, _ state: State, arguments: Arguments, port: Int
+        _ status: CoordinatorStatus, _ broker: BrokerProcess, _ state: State, isOnce: Bool, howTo: String
     ) throws {
         var isShown = false
         while !status.isStopRequested {
@@ -118,9 +122,9 @@ enum DevCommand {
             if state.hasStopped.load(ordering: .acquiring) { throw DevError("the coordinator ended by itself") }
             if !isShown, let result = state.demonstration.withLock({ $0 }) {
                 isShown = true
-                if arguments.isSet("once") { return try result.get() }
+                if isOnce { return try result.get() }
                 if case .failure(let error) = result { writeError("bellwire dev: \(error)") }
-                writeOutput(HowToConnect.text(port: port))
+                writeOutput(howTo)
             }
             _ = poll(nil, 0, 20)
         }

@@ -1,31 +1,36 @@
+import SignalingProtocol
+
 /// What `bellwire dev` shows once it is up.
 enum HowToConnect {
-    static func text(port: Int) -> String {
-        """
+    static func text(port: Int, topics: Topics) -> String {
+        let bellwire = CommandLine.arguments.first ?? "bellwire"
+        let root = topics.root
+        let flag = topics == .standard ? "" : " --topic-root \(root)"
+        return """
 
-        Up. Call from another terminal:
+            Up. Call from another terminal:
 
-          bellwire listen --as bob --broker mqtt://127.0.0.1:\(port)
-          bellwire call bob --as alice --broker mqtt://127.0.0.1:\(port)
+              \(bellwire) listen --as bob --broker mqtt://127.0.0.1:\(port)\(flag)
+              \(bellwire) call bob --as alice --broker mqtt://127.0.0.1:\(port)\(flag)
 
-        Watch everything:
+            Watch everything:
 
-          mosquitto_sub -p \(port) -v -t 'bellwire/v1/#'
+              mosquitto_sub -p \(port) -v -t '\(root)/#'
 
-        Be a phone in ten lines of Python (pip install paho-mqtt), then call carol:
+            Be a phone in ten lines of Python (python3 -m venv .venv && .venv/bin/pip install paho-mqtt), then call carol:
 
-          import json, paho.mqtt.client as mqtt
-          phone = mqtt.Client(mqtt.CallbackAPIVersion.VERSION2, "carol/py", protocol=mqtt.MQTTv5)
-          send = lambda **m: phone.publish("bellwire/v1/up/carol/py", json.dumps(m), qos=1)
-          def on_message(_, __, message):
-              event = json.loads(message.payload)
-              print(event.get("event", event["type"]), event.get("callID", ""))
-              if event["type"] == "event": send(type="ack", callID=event["callID"], revision=event["revision"])
-              if event.get("event") == "call.invited": send(type="call.accept", id="a" + event["callID"][:60], callID=event["callID"])
-          phone.on_message, phone.on_connect = on_message, lambda *_: phone.subscribe([("bellwire/v1/down/carol", 1), ("bellwire/v1/down/carol/py", 1)])
-          phone.connect("127.0.0.1", \(port)); phone.loop_forever()
+              import json, paho.mqtt.client as mqtt
+              phone = mqtt.Client(mqtt.CallbackAPIVersion.VERSION2, "carol/py", protocol=mqtt.MQTTv5)
+              send = lambda **m: phone.publish("\(root)/up/carol/py", json.dumps(m), qos=1)
+              def on_message(_, __, message):
+                  event = json.loads(message.payload)
+                  print(event.get("event", event["type"]), event.get("callID", ""))
+                  if event["type"] == "event": send(type="ack", callID=event["callID"], revision=event["revision"])
+                  if event.get("event") == "call.invited": send(type="call.accept", id="a" + event["callID"][:60], callID=event["callID"])
+              phone.on_message, phone.on_connect = on_message, lambda *_: phone.subscribe([("\(root)/down/carol", 1), ("\(root)/down/carol/py", 1)])
+              phone.connect("127.0.0.1", \(port)); phone.loop_forever()
 
-        Ctrl-C stops everything.
-        """
+            Ctrl-C stops everything.
+            """
     }
 }

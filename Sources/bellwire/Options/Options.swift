@@ -8,9 +8,14 @@ struct Option {
     /// Shown in the help, and used when neither flag nor variable is given.
     let standard: String?
     let help: String
+    /// The value may hold a password, and is never shown.
+    var isSecret = false
 
     /// A flag with a value.
-    init(_ name: String, _ placeholder: String, default standard: String? = nil, _ help: String) {
+    init(
+        _ name: String, _ placeholder: String, default standard: String? = nil, isSecret: Bool = false, _ help: String
+    ) {
+        self.isSecret = isSecret
         self.name = name
         self.placeholder = placeholder
         self.standard = standard
@@ -76,10 +81,15 @@ struct Arguments {
                 print(command.help, terminator: "")
                 exit(0)
             }
-            guard word.hasPrefix("--"), word.count > 2 else {
+            if word == "--" {
+                positionals += rest
+                break
+            }
+            guard word.hasPrefix("-"), word.count > 1 else {
                 positionals.append(word)
                 continue
             }
+            guard word.hasPrefix("--") else { throw UsageError("bellwire \(command.name): unknown option \(word)") }
             let parts = word.dropFirst(2).split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
             guard let option = command.options.first(where: { $0.name == parts[0] }) else {
                 throw UsageError("bellwire \(command.name): unknown option --\(parts[0])")
@@ -126,7 +136,9 @@ struct Arguments {
     func value<Value>(_ name: String, _ expected: String, _ parse: (String) -> Value?) throws(UsageError) -> Value? {
         guard let text = text(name) else { return nil }
         guard let value = parse(text) else {
-            throw UsageError("bellwire \(command.name): --\(name) \(text): expected \(expected)")
+            let isSecret = command.options.contains { $0.name == name && $0.isSecret }
+            let shown = isSecret ? "" : " \(text)"
+            throw UsageError("bellwire \(command.name): --\(name)\(shown): expected \(expected)")
         }
         return value
     }

@@ -1,4 +1,5 @@
 import BellwireClient
+import Glibc
 import SignalingProtocol
 
 /// What the person at the keys, `--auto` and `--hang-up-after` do.
@@ -105,6 +106,7 @@ extension Phone {
         case 0x0A, 0x0D:
             let text = String(decoding: prompt ?? [], as: UTF8.self)
             prompt = nil
+            echo("\n")
             if !text.isEmpty { add(text) }
         case 0x1B, 0x03:
             prompt = nil
@@ -112,13 +114,22 @@ extension Phone {
         case 0x08, 0x7F: dropLastCharacter()
         default:
             // Beyond the longest user id nothing more is taken.
-            if prompt?.count ?? 0 < UserID.maxBytes { prompt?.append(key) }
+            guard prompt?.count ?? 0 < UserID.maxBytes else { return }
+            prompt?.append(key)
+            echo([key])
         }
     }
 
+    /// In raw mode the terminal does not show what is typed.
+    private func echo(_ text: String) { echo(Array(text.utf8)) }
+    private func echo(_ bytes: [UInt8]) { _ = write(STDOUT_FILENO, bytes, bytes.count) }
+
     private func dropLastCharacter() {
         var text = String(decoding: prompt ?? [], as: UTF8.self)
-        if !text.isEmpty { text.removeLast() }
+        if !text.isEmpty {
+            text.removeLast()
+            echo("\u{8} \u{8}")
+        }
         prompt = Array(text.utf8)
     }
 

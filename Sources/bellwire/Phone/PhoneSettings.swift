@@ -68,7 +68,9 @@ extension PhoneSettings {
     private static let identity = [
         Option("as", "USER", "your user id; required"),
         Option("device", "DEVICE", "this device; a random one when not given"),
-        Option("broker", "URL", default: "mqtt://127.0.0.1:1883", "mqtt://[user[:password]@]host[:port] or mqtts://"),
+        Option(
+            "broker", "URL", default: "mqtt://127.0.0.1:1883", isSecret: true,
+            "mqtt://[user[:password]@]host[:port] or mqtts://"),
         Option("topic-root", "TOPIC", default: Topics.defaultRoot, "the root of all topics"),
         Option(switch: "json", "print one JSON object a line; time is in milliseconds since the start"),
     ]

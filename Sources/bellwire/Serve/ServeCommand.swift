@@ -13,10 +13,12 @@ enum ServeCommand {
         options: connectionOptions + SettingsOptions.all, positionals: 0...0)
 
     private static let connectionOptions = [
-        Option("broker", "URL", default: "mqtt://127.0.0.1:1883", "mqtt://[user[:password]@]host:port, or mqtts://"),
+        Option(
+            "broker", "URL", default: "mqtt://127.0.0.1:1883", isSecret: true,
+            "mqtt://[user[:password]@]host:port, or mqtts://"),
         Option("broker-ca", "FILE", default: "", "certificate authorities to trust with mqtts://"),
         Option(
-            "store", "STORE", default: "sqlite:bellwire.db",
+            "store", "STORE", default: "sqlite:bellwire.db", isSecret: true,
             "memory:, sqlite:PATH or redis://[user:password@]host:port[/db]"),
         Option("sqlite-synchronous", "MODE", default: "normal", "normal, or full: a power cut loses nothing answered"),
         Option("redis-prefix", "NAME", default: "bellwire", "what all Redis keys begin with"),
@@ -58,7 +60,12 @@ enum ServeCommand {
         var configuration = Coordinator.Configuration(broker: broker, id: id)
         configuration.group = try arguments.required("group", "1 to 64 of A-Z a-z 0-9 . _ -") { isName($0) ? $0 : nil }
         configuration.publishQoS = try arguments.required("publish-qos", "0 or 1") { Int32($0).flatMap(QoS.init) }
-        if let file = arguments.text("broker-ca"), !file.isEmpty { configuration.certificateAuthorityFile = file }
+        if let file = arguments.text("broker-ca"), !file.isEmpty {
+            guard access(file, R_OK) == 0 else {
+                throw UsageError("bellwire serve: --broker-ca \(file): cannot be read")
+            }
+            configuration.certificateAuthorityFile = file
+        }
         configuration.settings = try SettingsOptions.settings(arguments)
         return configuration
     }
