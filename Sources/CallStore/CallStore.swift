@@ -47,12 +47,16 @@ public protocol CallStore: AnyObject {
     /// A short name for logs, without credentials.
     var summary: String { get }
 
+    /// What a crash of the store's machine may lose, for the log; nil while that is not known.
+    var durability: String? { get }
+
     /// How far the store's clock is from this machine's, in milliseconds; 0 for a store on this machine.
     var clockSkew: Milliseconds { get }
 }
 
 extension CallStore {
     public var clockSkew: Milliseconds { 0 }
+    public var durability: String? { nil }
 }
 
 /// The store cannot answer now.

@@ -32,6 +32,8 @@ public final class MemoryCallStore: CallStore {
 
     public var summary: String { "memory" }
 
+    public var durability: String? { "everything is lost with the process" }
+
     public func now() -> Milliseconds { clock() }
 
     public func load(_ callIDs: [CallID]) -> [StoredCall?] {

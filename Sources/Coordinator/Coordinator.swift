@@ -158,7 +158,11 @@ public final class Coordinator {
         backoff = Bounds.backoff.lowerBound
         service.listeningSince = (try? service.store.now()) ?? 0
         service.counters.add(.brokerConnections)
-        log(.info, "listening", ["broker": configuration.broker.description])
+        log(
+            .info, "listening",
+            [
+                "broker": configuration.broker.description, "durability": service.store.durability ?? "unknown",
+            ])
     }
 
     /// The connection goes with all that it had queued; the next attempt comes after a jittered backoff.

@@ -20,11 +20,11 @@ public final class RedisCallStore: CallStore {
         static let indexSlack: Milliseconds = 86_400_000
     }
 
-    private let session: RedisSession
+    let session: RedisSession
     private let prefix: String
     private let historyPerUser: Int
     private let historyRetention: Milliseconds
-    private let lease: Milliseconds
+    let lease: Milliseconds
 
     /// `prefix` stands in front of every key. `waitReplicas`: how many replicas must have each write before it counts.
     public init(
@@ -40,9 +40,18 @@ public final class RedisCallStore: CallStore {
 
     public var summary: String { "\(session.address)" }
 
+    public var durability: String? {
+        guard let setting = session.durability else { return nil }
+        switch setting {
+        case "always": return "appendfsync=always: a crash loses nothing that was answered"
+        case "everysec": return "appendfsync=everysec: a crash may lose two seconds"
+        default: return "\(setting): a crash may lose everything since Redis last wrote to disk"
+        }
+    }
+
     public var clockSkew: Milliseconds { session.clockOffset }
 
-    public func now() throws(StoreError) -> Milliseconds { wallMilliseconds() + session.clockOffset }
+    public func now() throws(StoreError) -> Milliseconds { wallMilliseconds() + (try session.knownClockOffset()) }
 
     // MARK: Keys
 
@@ -55,7 +64,7 @@ public final class RedisCallStore: CallStore {
 
     private func key(_ callID: CallID) -> [UInt8] { Array("\(prefix):\(partition(callID)):call:\(callID)".utf8) }
     private func dueKey(_ callID: CallID) -> [UInt8] { Array("\(prefix):\(partition(callID)):due".utf8) }
-    private func key(_ user: UserID, _ kind: String) -> [UInt8] { Array("\(prefix):{u:\(user)}:\(kind)".utf8) }
+    func key(_ user: UserID, _ kind: String) -> [UInt8] { Array("\(prefix):{u:\(user)}:\(kind)".utf8) }
 
     private func key(_ claim: Claim) -> [UInt8] {
         switch claim {
@@ -321,62 +330,4 @@ public final class RedisCallStore: CallStore {
 
     /// Redis itself removes what has expired.
     public func clean(limit: Int) throws(StoreError) -> Int { 0 }
-
-    // MARK: Presence
-
-    public func devices(of users: [UserID]) throws(StoreError) -> [[DevicePresence]] {
-        let replies = try session.run(
-            users.map { user in
-                var command = RedisCommand("HGETALL")
-                command.append(key(user, "presence"))
-                return .command(command)
-            })
-        return zip(users, replies).map { user, reply in
-            let fields = reply.array ?? []
-            return stride(from: 0, to: fields.count - 1, by: 2).compactMap { index in
-                presence(user, fields[index].text, fields[index + 1].bytes)
-            }.sorted { $0.device < $1.device }
-        }
-    }
-
-    private func presence(_ user: UserID, _ name: String?, _ value: [UInt8]?) -> DevicePresence? {
-        let parts = value?.split(separator: UInt8(ascii: ":"), maxSplits: 3, omittingEmptySubsequences: false) ?? []
-        guard parts.count == 4, let device = name.flatMap(DeviceID.init) else { return nil }
-        let texts = parts.map { String(decoding: $0, as: UTF8.self) }
-        guard let since = Int64(texts[1]), let seen = Int64(texts[2]) else { return nil }
-        return DevicePresence(
-            device: DeviceAddress(userID: user, deviceID: device), session: texts[3], isOnline: texts[0] == "1",
-            since: since, seen: seen)
-    }
-
-    public func cameOnline(
-        _ device: DeviceAddress, session sessionID: String, policy: PresencePolicy
-    ) throws(StoreError) -> OnlineOutcome {
-        let words = [
-            device.deviceID.string, sessionID, String(policy.lease), String(policy.maxDevices),
-            String(policy.maxDevices * MemoryCallStore.devicesKnownPerOnline),
-        ]
-        return try runPresence(.online, device.userID, words) == 1 ? .current : .over
-    }
-
-    public func wentOffline(
-        _ device: DeviceAddress, session sessionID: String, policy: PresencePolicy
-    ) throws(StoreError) -> Bool {
-        let words = [
-            device.deviceID.string, sessionID, String(policy.sessionMemory), String(MemoryCallStore.sessionsRemembered),
-            String(policy.lease),
-        ]
-        return try runPresence(.offline, device.userID, words) == 1
-    }
-
-    public func renew(_ devices: [DeviceAddress]) throws(StoreError) {
-        for device in devices { _ = try runPresence(.renew, device.userID, [device.deviceID.string, String(lease)]) }
-    }
-
-    private func runPresence(_ script: RedisScript, _ user: UserID, _ words: [String]) throws(StoreError) -> Int64? {
-        let keys = script == .renew ? ["presence"] : ["presence", "over"]
-        let call = RedisSession.ScriptCall(
-            script: script, keys: keys.map { key(user, $0) }, arguments: words.map { Array($0.utf8) })
-        return try session.run([.script(call)], isWrite: true)[0].integer
-    }
 }

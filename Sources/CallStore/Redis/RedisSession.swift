@@ -22,6 +22,10 @@ final class RedisSession {
     private var failure = StoreError("not connected yet")
     /// The difference between Redis's clock and this machine's, in milliseconds.
     private(set) var clockOffset: Int64 = 0
+    private var hasClock = false
+    /// `always`, `everysec` or `no` as Redis's `appendfsync` says, or "appendonly=no". Nil while that is not known, as
+    /// with a user who may not ask.
+    private(set) var durability: String?
 
     init(_ address: RedisAddress, waitReplicas: Int) {
         self.address = address
@@ -111,6 +115,7 @@ final class RedisSession {
             self.connection = connection
             try loadScripts()
             try readClock()
+            try readDurability()
             backoff = Bounds.backoff.lowerBound
             return connection
         } catch {
@@ -138,6 +143,21 @@ final class RedisSession {
         }
     }
 
+    /// The clock's difference, asked for before the first use. Later it is learned with every commit.
+    func knownClockOffset() throws(StoreError) -> Int64 {
+        if !hasClock { _ = try connected() }
+        return clockOffset
+    }
+
+    private func readDurability() throws(StoreError) {
+        guard let connection else { throw failure }
+        let replies = try connection.pipeline([
+            RedisCommand("CONFIG", "GET", "appendonly"), RedisCommand("CONFIG", "GET", "appendfsync"),
+        ])
+        guard let isOn = replies[0].array?.last?.text, let sync = replies[1].array?.last?.text else { return }
+        durability = isOn == "yes" ? sync : "appendonly=no"
+    }
+
     private func readClock() throws(StoreError) {
         guard let connection else { throw failure }
         let before = wallMilliseconds()
@@ -151,6 +171,7 @@ final class RedisSession {
 
     /// Redis's clock stood at `time` at some moment between the two of this machine's.
     func learnClock(_ time: Int64, between before: Int64, _ after: Int64) {
+        hasClock = true
         clockOffset = time - (before + after) / 2
     }
 }

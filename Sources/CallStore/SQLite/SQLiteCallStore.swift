@@ -15,6 +15,7 @@ public final class SQLiteCallStore: CallStore {
 
     private let database: SQLiteDatabase
     private let path: String
+    private let synchronous: Synchronous
     private let historyPerUser: Int
     private let lease: Milliseconds
 
@@ -27,6 +28,7 @@ public final class SQLiteCallStore: CallStore {
         lease: Milliseconds = PresencePolicy().lease
     ) throws(StoreError) {
         self.path = path
+        self.synchronous = synchronous
         self.historyPerUser = historyPerUser
         self.lease = lease
         database = try SQLiteDatabase(path: path)
@@ -40,6 +42,13 @@ public final class SQLiteCallStore: CallStore {
     }
 
     public var summary: String { "sqlite:\(path)" }
+
+    public var durability: String? {
+        switch synchronous {
+        case .normal: "synchronous=normal: a power cut may lose the last moments"
+        case .full: "synchronous=full: a power cut loses nothing that was answered"
+        }
+    }
 
     private func createSchema() throws(StoreError) {
         let version = try database.query("PRAGMA user_version") { $0.integer(0) }.first ?? 0

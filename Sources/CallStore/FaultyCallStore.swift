@@ -1,0 +1,117 @@
+#if BELLWIRE_FAULTS
+    import CallCore
+    import SignalingProtocol
+
+    /// A store that is broken on purpose, to show that the consistency test notices. Only in builds made with
+    /// `-Xswiftc -DBELLWIRE_FAULTS`; see `scripts/chaos --self-test`.
+    public final class FaultyCallStore: CallStore {
+        public enum Fault: String, CaseIterable, Sendable {
+            /// The last writer wins: a commit that lost is written all the same.
+            case noCompareAndSet = "no-compare-and-set"
+            /// Nothing is sent a second time.
+            case noResend = "no-resend"
+            /// No invitation ever expires: the commit that says so never gets through.
+            case lostTimer = "lost-timer"
+        }
+
+        private let store: any CallStore
+        private let fault: Fault
+
+        public init(_ store: any CallStore, fault: Fault) {
+            self.store = store
+            self.fault = fault
+        }
+
+        public func commit(_ commits: [Commit]) throws(StoreError) -> [CommitOutcome] {
+            switch fault {
+            case .noCompareAndSet: try commitBlindly(commits)
+            case .noResend: try store.commit(commits.map(withoutResends))
+            case .lostTimer: try commitWithoutExpiries(commits)
+            }
+        }
+
+        private func commitBlindly(_ commits: [Commit]) throws(StoreError) -> [CommitOutcome] {
+            var outcomes = try store.commit(commits)
+            for index in commits.indices where outcomes[index] == .conflict {
+                let current = try store.load([commits[index].callID])[0]
+                let blind = commits[index].copy(record: commits[index].record, expected: current?.version ?? 0)
+                outcomes[index] = try store.commit([blind])[0]
+            }
+            return outcomes
+        }
+
+        private func withoutResends(_ commit: Commit) -> Commit {
+            guard case .call(var call) = commit.record else { return commit }
+            call.deliveryDue = nil
+            return commit.copy(record: .call(call), expected: commit.expected)
+        }
+
+        private func commitWithoutExpiries(_ commits: [Commit]) throws(StoreError) -> [CommitOutcome] {
+            let open = commits.indices.filter { !commits[$0].hasExpiredInvitation }
+            var outcomes = [CommitOutcome](repeating: .conflict, count: commits.count)
+            for (index, outcome) in zip(open, try store.commit(open.map { commits[$0] })) { outcomes[index] = outcome }
+            return outcomes
+        }
+
+        // MARK: What is not broken
+
+        public func now() throws(StoreError) -> Milliseconds { try store.now() }
+
+        public func load(_ callIDs: [CallID]) throws(StoreError) -> [StoredCall?] { try store.load(callIDs) }
+
+        public func note(_ notes: [Note]) throws(StoreError) { try store.note(notes) }
+
+        public func due(before moment: Milliseconds, limit: Int) throws(StoreError) -> [CallID] {
+            try store.due(before: moment, limit: limit)
+        }
+
+        public func calls(of user: UserID, endedAfter moment: Milliseconds, limit: Int) throws(StoreError) -> [CallID] {
+            try store.calls(of: user, endedAfter: moment, limit: limit)
+        }
+
+        public func holders(of claims: [Claim]) throws(StoreError) -> [CallID?] { try store.holders(of: claims) }
+
+        public func devices(of users: [UserID]) throws(StoreError) -> [[DevicePresence]] { try store.devices(of: users) }
+
+        public func cameOnline(
+            _ device: DeviceAddress, session: String, policy: PresencePolicy
+        ) throws(StoreError) -> OnlineOutcome {
+            try store.cameOnline(device, session: session, policy: policy)
+        }
+
+        public func wentOffline(
+            _ device: DeviceAddress, session: String, policy: PresencePolicy
+        ) throws(StoreError) -> Bool {
+            try store.wentOffline(device, session: session, policy: policy)
+        }
+
+        public func renew(_ devices: [DeviceAddress]) throws(StoreError) { try store.renew(devices) }
+
+        public func clean(limit: Int) throws(StoreError) -> Int { try store.clean(limit: limit) }
+
+        public var summary: String { "\(store.summary), \(fault.rawValue)" }
+
+        public var durability: String? { store.durability }
+
+        public var clockSkew: Milliseconds { store.clockSkew }
+    }
+
+    extension Commit {
+        fileprivate func copy(record: CallRecord, expected: Int64) -> Commit {
+            var copy = Commit(
+                callID: callID, record: record, expected: expected, deadline: deadline, expiresAt: expiresAt)
+            copy.notes = notes
+            copy.expectedHolders = expectedHolders
+            copy.claims = claims
+            copy.releases = releases
+            copy.newMembers = newMembers
+            copy.hasJustEnded = hasJustEnded
+            return copy
+        }
+
+        fileprivate var hasExpiredInvitation: Bool {
+            guard case .call(let call) = record else { return false }
+            return call.members.contains { $0.state == .timeout }
+        }
+    }
+#endif

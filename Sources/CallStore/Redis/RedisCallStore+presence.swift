@@ -1,0 +1,61 @@
+import CallCore
+import SignalingProtocol
+
+/// Devices coming and going: one hash of devices and one set of sessions that are over per user.
+extension RedisCallStore {
+    public func devices(of users: [UserID]) throws(StoreError) -> [[DevicePresence]] {
+        let replies = try session.run(
+            users.map { user in
+                var command = RedisCommand("HGETALL")
+                command.append(key(user, "presence"))
+                return .command(command)
+            })
+        return zip(users, replies).map { user, reply in
+            let fields = reply.array ?? []
+            return stride(from: 0, to: fields.count - 1, by: 2).compactMap { index in
+                presence(user, fields[index].text, fields[index + 1].bytes)
+            }.sorted { $0.device < $1.device }
+        }
+    }
+
+    private func presence(_ user: UserID, _ name: String?, _ value: [UInt8]?) -> DevicePresence? {
+        let parts = value?.split(separator: UInt8(ascii: ":"), maxSplits: 3, omittingEmptySubsequences: false) ?? []
+        guard parts.count == 4, let device = name.flatMap(DeviceID.init) else { return nil }
+        let texts = parts.map { String(decoding: $0, as: UTF8.self) }
+        guard let since = Int64(texts[1]), let seen = Int64(texts[2]) else { return nil }
+        return DevicePresence(
+            device: DeviceAddress(userID: user, deviceID: device), session: texts[3], isOnline: texts[0] == "1",
+            since: since, seen: seen)
+    }
+
+    public func cameOnline(
+        _ device: DeviceAddress, session sessionID: String, policy: PresencePolicy
+    ) throws(StoreError) -> OnlineOutcome {
+        let words = [
+            device.deviceID.string, sessionID, String(policy.lease), String(policy.maxDevices),
+            String(policy.maxDevices * MemoryCallStore.devicesKnownPerOnline),
+        ]
+        return try runPresence(.online, device.userID, words) == 1 ? .current : .over
+    }
+
+    public func wentOffline(
+        _ device: DeviceAddress, session sessionID: String, policy: PresencePolicy
+    ) throws(StoreError) -> Bool {
+        let words = [
+            device.deviceID.string, sessionID, String(policy.sessionMemory), String(MemoryCallStore.sessionsRemembered),
+            String(policy.lease),
+        ]
+        return try runPresence(.offline, device.userID, words) == 1
+    }
+
+    public func renew(_ devices: [DeviceAddress]) throws(StoreError) {
+        for device in devices { _ = try runPresence(.renew, device.userID, [device.deviceID.string, String(lease)]) }
+    }
+
+    private func runPresence(_ script: RedisScript, _ user: UserID, _ words: [String]) throws(StoreError) -> Int64? {
+        let keys = script == .renew ? ["presence"] : ["presence", "over"]
+        let call = RedisSession.ScriptCall(
+            script: script, keys: keys.map { key(user, $0) }, arguments: words.map { Array($0.utf8) })
+        return try session.run([.script(call)], isWrite: true)[0].integer
+    }
+}
