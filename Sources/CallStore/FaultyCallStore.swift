@@ -71,7 +71,9 @@
 
         public func holders(of claims: [Claim]) throws(StoreError) -> [CallID?] { try store.holders(of: claims) }
 
-        public func devices(of users: [UserID]) throws(StoreError) -> [[DevicePresence]] { try store.devices(of: users) }
+        public func devices(of users: [UserID]) throws(StoreError) -> [[DevicePresence]] {
+            try store.devices(of: users)
+        }
 
         public func cameOnline(
             _ device: DeviceAddress, session: String, policy: PresencePolicy

@@ -98,15 +98,17 @@ public final class MQTTConnection {
         }
     }
 
-    /// Opens the connection; CONNACK comes with a later `poll`. Blocks while the name is looked up and TCP connects, for
-    /// the latter at most `milliseconds`.
+    /// Opens the connection; CONNACK comes with a later `poll`. Blocks while the name is looked up and TCP connects,
+    /// for each at most `milliseconds`.
     public func connect(within milliseconds: Int32 = 1_000) throws(MQTTError) {
         // libmosquitto waits for TCP as long as the system does, which is minutes where packets vanish.
-        guard isReachable(configuration.broker, within: milliseconds) else {
+        guard let address = reachableAddress(of: configuration.broker, within: milliseconds) else {
             throw MQTTError(kind: .unreachable, message: "\(configuration.broker): \(String(cString: strerror(errno)))")
         }
         let code = mosquitto_connect_bind_v5(
-            handle, configuration.broker.host, Int32(configuration.broker.port), configuration.keepAlive, nil, nil)
+            // With TLS by name, which the certificate is held against.
+            handle, configuration.broker.isTLS ? configuration.broker.host : address, Int32(configuration.broker.port),
+            configuration.keepAlive, nil, nil)
         guard code == MOSQ_ERR_SUCCESS.rawValue.int else {
             throw MQTTError(kind: .unreachable, message: "\(configuration.broker): \(describe(code))")
         }

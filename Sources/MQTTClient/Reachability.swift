@@ -1,21 +1,20 @@
 import Glibc
+import ServerURL
 
-/// Whether a TCP connection to the broker comes about in time; `errno` tells why not.
-func isReachable(_ broker: BrokerAddress, within milliseconds: Int32) -> Bool {
-    var hints = addrinfo()
-    hints.ai_socktype = Int32(SOCK_STREAM.rawValue)
-    var found: UnsafeMutablePointer<addrinfo>?
-    guard getaddrinfo(broker.host, String(broker.port), &hints, &found) == 0 else {
-        errno = EHOSTUNREACH
-        return false
+/// The address at which a TCP connection to the broker comes about in time; nil if there is none, and `errno` tells why.
+func reachableAddress(of broker: BrokerAddress, within milliseconds: Int32) -> String? {
+    errno = EHOSTUNREACH
+    return NameLookup.addresses(of: broker.host, within: Int(milliseconds)).first { host in
+        var hints = addrinfo()
+        hints.ai_socktype = Int32(SOCK_STREAM.rawValue)
+        hints.ai_flags = AI_NUMERICHOST
+        var found: UnsafeMutablePointer<addrinfo>?
+        guard getaddrinfo(host, String(broker.port), &hints, &found) == 0, let address = found?.pointee else {
+            return false
+        }
+        defer { freeaddrinfo(found) }
+        return connects(address, within: milliseconds)
     }
-    defer { freeaddrinfo(found) }
-    var next = found
-    while let address = next?.pointee {
-        if connects(address, within: milliseconds) { return true }
-        next = address.ai_next
-    }
-    return false
 }
 
 private func connects(_ address: addrinfo, within milliseconds: Int32) -> Bool {

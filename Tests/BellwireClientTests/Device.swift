@@ -42,11 +42,12 @@ struct Device {
     mutating func disconnect() { perform { $0.disconnected(reason: "gone", now: $1) } }
 
     mutating func welcome(
-        _ session: String, calls: [CallSnapshot] = [], serverTime: Int64 = 0, heartbeat: Int = 20, omitted: Int = 0
+        _ session: String, calls: [CallSnapshot] = [], serverTime: Int64 = 0, heartbeat: Int = 20, omitted: Int = 0,
+        lease: Int? = nil
     ) {
         let welcome = Welcome(
             session: session, serverTime: serverTime, heartbeatInterval: heartbeat, heartbeatTimeout: 60, calls: calls,
-            omittedCalls: omitted)
+            omittedCalls: omitted, presenceLease: lease)
         receive(.welcome(welcome))
     }
 

@@ -84,6 +84,22 @@ import Testing
         #expect(device.presences.count == 1)
     }
 
+    @Test func theWelcomeTellsHowLongTheLeaseIs() {
+        var device = Device()
+        device.connect("s1")
+        device.welcome("s1", lease: 90)
+        device.take()
+        let start = device.now
+        device.pass(45_000)
+        #expect(device.presenceTimes(since: start) == [45_000])
+        device.welcome("s1", lease: 4)
+        device.take()
+        device.pass(1999)
+        #expect(device.presences.isEmpty)
+        device.pass(1)
+        #expect(device.presences == [PresenceMessage(.online, session: "s1")], "a changed lease counts at once")
+    }
+
     @Test func nothingIsPublishedWithoutAConnection() {
         var device = Device.online()
         device.receive(.userStateChanged, talking(2))

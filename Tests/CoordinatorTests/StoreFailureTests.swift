@@ -150,6 +150,40 @@ struct StoreFailureTests {
         #expect(carol.names == [.invited])
     }
 
+    /// The presence is written, and then the store goes away: a device that was welcomed would not come again for what
+    /// it is owed.
+    @Test(arguments: [FaultyStore.Operation.commit, .devices, .load, .calls])
+    func aDeviceThatCannotBeToldWhatItIsOwedIsNotWelcomedYet(_ operation: FaultyStore.Operation) {
+        alice.invite("carol")
+        world.pass(seconds: 20)
+        let carol = world.stranger("carol/phone")
+        _ = world.lines()
+        store.failing = [operation]
+        carol.comeOnline()
+        #expect(world.memory.devices(of: [carol.user])[0].map(\.isOnline) == [true])
+        #expect(world.lines().isEmpty)
+        store.failing = []
+        carol.republishPresence()
+        #expect(world.lines().prefix(2) == ["carol/phone welcome s1 c", "carol/phone call.invited 1"])
+        #expect(world.stored(callID)?.member(carol.user)?.state == .received)
+    }
+
+    /// The store goes away after each number of operations in turn.
+    @Test(arguments: 0..<12)
+    func whereverTheStoreFailsADeviceThatComesOnlineRings(_ limit: Int) {
+        alice.invite("carol")
+        world.pass(seconds: 20)
+        let carol = world.stranger("carol/phone")
+        store.failsAfter = store.operations + limit
+        carol.comeOnline()
+        store.failsAfter = nil
+        if carol.welcomes.isEmpty { carol.republishPresence() }
+        #expect(carol.welcomes.map { $0.calls.map(\.callID) } == [[callID]])
+        world.pass(seconds: 2)
+        #expect(carol.names == [.invited])
+        #expect(world.stored(callID)?.member(carol.user)?.state == .received)
+    }
+
     @Test func aGoodbyeThatIsLostIsBoundedByTheTimeout() {
         alice.invite("bob")
         store.failing = [.wentOffline]

@@ -582,6 +582,20 @@ def test_a_topic_that_is_not_canonical_is_refused(scene: Scene, kind: str, name:
     assert (answer.body["type"], answer.body["error"]["code"]) == ("error", "badRequest")
 
 
+@pytest.mark.parametrize("length", [65_533, 65_534, 65_535])
+def test_a_topic_too_long_to_be_mirrored_leaves_nothing_behind(scene: Scene, length: int) -> None:
+    """§1: MQTT topics have at most 65,535 bytes, and `down/` is longer than `up/`."""
+    root, service = scene.mallory.root, scene.world.service
+    levels = "x" * (length - len(f"{root}/up//phone")) + "/phone"
+    since = len(scene.world.tap.messages)
+    scene.mallory.publish(f"{root}/up/{levels}", of({"type": "call.get", "id": "t1", "callID": "c"}), bad=True)
+    scene.world.tap.wait(lambda m: m.topic == f"{root}/up/{levels}", 3, "the message itself", since)
+    if length == 65_533:
+        scene.world.tap.wait(lambda m: m.topic == f"{root}/down/{levels}", 3, "an error on the mirrored topic", since)
+    scene.mallory.refused("call.get", "callNotFound", callID="probe")
+    wait_until(lambda: service.metrics()["bellwire_broker_backlog"] == 0, 3, "the broker has everything")
+
+
 def test_a_topic_with_one_level_is_survived(scene: Scene) -> None:
     """§1: no user, no device, or nothing at all under `up` and `presence`."""
     for kind in ("up", "presence"):

@@ -175,6 +175,17 @@ def test_help_and_bad_flags(command: str) -> None:
     assert refused.stderr.count("\n") == 1 and "--no-such-flag" in refused.stderr
 
 
+def test_a_short_option_is_refused_and_a_name_may_look_like_one(world: World, start: Start) -> None:
+    """There are no short options; after `--` every word is a name."""
+    refused = run("call", "-q", "bob", "--as", "alice")
+    assert (refused.returncode, refused.stdout) == (64, "")
+    assert refused.stderr.count("\n") == 1 and "-q" in refused.stderr
+    odd = World.user("-odd")
+    listening(start, odd, "--auto", "reject")
+    called = run("call", "--as", World.user("alice"), "--broker", world.broker.url, "--", odd)
+    assert called.returncode == 2, called
+
+
 def _offline(world: World, user: str) -> list[str]:
     asker: Device = world.phone("asker", presence=False)
     response = asker.ok("call.invite", invitees=[user], mode="advanced")

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
 
 import pytest
 
-from harness import Deploy, World, is_online, member, now_ms, present, ring, talk, wait_until, welcomes
+from harness import Deploy, World, encode, is_online, member, now_ms, present, ring, talk, wait_until, welcomes
 
 
 @pytest.fixture(scope="module")
@@ -126,6 +129,18 @@ def test_the_welcome_tells_the_settings_and_the_live_calls(world: World) -> None
     assert (welcome["heartbeatInterval"], welcome["heartbeatTimeout"]) == (20, 60)
     assert {call["callID"] for call in welcome["calls"]} == {first, second}
     assert [c for c in welcome["calls"] if c["callID"] == first] == [alice.get(first)]
+
+
+def test_the_welcome_names_a_live_call_however_many_came_after_it(world: World) -> None:
+    """§1: live calls, not the newest ones; an app that was killed while it talked finds its call again."""
+    alice, bob, carol = world.phones("alice", "bob", "carol")
+    live = talk(alice, bob)
+    for _ in range(51):
+        carol.cancel(carol.invite(bob))
+    tablet = world.another(bob, "tablet")
+    (welcome,) = welcomes(tablet, tablet.session)
+    assert [call["callID"] for call in welcome["calls"]] == [live]
+    assert welcome.body.get("omittedCalls", 0) == 0
 
 
 def test_a_user_without_calls_is_welcomed_with_none(world: World) -> None:
@@ -282,6 +297,46 @@ def test_the_eleventh_device_replaces_the_one_silent_longest(world: World) -> No
         call = eleventh.invite(World.user("bob"))
         for device in devices[:1] + devices[2:]:
             device.expect("call.created", call)
+
+
+def test_made_up_devices_are_told_of_a_call_within_bounds(world: World) -> None:
+    """§5: a device that acked something is told of the call; of one user's devices at most 32 are."""
+    alice, bob = world.phones("alice", "bob")
+    call = ring(alice, bob)
+    for number in range(200):
+        ack = {"type": "ack", "callID": call, "revision": 1}
+        bob.publish(f"{bob.root}/up/{bob.user}/ghost-{number}", encode(ack))
+    since = len(world.tap.messages)
+    bob.accept(call)
+    assert alice.expect_change(call, bob, "accepted")["call"]["endReason"] == "answered"
+    # What the service publishes for one request, it publishes before it answers the next one.
+    bob.get(call)
+    world.tap.settle()
+    told = [m for m in world.tap.messages[since:] if m.body.get("event") == "call.handledElsewhere"]
+    assert 1 <= len({m.topic for m in told}) <= 32
+    assert all(m.topic.startswith(f"{bob.user_topic}/ghost-") for m in told)
+
+
+def test_devices_that_come_and_go_are_forgotten_but_not_the_one_that_stays(rig: Any) -> None:
+    """§1: of a user's devices three times as many are known as may be online; who is online is kept."""
+    world = rig.world()
+    alice, bob = world.phones("alice", "bob")
+    for number in range(200):
+        for online in (True, False):
+            message = {"online": online, "session": f"s{number}"}
+            bob.publish(f"{bob.root}/presence/{bob.user}/brief-{number}", encode(message))
+    # Anything that bob sends is served after what he sent before.
+    bob.refused("call.get", "callNotFound", callID="nothing")
+    with closing(sqlite3.connect(world.service.directory / "bellwire.db")) as store:
+        (known,) = store.execute("SELECT count(*) FROM presence WHERE user_id=?", (bob.user.encode(),)).fetchone()
+    assert 2 <= known <= 30
+    invited = alice.ok("call.invite", invitees=[bob.user])
+    assert invited["offline"] == []
+    bob.expect("call.invited", invited["callID"])
+    alice.expect_change(invited["callID"], bob, "received")
+    tablet = world.another(bob, "tablet")
+    bob.accept(invited["callID"])
+    tablet.expect("call.handledElsewhere", invited["callID"])
 
 
 def test_the_same_device_replaced_by_a_new_connection_stays_online(quick: World) -> None:

@@ -128,6 +128,26 @@ def test_pending_members_need_no_heartbeat(world: World) -> None:
     assert member(alice.get(call), bob)["state"] == "received"
 
 
+def test_who_moves_the_call_to_another_device_is_heard_at_that_moment(world: World) -> None:
+    """§3: the join counts as a word about the call, on the device that is in it from now on."""
+    alice, bob = world.phones("alice", "bob")
+    laptop = world.another(bob, "laptop")
+    call = ring(alice, bob, mode="advanced")
+    accepted = bob.accept(call)["time"]
+    alice.expect_change(call, bob, "accepted")
+    laptop.expect("call.handledElsewhere", call)
+    # From here on the join is the only word: an ack of the device that is in the call would be one too.
+    bob.auto_ack = laptop.auto_ack = False
+    beat_until(accepted + 2300, lambda: alice.heartbeat(call))
+    joined = laptop.join(call)["time"]
+    beat_until(joined + 1500, lambda: alice.heartbeat(call))
+    assert member(alice.get(call), bob)["state"] == "accepted"
+    beat_until(joined + TIMEOUT_MS + 300, lambda: alice.heartbeat(call))
+    ended = alice.expect("call.ended", call)
+    assert (ended["call"]["endReason"], change_in(ended, bob)["reason"]) == ("heartbeatTimeout", "heartbeatTimeout")
+    assert 0 <= ended["time"] - (joined + TIMEOUT_MS) <= 150
+
+
 def test_any_word_about_the_call_counts_as_a_heartbeat(world: World) -> None:
     """§3: from whom *nothing about the call was heard*: a request keeps the member alive as well."""
     alice, bob = world.phones("alice", "bob")

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import os
 import random
+import socket
+import sqlite3
 import threading
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing, contextmanager
 from typing import Any
 
 import pytest
 
-from harness import Device, World, call_id, change_in, member, now_ms, ring, talk, wait_until
+from harness import Device, World, call_id, change_in, encode, member, now_ms, ring, talk, wait_until, welcomes
 
 PATIENCE = 25
 """Seconds that a client goes on sending its request again before the test gives up."""
@@ -138,6 +142,32 @@ def test_timers_that_came_due_meanwhile_fire_at_once(rig: Any) -> None:
     assert 0 <= told["time"] - member(told["call"], bob)["expiresAt"] <= 50
 
 
+def test_all_timers_that_came_due_meanwhile_fire_though_there_are_many(rig: Any) -> None:
+    """More than a coordinator takes from the store in one go (256): the rest does not wait for the next sweep."""
+    world = rig.world()
+    caller = world.phone("caller", presence=False)
+    requests = [caller.start("call.invite", invitees=[f"nobody-{n}"], timeout=2) for n in range(700)]
+    calls = {request.ok()["callID"] for request in requests}
+    due = now_ms() + 2000
+    world.service.kill()
+    world.tap.settle()
+    since = len(world.tap.messages)
+    wait_until(lambda: now_ms() > due, 10, "the invitations are over")
+    world.service.start()
+    ready_at = time.monotonic()
+
+    def expired() -> dict[str, float]:
+        """When each call was first told to be over: it is told again later, since nobody acks."""
+        told = [m for m in world.tap.messages[since:] if m.body.get("event") == "call.timeout"]
+        return {m.body["callID"]: m.at for m in reversed(told)}
+
+    wait_until(lambda: expired().keys() >= calls, 10, "every invitation is timed out", every=0.05)
+    times = sorted(expired().values())
+    assert times[-1] - ready_at < 2
+    # The next regular sweep would come 500 ms later.
+    assert max(later - earlier for earlier, later in zip(times, times[1:])) < 0.4
+
+
 def test_what_was_not_acked_is_sent_again_after_a_kill(rig: Any) -> None:
     """§5: what a device is owed is derived from the store, not from a queue."""
     world = rig.world()
@@ -169,6 +199,53 @@ def test_an_outage_of_the_service_ends_no_call(rig: Any) -> None:
         bob.heartbeat(call)
         alice.expect_silence(0.3, call, stale=False)
     assert alice.get(call)["state"] == "active"
+
+
+# The store
+
+
+def test_while_another_process_holds_the_store_requests_are_unavailable(rig: Any) -> None:
+    """§2 `unavailable`: send again. SQLite: the answer comes at once, not when the other process has done."""
+    world = rig.world()
+    alice, bob = world.phones("alice", "bob")
+    with closing(sqlite3.connect(world.service.directory / "bellwire.db", isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        released = time.monotonic() + 1.5
+        answers = 0
+        while time.monotonic() < released:
+            refused = alice.start("call.invite", id="patient", invitees=[bob.user]).wait(1, resend=False)
+            assert refused["error"]["code"] == "unavailable"
+            answers += 1
+        other.execute("ROLLBACK")
+    assert answers >= 2
+    call = alice.ok("call.invite", id="patient", invitees=[bob.user])["callID"]
+    bob.expect("call.invited", call)
+    alice.expect_change(call, bob, "received")
+
+
+def test_a_damaged_record_harms_its_own_call_alone(rig: Any) -> None:
+    """§2 `internal`: other calls of the same users go on, also those that came due together with it."""
+    world = rig.world()
+    alice, bob, carol = world.phones("alice", "bob", "carol")
+    damaged, other = ring(alice, bob, timeout=1), ring(carol, bob, timeout=1)
+    live = talk(alice, bob)
+    world.service.kill()
+    with closing(sqlite3.connect(world.service.directory / "bellwire.db")) as store, store:
+        changed = store.execute("UPDATE calls SET record=x'7b' WHERE call_id=?", (damaged.encode(),))
+        assert changed.rowcount == 1
+    due = now_ms() + 1000
+    wait_until(lambda: now_ms() > due, 10, "both invitations are over")
+    world.service.start()
+    assert bob.expect("call.timeout", other, 2)["missed"] is True
+    carol.expect_change(other, bob, "timeout", 2)
+    tablet = world.another(bob, "tablet")
+    assert [call["callID"] for call in welcomes(tablet, tablet.session)[0]["calls"]] == [live]
+    for device, request in ((alice, "call.get"), (bob, "call.accept"), (bob, "call.get"), (alice, "call.cancel")):
+        device.refused(request, "internal", callID=damaged)
+    alice.refused("call.invite", "internal", callID=damaged, invitees=[bob.user])
+    bob.quit(live)
+    assert alice.expect("call.ended", live)["call"]["endReason"] == "quit"
+    bob.accept(ring(alice, bob))
 
 
 # The broker
@@ -210,6 +287,92 @@ def test_a_coordinator_comes_back_to_a_restarted_broker(rig: Any) -> None:
     bob.quit(call)
     assert alice.expect("call.ended", call, since=mark)["call"]["endReason"] == "quit"
     bob.accept(ring(alice, bob))
+
+
+def packet(kind: int, body: bytes) -> bytes:
+    """An MQTT 3.1.1 control packet: first byte, remaining length in groups of seven bits, body."""
+    length, left = b"", len(body)
+    while left > 0x7F:
+        length, left = length + bytes([left & 0x7F | 0x80]), left >> 7
+    return bytes([kind]) + length + bytes([left]) + body
+
+
+def publish_at_once(port: int, topic: str, payloads: list[bytes]) -> None:
+    """QoS 0 in a single write: no client library fills a broker as fast."""
+
+    def text(value: str) -> bytes:
+        return len(value.encode()).to_bytes(2) + value.encode()
+
+    with socket.create_connection(("127.0.0.1", port)) as raw:
+        raw.sendall(packet(0x10, text("MQTT") + bytes([4, 0x02, 0, 60]) + text("burst")))
+        assert raw.recv(4) == bytes([0x20, 2, 0, 0])
+        raw.sendall(b"".join(packet(0x30, text(topic) + payload) for payload in payloads))
+        raw.sendall(packet(0xE0, b""))
+
+
+@pytest.mark.parametrize("invitees", [1, 9])
+def test_a_burst_of_requests_is_answered_in_full(rig: Any, invitees: int) -> None:
+    """2000 at once: one response each, though nobody sends anything twice, and nothing is dropped as stale."""
+    world = rig.world()
+    caller = world.device(world.user("caller"), connect=False)
+    users = [[f"nobody-{number}-{place}" for place in range(invitees)] for number in range(2000)]
+    requests = [{"type": "call.invite", "id": f"r{number}", "invitees": named} for number, named in enumerate(users)]
+    publish_at_once(world.broker.port, caller.up, [encode(request) for request in requests])
+
+    def responses() -> list[str]:
+        return [m.body["id"] for m in list(world.tap.messages) if m.topic == caller.device_topic and m.body["ok"]]
+
+    try:
+        wait_until(lambda: len(responses()) >= len(requests), 10, "a response to every request", every=0.1)
+    finally:
+        metrics = world.service.metrics()
+        dropped = {name: value for name, value in metrics.items() if "dropped" in name}
+        world.service.kill()
+        world.tap.settle()
+        answered = responses()
+        # So many events need not be judged one by one.
+        world.tap.take()
+        print(f"{len(answered)} answered, {dropped}")
+    assert sorted(answered) == sorted(request["id"] for request in requests)
+    assert dropped["bellwire_publications_dropped_total"] == 0
+    assert set(dropped.values()) == {0}
+
+
+@contextmanager
+def black_hole(port: int) -> Iterator[None]:
+    """A port where connecting neither succeeds nor fails: it listens, its backlog is full, and nobody accepts."""
+    with ExitStack() as sockets:
+
+        def one() -> socket.socket:
+            return sockets.enter_context(socket.socket())
+
+        listener = one()
+        listener.bind(("127.0.0.1", port))
+        listener.listen(0)
+        while True:
+            client = one()
+            client.settimeout(0.2)
+            try:
+                client.connect(("127.0.0.1", port))
+            except TimeoutError:
+                break
+        yield
+
+
+def test_a_broker_that_swallows_connections_holds_nothing_up(rig: Any) -> None:
+    """The coordinator stays healthy while it tries, and leaves within 5 s of SIGTERM."""
+    broker = rig.broker(start=False)
+    service = rig.service(broker, store="memory:", start=False)
+    with black_hole(broker.port):
+        service.start(ready=False)
+        wait_until(lambda: service.status("/healthz") == 200, 10, "healthy")
+        # Longer than an attempt to connect takes.
+        until = time.monotonic() + 2
+        while time.monotonic() < until:
+            assert (service.status("/healthz"), service.status("/readyz")) == (200, 503)
+            time.sleep(0.1)
+        status, seconds = service.terminate()
+        assert (status, seconds < 5) == (0, True)
 
 
 # SIGTERM

@@ -1,9 +1,10 @@
-"""`bellwire serve`: flags, environment, exit status, HTTP endpoints."""
+"""`bellwire serve`: flags, environment, exit status, HTTP endpoints. `bellwire dev` takes the same settings."""
 
 from __future__ import annotations
 
 import json
 import re
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -127,6 +128,18 @@ def test_a_bad_value_in_the_environment_is_refused() -> None:
     assert_usage_error(names="caller-grace", env={"BELLWIRE_CALLER_GRACE": "banana"})
 
 
+@pytest.mark.parametrize(
+    ("flag", "value"), [("broker", "mqtt://svc:S3cret%zz@host"), ("store", "redis://:S3cret@host:bad")]
+)
+def test_a_password_in_a_bad_value_is_not_shown(flag: str, value: str) -> None:
+    """Neither that of a flag nor that of a variable: what is refused ends up in logs."""
+    variable = {f"BELLWIRE_{flag.upper()}": value}
+    for refused in (run("serve", f"--{flag}", value), run("serve", f"--{flag}={value}"), run("serve", env=variable)):
+        assert (refused.returncode, refused.stdout, refused.stderr.count("\n")) == (64, "", 1), refused
+        assert f"--{flag}" in refused.stderr
+        assert "S3cret" not in refused.stderr
+
+
 def test_an_unknown_subcommand_is_refused() -> None:
     """Exit status 64."""
     refused = run("frobnicate")
@@ -215,6 +228,28 @@ def test_json_logs_are_json(own: World) -> None:
     assert lines
     for line in lines:
         assert isinstance(json.loads(line), dict), line
+
+
+# Everything on one machine
+
+
+def dev(directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Runs `bellwire dev` to its end, on free ports."""
+    ports = ["--port", str(free_port()), "--websocket-port", str(free_port()), "--data", str(directory)]
+    return run("dev", *ports, *arguments, timeout=30)
+
+
+def test_the_demonstration_runs_under_any_topic_root(tmp_path: Path) -> None:
+    """`bellwire dev --once`: 0 when all went as it should."""
+    shown = dev(tmp_path, "--once", "--topic-root", "acme/calls", "--rounds", "5")
+    assert shown.returncode == 0, shown
+
+
+def test_a_bad_setting_of_dev_is_refused(tmp_path: Path) -> None:
+    """Exit status 64 and one line, as of `bellwire serve`."""
+    refused = dev(tmp_path, "--once", "--rounds", "0", "--history-per-user", "abc")
+    assert refused.returncode == 64, refused
+    assert refused.stderr.count("\n") == 1 and "--history-per-user" in refused.stderr
 
 
 # HTTP

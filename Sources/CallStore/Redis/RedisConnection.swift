@@ -1,5 +1,6 @@
 import CHiredis
 import Glibc
+import ServerURL
 
 /// What Redis answered.
 enum RedisReply: Equatable {
@@ -42,17 +43,21 @@ final class RedisConnection {
     /// `errno` at the failure, if there was one.
     private var failureNumber: Int32 = 0
 
-    /// `timeout` in milliseconds bounds connecting and each wait for a reply.
+    /// `timeout` in milliseconds bounds the name's lookup, connecting and each wait for a reply.
     init(_ address: RedisAddress, timeout: Int) throws(StoreError) {
         let limit = timeval(tv_sec: timeout / 1000, tv_usec: timeout % 1000 * 1000)
-        guard let context = redisConnectWithTimeout(address.host, Int32(address.port), limit) else {
-            throw StoreError("\(address): out of memory")
+        var failure = "the name is not found"
+        var connected: UnsafeMutablePointer<redisContext>?
+        for host in NameLookup.addresses(of: address.host, within: timeout) where connected == nil {
+            guard let context = redisConnectWithTimeout(host, Int32(address.port), limit) else { continue }
+            if context.pointee.err == 0 {
+                connected = context
+            } else {
+                failure = Self.reason(context)
+                redisFree(context)
+            }
         }
-        guard context.pointee.err == 0 else {
-            let reason = Self.reason(context)
-            redisFree(context)
-            throw StoreError("\(address): \(reason)")
-        }
+        guard let context = connected else { throw StoreError("\(address): \(failure)") }
         self.context = context
         redisSetTimeout(context, limit)
         try logIn(address)

@@ -2,7 +2,7 @@
 
 from .broker import Broker
 from .contract import Contract
-from .device import Device, Pending, Received, Refused
+from .device import Device, Pending, Received, Refused, encode
 from .processes import Child, free_port, wait_until
 from .redis import RedisServer
 from .service import PROJECT, Service, executable, run
@@ -28,6 +28,7 @@ __all__ = [
     "call_id",
     "change_in",
     "decode_level",
+    "encode",
     "encode_user",
     "executable",
     "free_port",

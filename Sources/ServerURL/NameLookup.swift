@@ -1,0 +1,106 @@
+import Glibc
+import Synchronization
+
+/// Looks a host name up without keeping the caller waiting longer than it says: the system's resolver may take many
+/// seconds when a name server does not answer, and a coordinator has one thread for everything.
+public final class NameLookup: Sendable {
+    private struct State {
+        var addresses: [String] = []
+        var isLooking = false
+        /// Lookups that have come to an end, either way.
+        var finished = 0
+    }
+
+    private let host: String
+    private let state = Mutex(State())
+
+    /// One per name, so that a lookup that hangs is not started again and again. A process knows a handful of names.
+    private static let known = Mutex<[String: NameLookup]>([:])
+
+    private init(host: String) { self.host = host }
+
+    /// The addresses of `host` in numbers, in the order in which to try them. When the lookup takes longer than
+    /// `milliseconds`, those that were found last count, and the lookup goes on for the next time. Empty when none was
+    /// ever found.
+    public static func addresses(of host: String, within milliseconds: Int) -> [String] {
+        if isNumeric(host) { return [host] }
+        let lookup = known.withLock { known in
+            let lookup = known[host] ?? NameLookup(host: host)
+            known[host] = lookup
+            return lookup
+        }
+        return lookup.addresses(within: milliseconds)
+    }
+
+    private func addresses(within milliseconds: Int) -> [String] {
+        let (finished, mustStart) = state.withLock { state in
+            defer { state.isLooking = true }
+            return (state.finished, !state.isLooking)
+        }
+        if mustStart { start() }
+        for _ in 0..<max(1, milliseconds / Self.step) {
+            let current = state.withLock { $0 }
+            if current.finished > finished { return current.addresses }
+            usleep(UInt32(Self.step) * 1000)
+        }
+        return state.withLock { $0.addresses }
+    }
+
+    /// Milliseconds between looks at the other thread's result.
+    private static let step = 2
+
+    private func start() {
+        var thread = pthread_t()
+        let context = Unmanaged.passRetained(self).toOpaque()
+        let code = pthread_create(
+            &thread, nil,
+            { context in
+                Unmanaged<NameLookup>.fromOpaque(context!).takeRetainedValue().run()
+                return nil
+            }, context)
+        guard code == 0 else {
+            Unmanaged<NameLookup>.fromOpaque(context).release()
+            return finish([])
+        }
+        pthread_detach(thread)
+    }
+
+    private func run() {
+        var hints = addrinfo()
+        hints.ai_socktype = Int32(SOCK_STREAM.rawValue)
+        var found: UnsafeMutablePointer<addrinfo>?
+        guard getaddrinfo(host, nil, &hints, &found) == 0 else { return finish([]) }
+        defer { freeaddrinfo(found) }
+        var addresses: [String] = []
+        var next = found
+        while let entry = next?.pointee {
+            if let address = Self.numeric(entry), !addresses.contains(address) { addresses.append(address) }
+            next = entry.ai_next
+        }
+        finish(addresses)
+    }
+
+    private static func numeric(_ entry: addrinfo) -> String? {
+        var text = [CChar](repeating: 0, count: Int(NI_MAXHOST))
+        let length = socklen_t(text.count)
+        guard getnameinfo(entry.ai_addr, entry.ai_addrlen, &text, length, nil, 0, NI_NUMERICHOST) == 0 else {
+            return nil
+        }
+        return String(decoding: text.prefix { $0 != 0 }.map(UInt8.init(bitPattern:)), as: UTF8.self)
+    }
+
+    /// A name that is not found now keeps its last addresses: its owner may only be restarting.
+    private func finish(_ addresses: [String]) {
+        state.withLock { state in
+            if !addresses.isEmpty { state.addresses = addresses }
+            state.isLooking = false
+            state.finished += 1
+        }
+    }
+
+    private static func isNumeric(_ host: String) -> Bool {
+        var v4 = in_addr()
+        var v6 = in6_addr()
+        return inet_pton(AF_INET, host, &v4) == 1 || inet_pton(AF_INET6, host, &v6) == 1
+    }
+}

@@ -1,0 +1,84 @@
+"""Phones that call each other all the time."""
+
+from __future__ import annotations
+
+import threading
+import time
+import traceback
+
+from harness import Device
+from stack import Published
+
+PAUSE = 0.05
+
+
+class Load:
+    """Pairs of phones; each pair makes one call after the other: accepted, rejected, cancelled. A call that is refused,
+    or does not come to its end within the resends that the protocol asks of a client, has failed."""
+
+    def __init__(self, published: Published, pairs: int) -> None:
+        self.calls = 0
+        self.failures: list[str] = []
+        self._published = published
+        self._times: list[float] = []
+        self._lock = threading.Lock()
+        self._stop = threading.Event()
+        self._threads = [threading.Thread(target=self._run, args=(number,)) for number in range(pairs)]
+
+    def __enter__(self) -> Load:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        for thread in self._threads:
+            thread.join()
+
+    def lap(self) -> str:
+        """What happened since the last lap."""
+        with self._lock:
+            times, self._times = sorted(self._times), []
+        assert times, "no call was made"
+        assert not self.failures, "\n".join(self.failures)
+        late = sum(t > 1 for t in times)
+        return (
+            f"{len(times)} calls, 0 failed; invite → ring p50 {times[len(times) // 2] * 1000:.1f} ms, "
+            f"longest {times[-1] * 1000:.0f} ms, {late} over 1 s (a resend)"
+        )
+
+    def _run(self, number: int) -> None:
+        try:
+            caller = Device(self._published, f"load-{number}-a").connect()
+            callee = Device(self._published, f"load-{number}-b").connect()
+            turn = 0
+            while not self._stop.is_set():
+                self._call(caller, callee, turn)
+                turn += 1
+                self._stop.wait(PAUSE)
+            caller.logout()
+            callee.logout()
+        except Exception:
+            self.failures.append(f"pair {number}: {traceback.format_exc()}")
+
+    def _call(self, caller: Device, callee: Device, turn: int) -> None:
+        for phone in (caller, callee):
+            # The harness looks through all that a phone ever had, which would take longer from call to call.
+            phone.messages.clear()
+        began = time.monotonic()
+        request = caller.start("call.invite", invitees=[callee.user])
+        call = request.ok(20)["callID"]
+        ring = callee.expect("call.invited", call, 20)
+        match turn % 3:
+            case 0:
+                callee.start("call.accept", callID=call).ok(20)
+                caller.expect_state(call, callee, "accepted", 20)
+            case 1:
+                callee.start("call.reject", callID=call).ok(20)
+                caller.expect_state(call, callee, "rejected", 20)
+            case _:
+                caller.start("call.cancel", callID=call).ok(20)
+                callee.expect("call.cancelled", call, 20)
+        with self._lock:
+            self._times.append(ring.at - began)
+            self.calls += 1

@@ -1,0 +1,400 @@
+"""scripts/test-compose: the deployment of docker-compose.yml, built, run, hurt and removed."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import paho.mqtt.client as mqtt
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "IntegrationTests"))
+
+from harness import Device, member, ring, wait_until
+from load import Load
+from stack import Stack, docker
+
+BEGAN = time.monotonic()
+TIMERS_TOLERANCE_MS = 1500
+"""How late a timer may fire whose coordinator died (docs/architecture.md: the sweep)."""
+
+Say = Callable[[str], None]
+
+
+def main() -> int:
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    stack = Stack()
+    print(f"project {stack.name}, engine {docker('version', '--format', '{{.Server.Version}}')}")
+    failed = True
+    try:
+        for step in STEPS:
+            run(step, stack)
+        failed = False
+    except Exception as error:
+        print(f"\nFAILED: {error}\n\nThe last lines of the log:\n{stack.compose('logs', '--tail', '40')}")
+    finally:
+        print(f"{clock()} removing everything")
+        stack.remove()
+    left = stack.remains()
+    print(f"{clock()} " + (f"left behind: {left}" if left else "nothing is left of it"))
+    print("FAILED" if failed or left else f"passed in {time.monotonic() - BEGAN:.0f} s")
+    return 1 if failed or left else 0
+
+
+def clock() -> str:
+    return f"{time.monotonic() - BEGAN:6.1f} s "
+
+
+def run(step: Callable[[Stack, Say], None], stack: Stack) -> None:
+    print(f"{clock()} {step.__doc__}")
+    step(stack, lambda text: print(f"{'':10}{text}"))
+
+
+def build(stack: Stack, say: Say) -> None:
+    """build"""
+    began = time.monotonic()
+    stack.compose("build")
+    sizes = [f"{service} {stack.image_size(service):.1f} MB" for service in ("coordinator", "mosquitto")]
+    say(f"{time.monotonic() - began:.0f} s; {', '.join(sizes)}")
+    assert stack.image_size("coordinator") < 200
+
+
+def start(stack: Stack, say: Say) -> None:
+    """up with 3 coordinators"""
+    began = time.monotonic()
+    stack.up(3)
+    say(f"healthy after {time.monotonic() - began:.1f} s")
+    for service in ("mosquitto", "redis", "coordinator"):
+        for container in stack.containers(service):
+            status = docker("exec", container, "cat", "/proc/1/status")
+            user = next(line.split()[1] for line in status.splitlines() if line.startswith("Uid:"))
+            assert user != "0", f"{service} runs as root"
+    say("nothing runs as root")
+
+
+def networks(stack: Stack, say: Say) -> None:
+    """what can be reached from outside"""
+    ports = stack.open_ports()
+    expected = sorted(("127.0.0.1", str(p)) for p in (stack.published.port, stack.published.web_port))
+    assert ports == expected, ports
+    say(f"published: {', '.join(':'.join(port) for port in ports)} (the broker's), nothing else")
+    broker, redis, coordinator = (stack.containers(s)[0] for s in ("mosquitto", "redis", "coordinator"))
+    store, internal = stack.address(redis, "store"), stack.address(broker, "broker")
+    # Reachable, so that the probe is known to work where it says no.
+    assert stack.reaches("published", stack.address(broker, "published"), 1883)
+    assert stack.reaches("store", store, 6379)
+    assert stack.reaches("broker", internal, 1884)
+    for network in ("published", "broker", "bridge"):
+        assert not stack.reaches(network, store, 6379), f"Redis can be reached from {network}"
+    assert not stack.reaches("published", stack.address(broker, "published"), 1884)
+    for network in ("published", "bridge"):
+        assert not stack.reaches(network, internal, 1884), f"the coordinators' listener can be reached from {network}"
+        assert not stack.reaches(network, stack.address(coordinator, "broker"), 9000)
+    say("Redis, the coordinators' listener and /metrics: on their internal networks only")
+
+
+def calls(stack: Stack, say: Say) -> None:
+    """calls through the published ports"""
+    alice, bob, carol = (Device(stack.published, name).connect() for name in ("alice", "bob", "carol"))
+    web = Device(stack.published, "dora", "web", transport="websockets").connect()
+    old = Device(stack.published, "erin", mqtt_version=4).connect()
+
+    call = ring(alice, bob)
+    bob.accept(call)
+    alice.expect_state(call, bob, "accepted")
+    call = ring(alice, bob)
+    bob.reject(call)
+    alice.expect_state(call, bob, "rejected")
+    call = ring(alice, bob)
+    alice.cancel(call)
+    bob.expect("call.cancelled", call)
+    call = ring(alice, bob, timeout=1)
+    bob.expect("call.timeout", call)
+    alice.expect_state(call, bob, "timeout")
+    call = ring(web, old)
+    old.accept(call)
+    web.expect_state(call, old, "accepted")
+    say("one-to-one accepted, rejected, cancelled, timed out; WebSocket to MQTT 3.1.1 accepted")
+
+    call = ring(alice, bob, carol, web, mode="advanced")
+    bob.accept(call)
+    web.reject(call)
+    carol.accept(call)
+    alice.expect_state(call, carol, "accepted")
+    alice.add(call, old)
+    old.expect("call.invited", call)
+    old.accept(call)
+    bob.quit(call)
+    alice.expect_state(call, bob, "quit")
+    alice.end(call)
+    carol.expect("call.ended", call)
+    states = {m["userID"]: m["state"] for m in alice.get(call)["members"]}
+    assert states == dict(alice="accepted", bob="quit", carol="accepted", dora="rejected", erin="accepted"), states
+    say("group of five: accepted, rejected, added, quit, ended")
+    for phone in (alice, bob, carol, web, old):
+        phone.logout()
+
+
+class Client:
+    """An MQTT client of no particular manners."""
+
+    def __init__(self, stack: Stack, username: str | None = None) -> None:
+        self.topics: list[str] = []
+        self._answers: dict[int, int] = {}
+        self._client = mqtt.Client(
+            mqtt.CallbackAPIVersion.VERSION2,
+            "client-" + secrets.token_hex(4),
+            protocol=mqtt.MQTTv5,
+            reconnect_on_failure=False,
+        )
+        if username:
+            self._client.username_pw_set(username)
+        self._subscribed = threading.Semaphore(0)
+        self._client.on_message = lambda _c, _u, message: self.topics.append(message.topic)
+        self._client.on_subscribe = lambda *_: self._subscribed.release()
+        self.disconnects = 0
+        self._client.on_disconnect = self._on_disconnect
+        self._client.on_publish = lambda _c, _u, mid, code, _p: self._answers.update({mid: code.value})
+        self._client.connect("127.0.0.1", stack.published.port)
+        self._client.loop_start()
+
+    def subscribe(self, *filters: str) -> None:
+        for one in filters:
+            self._client.subscribe(one, 1)
+            assert self._subscribed.acquire(timeout=5)
+
+    def _on_disconnect(self, *_: object) -> None:
+        self.disconnects += 1
+
+    def publish(self, topic: str, payload: bytes, retain: bool = False) -> int:
+        return self._client.publish(topic, payload, 1, retain).mid
+
+    def may_publish(self, topic: str, payload: bytes = b"{}") -> bool:
+        mid = self.publish(topic, payload)
+        wait_until(lambda: mid in self._answers, 5, f"PUBACK of {topic}")
+        return self._answers[mid] < 0x80
+
+    def close(self) -> None:
+        self._client.disconnect()
+        self._client.loop_stop()
+
+
+def rights(stack: Stack, say: Say) -> None:
+    """what a device may do at the broker"""
+    alice, bob = (Device(stack.published, name).connect() for name in ("alice", "bob"))
+    root = "bellwire/v1"
+    nameless, mallory = Client(stack), Client(stack, "mallory")
+    filters = [f"{root}/up/#", f"{root}/presence/#", f"{root}/down/#", "#", "$SYS/#"]
+    for client in (nameless, mallory):
+        client.subscribe(*filters, f"$share/coordinators/{root}/up/#", f"$share/coordinators/{root}/presence/#")
+    for _ in range(20):
+        alice.cancel(ring(alice, bob))
+    assert nameless.topics and all(t.startswith(f"{root}/down/") for t in nameless.topics), set(nameless.topics)
+    assert not mallory.topics, set(mallory.topics)
+    say("reading: without a username down/# alone; with one, the own down/ alone; no other, by $share neither")
+    since = bob.mark
+    assert not nameless.may_publish(f"{root}/down/bob", b'{"type":"forged"}')
+    assert not nameless.may_publish("anything/else") and not nameless.may_publish("$SYS/x")
+    assert nameless.may_publish(f"{root}/up/nobody/phone")
+    assert not mallory.may_publish(f"{root}/up/alice/phone") and not mallory.may_publish(f"{root}/presence/alice/phone")
+    assert mallory.may_publish(f"{root}/up/mallory/phone", json.dumps({"type": "call.get", "id": "1"}).encode())
+    bob.expect_silence(0.2)
+    assert not any(m.type == "forged" for m in bob.messages[since:])
+    say("writing: without a username up/# and presence/#; with one, the own; nobody down/#")
+    for client in (nameless, mallory, alice, bob):
+        client.close()
+
+
+def limits(stack: Stack, say: Say) -> None:
+    """the broker's limits"""
+    alice = Device(stack.published, "alice").connect()
+    error = alice.start("call.invite", invitees=["bob"], padding="x" * 380_000).wait()["error"]
+    assert error["code"] == "tooLarge", error
+    oversize, retaining = Client(stack), Client(stack)
+    oversize.publish("bellwire/v1/up/nobody/phone", b"x" * 400_000)
+    retaining.publish("bellwire/v1/up/nobody/phone", b"{}", retain=True)
+    for gone in (oversize, retaining):
+        wait_until(lambda: gone.disconnects, 5, "the broker disconnects")
+    say("requests over 64 KiB: tooLarge; packets over 384 KiB, and retained messages: disconnected")
+    for one in (alice, oversize, retaining):
+        one.close()
+
+
+def killed_while_ringing(stack: Stack, say: Say) -> None:
+    """a coordinator killed while 24 phones ring"""
+    pairs = [
+        (Device(stack.published, f"caller-{n}").connect(), Device(stack.published, f"callee-{n}").connect())
+        for n in range(24)
+    ]
+    ringing = [(caller, callee, ring(caller, callee, timeout=6)) for caller, callee in pairs]
+    held = {c: stack.metric(c, "bellwire_deadlines_waiting") for c in stack.containers("coordinator")}
+    victim = max(held, key=lambda c: held[c])
+    docker("kill", victim)
+    began = time.monotonic()
+    outcomes = ("accepted", "rejected", "cancelled", "timeout")
+    lateness = []
+    for number, (caller, callee, call) in enumerate(ringing):
+        match outcomes[number % 4]:
+            case "accepted":
+                callee.accept(call)
+            case "rejected":
+                callee.reject(call)
+            case "cancelled":
+                caller.cancel(call)
+    answered = time.monotonic() - began
+    for number, (caller, callee, call) in enumerate(ringing):
+        outcome = outcomes[number % 4]
+        if outcome in ("cancelled", "timeout"):
+            event = callee.expect(f"call.{outcome}", call, 10)
+            if outcome == "timeout":
+                lateness.append(event.wall - member(event["call"], callee)["expiresAt"])
+        if outcome != "cancelled":
+            caller.expect_state(call, callee, outcome, 10)
+        state = member(caller.get(call), callee)["state"]
+        assert state == outcome, f"call {number}: {state}, not {outcome}"
+    assert max(lateness) < TIMERS_TOLERANCE_MS, lateness
+    say(f"coordinator {stack.number(victim)} killed, which held {held[victim]} of {sum(held.values())} timers")
+    say(
+        f"6 accepted, 6 rejected, 6 cancelled within {answered:.2f} s of the kill; "
+        f"6 timed out {min(lateness):.0f} to {max(lateness):.0f} ms late"
+    )
+    for phones in pairs:
+        for phone in phones:
+            phone.logout()
+    stack.up(3)
+
+
+def under_load(stack: Stack, say: Say) -> None:
+    """load: crash, scale to 5, back to 3, rolling update"""
+    with Load(stack.published, pairs=6) as load:
+        time.sleep(4)
+        say(f"3 coordinators: {load.lap()}")
+
+        victim = stack.containers("coordinator")[1]
+        stack.crash(victim)
+        wait_until(lambda: stack.inspect(victim)["RestartCount"] == 1, 20, "restart by the engine", every=0.1)
+        stack.wait_healthy(victim)
+        time.sleep(1)
+        say(f"one crashed, restarted by the engine: {load.lap()}")
+
+        stack.up(5)
+        time.sleep(3)
+        new = stack.containers("coordinator")[3:]
+        served = [stack.metric(c, "bellwire_requests_total") for c in new]
+        assert len(served) == 2 and all(served), f"the new coordinators have served {served} requests"
+        say(f"scaled to 5, the new ones took {served[0]} and {served[1]} requests: {load.lap()}")
+
+        stack.up(3)
+        assert len(stack.containers("coordinator", stopped=True)) == 3
+        time.sleep(1)
+        say(f"scaled to 3: {load.lap()}")
+
+        for container in stack.containers("coordinator"):
+            stack.replace(container, of=3)
+        time.sleep(1)
+        say(f"replaced one after the other: {load.lap()}")
+    assert not load.failures, "\n".join(load.failures)
+    say(f"in all {load.calls} calls, none failed")
+
+
+def until_served(phone: Device, kind: str, call: str) -> float:
+    """Sends a request until it succeeds, as a client does that is answered `unavailable`. How many seconds it took."""
+    began = time.monotonic()
+    while not (response := phone.start(kind, callID=call).wait(20))["ok"]:
+        assert response["error"]["code"] == "unavailable", response
+        assert time.monotonic() - began < 20, response
+        time.sleep(0.1)
+    return time.monotonic() - began
+
+
+def store_away(stack: Stack, say: Say) -> None:
+    """Redis stopped for a while"""
+    alice, bob = (Device(stack.published, name).connect() for name in ("alice", "bob"))
+    call = ring(alice, bob, timeout=600)
+    redis = stack.containers("redis")[0]
+    docker("stop", redis)
+    times = []
+    for _ in range(8):
+        began = time.monotonic()
+        response = alice.start("call.get", callID=call).wait(10)
+        assert not response["ok"] and response["error"]["code"] == "unavailable", response
+        times.append(time.monotonic() - began)
+        time.sleep(0.2)
+    for coordinator in stack.containers("coordinator"):
+        wait_until(lambda: not stack.ready(coordinator), 5, "/readyz says so", every=0.1)
+    docker("start", redis)
+    took = until_served(bob, "call.accept", call)
+    alice.expect_state(call, bob, "accepted")
+    say(
+        f"requests are answered unavailable, within {max(times):.1f} s at most; not ready; "
+        f"back {took:.1f} s after Redis is, and the call that rang is accepted"
+    )
+    for phone in (alice, bob):
+        phone.logout()
+
+
+def crashed_neighbours(stack: Stack, say: Say) -> None:
+    """Redis crashes, the broker crashes"""
+    for service in ("redis", "mosquitto"):
+        alice, bob = (Device(stack.published, name).connect() for name in ("alice", "bob"))
+        call = ring(alice, bob, timeout=600)
+        container = stack.containers(service)[0]
+        stack.crash(container)
+        began = time.monotonic()
+        wait_until(lambda: stack.inspect(container)["RestartCount"] == 1, 20, f"restart of {service}", every=0.1)
+        if service == "mosquitto":
+            for phone in (alice, bob):
+                phone.wait_disconnected()
+            stack.wait_healthy(container)
+            for phone in (alice, bob):
+                phone.connect()
+        until_served(bob, "call.accept", call)
+        alice.expect_state(call, bob, "accepted")
+        say(f"{service} restarted by the engine; the call that rang is accepted {time.monotonic() - began:.1f} s later")
+        for phone in (alice, bob):
+            phone.logout()
+
+
+def kept(stack: Stack, say: Say) -> None:
+    """down and up again"""
+    alice, bob = (Device(stack.published, name).connect() for name in ("alice", "bob"))
+    call = ring(alice, bob, timeout=600)
+    for phone in (alice, bob):
+        phone.close()
+    stack.compose("down")
+    stack.up(3)
+    bob.connect()
+    bob.accept(call)
+    alice.connect(presence=False)
+    assert member(alice.get(call), bob)["state"] == "accepted"
+    say("a call that rang before is answered after: Redis keeps its volume")
+    for phone in (alice, bob):
+        phone.close()
+
+
+def stop(stack: Stack, say: Say) -> None:
+    """graceful stop"""
+    began = time.monotonic()
+    stack.compose("stop")
+    say(f"all stopped in {time.monotonic() - began:.1f} s")
+    for service in ("redis", "mosquitto"):
+        codes = stack.deaths(service)
+        assert set(codes) == {0, 137} and codes.count(137) == 1, f"{service}: {codes}, expected stops and one crash"
+    codes = stack.deaths("coordinator")
+    # Two were killed on purpose, all others were asked to stop: scaled down, replaced, stopped.
+    assert sorted(codes) == [0] * (len(codes) - 2) + [137, 137], codes
+    say(f"coordinators: {len(codes) - 2} asked to stop in the whole run, every exit code 0 (2 killed: 137)")
+
+
+STEPS = (
+    *(build, start, networks, calls, rights, limits),
+    *(killed_while_ringing, under_load, store_away, crashed_neighbours, kept, stop),
+)
+
+if __name__ == "__main__":
+    sys.exit(main())
