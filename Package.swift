@@ -35,10 +35,12 @@ let package = Package(
             swiftSettings: strict
         ),
         .target(name: "BellwireClient", dependencies: ["SignalingProtocol", "MQTTClient"], swiftSettings: strict),
+        .target(name: "HistoryChecker", dependencies: ["SignalingProtocol"], swiftSettings: strict),
         .executableTarget(
             name: "bellwire",
             dependencies: [
                 "Coordinator", "CallStore", "CallCore", "BellwireClient", "SignalingProtocol", "MQTTClient", "CProcess",
+                "HistoryChecker",
             ],
             swiftSettings: strict
         ),
@@ -48,6 +50,7 @@ let package = Package(
         .testTarget(
             name: "CallStoreTests", dependencies: ["CallStore", "CallCore", "SignalingProtocol", "CProcess"],
             swiftSettings: strict),
+        .testTarget(name: "ServerURLTests", dependencies: ["ServerURL"], swiftSettings: strict),
         .testTarget(name: "MQTTClientTests", dependencies: ["MQTTClient"], swiftSettings: strict),
         .testTarget(
             name: "CoordinatorTests",
@@ -56,5 +59,7 @@ let package = Package(
         ),
         .testTarget(
             name: "BellwireClientTests", dependencies: ["BellwireClient", "SignalingProtocol"], swiftSettings: strict),
+        .testTarget(
+            name: "HistoryCheckerTests", dependencies: ["HistoryChecker", "SignalingProtocol"], swiftSettings: strict),
     ]
 )

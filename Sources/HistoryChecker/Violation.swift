@@ -20,6 +20,8 @@ public struct Violation: Equatable, Sendable, CustomStringConvertible {
         case staleView
         /// What somebody had seen is not known any more.
         case lostCall
+        /// A request was refused because of something that was not so.
+        case wrongRefusal
         /// More than one request won where only one can.
         case twoWinners
         /// A user was in two live advanced calls at once.

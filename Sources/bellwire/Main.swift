@@ -13,6 +13,7 @@ struct Main {
             case "dev": try DevCommand.run(words)
             case "serve": try ServeCommand.run(words)
             case "call": runAsync(name) { [words] in try await Phone.call(words) }
+            case "check-history": try CheckHistoryCommand.run(words)
             case "listen": runAsync(name) { [words] in try await Phone.listen(words) }
             case "help", "--help", "-h": print(help)
             case "version", "--version": print("bellwire \(version)")
@@ -33,6 +34,8 @@ struct Main {
           serve    a coordinator
           call     call somebody from this terminal
           listen   wait for calls in this terminal
+          check-history
+                   hold what devices saw against what the protocol promises
 
         bellwire COMMAND --help lists a command's options.
         """

@@ -10,7 +10,7 @@ enum ServeCommand {
     static let command = Command(
         name: "serve", arguments: "",
         summary: "Runs a coordinator: it takes its share of the requests at the broker and rings phones.",
-        options: connectionOptions + SettingsOptions.all, positionals: 0...0)
+        options: connectionOptions + SettingsOptions.all + faultOptions, positionals: 0...0)
 
     private static let connectionOptions = [
         Option(
@@ -31,6 +31,23 @@ enum ServeCommand {
         Option("log-format", "FORMAT", default: "text", "text or json"),
     ]
 
+    #if BELLWIRE_FAULTS
+        private static let faultOptions = [
+            Option("fault", "FAULT", default: "", "break the store on purpose, to test the tests")
+        ]
+
+        private static func withFault(_ store: any CallStore, _ arguments: Arguments) throws -> any CallStore {
+            guard let text = arguments.text("fault"), !text.isEmpty else { return store }
+            let forms = FaultyCallStore.Fault.allCases.map(\.rawValue).joined(separator: ", ")
+            let fault = try arguments.required("fault", forms, FaultyCallStore.Fault.init(rawValue:))
+            return FaultyCallStore(store, fault: fault)
+        }
+    #else
+        private static let faultOptions: [Option] = []
+
+        private static func withFault(_ store: any CallStore, _: Arguments) throws -> any CallStore { store }
+    #endif
+
     static func run(_ words: [String]) throws {
         let arguments = try Arguments(command, words)
         // Before any other thread exists.
@@ -40,7 +57,7 @@ enum ServeCommand {
             level: try arguments.required("log-level", "debug, info, warning or error", Log.Level.init(rawValue:)),
             format: try arguments.required("log-format", "text or json", Log.Format.init(rawValue:)),
             coordinator: configuration.id)
-        let store = try openStore(arguments, configuration.settings)
+        let store = try withFault(try openStore(arguments, configuration.settings), arguments)
         let status = CoordinatorStatus()
         let server = try statusServer(arguments, status)
 

@@ -1,0 +1,161 @@
+import SignalingProtocol
+
+/// One device: its connections, what it knows of its calls, and what it rings for.
+struct DeviceHistory {
+    struct Ring {
+        let revision: Int
+        let since: Int64
+        /// When its own countdown stops it.
+        let until: Int64
+    }
+
+    struct Known {
+        var revision: Int
+        var call: CallSnapshot
+    }
+
+    private(set) var isConnected = false
+    private(set) var session = ""
+    /// When it first said in this session that it is online.
+    var presentedAt: Int64?
+    /// When it was welcomed in this session.
+    var onlineSince: Int64?
+    /// The highest revision of each call that it had in this session, as event or response.
+    var known: [CallID: Known] = [:]
+    var rings: [CallID: Ring] = [:]
+    /// When it went away, in whatever way.
+    private(set) var departures: [Int64] = []
+    private var connectedAt: Int64 = 0
+
+    mutating func connect(_ session: String, at: Int64) {
+        isConnected = true
+        self.session = session
+        connectedAt = at
+        presentedAt = nil
+        onlineSince = nil
+        // A new session starts from nothing (section 5); a phone that rings goes on until it is told.
+        known.removeAll()
+    }
+
+    mutating func disconnect(at: Int64) {
+        isConnected = false
+        onlineSince = nil
+        departures.append(at)
+    }
+
+    func wasConnected(from: Int64, to: Int64) -> Bool {
+        isConnected && connectedAt <= from && !departures.contains { $0 >= from && $0 <= to }
+    }
+
+    mutating func forget(before moment: Int64, _ isOpen: (CallID) -> Bool) {
+        // The last departure is kept: it says that the device has gone away at some time.
+        while departures.count > 1, departures[0] < moment { departures.removeFirst() }
+        known = known.filter { isOpen($0.key) }
+        rings = rings.filter { isOpen($0.key) }
+    }
+}
+
+extension HistoryChecker {
+    mutating func connected(_ device: DeviceAddress, session: String) {
+        devices[device, default: DeviceHistory()].connect(session, at: now)
+    }
+
+    mutating func disconnected(_ device: DeviceAddress) {
+        stopExpiredRings(of: device)
+        for (callID, ring) in devices[device]?.rings ?? [:] { ringingEnded(callID, device, ring, at: now) }
+        devices[device]?.disconnect(at: now)
+    }
+
+    mutating func presented(_ device: DeviceAddress, _ presence: PresenceMessage) {
+        guard presence.status == .online, devices[device]?.presentedAt == nil else { return }
+        devices[device, default: DeviceHistory()].presentedAt = now
+    }
+
+    mutating func received(_ message: DownMessage, by device: DeviceAddress, _ entry: HistoryEntry) {
+        stopExpiredRings(of: device)
+        switch message {
+        case .response(let response):
+            answered(response, to: device, entry)
+            if case .success(let success) = response.outcome { learn(success.call, device, isEvent: nil) }
+        case .event(let event):
+            see(event.call, time: event.time, by: device, entry)
+            checkEvent(event, device, entry)
+            learn(event.call, device, isEvent: event)
+        case .welcome(let welcome): welcomed(welcome, device, entry)
+        case .error(let error):
+            report(.unanswered, nil, device, "a message was refused as a whole: \(error)", entry: entry)
+        }
+    }
+
+    private mutating func welcomed(_ welcome: Welcome, _ device: DeviceAddress, _ entry: HistoryEntry) {
+        summary.clockSkew = max(summary.clockSkew, welcome.serverTime - entry.at)
+        for call in welcome.calls {
+            if let asked = devices[device]?.presentedAt, welcome.session == devices[device]?.session {
+                checkAge(of: call, askedAt: asked, device, entry)
+            }
+            see(call, time: nil, by: device, entry)
+        }
+        guard let history = devices[device], history.session == welcome.session else { return }
+        devices[device]?.onlineSince = history.onlineSince ?? entry.at
+        for (callID, ring) in history.rings {
+            let call = welcome.calls.first { $0.callID == callID }
+            guard welcome.omittedCalls == 0 || call != nil,
+                !(call?.member(device.userID)?.state.isPending ?? false)
+            else { continue }
+            devices[device]?.rings[callID] = nil
+            ringingEnded(callID, device, ring, at: entry.at)
+        }
+    }
+
+    /// The device takes a revision that is above what it had, as events and responses are taken (section 5).
+    private mutating func learn(_ call: CallSnapshot, _ device: DeviceAddress, isEvent event: Event?) {
+        guard let history = devices[device] else { return }
+        if let known = history.known[call.callID], known.revision >= call.revision { return }
+        devices[device]?.known[call.callID] = .init(revision: call.revision, call: call)
+        let isPending = call.state != .ended && call.member(device.userID)?.state.isPending ?? false
+        if let ring = history.rings[call.callID], !isPending {
+            devices[device]?.rings[call.callID] = nil
+            ringingEnded(call.callID, device, ring, at: now)
+        } else if isPending, let event, event.name == .invited, let left = event.expiresIn {
+            let since = history.rings[call.callID]?.since ?? now
+            devices[device]?.rings[call.callID] = .init(
+                revision: call.revision, since: since, until: now + Int64(left))
+        }
+    }
+
+    private mutating func stopExpiredRings(of device: DeviceAddress) {
+        for (callID, ring) in devices[device]?.rings ?? [:] where ring.until < now {
+            devices[device]?.rings[callID] = nil
+            ringingEnded(callID, device, ring, at: ring.until)
+        }
+    }
+
+    /// What an event says must be what its receiver can be owed (section 5).
+    private mutating func checkEvent(_ event: Event, _ device: DeviceAddress, _ entry: HistoryEntry) {
+        guard let member = event.call.member(device.userID) else {
+            report(.wrongEvent, event.callID, device, "the receiver is no member", entry: entry)
+            return
+        }
+        let state = member.state
+        let isOver = event.call.state == .ended
+        let fits =
+            switch event.name {
+            case .created: device.userID == event.call.inviter
+            case .invited: state.isPending && !isOver
+            case .userStateChanged: state.isLive || state == .quit
+            case .cancelled: state == .cancelled
+            case .timeout: state == .timeout
+            case .ended: isOver && event.call.mode == .advanced
+            case .handledElsewhere: !state.isPending && member.device != device.deviceID
+            }
+        if !fits {
+            let what =
+                "\(event.name.rawValue) to a user who is \(state.rawValue) in a call that is \(event.call.state.rawValue)"
+            report(.wrongEvent, event.callID, device, what, entry: entry)
+        }
+        for change in event.changes where event.call.member(change.userID)?.state != change.state {
+            report(
+                .wrongEvent, event.callID, device, "the change of \(change.userID) is not in the call", entry: entry)
+        }
+    }
+}

@@ -1,0 +1,158 @@
+import SignalingProtocol
+
+/// One request of one device, all its copies and answers.
+struct RequestHistory {
+    let request: Request
+    let firstSent: Int64
+    var lastSent: Int64
+    var copies = 1
+    var responses = 0
+    /// The first `ok`, when it came.
+    var success: (outcome: Response.Success, at: Int64)?
+    /// When any answer came last, also a refusal.
+    var answeredAt: Int64?
+    /// A final answer came: anything but `unavailable`.
+    var isAnswered = false
+}
+
+extension ErrorCode {
+    /// The service asks to be asked again.
+    var isTemporary: Bool { [.unavailable, .rateLimited, .internal].contains(self) }
+}
+
+extension HistoryChecker {
+    mutating func sent(_ message: UpMessage, by device: DeviceAddress, _ entry: HistoryEntry) {
+        switch message {
+        case .request(let request): sent(request, by: device, entry)
+        case .ackCall(let callID, _): mention(callID, entry, creating: false)
+        case .heartbeat, .ackMessage: break
+        }
+    }
+
+    private mutating func sent(_ request: Request, by device: DeviceAddress, _ entry: HistoryEntry) {
+        let key = RequestKey(device: device, id: request.id)
+        if let callID = request.body.callID { mention(callID, entry, creating: true) }
+        if requests[key] != nil {
+            requests[key]?.copies += 1
+            requests[key]?.lastSent = entry.at
+        } else {
+            summary.requests += 1
+            requests[key] = RequestHistory(request: request, firstSent: entry.at, lastSent: entry.at)
+            noteIntent(request.body, by: device)
+        }
+        later(.copy(key, sentAt: entry.at), after: tolerances.response)
+    }
+
+    /// What a request may have done to the call even if its answer never comes.
+    private mutating func noteIntent(_ body: Request.Body, by device: DeviceAddress) {
+        guard let callID = body.callID else { return }
+        switch body {
+        case .invite(let invite): if calls[callID]?.invite == nil { calls[callID]?.invite = (device, invite) }
+        case .add(let add): for user in add.invitees { calls[callID]?.additions[user, default: 0] += 1 }
+        case .join: calls[callID]?.joiners.insert(device.userID)
+        case .cancel, .accept, .reject, .quit, .end, .get: break
+        }
+    }
+
+    mutating func answered(_ response: Response, to device: DeviceAddress, _ entry: HistoryEntry) {
+        let key = RequestKey(device: device, id: response.id)
+        let named = requests[key]?.request.body.callID
+        if let named { mention(named, entry, creating: false) }
+        guard var history = requests[key] else {
+            report(.answeredTwice, nil, device, "a response to no request: \(response.id)", entry: entry)
+            return
+        }
+        history.responses += 1
+        history.answeredAt = entry.at
+        if history.responses > history.copies {
+            report(
+                .answeredTwice, named, device,
+                "request \(response.id) was sent \(history.copies) times and answered \(history.responses) times",
+                entry: entry)
+        }
+        switch response.outcome {
+        case .success(let success):
+            summary.answers["ok", default: 0] += 1
+            history.isAnswered = true
+            succeeded(success, &history, device, entry)
+        case .failure(let error):
+            summary.answers[error.code.rawValue, default: 0] += 1
+            if !error.code.isTemporary { history.isAnswered = true }
+            failed(error, history, device, entry)
+            noteRefusal(error, history, device)
+        }
+        requests[key] = history
+    }
+
+    private mutating func succeeded(
+        _ success: Response.Success, _ history: inout RequestHistory, _ device: DeviceAddress, _ entry: HistoryEntry
+    ) {
+        let call = success.call
+        mention(call.callID, entry, creating: true)
+        checkAge(of: call, askedAt: history.firstSent, device, entry)
+        see(call, time: success.time, by: device, entry)
+        if let first = history.success {
+            let same =
+                first.outcome.offline == success.offline && first.outcome.errors == success.errors
+                && first.outcome.merged == success.merged
+            if !same {
+                report(
+                    .answeredTwice, call.callID, device,
+                    "request \(history.request.id) got two different outcomes", entry: entry)
+            }
+            return
+        }
+        history.success = (success, entry.at)
+        for fact in Fact.facts(of: history.request, from: device, success) { promise(fact, call.callID, entry) }
+    }
+
+    private mutating func failed(
+        _ error: SignalingError, _ history: RequestHistory, _ device: DeviceAddress, _ entry: HistoryEntry
+    ) {
+        if let first = history.success, !error.code.isTemporary, entry.at > first.at + tolerances.response,
+            !disturbances.touch(first.at, entry.at)
+        {
+            report(
+                .answeredTwice, first.outcome.call.callID, device,
+                "request \(history.request.id) was answered ok, and \(error.code) when it was sent again", entry: entry)
+        }
+        guard error.code == .callNotFound, let callID = history.request.body.callID,
+            let seen = calls[callID]?.seen(before: history.firstSent), seen.call.member(device.userID) != nil
+        else { return }
+        report(
+            .lostCall, callID, device,
+            "it is unknown, but revision \(seen.call.revision) had been seen by \(seen.seenBy) before", entry: entry)
+    }
+
+    /// What is asked after somebody had seen a revision cannot be answered from an older one.
+    mutating func checkAge(of call: CallSnapshot, askedAt: Int64, _ device: DeviceAddress, _ entry: HistoryEntry) {
+        guard let seen = calls[call.callID]?.seen(before: askedAt), seen.call.revision > call.revision else { return }
+        report(
+            .staleView, call.callID, device,
+            "asked at \(clock(askedAt)), answered with revision \(call.revision), but \(seen.seenBy) had seen "
+                + "revision \(seen.call.revision) at \(clock(seen.seenAt))", entry: entry)
+    }
+
+    private mutating func promise(_ fact: Fact, _ callID: CallID, _ entry: HistoryEntry) {
+        guard let call = calls[callID], !call.facts.contains(fact) else { return }
+        calls[callID]?.facts.append(fact)
+        for view in call.views where view.call.revision >= fact.revision { hold(fact, against: view, call) }
+        guard let snapshot = call.view(fact.revision)?.call, let user = fact.decides(in: snapshot) else { return }
+        let winners = (calls[callID]?.facts ?? []).filter { $0.decides(in: snapshot) == user }
+        let invitations = 1 + (call.additions[user] ?? 0)
+        if winners.count > invitations {
+            let names = winners.map { "\($0.device) (request \($0.requestID))" }.joined(separator: " and ")
+            report(
+                .twoWinners, callID, nil, "\(user) was invited \(invitations) times, but \(names) all won", entry: entry
+            )
+        }
+    }
+
+    mutating func hold(_ fact: Fact, against view: CallHistory.View, _ call: CallHistory) {
+        guard let what = fact.contradiction(in: view.call, call) else { return }
+        report(
+            .okNotReflected, call.callID, nil,
+            "request \(fact.requestID) of \(fact.device) was answered ok at revision \(fact.revision), but at revision "
+                + "\(view.call.revision) \(what)")
+    }
+}

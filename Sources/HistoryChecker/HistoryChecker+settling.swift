@@ -1,0 +1,89 @@
+import SignalingProtocol
+
+/// What must be true when nothing happens any more.
+extension HistoryChecker {
+    /// The faults are over and everybody had time to learn what there is to know.
+    mutating func settle() {
+        for (_, call) in calls.sorted(by: { $0.key < $1.key }) {
+            checkEnd(of: call)
+            checkKnowledge(of: call)
+            checkGlare(of: call)
+        }
+        for (device, history) in devices.sorted(by: { $0.key < $1.key }) {
+            for (callID, ring) in history.rings.sorted(by: { $0.key < $1.key }) {
+                ringingEnded(callID, device, ring, at: now)
+            }
+        }
+    }
+
+    private mutating func checkEnd(of call: CallHistory) {
+        guard let latest = call.latest?.call, latest.state != .ended else { return }
+        for member in latest.members where member.state.isPending {
+            guard let expiresAt = member.expiresAt, expiresAt + tolerances.disturbedTimer < now else { continue }
+            report(
+                .neverEnded, call.callID, nil,
+                "\(member.userID) is still \(member.state.rawValue), the invitation expired at \(clock(expiresAt))")
+        }
+    }
+
+    /// Every device that is online knows how the call stands, as far as it is owed that (section 5).
+    mutating func checkKnowledge(of call: CallHistory) {
+        guard let latest = call.latest?.call else { return }
+        for (device, history) in devices.sorted(by: { $0.key < $1.key }) where latest.member(device.userID) != nil {
+            guard let online = history.onlineSince, isOwed(latest, since: online) else { continue }
+            let isAsking = requests.contains { key, request in
+                key.device == device && !request.isAnswered && request.request.body.callID == call.callID
+            }
+            guard !isAsking, let what = ignorance(of: latest, device, history.known[call.callID]) else { continue }
+            report(.notTold, call.callID, device, what)
+        }
+    }
+
+    /// Calls that were over before the session began are not owed to it. A session that began while the call ended may
+    /// be on either side.
+    private func isOwed(_ call: CallSnapshot, since online: Int64) -> Bool {
+        guard let endedAt = call.endedAt else { return call.createdAt + tolerances.disturbedTimer < now }
+        return endedAt > online
+    }
+
+    /// What the device should know and does not; nil when it is up to date. It is rules 1 to 5 of section 5, read from
+    /// what the device had.
+    private func ignorance(
+        of latest: CallSnapshot, _ device: DeviceAddress, _ known: DeviceHistory.Known?
+    ) -> String? {
+        guard let own = latest.member(device.userID), known?.revision ?? 0 < latest.revision else { return nil }
+        let had = known?.call.member(device.userID)
+        let knows = known.map { "it had revision \($0.revision) of \(latest.revision)" } ?? "it was told nothing"
+        let isHere = own.device == device.deviceID
+        switch own.state {
+        case .inviting, .notYetReceived, .received:
+            if latest.state == .ended { return "the call ended, \(knows)" }
+            return had?.state.isPending ?? false ? othersChanged(latest, known, device, knows) : "it is rung, \(knows)"
+        case .accepted where isHere:
+            if latest.state == .ended, latest.mode == .advanced { return "the call ended, \(knows)" }
+            return othersChanged(latest, known, device, knows)
+        case .quit where isHere:
+            return had?.state == .quit && had?.updatedAt == own.updatedAt ? nil : "its user quit, \(knows)"
+        case .accepted, .quit, .rejected:
+            guard own.device != nil, !isHere else { return nil }
+            // Nothing more once it was told that another device took the call.
+            let isTold = had.map { !$0.state.isPending && $0.device != nil && $0.device != device.deviceID } ?? false
+            return isTold ? nil : "handled on \(own.device?.string ?? "?"), \(knows)"
+        case .cancelled:
+            // Cancelled before it was made: it never rang.
+            if latest.revision == 1 { return nil }
+            return had?.state == .cancelled && had?.updatedAt == own.updatedAt ? nil : "it was cancelled, \(knows)"
+        case .timeout:
+            return had?.state == .timeout && had?.updatedAt == own.updatedAt ? nil : "it timed out, \(knows)"
+        }
+    }
+
+    private func othersChanged(
+        _ latest: CallSnapshot, _ known: DeviceHistory.Known?, _ device: DeviceAddress, _ knows: String
+    ) -> String? {
+        let changed = latest.members.first { member in
+            member.userID != device.userID && known?.call.member(member.userID)?.updatedAt != member.updatedAt
+        }
+        return changed.map { "\($0.userID) became \($0.state.rawValue), \(knows)" }
+    }
+}

@@ -1,0 +1,146 @@
+import SignalingProtocol
+
+/// Holds what devices saw against what the protocol promises (docs/protocol.md): one order of revisions, answers that last,
+/// legal moves, one winner per race, timers in time, and every device told in the end.
+///
+/// It takes entries one by one, in order, and keeps only what is still open, so that a history may be of any length. It
+/// reads no clock: time is that of the entries.
+public struct HistoryChecker {
+    enum Bounds {
+        /// How long a call that is over is kept, in milliseconds: longer than anything of it is owed.
+        static let overFor: Int64 = 120_000
+        /// How long a request is kept after it was last sent.
+        static let requestFor: Int64 = 150_000
+        static let cleaningInterval: Int64 = 5_000
+        /// How long faults are kept: longer than anything that they excuse.
+        static let faultsFor: Int64 = 600_000
+        /// How long a matter of time waits for the faults to be known.
+        static let judgementDelay: Int64 = 3_500
+        /// Entries in a violation.
+        static let story = 60
+        /// Beyond this violations are counted and not kept.
+        static let violations = 1_000
+    }
+
+    public let tolerances: Tolerances
+    public private(set) var violations: [Violation] = []
+    public internal(set) var summary = Summary()
+
+    var now: Int64 = 0
+    var calls: [CallID: CallHistory] = [:]
+    var requests: [RequestKey: RequestHistory] = [:]
+    var devices: [DeviceAddress: DeviceHistory] = [:]
+    var disturbances = Disturbances()
+    var activeCalls: [UserID: [ActiveSpan]] = [:]
+    /// Matters of time, by when they are judged.
+    var judgements: [(at: Int64, matter: Matter)] = []
+    private var faultEntries: [HistoryEntry] = []
+    private var nextCleaning: Int64 = 0
+    private var hasSettled = false
+
+    /// Which request of which device.
+    struct RequestKey: Hashable {
+        let device: DeviceAddress
+        let id: RequestID
+    }
+
+    public init(tolerances: Tolerances = Tolerances()) { self.tolerances = tolerances }
+
+    /// Takes the next entry. Returns the violations that it shows.
+    @discardableResult
+    public mutating func observe(_ entry: HistoryEntry) -> [Violation] {
+        let known = violations.count
+        now = max(now, entry.at)
+        summary.entries += 1
+        judge(until: now)
+        switch entry.content {
+        case .began(let coordinators): disturbances.coordinators = coordinators
+        case .connected(let device, let session): connected(device, session: session)
+        case .disconnected(let device): disconnected(device)
+        case .presented(let device, let presence): presented(device, presence)
+        case .sent(let device, let message): sent(message, by: device, entry)
+        case .received(let device, let message): received(message, by: device, entry)
+        case .lost(let device, _):
+            summary.faults["message lost", default: 0] += 1
+            disturbances.lost(device, at: entry.at)
+        case .faultBegan(let target, let fault):
+            let what = disturbances.coordinators.contains(target) ? "coordinator" : target
+            summary.faults["\(what) \(fault.rawValue)", default: 0] += 1
+            faultEntries.append(entry)
+            disturbances.began(target, at: entry.at)
+        case .faultEnded(let target):
+            faultEntries.append(entry)
+            disturbances.ended(target, at: entry.at)
+        case .stalled(let since):
+            faultEntries.append(entry)
+            disturbances.stalled(since: since, until: entry.at)
+        case .settled:
+            hasSettled = true
+            settle()
+        }
+        clean()
+        return Array(violations[min(known, violations.count)...])
+    }
+
+    /// The history is over. Without a `settled` entry nothing can be said of what devices were still to learn.
+    @discardableResult
+    public mutating func finish() -> [Violation] {
+        let known = violations.count
+        judge(until: .max)
+        for (_, call) in calls.sorted(by: { $0.key < $1.key }) { summary.count(call) }
+        calls.removeAll()
+        summary.isSettled = hasSettled
+        return Array(violations[known...])
+    }
+
+    // MARK: What the parts share
+
+    /// Keeps a violation with what happened around it.
+    mutating func report(
+        _ kind: Violation.Kind, _ callID: CallID? = nil, _ device: DeviceAddress? = nil, _ what: String,
+        entry: HistoryEntry? = nil
+    ) {
+        // One fault, one story: a call that has two faces is seen by every device of it.
+        let key = "\(kind.rawValue) \(device.map { "\($0)" } ?? "") \(kind == .twoFaces ? "" : what)"
+        if let callID, calls[callID]?.told.insert(key).inserted == false { return }
+        summary.violations[kind, default: 0] += 1
+        guard violations.count < Bounds.violations else { return }
+        var entries = callID.flatMap { calls[$0]?.entries } ?? []
+        if let entry, !entries.contains(entry) { entries.append(entry) }
+        if let first = entries.first?.at, let last = entries.last?.at {
+            entries += faultEntries.filter { $0.at >= first - 20_000 && $0.at <= last + 5_000 }
+        }
+        entries = entries.enumerated().sorted { ($0.element.at, $0.offset) < ($1.element.at, $1.offset) }.map(\.element)
+        violations.append(
+            Violation(kind, callID: callID, device: device, what, entries: Array(entries.suffix(Bounds.story))))
+    }
+
+    mutating func later(_ matter: Matter, after delay: Int64 = 0) {
+        judgements.append((now + delay + Bounds.judgementDelay, matter))
+    }
+
+    private mutating func judge(until moment: Int64) {
+        guard judgements.contains(where: { $0.at <= moment }) else { return }
+        let due = judgements.filter { $0.at <= moment }
+        judgements.removeAll { $0.at <= moment }
+        for judgement in due { judge(judgement.matter) }
+    }
+
+    /// Lets go of what is over, so that a history of any length can be checked.
+    private mutating func clean() {
+        guard now >= nextCleaning else { return }
+        nextCleaning = now + Bounds.cleaningInterval
+        for (callID, call) in calls.sorted(by: { $0.key < $1.key })
+        where call.isOver && call.touchedAt + Bounds.overFor < now {
+            checkKnowledge(of: call)
+            checkGlare(of: call)
+            summary.count(call)
+            calls[callID] = nil
+        }
+        requests = requests.filter { $0.value.lastSent + Bounds.requestFor >= now }
+        disturbances.forget(before: now - Bounds.faultsFor)
+        faultEntries.removeAll { $0.at < now - Bounds.faultsFor }
+        forgetActiveCalls()
+        for device in devices.keys { devices[device]?.forget(before: now - Bounds.faultsFor) { calls[$0] != nil } }
+    }
+}

@@ -1,0 +1,70 @@
+import SignalingProtocol
+
+/// What a history was about, in figures.
+public struct Summary: Sendable {
+    public internal(set) var entries = 0
+    public internal(set) var requests = 0
+    /// Responses by outcome: `ok` or an error code.
+    public internal(set) var answers: [String: Int] = [:]
+    /// Calls by how they ended; live ones by their state.
+    public internal(set) var calls: [String: Int] = [:]
+    public internal(set) var faults: [String: Int] = [:]
+    public internal(set) var violations: [Violation.Kind: Int] = [:]
+    public internal(set) var timers = (undisturbed: 0, disturbed: 0)
+    /// Milliseconds.
+    public internal(set) var latestTimer: (undisturbed: Int64, disturbed: Int64) = (0, 0)
+    /// How long a phone rang on for a call that was over, in milliseconds.
+    public internal(set) var longestRinging: (undisturbed: Int64, disturbed: Int64) = (0, 0)
+    /// The slowest answer to a request that was sent once and not disturbed, in milliseconds.
+    public internal(set) var slowestAnswer: Int64 = 0
+    /// How far the service's clock was ahead of a device's at most, in milliseconds.
+    public internal(set) var clockSkew: Int64 = .min
+    /// The history says that it came to rest: only then is it judged who was not told.
+    public internal(set) var isSettled = false
+
+    mutating func count(_ call: CallHistory) {
+        guard let latest = call.latest?.call else { return }
+        calls["\(latest.mode.rawValue) \(latest.endReason?.rawValue ?? latest.state.rawValue)", default: 0] += 1
+    }
+
+    mutating func timerFired(late: Int64, disturbed: Bool) {
+        if disturbed {
+            timers.disturbed += 1
+            latestTimer.disturbed = max(latestTimer.disturbed, late)
+        } else {
+            timers.undisturbed += 1
+            latestTimer.undisturbed = max(latestTimer.undisturbed, late)
+        }
+    }
+
+    mutating func ringingStopped(late: Int64, disturbed: Bool) {
+        if disturbed {
+            longestRinging.disturbed = max(longestRinging.disturbed, late)
+        } else {
+            longestRinging.undisturbed = max(longestRinging.undisturbed, late)
+        }
+    }
+}
+
+extension Summary: CustomStringConvertible {
+    public var description: String {
+        func list(_ counts: [String: Int]) -> String {
+            counts.isEmpty
+                ? "none" : counts.sorted { $0.key < $1.key }.map { "\($0.key) \($0.value)" }.joined(separator: ", ")
+        }
+        func pair(_ values: (undisturbed: Int64, disturbed: Int64)) -> String {
+            "\(values.undisturbed) ms undisturbed, \(values.disturbed) ms disturbed"
+        }
+        let kinds = Dictionary(uniqueKeysWithValues: violations.map { ($0.key.rawValue, $0.value) })
+        return [
+            "entries: \(entries)" + (isSettled ? "" : " (not settled: convergence was not judged)"),
+            "calls: \(calls.values.reduce(0, +)) (\(list(calls)))",
+            "requests: \(requests); answers: \(list(answers))",
+            "faults: \(list(faults))",
+            "timers fired: \(timers.undisturbed) undisturbed, \(timers.disturbed) disturbed; at most \(pair(latestTimer)) late",
+            "rang on for a call that was over: at most \(pair(longestRinging))",
+            "slowest undisturbed answer: \(slowestAnswer) ms",
+            "violations: \(violations.values.reduce(0, +))" + (kinds.isEmpty ? "" : " (\(list(kinds)))"),
+        ].joined(separator: "\n")
+    }
+}

@@ -1,0 +1,175 @@
+"""People who call each other, and what is known of their calls."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from typing import Any
+
+from .history import now_ms
+from .loop import Loop
+from .phone import Phone, member
+from .plan import Act, People, Plan, Planner
+
+Body = dict[str, Any]
+_LONGEST_CALL = 12.0
+"""Seconds after which somebody ends an advanced call, so that calls do not pile up."""
+_REMEMBERED = 90_000
+"""Milliseconds for which a call that is over is remembered, for the audit at the end."""
+
+
+class Load:
+    """Makes calls at a steady rate and lets people act by plan. Keeps the latest view of each call that anybody had."""
+
+    def __init__(self, loop: Loop, rng: random.Random, people: People, rate: float) -> None:
+        self.kinds: Counter[str] = Counter()
+        self.latest: dict[str, Body] = {}
+        self.phones: dict[tuple[str, str], Phone] = {}
+        self._loop, self._rng, self._rate = loop, rng, rate
+        self._people = people
+        self._planner = Planner(rng, people)
+        self._plans: dict[str, Plan] = {}
+        self._seen_at: dict[str, int] = {}
+        self._is_stopped = False
+
+    def start(self) -> None:
+        self._next_call()
+        self._loop.every(2, self._tidy)
+        self._loop.every(2, lambda: [phone.beat() for phone in self.phones.values()])
+
+    def stop(self) -> None:
+        self._is_stopped = True
+
+    # Calls
+
+    def _next_call(self) -> None:
+        if self._is_stopped:
+            return
+        for plan in self._planner.draw():
+            self.kinds[plan.kind] += 1
+            self._loop.after(self._rng.uniform(0, 0.01), lambda plan=plan: self._place(plan))
+        self._loop.after(self._rng.expovariate(self._rate), self._next_call)
+
+    def _place(self, plan: Plan) -> None:
+        self._plans[plan.call] = plan
+        self._seen_at[plan.call] = now_ms()
+        early = [act for act in plan.by_inviter if act.after < 0]
+        for act in early:
+            self._do(act, plan)
+        delay = -min((act.after for act in early), default=0)
+
+        def invite() -> None:
+            self.phones[plan.inviter, plan.device].request(
+                "call.invite", callID=plan.call, double_after=plan.double_after, **plan.invite
+            )
+            for act in plan.by_inviter:
+                if act.after >= 0:
+                    self._loop.after(act.after, lambda act=act: self._do(act, plan))
+
+        self._loop.after(delay, invite)
+
+    def rang(self, phone: Phone, event: Body) -> None:
+        plan = self._plans.get(event["callID"])
+        if plan and phone.name not in plan.rang:
+            plan.rang.add(phone.name)
+            for act in plan.answers:
+                if (act.user, act.device) == (phone.user, phone.device):
+                    self._loop.after(act.after, lambda act=act: self._do(act, plan))
+
+    def saw(self, phone: Phone, call: Body) -> None:
+        identity = call["callID"]
+        known = self.latest.get(identity)
+        if known is None or known["revision"] < call["revision"]:
+            self.latest[identity] = call
+            self._seen_at[identity] = now_ms()
+        plan = self._plans.get(identity)
+        if plan and not plan.is_active and call["mode"] == "advanced" and call.get("acceptedAt"):
+            plan.is_active = True
+            for act in plan.afterwards:
+                self._loop.after(act.after, lambda act=act: self._do(act, plan))
+            self._loop.after(_LONGEST_CALL, lambda: self.end(identity))
+
+    def _do(self, act: Act, plan: Plan) -> None:
+        phone = self._phone(act, plan)
+        if act.what == "logout":
+            phone.logout(self._rng.uniform(0.1, 4))
+        elif act.what == "drop":
+            phone.drop(self._rng.choice([0.3, self._rng.uniform(1, 5)]))
+        else:
+            is_late = not act.is_blind and self.is_over(plan.call)
+            # One request at a time on a call (§2); only the fast cancel may overtake its invite.
+            if is_late or (phone.is_busy(plan.call) and plan.kind != "fast"):
+                return
+            phone.request(f"call.{act.what}", callID=plan.call, double_after=act.double_after, **act.fields)
+
+    def _phone(self, act: Act, plan: Plan) -> Phone:
+        """The device of the act; without one, where the user is in the call, else the first."""
+        call = self.latest.get(plan.call)
+        own = member(call, act.user) if call else None
+        device = act.device or (own or {}).get("device") or self._people.devices[act.user][0]
+        return self.phones[act.user, device]
+
+    def end(self, identity: str) -> None:
+        """Somebody who is in an advanced call ends it."""
+        call = self.latest.get(identity)
+        if not call or call["state"] == "ended" or call["mode"] != "advanced":
+            return
+        for entry in call["members"]:
+            phone = self.phones.get((entry["userID"], entry.get("device", "")))
+            if entry["state"] == "accepted" and phone and not phone.is_busy(identity):
+                phone.request("call.end", callID=identity)
+                return
+
+    # What is known
+
+    def is_over(self, identity: str) -> bool:
+        call = self.latest.get(identity)
+        return bool(call and call["state"] == "ended")
+
+    @property
+    def live(self) -> list[str]:
+        return [identity for identity in self.latest if not self.is_over(identity)]
+
+    @property
+    def are_all_told(self) -> bool:
+        """Roughly what the checker will judge: here it only ends the waiting early."""
+        return not any(phone.is_waiting for phone in self.phones.values()) and not self.untold
+
+    @property
+    def untold(self) -> list[str]:
+        """Devices that are still to learn something, and of which call."""
+        return [
+            f"{entry['userID']}/{device} of {call['callID']}"
+            for call in self.latest.values()
+            for entry in call["members"]
+            for device in self._people.devices[entry["userID"]]
+            if not self._is_told(self.phones[entry["userID"], device], call)
+        ]
+
+    def _is_told(self, phone: Phone, call: Body) -> bool:
+        if not phone.is_welcome:
+            return False
+        if call["revision"] == 1 or (call.get("endedAt") or 0) <= phone.welcomed_at + 50:
+            return True
+        view = phone.views.get(call["callID"])
+        own = member(call, phone.user) or {}
+        if own.get("state") == "rejected" and own.get("device") in (None, phone.device):
+            return True  # busy, or by its own answer
+        if not view:
+            return False
+        had = member(view, phone.user) or {}
+        is_elsewhere = own.get("device") not in (None, phone.device)
+        if is_elsewhere and had.get("device") not in (None, phone.device):
+            return True
+        if own.get("state") == "accepted":
+            return view["members"] == call["members"] and (view["state"] == call["state"])
+        return had == own
+
+    def _tidy(self) -> None:
+        """Forgets calls that are over, so that a long run does not grow."""
+        limit = now_ms() - _REMEMBERED
+        for identity in [i for i, at in self._seen_at.items() if at < limit and (self.is_over(i) or i not in self.latest)]:
+            for known in (self._seen_at, self.latest, self._plans):
+                known.pop(identity, None)
+            for phone in self.phones.values():
+                phone.forget(identity)

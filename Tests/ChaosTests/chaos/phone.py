@@ -1,0 +1,269 @@
+"""A device that follows the protocol: resends, presence until it is welcomed, acks, and no old revisions."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from harness.topics import ROOT, encode_user
+
+from .history import History
+from .link import Link, Trouble
+from .loop import Loop, Timer
+
+BACKOFF = (1, 2, 4, 8)
+TEMPORARY = {"unavailable", "rateLimited", "internal"}
+Body = dict[str, Any]
+
+
+class Listener(Protocol):
+    """Who decides what the people at the phones do."""
+
+    def saw(self, phone: Phone, call: Body) -> None: ...
+    def rang(self, phone: Phone, event: Body) -> None: ...
+
+
+@dataclass
+class Pending:
+    """A request that waits for its answer."""
+
+    body: Body
+    done: Callable[[Body | None], None]
+    double_after: float | None = None
+    resends: list[int] = field(default_factory=lambda: list(BACKOFF))
+    timer: Timer | None = None
+
+
+class Phone:
+    """One device of one user. `online` and `offline` say what its owner wants; the network may have it otherwise."""
+
+    def __init__(
+        self, loop: Loop, history: History, rng: random.Random, port: int, user: str, device: str, qos: int,
+        listener: Listener, presence: bool = True,
+    ) -> None:
+        self.user, self.device = user, device
+        self.name = f"{encode_user(user)}/{device}"
+        self.is_welcome = False
+        self.is_wanted = False
+        self.welcomed_at = 0
+        self.views: dict[str, Body] = {}
+        """The calls as this device had them last in this session, as event or response."""
+        self.requests_sent = 0
+        self.trouble: Trouble | None = None
+        self._loop, self._history, self._rng, self._port, self._qos = loop, history, rng, port, qos
+        self._listener, self._has_presence = listener, presence
+        self._link: Link | None = None
+        self._session = ""
+        self._pending: dict[str, Pending] = {}
+        self._presence_timer: Timer | None = None
+        self._heartbeats: set[str] = set()
+        self._is_ready = False
+
+    def __repr__(self) -> str:
+        return self.name
+
+    # Connection
+
+    @property
+    def is_connected(self) -> bool:
+        return self._is_ready
+
+    def online(self) -> None:
+        self.is_wanted = True
+        if self._link is None:
+            self._connect()
+
+    def _connect(self) -> None:
+        if self._link is not None or not self.is_wanted:
+            return
+        self._session = f"{self._rng.getrandbits(48):012x}"
+        self.views.clear()
+        self._link = Link(
+            self._loop, self._history, self._rng, self._port, self.name,
+            topics=[f"{ROOT}/down/{encode_user(self.user)}", f"{ROOT}/down/{self.name}"],
+            will=(self._presence_topic, encode({"online": False, "reason": "lost", "session": self._session})),
+            qos=self._qos, on_ready=self._ready, on_message=self._received, on_end=self._ended,
+        )
+        self._link.trouble = self.trouble
+        link = self._link
+        # A broker that dies while it answers leaves a connection that never becomes ready.
+        self._loop.after(5, lambda: link.drop() if link is self._link and not self._is_ready else None)
+
+    def set_trouble(self, trouble: Trouble | None) -> None:
+        self.trouble = trouble
+        if self._link:
+            self._link.trouble = trouble
+
+    def _ready(self) -> None:
+        self._is_ready = True
+        self._history.device("connected", self.name, session=self._session)
+        if self._has_presence:
+            self._present(list(BACKOFF))
+        for request in list(self._pending):
+            self._send(request)
+
+    def _present(self, backoff: list[int]) -> None:
+        if not self._is_ready or not self._link:
+            return
+        self._link.publish("presented", self._presence_topic, encode({"online": True, "session": self._session}))
+        # The last pause repeats until somebody answers.
+        pause = backoff.pop(0) if len(backoff) > 1 else backoff[0]
+        if self._presence_timer:
+            self._presence_timer.cancel()
+        self._presence_timer = self._loop.after(pause, lambda: None if self.is_welcome else self._present(backoff))
+
+    def _ended(self) -> None:
+        if self._is_ready:
+            self._history.device("disconnected", self.name)
+        self._link, self._is_ready, self.is_welcome = None, False, False
+        if self._presence_timer:
+            self._presence_timer.cancel()
+        if self.is_wanted:
+            self._loop.after(self._rng.uniform(0.1, 1.0), self._connect)
+
+    def drop(self, away: float) -> None:
+        """Loses its connection and comes back after `away` seconds."""
+        if self._link:
+            self.is_wanted = False
+            self._link.drop()
+            self._loop.after(away, self.online)
+
+    def logout(self, away: float) -> None:
+        """Says goodbye and comes back after `away` seconds."""
+        if self._link and self._is_ready:
+            self.is_wanted = False
+            goodbye = {"online": False, "reason": "logout", "session": self._session}
+            self._link.trouble = None
+            self._link.publish("presented", self._presence_topic, encode(goodbye))
+            self._link.close()
+            self._loop.after(away, self.online)
+
+    def close(self) -> None:
+        self.is_wanted = False
+        if self._link:
+            self._link.close()
+
+    # Requests
+
+    @property
+    def is_waiting(self) -> bool:
+        return bool(self._pending)
+
+    def is_busy(self, call: str) -> bool:
+        """It waits for the response to a request on this call, so it must not send the next one (§2)."""
+        return any(pending.body.get("callID") == call for pending in self._pending.values())
+
+    def request(
+        self, type_: str, done: Callable[[Body | None], None] | None = None, *, double_after: float | None = None,
+        **fields: Any,
+    ) -> None:
+        """Sends a request, again after 1, 2, 4, 8 s, and gives up after that: then `done` gets None."""
+        identity = f"{self._rng.getrandbits(64):016x}"
+        body = {"type": type_, "id": identity} | {k: v for k, v in fields.items() if v is not None}
+        self._pending[identity] = Pending(body, done or (lambda _: None), double_after)
+        self.requests_sent += 1
+        self._send(identity)
+
+    def _send(self, identity: str) -> None:
+        pending = self._pending.get(identity)
+        if not pending or not self._is_ready or not self._link:
+            return
+        payload = encode(pending.body)
+        self._link.publish("sent", self._up, payload)
+        if pending.double_after is not None:
+            link = self._link
+            self._loop.after(
+                pending.double_after, lambda: link.publish("sent", self._up, payload) if link.is_open else None
+            )
+            pending.double_after = None
+        if pending.timer:
+            pending.timer.cancel()
+        if pending.resends:
+            pending.timer = self._loop.after(pending.resends.pop(0), lambda: self._send(identity))
+        else:
+            pending.timer = self._loop.after(BACKOFF[-1], lambda: self._answered(identity, None))
+
+    def _answered(self, identity: str, response: Body | None) -> None:
+        pending = self._pending.pop(identity, None)
+        if pending:
+            if pending.timer:
+                pending.timer.cancel()
+            pending.done(response)
+
+    # Receiving
+
+    def _received(self, payload: bytes) -> None:
+        self._history.device("received", self.name, payload)
+        body = json.loads(payload)
+        match body["type"]:
+            case "welcome":
+                self._welcomed(body)
+            case "event":
+                self._publish_up({"type": "ack", "callID": body["callID"], "revision": body["revision"]})
+                if self._learn(body["call"]) and body["event"] == "call.invited":
+                    self._listener.rang(self, body)
+            case "response":
+                if body["ok"]:
+                    self._learn(body["call"])
+                elif body["error"]["code"] in TEMPORARY:
+                    return  # it is sent again, with the same id, as if nothing had come
+                self._answered(body["id"], body)
+
+    def _welcomed(self, body: Body) -> None:
+        if body["session"] != self._session:
+            self._present(list(BACKOFF))
+            return
+        self.is_welcome = True
+        self.welcomed_at = body["serverTime"]
+        for call in body["calls"]:
+            self._track_heartbeat(call)
+            self._listener.saw(self, call)
+
+    def _learn(self, call: Body) -> bool:
+        """Whether the revision is above the highest that this device had (§5)."""
+        self._listener.saw(self, call)
+        known = self.views.get(call["callID"])
+        if known and known["revision"] >= call["revision"]:
+            return False
+        self.views[call["callID"]] = call
+        self._track_heartbeat(call)
+        return True
+
+    def forget(self, call: str) -> None:
+        self.views.pop(call, None)
+        self._heartbeats.discard(call)
+
+    def _track_heartbeat(self, call: Body) -> None:
+        own = member(call, self.user) or {}
+        is_in = (
+            call["mode"] == "advanced" and call["state"] != "ended" and own.get("state") == "accepted"
+            and own.get("device") == self.device
+        )
+        (self._heartbeats.add if is_in else self._heartbeats.discard)(call["callID"])
+
+    def beat(self) -> None:
+        for call in sorted(self._heartbeats):
+            self._publish_up({"type": "call.heartbeat", "callID": call})
+
+    def _publish_up(self, body: Body) -> None:
+        if self._link and self._is_ready:
+            self._link.publish("sent", self._up, encode(body))
+
+    @property
+    def _up(self) -> str:
+        return f"{ROOT}/up/{self.name}"
+
+    @property
+    def _presence_topic(self) -> str:
+        return f"{ROOT}/presence/{self.name}"
+
+
+def encode(body: Body) -> bytes:
+    return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def member(call: Body, user: str) -> Body | None:
+    return next((entry for entry in call["members"] if entry["userID"] == user), None)

@@ -1,0 +1,168 @@
+"""One run: load and faults for a while, then peace, an audit, and the judgement."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness import executable
+
+from .deployment import Deployment
+from .history import History
+from .load import Load
+from .loop import Loop
+from .nemesis import Nemesis
+from .phone import Phone
+from .plan import People
+
+_HEALING, _ENDING, _TELLING, _ASKING = 45, 40, 20, 20
+"""Seconds that each part of the settling may take at most; each ends as soon as its condition holds."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a run is made of."""
+
+    seconds: float
+    seed: int
+    coordinators: int = 3
+    qos: int = 1
+    store: str = "redis"
+    appendfsync: str = "always"
+    rate: float = 8.0
+    users: int = 24
+    fault: str | None = None
+    is_calm: bool = False
+
+
+@dataclass(frozen=True)
+class Result:
+    """How a run went."""
+
+    history: Path
+    verdict: str
+    is_good: bool
+    faults: dict[str, int]
+    kinds: dict[str, int]
+    store_kills: int
+    memory_kb: int
+    unsettled: list[str]
+
+
+class Run:
+    """Owns the processes and phones of one run."""
+
+    def __init__(self, options: Options, directory: Path) -> None:
+        self._options = options
+        self._loop = Loop()
+        self._history = History(directory / "history.jsonl")
+        self._deployment = Deployment(
+            directory, options.coordinators, options.store, options.appendfsync, options.qos, options.fault
+        )
+        rng = random.Random(options.seed)
+        self._people = People.make(random.Random(rng.random()), options.users)
+        self._load = Load(self._loop, random.Random(rng.random()), self._people, options.rate)
+        self._network = random.Random(rng.random())
+        self._nemesis_rng = random.Random(rng.random())
+        self._unsettled: list[str] = []
+        self._auditors: dict[str, Phone] = {}
+        self._ended_at = 0.0
+
+    def play(self) -> Result:
+        try:
+            self._deployment.start()
+            nemesis = self._people_come_online()
+            self._load.start()
+            nemesis.start()
+            self._loop.run_for(self._options.seconds)
+            memory = self._deployment.memory_kb()
+            self._settle(nemesis)
+        finally:
+            self._history.close()
+            self._deployment.stop()
+        verdict = judge(self._history.path)
+        return Result(
+            self._history.path, verdict.stdout, verdict.returncode == 0, dict(nemesis.injected), dict(self._load.kinds),
+            nemesis.store_kills, memory, self._unsettled,
+        )
+
+    def _people_come_online(self) -> Nemesis:
+        names = [coordinator.log.stem for coordinator in self._deployment.coordinators]
+        self._history.write("began", coordinators=names, seed=self._options.seed)
+        for user, devices in self._people.devices.items():
+            for device in devices:
+                self._load.phones[user, device] = self._phone(user, device)
+        phones = list(self._load.phones.values())
+        self._loop.every(0.1, self._note_stalls)
+        for phone in phones:
+            phone.online()
+        self._wait(lambda: all(phone.is_welcome for phone in phones), 20, "everybody is welcomed")
+        return Nemesis(
+            self._loop, self._history, self._nemesis_rng, self._deployment, phones,
+            is_alone=self._options.is_calm or self._options.fault is not None,
+        )
+
+    def _phone(self, user: str, device: str, presence: bool = True) -> Phone:
+        rng = random.Random(self._network.random())
+        port = self._deployment.broker.port
+        return Phone(
+            self._loop, self._history, rng, port, user, device, self._options.qos, self._load, presence=presence
+        )
+
+    def _note_stalls(self) -> None:
+        for since in self._deployment.stalls():
+            self._history.write("stalled", since=since)
+
+    def _wait(self, condition: Callable[[], bool], seconds: float, what: str) -> None:
+        if not self._loop.run_until(condition, seconds):
+            self._unsettled.append(f"not within {seconds} s: {what}")
+
+    def _settle(self, nemesis: Nemesis) -> None:
+        """Peace: everything serves, everybody comes online, calls end, everybody is told. Then the audit."""
+        phones = list(self._load.phones.values())
+        self._load.stop()
+        nemesis.stop()
+        self._wait(lambda: nemesis.is_quiet, _HEALING, "everything serves again")
+        for phone in phones:
+            phone.online()
+        self._wait(lambda: all(phone.is_welcome for phone in phones), _HEALING, "everybody is welcomed")
+        self._wait(self._end_calls, _ENDING, "every call is over")
+        if not self._loop.run_until(lambda: self._load.are_all_told, _TELLING):
+            print(f"perhaps not told (the checker knows): {', '.join(self._load.untold[:5])}")
+        self._audit()
+        self._history.write("settled")
+
+    def _end_calls(self) -> bool:
+        """Ends what is live, and asks: of a call that ended while its members were offline nobody is told."""
+        live = self._load.live
+        if live and time.monotonic() > self._ended_at + 1:
+            self._ended_at = time.monotonic()
+            for call in live:
+                self._load.end(call)
+                self._ask(call)
+        return not live
+
+    def _ask(self, call: str) -> None:
+        """The inviter's auditor, a device without presence, gets the call."""
+        user = self._load.latest[call]["inviter"]
+        if user not in self._auditors:
+            self._auditors[user] = self._phone(user, "auditor", presence=False)
+            self._auditors[user].online()
+        self._auditors[user].request("call.get", callID=call)
+
+    def _audit(self) -> None:
+        """Asks for every call of the last minutes: what was seen must still be there."""
+        for call in list(self._load.latest):
+            self._ask(call)
+        self._wait(lambda: not any(a.is_waiting for a in self._auditors.values()), _ASKING, "the audit is answered")
+
+
+def judge(history: Path) -> subprocess.CompletedProcess[str]:
+    """The checker's word on a history."""
+    return subprocess.run(
+        [executable(), "check-history", str(history)], capture_output=True, text=True, timeout=600, check=False
+    )

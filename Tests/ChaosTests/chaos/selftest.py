@@ -1,0 +1,7 @@
+"""Shows that the checker catches a broken service."""
+
+from pathlib import Path
+
+
+def self_test(directory: Path, seed: int) -> int:
+    raise NotImplementedError
