@@ -40,7 +40,8 @@ import Testing
 
     @Test func timeRunsWithTheRevisions() {
         var ringing = Ringing()
-        ringing.tale.told("alice/phone", .userStateChanged, ringing.received.then("bob", .accepted, on: "phone", at: 105))
+        ringing.tale.told(
+            "alice/phone", .userStateChanged, ringing.received.then("bob", .accepted, on: "phone", at: 105))
         #expect(ringing.tale.broken == [.disorder])
     }
 

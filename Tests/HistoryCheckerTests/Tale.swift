@@ -61,7 +61,9 @@ struct Tale {
     mutating func told(_ device: String, _ name: EventName, _ call: CallSnapshot, expiresIn: Int? = nil) {
         let left = name == .invited ? expiresIn ?? Int(call.members[1].expiresAt! - Self.beginning - now) : nil
         write(
-            .received(address(device), .event(Event(name: name, revision: call.revision, time: call.madeAt, call: call, expiresIn: left))))
+            .received(
+                address(device),
+                .event(Event(name: name, revision: call.revision, time: call.madeAt, call: call, expiresIn: left))))
     }
 
     // MARK: Faults

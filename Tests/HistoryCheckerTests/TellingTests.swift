@@ -175,6 +175,8 @@ import Testing
         let story = try #require(ringing.tale.violations.first { $0.kind == .notTold }).description
         #expect(story.contains("notTold: handled on phone, it had revision 1 of 3 (call c, device bob/web)"))
         #expect(story.contains("bob/phone sends accept c (request accept)"))
-        #expect(story.contains("bob/web receives call.invited: c revision 1 common ringing [alice accepted@phone, bob inviting]"))
+        #expect(
+            story.contains(
+                "bob/web receives call.invited: c revision 1 common ringing [alice accepted@phone, bob inviting]"))
     }
 }

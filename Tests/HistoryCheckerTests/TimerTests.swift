@@ -95,7 +95,9 @@ import Testing
     }
 
     @Test func theNotReceivedCheckComesInTime() {
-        for (moment, broken) in [(2_100, []), (2_099, [.firedEarly]), (2_151, [.firedLate])] as [(Int64, [Violation.Kind])] {
+        for (moment, broken) in [(2_100, []), (2_099, [.firedEarly]), (2_151, [.firedLate])]
+            as [(Int64, [Violation.Kind])]
+        {
             var tale = Tale()
             let call = invitation()
             tale.online("alice/phone")
