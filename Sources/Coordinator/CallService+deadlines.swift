@@ -11,10 +11,10 @@ extension CallService {
     public var waitingDeadlines: Int { timers.count }
 
     /// Serves the own deadlines that have come. Returns what is to be published.
-    public func serveDeadlines() -> [OutboundMessage] {
+    public func serveDeadlines(limit: Int = ServiceBounds.deadlinesPerRound) -> [OutboundMessage] {
         readClock()
         guard clockFailure == nil else { return [] }
-        serve(timers.take(until: now, limit: ServiceBounds.deadlinesPerRound).map(deadlineWork))
+        serve(timers.take(until: now, limit: limit).map(deadlineWork))
         return takeOutbox()
     }
 

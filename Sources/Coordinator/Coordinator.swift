@@ -35,6 +35,9 @@ public final class Coordinator {
         static let connectTimeout: Int64 = 5_000
         static let drainTimeout: Int64 = 3_000
         static let backoff: ClosedRange<Int64> = 250...5_000
+        /// What was read and not served for this long is dropped: the process was frozen, or the devices have sent it
+        /// again by now.
+        static let unservedAfter: Int64 = 2_000
         /// Messages that are served in one go.
         static let slice = 64
         /// Messages; beyond it publications are dropped until the broker has caught up.
@@ -182,24 +185,22 @@ public final class Coordinator {
         var rest = messages[...]
         while !rest.isEmpty {
             let started = monotonicMilliseconds()
-            guard started - received < Bounds.staleAfter else {
+            guard started - received < Bounds.unservedAfter else {
                 // Nothing of it is done yet, so nothing is lost: the devices send again.
                 service.counters.add(.messagesDropped, "", rest.count)
                 return
             }
             publish(service.process(Array(rest.prefix(Bounds.slice))), since: started)
             rest = rest.dropFirst(Bounds.slice)
-            if !rest.isEmpty { serveTimers() }
+            // Resends of a flood must not keep its requests waiting, so only some deadlines at a time.
+            if !rest.isEmpty { serveDueTimers(limit: Bounds.slice) }
         }
     }
 
     /// Only while listening: what nobody can be told of now is left to a coordinator that can tell.
     private func serveTimers() {
         guard isListening else { return }
-        if let deadline = service.nextDeadline, let now = try? service.store.now(), deadline <= now {
-            let started = monotonicMilliseconds()
-            publish(service.serveDeadlines(), since: started)
-        }
+        serveDueTimers(limit: ServiceBounds.deadlinesPerRound)
         let started = monotonicMilliseconds()
         if started >= nextSweep {
             let (messages, hasMore) = service.sweep(grace: hasSwept ? Bounds.sweepGrace : 0)
@@ -212,6 +213,12 @@ public final class Coordinator {
             let hasMore = service.clean()
             nextCleaning = monotonicMilliseconds() + (hasMore ? Bounds.sweepInterval : Bounds.cleanInterval)
         }
+    }
+
+    private func serveDueTimers(limit: Int) {
+        guard let deadline = service.nextDeadline, let now = try? service.store.now(), deadline <= now else { return }
+        let started = monotonicMilliseconds()
+        publish(service.serveDeadlines(limit: limit), since: started)
     }
 
     private func publish(_ messages: [OutboundMessage], since started: Int64) {

@@ -20,11 +20,11 @@ public struct ServiceSettings: Sendable, Equatable {
 }
 
 /// The bounds of the service's own work.
-enum ServiceBounds {
+public enum ServiceBounds {
     /// How often a call is judged again because somebody else changed it meanwhile. Beyond it: `unavailable`.
     static let commitAttempts = 8
     /// How many deadlines are served in one go, so that requests are not kept waiting.
-    static let deadlinesPerRound = 256
+    public static let deadlinesPerRound = 256
     /// How many calls a `welcome` looks at. Beyond it the oldest are left out.
     static let callsPerWelcome = 50
     /// How many live calls of an invitee are looked at to see whether the user is busy.

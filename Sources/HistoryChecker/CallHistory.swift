@@ -68,7 +68,8 @@ struct CallHistory {
             guard views[place].call == view.call else {
                 let other = views[place]
                 let what =
-                    "revision \(revision) is {\(other.call.story)} to \(other.seenBy), {\(view.call.story)} to \(view.seenBy)"
+                    "revision \(revision) is {\(other.call.story)} to \(other.seenBy), "
+                    + "{\(view.call.story)} to \(view.seenBy)"
                 return ([(.twoFaces, what)], false)
             }
             return ([], false)

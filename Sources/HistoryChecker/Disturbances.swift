@@ -48,8 +48,8 @@ struct Disturbances {
         losses[device]?.contains { $0 >= from && $0 <= to } ?? false
     }
 
-    /// From when on something that was to happen at `moment` could happen: after the outages that lie within `tolerance`
-    /// of it. An outage is a time in which no coordinator can serve.
+    /// From when on something that was to happen at `moment` could happen: after the outages within `tolerance` of it.
+    /// An outage is a time in which no coordinator can serve.
     func clear(after moment: Int64, tolerance: Int64) -> Int64 {
         var start = moment
         while start < .max, let end = outageEnd(from: start, to: start + tolerance), end > start { start = end }

@@ -88,7 +88,6 @@ extension HistoryChecker {
     }
 
     private mutating func welcomed(_ welcome: Welcome, _ device: DeviceAddress, _ entry: HistoryEntry) {
-        summary.clockSkew = max(summary.clockSkew, welcome.serverTime - entry.at)
         for call in welcome.calls {
             if let asked = devices[device]?.presentedAt, welcome.session == devices[device]?.session {
                 checkAge(of: call, askedAt: asked, device, entry)
@@ -150,7 +149,8 @@ extension HistoryChecker {
             }
         if !fits {
             let what =
-                "\(event.name.rawValue) to a user who is \(state.rawValue) in a call that is \(event.call.state.rawValue)"
+                "\(event.name.rawValue) to a user who is \(state.rawValue) in a call that is "
+                + "\(event.call.state.rawValue)"
             report(.wrongEvent, event.callID, device, what, entry: entry)
         }
         for change in event.changes where event.call.member(change.userID)?.state != change.state {

@@ -29,7 +29,8 @@ extension HistoryChecker {
         let last = faces.last.map(\.story) ?? "unknown"
         report(
             .wrongRefusal, callID, refusal.device,
-            "request \(refusal.request.id) was refused with \(error.code) \(error.state ?? ""), but the call was {\(last)}"
+            "request \(refusal.request.id) was refused with \(error.code) \(error.state ?? ""), "
+                + "but the call was {\(last)}"
         )
     }
 

@@ -5,7 +5,7 @@ extension HistoryChecker {
     enum Matter {
         /// Something was due at `due`, held by its owner since `since`, and happened (or was still open) at `happened`.
         case timer(CallID, what: String, due: Int64, since: Int64, happened: Int64, hasFired: Bool)
-        /// A phone rang from `since` until `stopped` for an invitation of `revision`. It was reachable since `reachable`.
+        /// A phone, reachable since `reachable`, rang from `since` until `stopped` for an invitation of `revision`.
         case ringing(CallID, DeviceAddress, revision: Int, since: Int64, stopped: Int64, reachable: Int64)
         /// A copy of a request was sent.
         case copy(RequestKey, sentAt: Int64)

@@ -1,7 +1,7 @@
 import SignalingProtocol
 
-/// Holds what devices saw against what the protocol promises (docs/protocol.md): one order of revisions, answers that last,
-/// legal moves, one winner per race, timers in time, and every device told in the end.
+/// Holds what devices saw against what the protocol promises (docs/protocol.md): one order of revisions, answers that
+/// last, legal moves, one winner per race, timers in time, and every device told in the end.
 ///
 /// It takes entries one by one, in order, and keeps only what is still open, so that a history may be of any length. It
 /// reads no clock: time is that of the entries.

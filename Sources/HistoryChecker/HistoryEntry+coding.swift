@@ -6,8 +6,8 @@ public struct HistoryLineError: Error, Equatable, Sendable, CustomStringConverti
 }
 
 extension HistoryEntry {
-    /// Reads one line of a history file: a JSON object with `at`, `kind`, and what belongs to the kind. Messages stand in
-    /// `payload` as text, exactly as they went over the wire.
+    /// Reads one line of a history file: a JSON object with `at`, `kind`, and what belongs to the kind. Messages stand
+    /// in `payload` as text, exactly as they went over the wire.
     ///
     /// Nil for a message that this version does not know, which a device ignores as well.
     public static func decode(line: [UInt8]) throws(HistoryLineError) -> HistoryEntry? {

@@ -2,8 +2,8 @@ import SignalingProtocol
 
 /// One thing that happened, as a device or the one who makes faults saw it.
 ///
-/// Entries come in the order of their time. The clock is the one by which the service writes its times: the machine's in
-/// a chaos run, virtual time in a simulation.
+/// Entries come in the order of their time. The clock is the one by which the service writes its times: the machine's
+/// in a chaos run, virtual time in a simulation.
 public struct HistoryEntry: Equatable, Sendable {
     /// Milliseconds since the Unix epoch.
     public var at: Int64

@@ -17,8 +17,6 @@ public struct Summary: Sendable {
     public internal(set) var longestRinging: (undisturbed: Int64, disturbed: Int64) = (0, 0)
     /// The slowest answer to a request that was sent once and not disturbed, in milliseconds.
     public internal(set) var slowestAnswer: Int64 = 0
-    /// How far the service's clock was ahead of a device's at most, in milliseconds.
-    public internal(set) var clockSkew: Int64 = .min
     /// The history says that it came to rest: only then is it judged who was not told.
     public internal(set) var isSettled = false
 
@@ -61,7 +59,8 @@ extension Summary: CustomStringConvertible {
             "calls: \(calls.values.reduce(0, +)) (\(list(calls)))",
             "requests: \(requests); answers: \(list(answers))",
             "faults: \(list(faults))",
-            "timers fired: \(timers.undisturbed) undisturbed, \(timers.disturbed) disturbed; at most \(pair(latestTimer)) late",
+            "timers fired: \(timers.undisturbed) undisturbed, \(timers.disturbed) disturbed; "
+                + "at most \(pair(latestTimer)) late",
             "rang on for a call that was over: at most \(pair(longestRinging))",
             "slowest undisturbed answer: \(slowestAnswer) ms",
             "violations: \(violations.values.reduce(0, +))" + (kinds.isEmpty ? "" : " (\(list(kinds)))"),

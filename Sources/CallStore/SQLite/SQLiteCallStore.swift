@@ -307,9 +307,9 @@ public final class SQLiteCallStore: CallStore {
             .text(session), .integer(until))
         try database.run(
             """
-            DELETE FROM over_sessions WHERE user_id=?1 AND device_id=?2 AND session IN
-            (SELECT session FROM over_sessions WHERE user_id=?1 AND device_id=?2 ORDER BY until DESC LIMIT -1 OFFSET ?3)
-            """, .id(device.userID), .id(device.deviceID), .integer(Int64(MemoryCallStore.sessionsRemembered)))
+            DELETE FROM over_sessions WHERE user_id=?1 AND (device_id, session) IN
+            (SELECT device_id, session FROM over_sessions WHERE user_id=?1 ORDER BY until DESC LIMIT -1 OFFSET ?2)
+            """, .id(device.userID), .integer(Int64(MemoryCallStore.sessionsRemembered)))
     }
 
     public func renew(_ devices: [DeviceAddress]) throws(StoreError) {

@@ -21,11 +21,23 @@ def main() -> int:
     if arguments.self_test:
         return self_test(directory, arguments.seed)
     options = Options(
-        arguments.seconds, arguments.seed, arguments.coordinators, arguments.qos, arguments.store,
-        arguments.appendfsync, arguments.rate, arguments.users, arguments.fault, arguments.calm,
+        arguments.seconds,
+        arguments.seed,
+        arguments.coordinators,
+        arguments.qos,
+        arguments.store,
+        arguments.appendfsync,
+        arguments.rate,
+        arguments.users,
+        arguments.fault,
+        arguments.calm,
+        arguments.patience,
     )
-    print(f"chaos: seed {options.seed}, {options.seconds:g} s, {options.coordinators} coordinators, "
-          f"{options.store}, QoS {options.qos}", flush=True)
+    print(
+        f"chaos: seed {options.seed}, {options.seconds:g} s, {options.coordinators} coordinators, "
+        f"{options.store}, QoS {options.qos}",
+        flush=True,
+    )
     started = time.monotonic()
     result = Run(options, directory).play()
     print(f"took {time.monotonic() - started:.0f} s with settling and judgement")
@@ -71,6 +83,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--keep", metavar="DIR", help="keep history and logs there")
     parser.add_argument("--calm", action="store_true", help="no faults but bad networks")
     parser.add_argument("--fault", help="one of bellwire serve --fault, in a build with BELLWIRE_FAULTS")
+    parser.add_argument("--patience", type=float, default=1, help="multiplies the bounds of settling")
     parser.add_argument("--self-test", action="store_true", help="show that the checker catches a broken service")
     return parser.parse_args()
 

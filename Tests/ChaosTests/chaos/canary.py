@@ -1,7 +1,7 @@
 """A process that does nothing but notice when the machine stands still: a sleep that takes too long, a slow write.
 
-Prints, for each time, since when (milliseconds since the epoch). It shares the disk and the processors with the service,
-so what delays it would have delayed the service as well, through no fault of its own.
+Prints, for each time, since when (milliseconds since the epoch). It shares disk and processors with the service: what
+delays it would have delayed the service as well, through no fault of its own.
 """
 
 import os

@@ -7,6 +7,7 @@ import signal
 import socket
 import sys
 from pathlib import Path
+from typing import Any
 
 from harness import Broker, Child, Service, free_port, wait_until
 
@@ -78,16 +79,18 @@ class Deployment:
         "log_level": "info",
     }
 
-    def __init__(
-        self, directory: Path, coordinators: int, store: str, fsync: str, qos: int, fault: str | None
-    ) -> None:
+    def __init__(self, directory: Path, coordinators: int, store: str, fsync: str, qos: int, fault: str | None) -> None:
         self.broker = ChaosBroker(directory / "broker")
         self.redis = Redis(directory / "redis", fsync) if store == "redis" else None
         url = f"redis://127.0.0.1:{self.redis.port}" if self.redis else "sqlite"
-        flags = self.FLAGS | {"publish_qos": str(qos)} | ({"fault": fault} if fault else {})
+        flags: dict[str, Any] = self.FLAGS | {"publish_qos": str(qos)} | ({"fault": fault} if fault else {})
         self.coordinators = [
             Service(
-                self.broker.url, directory / "coordinators", store=url, name=f"coordinator-{number + 1}", start=False,
+                self.broker.url,
+                directory / "coordinators",
+                store=url,
+                name=f"coordinator-{number + 1}",
+                start=False,
                 **flags,
             )
             for number in range(coordinators)
@@ -98,9 +101,9 @@ class Deployment:
 
     def start(self) -> None:
         self.broker.start()
-        if self.redis:
-            self.redis.start()
-            wait_until(lambda: self.redis.is_ready, 10, "Redis answers")
+        if redis := self.redis:
+            redis.start()
+            wait_until(lambda: redis.is_ready, 10, "Redis answers")
         for coordinator in self.coordinators:
             coordinator.start(ready=False)
         for coordinator in self.coordinators:

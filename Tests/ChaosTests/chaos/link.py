@@ -48,9 +48,7 @@ class Link:
         self._on_message, self._on_end = on_message, on_end
         self._timers: list[Timer] = []
         self._socket: socket.socket | None = None
-        client = mqtt.Client(
-            mqtt.CallbackAPIVersion.VERSION2, name, protocol=mqtt.MQTTv5, reconnect_on_failure=False
-        )
+        client = mqtt.Client(mqtt.CallbackAPIVersion.VERSION2, name, protocol=mqtt.MQTTv5, reconnect_on_failure=False)
         client.max_inflight_messages_set(1000)
         client.will_set(will[0], will[1], qos=1)
         client.on_socket_open = self._opened

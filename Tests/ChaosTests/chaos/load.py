@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from functools import partial
 from typing import Any
 
 from .history import now_ms
@@ -35,10 +36,14 @@ class Load:
     def start(self) -> None:
         self._next_call()
         self._loop.every(2, self._tidy)
-        self._loop.every(2, lambda: [phone.beat() for phone in self.phones.values()])
+        self._loop.every(2, self._beat)
 
     def stop(self) -> None:
         self._is_stopped = True
+
+    def _beat(self) -> None:
+        for phone in self.phones.values():
+            phone.beat()
 
     # Calls
 
@@ -47,7 +52,7 @@ class Load:
             return
         for plan in self._planner.draw():
             self.kinds[plan.kind] += 1
-            self._loop.after(self._rng.uniform(0, 0.01), lambda plan=plan: self._place(plan))
+            self._loop.after(self._rng.uniform(0, 0.01), partial(self._place, plan))
         self._loop.after(self._rng.expovariate(self._rate), self._next_call)
 
     def _place(self, plan: Plan) -> None:
@@ -64,7 +69,7 @@ class Load:
             )
             for act in plan.by_inviter:
                 if act.after >= 0:
-                    self._loop.after(act.after, lambda act=act: self._do(act, plan))
+                    self._loop.after(act.after, partial(self._do, act, plan))
 
         self._loop.after(delay, invite)
 
@@ -74,7 +79,7 @@ class Load:
             plan.rang.add(phone.name)
             for act in plan.answers:
                 if (act.user, act.device) == (phone.user, phone.device):
-                    self._loop.after(act.after, lambda act=act: self._do(act, plan))
+                    self._loop.after(act.after, partial(self._do, act, plan))
 
     def saw(self, phone: Phone, call: Body) -> None:
         identity = call["callID"]
@@ -86,7 +91,7 @@ class Load:
         if plan and not plan.is_active and call["mode"] == "advanced" and call.get("acceptedAt"):
             plan.is_active = True
             for act in plan.afterwards:
-                self._loop.after(act.after, lambda act=act: self._do(act, plan))
+                self._loop.after(act.after, partial(self._do, act, plan))
             self._loop.after(_LONGEST_CALL, lambda: self.end(identity))
 
     def _do(self, act: Act, plan: Plan) -> None:
@@ -162,13 +167,15 @@ class Load:
         if is_elsewhere and had.get("device") not in (None, phone.device):
             return True
         if own.get("state") == "accepted":
-            return view["members"] == call["members"] and (view["state"] == call["state"])
-        return had == own
+            return bool(view["members"] == call["members"] and view["state"] == call["state"])
+        return bool(had == own)
 
     def _tidy(self) -> None:
         """Forgets calls that are over, so that a long run does not grow."""
         limit = now_ms() - _REMEMBERED
-        for identity in [i for i, at in self._seen_at.items() if at < limit and (self.is_over(i) or i not in self.latest)]:
+        for identity in [
+            i for i, at in self._seen_at.items() if at < limit and (self.is_over(i) or i not in self.latest)
+        ]:
             for known in (self._seen_at, self.latest, self._plans):
                 known.pop(identity, None)
             for phone in self.phones.values():

@@ -7,6 +7,7 @@ import random
 import signal
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 
 from harness import Service
 
@@ -25,7 +26,12 @@ class Nemesis:
     """Faults begin in the history before they are made, and end when the target is seen to serve again."""
 
     def __init__(
-        self, loop: Loop, history: History, rng: random.Random, deployment: Deployment, phones: list[Phone],
+        self,
+        loop: Loop,
+        history: History,
+        rng: random.Random,
+        deployment: Deployment,
+        phones: list[Phone],
         is_alone: bool = False,
     ) -> None:
         """With `is_alone` there are no faults but bad networks: what is wrong then is not the nemesis's doing."""
@@ -208,4 +214,4 @@ class Nemesis:
                     delay=self._rng.choice([0, 0.05, 1.5]),
                 )
             )
-            self._loop.after(self._rng.uniform(1, 6), lambda phone=phone: phone.set_trouble(None))
+            self._loop.after(self._rng.uniform(1, 6), partial(phone.set_trouble, None))

@@ -41,8 +41,16 @@ class Phone:
     """One device of one user. `online` and `offline` say what its owner wants; the network may have it otherwise."""
 
     def __init__(
-        self, loop: Loop, history: History, rng: random.Random, port: int, user: str, device: str, qos: int,
-        listener: Listener, presence: bool = True,
+        self,
+        loop: Loop,
+        history: History,
+        rng: random.Random,
+        port: int,
+        user: str,
+        device: str,
+        qos: int,
+        listener: Listener,
+        presence: bool = True,
     ) -> None:
         self.user, self.device = user, device
         self.name = f"{encode_user(user)}/{device}"
@@ -82,10 +90,17 @@ class Phone:
         self._session = f"{self._rng.getrandbits(48):012x}"
         self.views.clear()
         self._link = Link(
-            self._loop, self._history, self._rng, self._port, self.name,
+            self._loop,
+            self._history,
+            self._rng,
+            self._port,
+            self.name,
             topics=[f"{ROOT}/down/{encode_user(self.user)}", f"{ROOT}/down/{self.name}"],
             will=(self._presence_topic, encode({"online": False, "reason": "lost", "session": self._session})),
-            qos=self._qos, on_ready=self._ready, on_message=self._received, on_end=self._ended,
+            qos=self._qos,
+            on_ready=self._ready,
+            on_message=self._received,
+            on_end=self._ended,
         )
         self._link.trouble = self.trouble
         link = self._link
@@ -157,7 +172,11 @@ class Phone:
         return any(pending.body.get("callID") == call for pending in self._pending.values())
 
     def request(
-        self, type_: str, done: Callable[[Body | None], None] | None = None, *, double_after: float | None = None,
+        self,
+        type_: str,
+        done: Callable[[Body | None], None] | None = None,
+        *,
+        double_after: float | None = None,
         **fields: Any,
     ) -> None:
         """Sends a request, again after 1, 2, 4, 8 s, and gives up after that: then `done` gets None."""
@@ -239,7 +258,9 @@ class Phone:
     def _track_heartbeat(self, call: Body) -> None:
         own = member(call, self.user) or {}
         is_in = (
-            call["mode"] == "advanced" and call["state"] != "ended" and own.get("state") == "accepted"
+            call["mode"] == "advanced"
+            and call["state"] != "ended"
+            and own.get("state") == "accepted"
             and own.get("device") == self.device
         )
         (self._heartbeats.add if is_in else self._heartbeats.discard)(call["callID"])

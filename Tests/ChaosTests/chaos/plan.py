@@ -95,7 +95,11 @@ class Planner:
             fields["ifBusy"] = "reject"
         call = f"{kind}-{self._count}-{rng.getrandbits(32):08x}"
         return Plan(
-            call, kind, users[0], self._device(users[0]), fields | invite,
+            call,
+            kind,
+            users[0],
+            self._device(users[0]),
+            fields | invite,
             double_after=rng.uniform(0, 0.4) if rng.random() < 0.15 else None,
         )
 
@@ -110,7 +114,7 @@ class Planner:
         what = what or self._rng.choices(["accept", "reject"], [3, 1])[0]
         fields = {"reason": self._rng.choice(["declined", "busy"])} if what == "reject" else {}
         double = self._rng.uniform(0, 0.4) if self._rng.random() < 0.15 else None
-        given = {"after": self._soon(), "device": self._device(user), "fields": fields, "double_after": double}
+        given: dict[str, Any] = {"after": self._soon(), "device": self._device(user), "fields": fields, "double_after": double}
         return Act(what, user=user, **(given | act))
 
     # One to one
@@ -203,7 +207,10 @@ class Planner:
     def _advanced(self) -> Plan:
         rng = self._rng
         plan = self._plan(
-            "advanced", rng.randint(1, 3), mode="advanced", autoEnd=rng.random() < 0.85,
+            "advanced",
+            rng.randint(1, 3),
+            mode="advanced",
+            autoEnd=rng.random() < 0.85,
             joinPolicy=rng.choice(["invited", "invited", "anyone"]),
         )
         invitees = plan.invite["invitees"]
@@ -223,5 +230,7 @@ class Planner:
             plan.afterwards.append(Act("join", rng.uniform(0, 3), stranger, is_blind=True))
         # Most calls are ended by somebody, some by two at once; the others die out.
         for _ in range(rng.choice([0, 1, 1, 2])):
-            plan.afterwards.append(Act("end", rng.choice([3.0, rng.uniform(1, 6)]), rng.choice(everybody), is_blind=True))
+            plan.afterwards.append(
+                Act("end", rng.choice([3.0, rng.uniform(1, 6)]), rng.choice(everybody), is_blind=True)
+            )
         return plan

@@ -37,6 +37,8 @@ class Options:
     users: int = 24
     fault: str | None = None
     is_calm: bool = False
+    patience: float = 1.0
+    """By which the bounds of settling are multiplied."""
 
 
 @dataclass(frozen=True)
@@ -86,8 +88,14 @@ class Run:
             self._deployment.stop()
         verdict = judge(self._history.path)
         return Result(
-            self._history.path, verdict.stdout, verdict.returncode == 0, dict(nemesis.injected), dict(self._load.kinds),
-            nemesis.store_kills, memory, self._unsettled,
+            self._history.path,
+            verdict.stdout,
+            verdict.returncode == 0,
+            dict(nemesis.injected),
+            dict(self._load.kinds),
+            nemesis.store_kills,
+            memory,
+            self._unsettled,
         )
 
     def _people_come_online(self) -> Nemesis:
@@ -100,9 +108,13 @@ class Run:
         self._loop.every(0.1, self._note_stalls)
         for phone in phones:
             phone.online()
-        self._wait(lambda: all(phone.is_welcome for phone in phones), 20, "everybody is welcomed")
+        self._wait(lambda: all(phone.is_welcome for phone in phones), _HEALING, "everybody is welcomed")
         return Nemesis(
-            self._loop, self._history, self._nemesis_rng, self._deployment, phones,
+            self._loop,
+            self._history,
+            self._nemesis_rng,
+            self._deployment,
+            phones,
             is_alone=self._options.is_calm or self._options.fault is not None,
         )
 
@@ -118,8 +130,9 @@ class Run:
             self._history.write("stalled", since=since)
 
     def _wait(self, condition: Callable[[], bool], seconds: float, what: str) -> None:
+        seconds *= self._options.patience
         if not self._loop.run_until(condition, seconds):
-            self._unsettled.append(f"not within {seconds} s: {what}")
+            self._unsettled.append(f"not within {seconds:g} s: {what}")
 
     def _settle(self, nemesis: Nemesis) -> None:
         """Peace: everything serves, everybody comes online, calls end, everybody is told. Then the audit."""
@@ -131,7 +144,7 @@ class Run:
             phone.online()
         self._wait(lambda: all(phone.is_welcome for phone in phones), _HEALING, "everybody is welcomed")
         self._wait(self._end_calls, _ENDING, "every call is over")
-        if not self._loop.run_until(lambda: self._load.are_all_told, _TELLING):
+        if not self._loop.run_until(lambda: self._load.are_all_told, _TELLING * self._options.patience):
             print(f"perhaps not told (the checker knows): {', '.join(self._load.untold[:5])}")
         self._audit()
         self._history.write("settled")
