@@ -211,6 +211,31 @@ def test_a_wrong_password_is_said_and_never_shown(deploy: Deploy, redis_server: 
     service.stop()
 
 
+def test_a_write_counts_only_when_enough_replicas_have_it(deploy: Deploy, tmp_path: Path) -> None:
+    """`--redis-wait-replicas 1`: without the replica requests are `unavailable`, with it they succeed again."""
+    primary = RedisServer(tmp_path / "primary")
+    replica = RedisServer(tmp_path / "replica", replica_of=primary)
+    wait_until(lambda: b"state=online" in primary.command("INFO", "replication"), 20, "the replica follows")
+    world = deploy(store=primary.url, redis_wait_replicas="1")
+    try:
+        alice, bob = world.phones("alice", "bob")
+        call = talk(alice, bob)
+        replica.kill()
+        refused = alice.start("call.end", callID=call, id="end").wait(resend=False)
+        assert refused["error"]["code"] == "unavailable"
+        replica.start()
+        wait_until(lambda: b"state=online" in primary.command("INFO", "replication"), 20, "the replica follows again")
+        all_answer(world)
+        assert alice.start("call.end", callID=call, id="end").ok(PATIENCE)["call"]["state"] == "ended"
+        bob.expect("call.ended", call, PATIENCE)
+    finally:
+        world.close()
+        for service in world.services:
+            service.stop()
+        replica.stop()
+        primary.stop()
+
+
 def test_keys_of_one_commit_share_a_hash_tag(world: World, redis_server: RedisServer) -> None:
     """A call and its due entry lie in one slot of a Redis Cluster; what belongs to a user lies in the user's."""
     alice, bob = world.phones("alice", "bob")

@@ -11,7 +11,7 @@ from typing import Any
 import paho.mqtt.client as mqtt
 
 from .history import History
-from .loop import Loop, Timer
+from .loop import Loop
 
 
 @dataclass
@@ -46,7 +46,6 @@ class Link:
         self.is_open = True
         self._loop, self._history, self._rng, self._name, self._qos = loop, history, rng, name, qos
         self._on_message, self._on_end = on_message, on_end
-        self._timers: list[Timer] = []
         self._socket: socket.socket | None = None
         client = mqtt.Client(mqtt.CallbackAPIVersion.VERSION2, name, protocol=mqtt.MQTTv5, reconnect_on_failure=False)
         client.max_inflight_messages_set(1000)
@@ -89,13 +88,11 @@ class Link:
             self._later(0.5, self._tick)
 
     def _later(self, seconds: float, action: Callable[[], None]) -> None:
-        self._timers = [timer for timer in self._timers if timer.action is not None and not timer.cancelled][-50:]
-
         def act() -> None:
             if self.is_open:
                 action()
 
-        self._timers.append(self._loop.after(seconds, act))
+        self._loop.after(seconds, act)
 
     def _received(self, _client: Any, _data: Any, message: mqtt.MQTTMessage) -> None:
         if not self.is_open:
@@ -141,8 +138,6 @@ class Link:
         if not self.is_open:
             return
         self.is_open = False
-        for timer in self._timers:
-            timer.cancel()
         sock = self._socket
         if sock:
             self._loop.forget(sock)

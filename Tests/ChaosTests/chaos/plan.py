@@ -114,7 +114,12 @@ class Planner:
         what = what or self._rng.choices(["accept", "reject"], [3, 1])[0]
         fields = {"reason": self._rng.choice(["declined", "busy"])} if what == "reject" else {}
         double = self._rng.uniform(0, 0.4) if self._rng.random() < 0.15 else None
-        given: dict[str, Any] = {"after": self._soon(), "device": self._device(user), "fields": fields, "double_after": double}
+        given: dict[str, Any] = {
+            "after": self._soon(),
+            "device": self._device(user),
+            "fields": fields,
+            "double_after": double,
+        }
         return Act(what, user=user, **(given | act))
 
     # One to one

@@ -13,7 +13,9 @@ from .processes import Child, free_port, wait_until
 class RedisServer:
     """Keeps what it has answered for, as `appendfsync` says, over `kill` and `start`."""
 
-    def __init__(self, directory: Path, appendfsync: str = "always", start: bool = True) -> None:
+    def __init__(
+        self, directory: Path, appendfsync: str = "always", start: bool = True, replica_of: RedisServer | None = None
+    ) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         self.port = free_port()
         self.url = f"redis://127.0.0.1:{self.port}"
@@ -22,6 +24,8 @@ class RedisServer:
             "redis-server", "--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(directory),
             "--save", "", "--appendonly", "yes", "--appendfsync", appendfsync,
         ]  # fmt: skip
+        if replica_of is not None:
+            self._arguments += ["--replicaof", "127.0.0.1", str(replica_of.port)]
         self._child: Child | None = None
         if start:
             self.start()
