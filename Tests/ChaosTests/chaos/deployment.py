@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import socket
 import sys
@@ -80,6 +81,9 @@ class Deployment:
     }
 
     def __init__(self, directory: Path, coordinators: int, store: str, fsync: str, qos: int, fault: str | None) -> None:
+        for part in ("broker", "redis", "coordinators"):
+            # A run begins with nothing, also where an earlier one was kept: the same seed makes the same call ids.
+            shutil.rmtree(directory / part, ignore_errors=True)
         self.broker = ChaosBroker(directory / "broker")
         self.redis = Redis(directory / "redis", fsync) if store == "redis" else None
         url = f"redis://127.0.0.1:{self.redis.port}" if self.redis else "sqlite"

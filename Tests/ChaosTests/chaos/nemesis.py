@@ -54,8 +54,10 @@ class Nemesis:
             (3, self._log_out),
             (6, self._trouble_network),
         ]
+        self._losses = [0, 0.1, 0.3]
         if is_alone:
             self._faults = [(1, self._trouble_network)]
+            self._losses = [0.3]
 
     def start(self) -> None:
         self._loop.after(1, self._storm)
@@ -209,7 +211,7 @@ class Nemesis:
             self.injected["network in trouble"] += 1
             phone.set_trouble(
                 Trouble(
-                    loss=self._rng.choice([0, 0.1, 0.3]),
+                    loss=self._rng.choice(self._losses),
                     double=self._rng.choice([0, 0.2, 0.5]),
                     delay=self._rng.choice([0, 0.05, 1.5]),
                 )
