@@ -17,6 +17,12 @@ public enum ClientEvent: Equatable, Sendable {
     /// The call is over, and how is not known: it ended while this device could not be reached.
     /// Also told of a call that has to be forgotten because too many are known.
     case gone(CallSnapshot)
+    /// Another member of a call sent this with `signal`. In the order in which it was sent, as far as it came.
+    case signal(Signal)
+    /// Another user sent this with `send`. Each once.
+    case message(IncomingMessage)
+    /// What has become of a message of this client. Each once.
+    case receipt(Receipt)
     /// The service could not read something that this device sent.
     case error(SignalingError)
 }

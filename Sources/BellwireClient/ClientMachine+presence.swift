@@ -31,7 +31,8 @@ extension ClientMachine {
         link = .subscribed(session: session)
         presence = PresenceSchedule()
         presence.isAwaitingWelcome = true
-        return publishPresence(now: now) + resendAll(now: now)
+        askForReceipts(now: now)
+        return publishPresence(now: now) + resendAll(now: now) + sendWaitingSignals(now: now)
     }
 
     /// The connection is gone. Requests and calls stay.

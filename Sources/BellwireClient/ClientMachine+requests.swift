@@ -8,6 +8,7 @@ extension ClientMachine {
         guard pending.count < configuration.requests else {
             return [.fail(request.id, SignalingError(.tooManyRequests, "\(pending.count) requests are unanswered"))]
         }
+        follow(request, now: now)
         let entry = PendingRequest(
             request: request, deadline: now + configuration.requestTimeout, stage: .queued)
         let ahead = unanswered(before: entry)
@@ -72,6 +73,9 @@ extension ClientMachine {
             let news = learned(success, now: now)
             guard let entry else { return news }
             return completed(entry.request.id, .success(success), now: now) + news
+        case .answer(let answer):
+            guard let entry else { return answeredAgain(response.id, answer) }
+            return completed(entry.request.id, .answer(answer), now: now) + learned(answer, to: entry.request)
         case .failure(let error):
             guard let entry else { return [] }
             return refused(entry, error, now: now)
@@ -114,7 +118,10 @@ extension ClientMachine {
         var actions: [Action]
         switch outcome {
         case .success(let success): actions = [.succeed(id, success)]
-        case .failure(let error): actions = [.fail(id, error)]
+        case .answer(let answer): actions = [.answer(id, answer)]
+        case .failure(let error):
+            unfollow(entry.request)
+            actions = [.fail(id, error)]
         }
         guard entry.changesState, let callID = entry.callID else { return actions }
         if entry.isInvite { actions += inviteCompleted(callID, outcome, now: now) }
@@ -131,7 +138,7 @@ extension ClientMachine {
         switch outcome {
         case .success(let success) where success.call.state != .ended:
             return start(at: index, now: now)
-        case .success, .failure:
+        case .success, .answer, .failure:
             let entry = pending.remove(at: index)
             if case .success(let success) = outcome {
                 return [.succeed(entry.request.id, .init(call: success.call, time: success.time))]

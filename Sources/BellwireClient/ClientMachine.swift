@@ -21,6 +21,8 @@ package struct ClientMachine: Sendable {
         package var requests = 256
         /// Calls whose revision is remembered. Ended ones are forgotten first.
         package var knownCalls = 256
+        /// Names this client's signals, so that those of an earlier run of the app are another stream.
+        package var signalStream: String?
 
         package init() {}
     }
@@ -34,6 +36,8 @@ package struct ClientMachine: Sendable {
         case deliver(ClientEvent)
         /// The request's outcome: success.
         case succeed(RequestID, Response.Success)
+        /// The outcome of a request that is not about one call: success.
+        case answer(RequestID, Answer)
         /// The request's outcome: failure.
         case fail(RequestID, SignalingError)
     }
@@ -65,6 +69,17 @@ package struct ClientMachine: Sendable {
     /// In no particular order, but in a deterministic one.
     var calls: [KnownCall] = []
 
+    /// The next place in the own stream of signals, by call.
+    var nextSignal: [CallID: Int64] = [:]
+    /// Signals that wait for a connection.
+    var waitingSignals: [(signal: Request.Signal, until: Int64)] = []
+    var streams: [SignalStream] = []
+    /// Peer messages that were delivered to the app, and in which order.
+    var shown: Set<MessageID> = []
+    var shownOrder: [MessageID] = []
+    /// Own messages without a receipt, in the order in which they were sent.
+    var unreceipted: [SentMessage] = []
+
     package init(device: DeviceAddress, configuration: Configuration = Configuration()) {
         self.device = device
         self.configuration = configuration
@@ -78,10 +93,12 @@ package struct ClientMachine: Sendable {
         }
         for request in pending { consider(request.deadline) }
         for call in calls { consider(call.countdown?.until) }
+        for stream in streams { consider(stream.deadline) }
         if case .subscribed = link {
             consider(presence.next)
             for request in pending { consider(request.nextSend) }
             for call in calls { consider(call.nextHeartbeat) }
+            for message in unreceipted { consider(message.askAt) }
         }
         return earliest
     }
@@ -89,6 +106,7 @@ package struct ClientMachine: Sendable {
     /// Does all that is due at `now`.
     package mutating func timerFired(now: Int64) -> [Action] {
         presenceDue(now: now) + requestsDue(now: now) + heartbeatsDue(now: now) + countdownsPassed(now: now)
+            + signalGapsPassed(now: now) + receiptsDue(now: now)
     }
 
     /// A message arrived on one of the down topics.
@@ -98,6 +116,9 @@ package struct ClientMachine: Sendable {
         case .event(let event): received(event, now: now)
         case .welcome(let welcome): received(welcome, now: now)
         case .error(let error): [.deliver(.error(error))]
+        case .signal(let signal): received(signal, now: now)
+        case .message(let message): received(message)
+        case .receipt(let receipt): received(receipt)
         }
     }
 }

@@ -27,6 +27,7 @@ final class ConnectionDriver {
         device = configuration.address
         var settings = ClientMachine.Configuration()
         settings.requestTimeout = configuration.requestTimeout.milliseconds
+        settings.signalStream = randomToken()
         machine = ClientMachine(device: device, configuration: settings)
     }
 
@@ -118,6 +119,9 @@ final class ConnectionDriver {
         for request in mailbox.takeRequests() {
             try perform(machine.send(request, now: monotonicMilliseconds()), connection)
         }
+        for signal in mailbox.takeSignals() {
+            try perform(machine.send(signal, now: monotonicMilliseconds()), connection)
+        }
         let now = monotonicMilliseconds()
         if let deadline = machine.nextDeadline, deadline <= now {
             try perform(machine.timerFired(now: now), connection)
@@ -167,6 +171,7 @@ final class ConnectionDriver {
                 }
             case .deliver(let event): deliver(event)
             case .succeed(let id, let success): mailbox.complete(id, .success(success))
+            case .answer(let id, let answer): mailbox.complete(id, .answer(answer))
             case .fail(let id, let error): mailbox.complete(id, .failure(error))
             }
         }

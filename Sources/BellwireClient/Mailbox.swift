@@ -6,8 +6,7 @@ import Synchronization
 /// Where the app's tasks and the connection's thread meet. Continuations are taken out under the lock and resumed
 /// after it.
 final class Mailbox: Sendable {
-    typealias Outcome = Result<Response.Success, SignalingError>
-    typealias RequestWaiter = CheckedContinuation<Outcome, Never>
+    typealias RequestWaiter = CheckedContinuation<Response.Outcome, Never>
     typealias ConnectWaiter = CheckedContinuation<SignalingError?, Never>
 
     enum Phase: Equatable {
@@ -26,6 +25,7 @@ final class Mailbox: Sendable {
     private struct State {
         var phase = Phase.idle
         var requests: [Request] = []
+        var signals: [Request.Signal] = []
         var requestWaiters: [RequestID: RequestWaiter] = [:]
         var connectWaiters: [Int: ConnectWaiter] = [:]
         var closeWaiters: [CheckedContinuation<Void, Never>] = []
@@ -91,6 +91,21 @@ final class Mailbox: Sendable {
         if !isAccepted { waiter.resume(returning: .failure(Self.disconnected)) }
     }
 
+    /// Signals beyond this many at once are dropped: they are best effort.
+    private static let waitingSignals = 1_024
+
+    /// False when the signal is dropped.
+    func send(_ signal: Request.Signal) -> Bool {
+        state.withLock { state in
+            guard state.phase != .stopping, state.phase != .closed, state.signals.count < Self.waitingSignals else {
+                return false
+            }
+            state.signals.append(signal)
+            wake(&state)
+            return true
+        }
+    }
+
     /// Asks the thread to say goodbye; false when there is no thread to do it.
     @discardableResult
     func stop() -> Bool {
@@ -147,7 +162,14 @@ final class Mailbox: Sendable {
         }
     }
 
-    func complete(_ id: RequestID, _ outcome: Outcome) {
+    func takeSignals() -> [Request.Signal] {
+        state.withLock { state in
+            defer { state.signals = [] }
+            return state.signals
+        }
+    }
+
+    func complete(_ id: RequestID, _ outcome: Response.Outcome) {
         state.withLock { $0.requestWaiters.removeValue(forKey: id) }?.resume(returning: outcome)
     }
 

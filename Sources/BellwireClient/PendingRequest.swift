@@ -33,8 +33,6 @@ struct PendingRequest: Sendable, Equatable {
         if case .cancel = request.body { true } else { false }
     }
 
-    /// `call.get` asks only: it needs no turn among the requests of its call.
-    var changesState: Bool {
-        if case .get = request.body { false } else { true }
-    }
+    /// What only asks needs no turn among the requests of its call.
+    var changesState: Bool { request.body.changesCall }
 }

@@ -64,9 +64,100 @@ extension SignalingClient {
         try await perform(.get(.init(callID: callID))).call
     }
 
+    // MARK: Within a call
+
+    /// `call.signal`: something for the other accepted members of a live call, or for some of them, such as a session
+    /// description or an ICE candidate; at most 32 KiB. Best effort: it is sent once. Receivers get it in order, as
+    /// `ClientEvent.signal`. What the service refuses is told as `ClientEvent.error`.
+    ///
+    /// Returns false when it is dropped here, because too many wait to be sent or the client was disconnected.
+    @discardableResult
+    public func signal(_ callID: CallID, _ data: JSONText, to users: [UserID]? = nil) -> Bool {
+        mailbox.send(Request.Signal(callID: callID, to: users, data: data))
+    }
+
+    /// `call.report`: how long the call took to reach its milestones, each in milliseconds from this party's own start: the
+    /// invite for the inviter, the ringing for an invitee. Well-known names are in `Milestone.wellKnown`.
+    @discardableResult
+    public func report(
+        _ callID: CallID, _ milestones: [Milestone]
+    ) async throws(SignalingError) -> Response.Success {
+        try await perform(.report(.init(callID: callID, milestones: milestones)))
+    }
+
+    /// `call.trace`: the call's timeline, to see why a phone did or did not ring (section 6).
+    public func trace(_ callID: CallID) async throws(SignalingError) -> Timeline {
+        try await perform(.trace(.init(callID: callID))).timeline ?? Timeline(entries: [])
+    }
+
+    // MARK: Beyond calls
+
+    /// `call.query`: the user's own calls, the newest first, 1 to 100 at once. The cursor is the next page's; nil when there
+    /// are no more.
+    public func calls(
+        count: Int = 20, after cursor: String? = nil
+    ) async throws(SignalingError) -> (calls: [CallSnapshot], cursor: String?) {
+        guard case .calls(let calls, let cursor) = try await ask(.query(.init(count: count, cursor: cursor))) else {
+            throw Self.unexpected
+        }
+        return (calls, cursor == Answer.lastCursor ? nil : cursor)
+    }
+
+    /// `message.send`: a reliable message to all devices of a user, at most 32 KiB. Returns its id once the service has it;
+    /// what becomes of it is told as `ClientEvent.receipt`. `ttl` in seconds, 1 to 600; 30 when nil.
+    @discardableResult
+    public func send(
+        _ data: JSONText, to user: UserID, ttl: Int? = nil, messageID: MessageID? = nil, seq: Int64? = nil
+    ) async throws(SignalingError) -> MessageID {
+        let messageID = messageID ?? Self.makeMessageID()
+        let message = Request.Message(to: user, data: data, ttl: ttl, messageID: messageID, seq: seq)
+        guard case .message(let messageID, _, _) = try await ask(.message(message)) else { throw Self.unexpected }
+        return messageID
+    }
+
+    /// `user.update`: changes the own profile. What is nil stays, the empty string removes.
+    @discardableResult
+    public func update(
+        name: String? = nil, avatarURL: String? = nil, extendedData: String? = nil
+    ) async throws(SignalingError) -> UserSnapshot {
+        let update = Request.UserUpdate(name: name, avatarURL: avatarURL, extendedData: extendedData)
+        guard case .user(let user) = try await ask(.userUpdate(update)) else { throw Self.unexpected }
+        return user
+    }
+
+    /// `user.query`: profiles of 1 to 100 users, and whether they are online. Unknown users are in `errors`.
+    public func users(
+        _ users: [UserID]
+    ) async throws(SignalingError) -> (users: [UserSnapshot], errors: [UserError]) {
+        guard case .users(let users, let errors) = try await ask(.userQuery(.init(userIDs: users))) else {
+            throw Self.unexpected
+        }
+        return (users, errors)
+    }
+
+    // MARK: Asking
+
+    private static let unexpected = SignalingError(.internal, "the response is not one to this request")
+
     private func perform(_ body: Request.Body) async throws(SignalingError) -> Response.Success {
+        switch await outcome(body) {
+        case .success(let success): return success
+        case .answer: throw Self.unexpected
+        case .failure(let error): throw error
+        }
+    }
+
+    private func ask(_ body: Request.Body) async throws(SignalingError) -> Answer {
+        switch await outcome(body) {
+        case .success: throw Self.unexpected
+        case .answer(let answer): return answer
+        case .failure(let error): throw error
+        }
+    }
+
+    private func outcome(_ body: Request.Body) async -> Response.Outcome {
         let request = Request(id: makeRequestID(), body: body)
         let mailbox = mailbox
-        return try await withCheckedContinuation { mailbox.send(request, $0) }.get()
+        return await withCheckedContinuation { mailbox.send(request, $0) }
     }
 }

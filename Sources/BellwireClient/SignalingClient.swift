@@ -127,6 +127,12 @@ public final class SignalingClient: Sendable {
         return callID
     }
 
+    /// A new message id: 128 random bits.
+    static func makeMessageID() -> MessageID {
+        guard let messageID = MessageID(randomToken()) else { preconditionFailure("32 hex digits are a message id") }
+        return messageID
+    }
+
     func makeRequestID() -> RequestID {
         let number = requestCount.wrappingAdd(1, ordering: .relaxed).newValue
         guard let id = RequestID("\(requestPrefix)-\(number)") else { preconditionFailure("hex and digits are an id") }

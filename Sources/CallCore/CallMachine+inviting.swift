@@ -31,6 +31,8 @@ extension CallMachine {
         try check(invite, by: context.user)
         if settings.oneActiveCall, let active = context.activeElsewhere { throw .alreadyInCall(active) }
         guard invite.invitees.count < settings.maxMembers else { throw .callFull(settings.maxMembers) }
+        let invitees = invite.invitees.filter { !context.unregistered.contains($0) }
+        guard !invitees.isEmpty else { throw SignalingError(.noInvitees, "no invitee is registered") }
 
         let call = Call(
             callID: invitation.callID, mode: invite.mode, media: invite.media, inviter: context.user,
@@ -41,10 +43,10 @@ extension CallMachine {
             origin: context.key)
         var machine = CallMachine(call: call, settings: settings)
         machine.revise(at: context.now, by: context.user)
-        machine.call.members.append(Member(userID: context.user, state: .accepted, updatedAt: context.now))
+        machine.append(context.user, .accepted, context)
         machine.enter(0, on: context.device, extendedData: nil)
-        for user in invite.invitees {
-            machine.call.members.append(Member(userID: user, state: .inviting, updatedAt: context.now))
+        for user in invitees {
+            machine.append(user, .inviting, context)
             let isBusy = invite.ifBusy == .reject && invitation.busy.contains(user)
             machine.invite(
                 machine.call.members.count - 1, by: context.user, timeout: call.timeout, extendedData: nil,
@@ -64,10 +66,13 @@ extension CallMachine {
     /// A device sent `call.add`. Returns the users that could not be invited.
     public mutating func addRequested(_ add: Request.Add, _ context: Context) throws(SignalingError) -> [UserError] {
         _ = try acceptedIndex(context.user)
-        let failed = add.invitees.filter { member($0)?.state.isLive ?? false }
-        let invited = add.invitees.filter { !failed.contains($0) }
+        let failed = add.invitees.compactMap { user -> UserError? in
+            if member(user)?.state.isLive ?? false { return UserError(userID: user, code: .invalidState) }
+            return context.unregistered.contains(user) ? UserError(userID: user, code: .userNotRegistered) : nil
+        }
+        let invited = add.invitees.filter { user in !failed.contains { $0.userID == user } }
         guard !invited.isEmpty else {
-            throw SignalingError(.noInvitees, "every invitee is in the call already")
+            throw SignalingError(.noInvitees, "every invitee is in the call already, or not registered")
         }
         let newcomers = invited.count { index($0) == nil }
         guard call.members.count(where: { $0.state.isLive }) + invited.count <= settings.maxMembers,
@@ -76,16 +81,15 @@ extension CallMachine {
 
         revise(at: context.now, by: context.user)
         for user in invited {
-            if index(user) == nil {
-                call.members.append(Member(userID: user, state: .inviting, updatedAt: context.now))
-            }
+            if index(user) == nil { append(user, .inviting, context) }
             let place = index(user)!
+            call.members[place].show(context.profiles[user])
             invite(
                 place, by: context.user, timeout: add.timeout ?? call.timeout, extendedData: add.extendedData,
                 ringing: true)
         }
         call.emptySince = nil
-        return failed.map { UserError(userID: $0, code: .invalidState) }
+        return failed
     }
 
     /// Makes the member's invitation stand from now on. With `ringing` false no device is told of it.

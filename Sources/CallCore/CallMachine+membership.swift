@@ -31,7 +31,7 @@ extension CallMachine {
             throw .callFull(settings.maxMembers)
         }
         revise(at: context.now, by: context.user)
-        call.members.append(Member(userID: context.user, state: .accepted, updatedAt: context.now))
+        append(context.user, .accepted, context)
         enter(call.members.count - 1, on: context.device, extendedData: join.extendedData)
         call.emptySince = nil
     }

@@ -19,6 +19,10 @@ public struct CallMachine: Sendable {
         public var now: Milliseconds
         /// The other live advanced call in which the user is accepted.
         public var activeElsewhere: CallID?
+        /// Of the users who become members, as far as they have one.
+        public var profiles: [UserID: UserProfile] = [:]
+        /// Those of the invitees who may not be invited because nobody knows them (section 2, Users).
+        public var unregistered: [UserID] = []
 
         public init(key: RequestKey, now: Milliseconds, activeElsewhere: CallID? = nil) {
             self.key = key
@@ -31,6 +35,13 @@ public struct CallMachine: Sendable {
     }
 
     // MARK: What the features share
+
+    /// Makes the user a member, shown with the profile of this moment.
+    mutating func append(_ user: UserID, _ state: MemberState, _ context: Context) {
+        var member = Member(userID: user, state: state, updatedAt: context.now)
+        member.show(context.profiles[user])
+        call.members.append(member)
+    }
 
     func index(_ user: UserID) -> Int? { call.members.firstIndex { $0.userID == user } }
 

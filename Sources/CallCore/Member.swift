@@ -3,6 +3,9 @@ import SignalingProtocol
 /// A member of a call: what everybody sees (`MemberSnapshot`) and what delivery needs.
 public struct Member: Equatable, Sendable {
     public let userID: UserID
+    /// From the user's profile at the time of the invitation.
+    public var name: String?
+    public var avatarURL: String?
     public var state: MemberState
     /// The device that accepted, rejected or joined.
     public var device: DeviceID?
@@ -30,10 +33,15 @@ public struct Member: Equatable, Sendable {
         self.updatedAt = updatedAt
     }
 
+    mutating func show(_ profile: UserProfile?) {
+        name = profile?.name
+        avatarURL = profile?.avatarURL
+    }
+
     public var snapshot: MemberSnapshot {
         MemberSnapshot(
-            userID: userID, state: state, device: device, invitedBy: invitedBy, expiresAt: expiresAt,
-            updatedAt: updatedAt, reason: reason, extendedData: extendedData)
+            userID: userID, name: name, avatarURL: avatarURL, state: state, device: device, invitedBy: invitedBy,
+            expiresAt: expiresAt, updatedAt: updatedAt, reason: reason, extendedData: extendedData)
     }
 
     public var change: MemberChange {

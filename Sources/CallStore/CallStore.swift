@@ -4,28 +4,48 @@ import SignalingProtocol
 /// Where coordinators keep what must survive them (docs/architecture.md, Store).
 ///
 /// The methods block, take batches, and throw `StoreError` when the store cannot answer. A commit is a compare-and-set
-/// on the record's version; notes are merged by maximum and never conflict.
+/// on the record's version; notes are merged and never conflict.
 public protocol CallStore: AnyObject {
     /// The store's clock, by which all coordinators write and serve deadlines.
     func now() throws(StoreError) -> Milliseconds
 
+    // MARK: Records
+
     /// The records under these ids, in this order; nil where there is none.
-    func load(_ callIDs: [CallID]) throws(StoreError) -> [StoredCall?]
+    func load(_ ids: [RecordID]) throws(StoreError) -> [StoredRecord?]
 
     /// Writes each record if nobody changed it meanwhile. The commits do not depend on each other.
     func commit(_ commits: [Commit]) throws(StoreError) -> [CommitOutcome]
 
-    /// Merges acknowledgments and heartbeats into what is kept beside the calls.
+    /// Merges acknowledgments, heartbeats and reports into what is kept beside the calls.
     func note(_ notes: [Note]) throws(StoreError)
 
-    /// Calls whose deadline lies at or before `moment`, the earliest first.
-    func due(before moment: Milliseconds, limit: Int) throws(StoreError) -> [CallID]
+    /// Records whose deadline lies at or before `moment`, the earliest first.
+    func due(before moment: Milliseconds, limit: Int) throws(StoreError) -> [RecordID]
+
+    // MARK: What belongs to a user
 
     /// The user's calls that are live or ended after `moment`, the newest first.
     func calls(of user: UserID, endedAfter moment: Milliseconds, limit: Int) throws(StoreError) -> [CallID]
 
+    /// All of the user's calls that are kept, the newest first, those of the same time by falling id; only those that
+    /// stand behind `place`.
+    func history(of user: UserID, after place: HistoryPlace?, limit: Int) throws(StoreError) -> [HistoryPlace]
+
+    /// The peer messages that wait for the user, the oldest first.
+    func messages(for user: UserID, limit: Int) throws(StoreError) -> [RecordID]
+
     /// Which call holds each claim.
     func holders(of claims: [Claim]) throws(StoreError) -> [CallID?]
+
+    /// The profiles of the users who are known; nil for the others. A user becomes known by coming online or by a
+    /// profile, for good.
+    func profiles(of users: [UserID]) throws(StoreError) -> [UserProfile?]
+
+    /// Changes a user's profile. Returns it as it is then.
+    func update(_ user: UserID, _ update: Request.UserUpdate) throws(StoreError) -> UserProfile
+
+    // MARK: Presence
 
     /// The devices of each user, also those that are offline but not yet forgotten.
     func devices(of users: [UserID]) throws(StoreError) -> [[DevicePresence]]
@@ -40,8 +60,18 @@ public protocol CallStore: AnyObject {
     /// Renews the lease of devices that sent something.
     func renew(_ devices: [DeviceAddress]) throws(StoreError)
 
-    /// Removes up to `limit` things whose time is over: ended calls, forgotten cancels, expired presence. Returns how
-    /// many were removed.
+    // MARK: Timelines
+
+    /// Adds entries to calls' timelines, which are kept for `life` milliseconds beyond the last one.
+    func trace(_ traces: [CallTrace], life: Milliseconds) throws(StoreError)
+
+    /// The call's timeline, as far as it is kept, in the order in which it was written.
+    func timeline(of callID: CallID) throws(StoreError) -> Timeline
+
+    // MARK: The store itself
+
+    /// Removes up to `limit` things whose time is over: ended calls, forgotten cancels, finished messages, expired
+    /// presence. Returns how many were removed.
     func clean(limit: Int) throws(StoreError) -> Int
 
     /// A short name for logs, without credentials.
@@ -57,6 +87,8 @@ public protocol CallStore: AnyObject {
 extension CallStore {
     public var clockSkew: Milliseconds { 0 }
     public var durability: String? { nil }
+
+    public func load(_ callIDs: [CallID]) throws(StoreError) -> [StoredRecord?] { try load(callIDs.map(RecordID.call)) }
 }
 
 /// The store cannot answer now.
@@ -66,9 +98,47 @@ public struct StoreError: Error, Sendable, CustomStringConvertible {
     public init(_ description: String) { self.description = description }
 }
 
-/// What stands under a call id.
-public enum CallRecord: Equatable, Sendable {
+/// What a record is found by.
+public enum RecordID: Hashable, Comparable, Sendable {
+    case call(CallID)
+    /// A message is at home with its recipient (docs/protocol.md, section 2, Peer messages).
+    case message(MessageID, to: UserID)
+
+    /// One text for each: no call id holds a colon.
+    public var string: String {
+        switch self {
+        case .call(let callID): callID.string
+        case .message(let messageID, let user): ":\(messageID):\(user)"
+        }
+    }
+
+    /// Nil when `string` is none of these texts.
+    public init?(_ string: String) {
+        guard string.utf8.first == UInt8(ascii: ":") else {
+            guard let callID = CallID(string) else { return nil }
+            self = .call(callID)
+            return
+        }
+        let parts = string.utf8.dropFirst().split(separator: UInt8(ascii: ":"), maxSplits: 1)
+        guard parts.count == 2, let messageID = String(parts[0]).flatMap(MessageID.init),
+            let user = String(parts[1]).flatMap(UserID.init)
+        else { return nil }
+        self = .message(messageID, to: user)
+    }
+
+    public var callID: CallID? {
+        if case .call(let callID) = self { callID } else { nil }
+    }
+
+    public static func < (lhs: RecordID, rhs: RecordID) -> Bool {
+        lhs.string.utf8.lexicographicallyPrecedes(rhs.string.utf8)
+    }
+}
+
+/// What stands under an id.
+public enum Record: Equatable, Sendable {
     case call(Call)
+    case message(PeerMessage)
     /// The inviter's own id of an invitation that was merged into the other user's call (section 3, Glare), with the
     /// request that made it.
     case alias(of: CallID, origin: RequestKey)
@@ -82,23 +152,29 @@ public enum CallRecord: Equatable, Sendable {
 }
 
 /// A record as stored, with what is kept beside it.
-public struct StoredCall: Equatable, Sendable {
-    public let callID: CallID
+public struct StoredRecord: Equatable, Sendable {
+    public let id: RecordID
     public let version: Int64
-    public let record: CallRecord
+    public let record: Record
     public let acks: [DeviceAck]
     public let heard: [UserHeard]
+    /// By device, each with its milestones by name.
+    public let reports: [DeviceReport]
 
-    public init(callID: CallID, version: Int64, record: CallRecord, acks: [DeviceAck] = [], heard: [UserHeard] = []) {
-        self.callID = callID
+    public init(
+        _ id: RecordID, version: Int64, record: Record, acks: [DeviceAck] = [], heard: [UserHeard] = [],
+        reports: [DeviceReport] = []
+    ) {
+        self.id = id
         self.version = version
         self.record = record
         self.acks = acks
         self.heard = heard
+        self.reports = reports
     }
 }
 
-extension StoredCall {
+extension StoredRecord {
     /// There is a call under the id, and no alias, forgotten cancel or void record.
     public var isCall: Bool {
         if case .call = record { true } else { false }
@@ -132,10 +208,39 @@ public struct UserHeard: Equatable, Sendable {
     }
 }
 
-/// Something that is merged beside a call: the higher revision of the same session wins, the later time wins.
+/// Something that is merged beside a call: the higher revision of the same session wins, the later time wins, a
+/// milestone replaces the one of the same device and name.
 public enum Note: Equatable, Sendable {
     case ack(CallID, DeviceAck)
     case heard(CallID, UserHeard)
+    case milestone(CallID, DeviceAddress, Milestone)
+}
+
+/// Where a call stands in its user's history.
+public struct HistoryPlace: Equatable, Sendable, Comparable {
+    public let createdAt: Milliseconds
+    public let callID: CallID
+
+    public init(createdAt: Milliseconds, callID: CallID) {
+        self.createdAt = createdAt
+        self.callID = callID
+    }
+
+    /// Whether the call is older.
+    public static func < (lhs: HistoryPlace, rhs: HistoryPlace) -> Bool {
+        (lhs.createdAt, lhs.callID) < (rhs.createdAt, rhs.callID)
+    }
+}
+
+/// New entries of one call's timeline.
+public struct CallTrace: Equatable, Sendable {
+    public let callID: CallID
+    public var entries: [TraceEntry]
+
+    public init(_ callID: CallID, _ entries: [TraceEntry]) {
+        self.callID = callID
+        self.entries = entries
+    }
 }
 
 /// Something of which there is one in all, and which a call may hold.
@@ -148,8 +253,8 @@ public enum Claim: Hashable, Sendable {
 
 /// One record to be written.
 public struct Commit: Sendable {
-    public let callID: CallID
-    public let record: CallRecord
+    public let id: RecordID
+    public let record: Record
     /// The version that was loaded; 0 when there was no record.
     public let expected: Int64
     public let deadline: Milliseconds?
@@ -169,9 +274,9 @@ public struct Commit: Sendable {
     public var hasJustEnded = false
 
     public init(
-        callID: CallID, record: CallRecord, expected: Int64, deadline: Milliseconds?, expiresAt: Milliseconds?
+        _ id: RecordID, record: Record, expected: Int64, deadline: Milliseconds?, expiresAt: Milliseconds?
     ) {
-        self.callID = callID
+        self.id = id
         self.record = record
         self.expected = expected
         self.deadline = deadline
@@ -190,6 +295,7 @@ extension Note {
         switch self {
         case .ack(let callID, _): callID
         case .heard(let callID, _): callID
+        case .milestone(let callID, _, _): callID
         }
     }
 }
@@ -244,4 +350,15 @@ public enum OnlineOutcome: Equatable, Sendable {
     case current
     /// The session is over: a late message, to be ignored.
     case over
+}
+
+extension DeviceReport {
+    /// Each device's milestones, both in a certain order.
+    static func sorted(_ milestones: [DeviceAddress: [String: Int64]]) -> [DeviceReport] {
+        milestones.sorted { $0.key < $1.key }.map { device, times in
+            DeviceReport(
+                device: device,
+                milestones: times.sorted { $0.key < $1.key }.map { Milestone(name: $0.key, milliseconds: $0.value) })
+        }
+    }
 }

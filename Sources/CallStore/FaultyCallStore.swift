@@ -33,7 +33,7 @@
         private func commitBlindly(_ commits: [Commit]) throws(StoreError) -> [CommitOutcome] {
             var outcomes = try store.commit(commits)
             for index in commits.indices where outcomes[index] == .conflict {
-                let current = try store.load([commits[index].callID])[0]
+                let current = try store.load([commits[index].id])[0]
                 let blind = commits[index].copy(record: commits[index].record, expected: current?.version ?? 0)
                 outcomes[index] = try store.commit([blind])[0]
             }
@@ -57,17 +57,41 @@
 
         public func now() throws(StoreError) -> Milliseconds { try store.now() }
 
-        public func load(_ callIDs: [CallID]) throws(StoreError) -> [StoredCall?] { try store.load(callIDs) }
+        public func load(_ ids: [RecordID]) throws(StoreError) -> [StoredRecord?] { try store.load(ids) }
 
         public func note(_ notes: [Note]) throws(StoreError) { try store.note(notes) }
 
-        public func due(before moment: Milliseconds, limit: Int) throws(StoreError) -> [CallID] {
+        public func due(before moment: Milliseconds, limit: Int) throws(StoreError) -> [RecordID] {
             try store.due(before: moment, limit: limit)
         }
 
         public func calls(of user: UserID, endedAfter moment: Milliseconds, limit: Int) throws(StoreError) -> [CallID] {
             try store.calls(of: user, endedAfter: moment, limit: limit)
         }
+
+        public func history(
+            of user: UserID, after place: HistoryPlace?, limit: Int
+        ) throws(StoreError) -> [HistoryPlace] {
+            try store.history(of: user, after: place, limit: limit)
+        }
+
+        public func messages(for user: UserID, limit: Int) throws(StoreError) -> [RecordID] {
+            try store.messages(for: user, limit: limit)
+        }
+
+        public func profiles(of users: [UserID]) throws(StoreError) -> [UserProfile?] {
+            try store.profiles(of: users)
+        }
+
+        public func update(_ user: UserID, _ update: Request.UserUpdate) throws(StoreError) -> UserProfile {
+            try store.update(user, update)
+        }
+
+        public func trace(_ traces: [CallTrace], life: Milliseconds) throws(StoreError) {
+            try store.trace(traces, life: life)
+        }
+
+        public func timeline(of callID: CallID) throws(StoreError) -> Timeline { try store.timeline(of: callID) }
 
         public func holders(of claims: [Claim]) throws(StoreError) -> [CallID?] { try store.holders(of: claims) }
 
@@ -99,9 +123,9 @@
     }
 
     extension Commit {
-        fileprivate func copy(record: CallRecord, expected: Int64) -> Commit {
+        fileprivate func copy(record: Record, expected: Int64) -> Commit {
             var copy = Commit(
-                callID: callID, record: record, expected: expected, deadline: deadline, expiresAt: expiresAt)
+                id, record: record, expected: expected, deadline: deadline, expiresAt: expiresAt)
             copy.notes = notes
             copy.expectedHolders = expectedHolders
             copy.claims = claims

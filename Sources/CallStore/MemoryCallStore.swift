@@ -5,19 +5,22 @@ import SignalingProtocol
 public final class MemoryCallStore: CallStore {
     private struct Entry {
         var version: Int64
-        var record: CallRecord
+        var record: Record
         var deadline: Milliseconds?
         var expiresAt: Milliseconds?
         var acks: [DeviceAddress: DeviceAck] = [:]
         var heard: [UserID: Milliseconds] = [:]
+        var milestones: [DeviceAddress: [String: Int64]] = [:]
     }
 
     private let clock: () -> Milliseconds
     private let historyPerUser: Int
     private let lease: Milliseconds
-    private var entries: [CallID: Entry] = [:]
+    private var entries: [RecordID: Entry] = [:]
     private var index: [UserID: [CallID]] = [:]
     private var claims: [Claim: CallID] = [:]
+    private var profiles: [UserID: UserProfile] = [:]
+    private var timelines: [CallID: Timeline] = [:]
     private var presence: [UserID: [DevicePresence]] = [:]
     private var oversessions: [UserID: [(device: DeviceAddress, session: String, until: Milliseconds)]] = [:]
 
@@ -36,13 +39,14 @@ public final class MemoryCallStore: CallStore {
 
     public func now() -> Milliseconds { clock() }
 
-    public func load(_ callIDs: [CallID]) -> [StoredCall?] {
-        callIDs.map { callID in
-            entries[callID].map { entry in
-                StoredCall(
-                    callID: callID, version: entry.version, record: entry.record,
+    public func load(_ ids: [RecordID]) -> [StoredRecord?] {
+        ids.map { id in
+            entries[id].map { entry in
+                StoredRecord(
+                    id, version: entry.version, record: entry.record,
                     acks: entry.acks.values.sorted { $0.device < $1.device },
-                    heard: entry.heard.map { UserHeard(userID: $0.key, at: $0.value) }.sorted { $0.userID < $1.userID })
+                    heard: entry.heard.map { UserHeard(userID: $0.key, at: $0.value) }.sorted { $0.userID < $1.userID },
+                    reports: DeviceReport.sorted(entry.milestones))
             }
         }
     }
@@ -50,20 +54,23 @@ public final class MemoryCallStore: CallStore {
     public func commit(_ commits: [Commit]) -> [CommitOutcome] { commits.map(commit) }
 
     private func commit(_ commit: Commit) -> CommitOutcome {
-        guard entries[commit.callID]?.version ?? 0 == commit.expected else { return .conflict }
+        guard entries[commit.id]?.version ?? 0 == commit.expected else { return .conflict }
+        let callID = commit.id.callID
         for (claim, holder) in commit.expectedHolders {
-            guard claims[claim] == holder || claims[claim] == commit.callID else { return .claimHeld }
+            guard claims[claim] == holder || claims[claim] == callID else { return .claimHeld }
         }
-        for claim in commit.releases where claims[claim] == commit.callID { claims[claim] = nil }
-        for claim in commit.claims { claims[claim] = commit.callID }
-        var entry = entries[commit.callID] ?? Entry(version: 0, record: commit.record)
+        for claim in commit.releases where claims[claim] == callID { claims[claim] = nil }
+        for claim in commit.claims { claims[claim] = callID }
+        var entry = entries[commit.id] ?? Entry(version: 0, record: commit.record)
         entry.version += 1
         entry.record = commit.record
         entry.deadline = commit.deadline
         entry.expiresAt = commit.expiresAt
-        entries[commit.callID] = entry
-        for user in commit.members where !(index[user] ?? []).contains(commit.callID) {
-            index[user, default: []].append(commit.callID)
+        entries[commit.id] = entry
+        if let callID {
+            for user in commit.members where !(index[user] ?? []).contains(callID) {
+                index[user, default: []].append(callID)
+            }
         }
         if commit.expiresAt != nil { commit.members.forEach(trimHistory) }
         note(commit.notes)
@@ -72,7 +79,7 @@ public final class MemoryCallStore: CallStore {
 
     private func trimHistory(of user: UserID) {
         let ended = (index[user] ?? []).compactMap { callID -> Call? in
-            guard case .call(let call)? = entries[callID]?.record, !call.isLive else { return nil }
+            guard case .call(let call)? = entries[.call(callID)]?.record, !call.isLive else { return nil }
             return call
         }
         let kept = ended.sorted { ($1.createdAt, $1.callID) < ($0.createdAt, $0.callID) }.prefix(historyPerUser)
@@ -83,35 +90,71 @@ public final class MemoryCallStore: CallStore {
 
     public func note(_ notes: [Note]) {
         for note in notes {
+            let id = RecordID.call(note.callID)
             switch note {
-            case .ack(let callID, let ack):
-                if let known = entries[callID]?.acks[ack.device], known.isSession(ack.session),
+            case .ack(_, let ack):
+                if let known = entries[id]?.acks[ack.device], known.isSession(ack.session),
                     known.revision >= ack.revision
                 {
                     continue
                 }
-                entries[callID]?.acks[ack.device] = ack
-            case .heard(let callID, let heard):
-                guard let known = entries[callID]?.heard[heard.userID] ?? 0 as Milliseconds?, heard.at > known else {
-                    continue
-                }
-                entries[callID]?.heard[heard.userID] = heard.at
+                entries[id]?.acks[ack.device] = ack
+            case .heard(_, let heard):
+                guard heard.at > entries[id]?.heard[heard.userID] ?? 0 else { continue }
+                entries[id]?.heard[heard.userID] = heard.at
+            case .milestone(_, let device, let milestone):
+                entries[id]?.milestones[device, default: [:]][milestone.name] = milestone.milliseconds
             }
         }
     }
 
-    public func due(before moment: Milliseconds, limit: Int) -> [CallID] {
+    public func due(before moment: Milliseconds, limit: Int) -> [RecordID] {
         let due = entries.filter { $0.value.deadline.map { $0 <= moment } ?? false }
         return due.sorted { ($0.value.deadline!, $0.key) < ($1.value.deadline!, $1.key) }.prefix(limit).map(\.key)
     }
 
     public func calls(of user: UserID, endedAfter moment: Milliseconds, limit: Int) -> [CallID] {
         let own = (index[user] ?? []).compactMap { callID -> Call? in
-            guard case .call(let call)? = entries[callID]?.record else { return nil }
+            guard case .call(let call)? = entries[.call(callID)]?.record else { return nil }
             return call.endedAt.map { $0 > moment } ?? true ? call : nil
         }
         return own.sorted { ($1.createdAt, $1.callID) < ($0.createdAt, $0.callID) }.prefix(limit).map(\.callID)
     }
+
+    public func history(of user: UserID, after place: HistoryPlace?, limit: Int) -> [HistoryPlace] {
+        let places = (index[user] ?? []).compactMap { callID -> HistoryPlace? in
+            guard case .call(let call)? = entries[.call(callID)]?.record else { return nil }
+            return HistoryPlace(createdAt: call.createdAt, callID: callID)
+        }
+        return Array(places.filter { known in place.map { known < $0 } ?? true }.sorted(by: >).prefix(limit))
+    }
+
+    public func messages(for user: UserID, limit: Int) -> [RecordID] {
+        let waiting = entries.values.compactMap { entry -> PeerMessage? in
+            guard case .message(let message) = entry.record, message.to == user, message.isWaiting else { return nil }
+            return message
+        }
+        return waiting.sorted { ($0.createdAt, $0.messageID) < ($1.createdAt, $1.messageID) }.prefix(limit)
+            .map { .message($0.messageID, to: user) }
+    }
+
+    public func profiles(of users: [UserID]) -> [UserProfile?] { users.map { profiles[$0] } }
+
+    public func update(_ user: UserID, _ update: Request.UserUpdate) -> UserProfile {
+        profiles[user, default: UserProfile()].apply(update)
+        return profiles[user, default: UserProfile()]
+    }
+
+    public func trace(_ traces: [CallTrace], life: Milliseconds) {
+        for trace in traces {
+            let entries = (timelines[trace.callID]?.entries ?? []) + trace.entries
+            let excess = max(0, entries.count - Limits.traceEntries)
+            timelines[trace.callID] = Timeline(
+                entries: Array(entries.dropFirst(excess)), omitted: (timelines[trace.callID]?.omitted ?? 0) + excess)
+        }
+    }
+
+    public func timeline(of callID: CallID) -> Timeline { timelines[callID] ?? Timeline(entries: []) }
 
     public func holders(of claims: [Claim]) -> [CallID?] { claims.map { self.claims[$0] } }
 
@@ -120,6 +163,7 @@ public final class MemoryCallStore: CallStore {
     public func cameOnline(_ device: DeviceAddress, session: String, policy: PresencePolicy) -> OnlineOutcome {
         let now = clock()
         if !session.isEmpty, isOver(device, session, after: now) { return .over }
+        if profiles[device.userID] == nil { profiles[device.userID] = UserProfile() }
         var devices = presence[device.userID] ?? []
         let before = devices.first { $0.device == device }
         devices.removeAll { $0.device == device }
@@ -189,13 +233,14 @@ public final class MemoryCallStore: CallStore {
     public func clean(limit: Int) -> Int {
         let now = clock()
         let over = entries.filter { $0.value.expiresAt.map { $0 <= now } ?? false }.keys.sorted().prefix(limit)
-        for callID in over {
-            if case .call(let call)? = entries[callID]?.record {
-                for member in call.members { index[member.userID]?.removeAll { $0 == callID } }
+        for id in over {
+            if case .call(let call)? = entries[id]?.record {
+                for member in call.members { index[member.userID]?.removeAll { $0 == call.callID } }
             }
-            entries[callID] = nil
+            entries[id] = nil
+            if let callID = id.callID { timelines[callID] = nil }
         }
-        claims = claims.filter { !over.contains($0.value) }
+        claims = claims.filter { !over.contains(.call($0.value)) }
         for (user, devices) in presence { presence[user] = devices.filter { $0.seen + lease > now } }
         oversessions = oversessions.filter { $0.value.contains { $0.until > now } }
         return over.count

@@ -14,7 +14,7 @@ extension CallService {
     public func serveDeadlines(limit: Int = ServiceBounds.deadlinesPerRound) -> [OutboundMessage] {
         readClock()
         guard clockFailure == nil else { return [] }
-        serve(timers.take(until: now, limit: limit).map(deadlineWork))
+        serveDeadlines(of: timers.take(until: now, limit: limit))
         return takeOutbox()
     }
 
@@ -29,7 +29,7 @@ extension CallService {
             storeFailure = nil
             // Only after progress: deadlines that cannot be served must not be tried without a pause.
             let commits = counters[.commits]
-            serve(due.map(deadlineWork))
+            serveDeadlines(of: due)
             hasMore = due.count == ServiceBounds.deadlinesPerRound && counters[.commits] > commits
         } catch {
             failed(error)
@@ -49,5 +49,16 @@ extension CallService {
         }
     }
 
-    private func deadlineWork(_ callID: CallID) -> CallWork { CallWork(callID: callID, events: [.deadline]) }
+    private func serveDeadlines(of ids: [RecordID]) {
+        var calls: [CallWork] = []
+        var messages: [MessageWork] = []
+        for id in ids {
+            switch id {
+            case .call(let callID): calls.append(CallWork(callID: callID, events: [.deadline]))
+            case .message: messages.append(MessageWork(id: id, events: [.deadline]))
+            }
+        }
+        serve(calls)
+        if !messages.isEmpty { serveMessages(messages) }
+    }
 }

@@ -4,7 +4,7 @@ import SignalingProtocol
 
 extension CallService {
     /// Judges everything that happened to one call against what is stored of it.
-    func decide(_ work: CallWork, _ stored: StoredCall?) throws(StoreError) -> Decision {
+    func decide(_ work: CallWork, _ stored: StoredRecord?) throws(StoreError) -> Decision {
         var decision = Decision()
         decision.version = stored?.version ?? 0
         switch stored?.record {
@@ -12,15 +12,17 @@ extension CallService {
         case .alias(let target, let origin):
             decision.alias = (work.callID, origin, decision.version)
             try adoptMerged(&decision, target)
-        case .cancelled, .void, .unreadable, nil: break
+        case .message, .cancelled, .void, .unreadable, nil: break
         }
         for event in work.events {
             switch event {
             case .request(let received): try decideRequest(received, work.callID, stored, &decision)
+            case .signal(let received): decideSignal(received, stored, &decision)
             case .ack(let device, let revision): decideAck(device, revision, &decision)
             case .heartbeat(let device): heard(device, &decision)
             case .cameOnline(let device): try decideOnline(device, &decision)
             case .wentOffline(let device, let reason):
+                decision.note(presence: reason.rawValue, of: device)
                 _ = decision.machine?.wentOffline(device, reason: reason, now: now)
             case .deadline: try decideDeadline(stored, &decision)
             }
@@ -45,7 +47,7 @@ extension CallService {
     // MARK: Requests
 
     private func decideRequest(
-        _ received: ReceivedRequest, _ callID: CallID, _ stored: StoredCall?, _ decision: inout Decision
+        _ received: ReceivedRequest, _ callID: CallID, _ stored: StoredRecord?, _ decision: inout Decision
     ) throws(StoreError) {
         guard stored?.record != .unreadable else {
             counters.add(.unreadableRecords)
@@ -94,16 +96,18 @@ extension CallService {
         return success(call, RequestOutcome(key: received.key, offline: []))
     }
 
-    func success(_ call: Call, _ outcome: RequestOutcome) -> Response.Outcome {
+    func success(
+        _ call: Call, _ outcome: RequestOutcome, reports: [DeviceReport] = [], timeline: Timeline? = nil
+    ) -> Response.Outcome {
         .success(
             Response.Success(
                 call: call.snapshot, time: call.updatedAt, offline: outcome.offline, errors: outcome.errors,
-                merged: outcome.merged))
+                merged: outcome.merged, reports: reports, timeline: timeline))
     }
 
     /// Applies one request to the decision. Throws `SignalingError` for a refusal.
     private func judge(
-        _ received: ReceivedRequest, _ callID: CallID, _ stored: StoredCall?, _ decision: inout Decision
+        _ received: ReceivedRequest, _ callID: CallID, _ stored: StoredRecord?, _ decision: inout Decision
     ) throws -> Response.Outcome {
         if case .invite(let invite) = received.request.body {
             return try judgeInvite(invite, received, callID, stored, &decision)
@@ -118,7 +122,13 @@ extension CallService {
         switch received.request.body {
         case .get:
             try machine.getRequested(by: user)
-            return success(machine.call, outcome)
+            return success(machine.call, outcome, reports: decision.reports ?? stored?.reports ?? [])
+        case .report(let report): return try judgeReport(report, received, stored, &decision)
+        case .trace:
+            try machine.getRequested(by: user)
+            return success(
+                machine.call, outcome, reports: decision.reports ?? stored?.reports ?? [],
+                timeline: try timeline(of: machine.call.callID))
         case .accept(let accept):
             // A common call ends with its answer, so accepting one takes nobody out of another call.
             if machine.call.mode == .advanced {
@@ -127,18 +137,20 @@ extension CallService {
             try machine.acceptRequested(accept, context)
         case .join(let join):
             context.activeElsewhere = try activeCall(of: user, besides: [machine.call.callID], &decision)
+            if machine.call.member(user) == nil { try lookUp([user], inviting: [], &context) }
             try machine.joinRequested(join, context)
         case .reject(let reject): try machine.rejectRequested(reject, context)
         case .cancel(let cancel) where decision.alias != nil:
             try machine.mergedCancelRequested(cancel, context)
         case .cancel(let cancel): outcome.errors = try machine.cancelRequested(cancel, context)
         case .add(let add):
+            try lookUp(add.invitees, inviting: add.invitees, &context)
             outcome.errors = try machine.addRequested(add, context)
             outcome.offline = try offline(
                 add.invitees.filter { user in !outcome.errors.contains { $0.userID == user } })
         case .quit(let quit): try machine.quitRequested(quit, context)
         case .end(let end): try machine.endRequested(end, context)
-        case .invite: preconditionFailure("judged above")
+        case .invite, .signal, .query, .message, .userUpdate, .userQuery: preconditionFailure("served elsewhere")
         }
         machine.remember(outcome)
         decision.machine = machine
@@ -146,7 +158,7 @@ extension CallService {
     }
 
     /// A cancel of a call that does not exist yet: an invite that comes later rings nobody (section 2).
-    private func rememberCancel(_ received: ReceivedRequest, _ stored: StoredCall?, _ decision: inout Decision) {
+    private func rememberCancel(_ received: ReceivedRequest, _ stored: StoredRecord?, _ decision: inout Decision) {
         if case .cancelled(let user, let at)? = stored?.record, user != received.device.userID,
             at + settings.cancelMemory > now
         {
@@ -156,9 +168,11 @@ extension CallService {
     }
 
     private func reply(_ received: ReceivedRequest, _ outcome: Response.Outcome, _ decision: inout Decision) {
-        switch outcome {
-        case .success: counters.add(.responses, "ok")
-        case .failure(let error): counters.add(.responses, error.code.rawValue)
+        count(outcome)
+        // A stranger's attempts are nobody's business, and there may be many; nor is a look at the timeline part of it.
+        if decision.call?.member(received.device.userID) != nil, !received.request.body.isTrace {
+            decision.steps.append(
+                .request(received.device, type: received.request.body.type, outcome: outcome.name))
         }
         decision.replies.append(response(received.request.id, outcome, to: received.device, received.correlationData))
     }
@@ -177,6 +191,7 @@ extension CallService {
         let revision = min(revision, call.revision)
         acknowledged(
             DeviceAck(device: device, session: session(of: device), revision: revision), call.callID, &decision)
+        decision.steps.append(.ack(device, revision: revision))
         if revision < call.revision {
             counters.add(.staleAcks)
             decision.refresh.append(device)
@@ -199,7 +214,7 @@ extension CallService {
     }
 
     /// Any message about the call from the device that is in it shows that the member is alive.
-    private func heard(_ device: DeviceAddress, _ decision: inout Decision) {
+    func heard(_ device: DeviceAddress, _ decision: inout Decision) {
         guard let call = decision.call, call.mode == .advanced, call.isLive,
             let member = call.member(device.userID), member.state == .accepted, member.device == device.deviceID
         else { return }
@@ -209,6 +224,7 @@ extension CallService {
     // MARK: Presence and deadlines
 
     private func decideOnline(_ device: DeviceAddress, _ decision: inout Decision) throws(StoreError) {
+        decision.note(presence: "online", of: device)
         _ = decision.machine?.cameOnline(device)
         decision.refresh.append(device)
         guard let call = decision.call else { return }
@@ -219,9 +235,10 @@ extension CallService {
         decision.machine?.scheduleDelivery(at: now + ResendSchedule.firstDelay)
     }
 
-    private func decideDeadline(_ stored: StoredCall?, _ decision: inout Decision) throws(StoreError) {
+    private func decideDeadline(_ stored: StoredRecord?, _ decision: inout Decision) throws(StoreError) {
         guard let machine = decision.machine, let due = machine.nextDeadline, due <= now else { return }
         counters.add(.deadlines)
+        decision.steps.append(.deadline(late: now - due))
         var context = CallMachine.DeadlineContext(now: now)
         context.listeningSince = listeningSince
         for heard in stored?.heard ?? [] { context.heard[heard.userID] = heard.at }
@@ -235,5 +252,11 @@ extension CallService {
         }
         decision.machine?.deadlineReached(context)
         try decideResends(presence, &decision)
+    }
+}
+
+extension Request.Body {
+    fileprivate var isTrace: Bool {
+        if case .trace = self { true } else { false }
     }
 }

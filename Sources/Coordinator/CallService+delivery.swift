@@ -53,7 +53,9 @@ extension CallService {
     /// events are left to the resends.
     func publish(_ decision: Decision) {
         outbox.append(contentsOf: decision.replies)
+        outbox.append(contentsOf: decision.signals)
         guard let call = decision.call else { return }
+        note(decision, call)
         do throws(StoreError) {
             try publishOwed(decision, call)
         } catch {
@@ -80,11 +82,11 @@ extension CallService {
         }
         for delivery in firstSends {
             counters.add(.eventsSent, delivery.owed.name.rawValue)
-            send(delivery, of: call, snapshot)
+            send(delivery, of: call, snapshot, isResend: false)
         }
         for delivery in resends + refreshes {
             counters.add(.eventsResent, delivery.owed.name.rawValue)
-            send(delivery, of: call, snapshot)
+            send(delivery, of: call, snapshot, isResend: true)
         }
     }
 
@@ -95,7 +97,7 @@ extension CallService {
         return decision.refresh.compactMap { device in
             views(of: device.userID, decision.acks, presence).first { $0.address == device }
                 .flatMap { call.owed(to: $0, now: now, settings: settings.calls) }
-                .map { Delivery(user: device.userID, device: device.deviceID, owed: $0) }
+                .map { delivery($0, to: device.userID, device.deviceID, presence) }
         }
     }
 
@@ -116,11 +118,18 @@ extension CallService {
         }
         if member.handledRevision == 0, let first = owed[0], owed.allSatisfy({ $0?.name == first.name }) {
             let since = owed.compactMap(\.?.since).min() ?? 0
-            return [Delivery(user: member.userID, device: nil, owed: OwedEvent(name: first.name, since: since))]
+            return [delivery(OwedEvent(name: first.name, since: since), to: member.userID, nil, presence)]
         }
         return zip(views, owed).compactMap { view, owed in
-            owed.map { Delivery(user: member.userID, device: view.address.deviceID, owed: $0) }
+            owed.map { delivery($0, to: member.userID, view.address.deviceID, presence) }
         }
+    }
+
+    private func delivery(
+        _ owed: OwedEvent, to user: UserID, _ device: DeviceID?, _ presence: Presence
+    ) -> Delivery {
+        let online = (presence[user] ?? []).count { $0.isReachable(at: now, lease: settings.presence.lease) }
+        return Delivery(user: user, device: device, owed: owed, online: online)
     }
 
     /// A device of which nothing is known: it may be listening without presence. What is owed to a user who took the
@@ -144,7 +153,7 @@ extension CallService {
                 let slot = ResendSchedule.next(after: call.deliveryServedAt, from: anchor)
                 if slot <= now, slot < end {
                     decision.resends.append(
-                        Delivery(user: member.userID, device: isUnknown ? nil : view.address.deviceID, owed: owed))
+                        delivery(owed, to: member.userID, isUnknown ? nil : view.address.deviceID, presence))
                 }
                 let following = ResendSchedule.next(after: now, from: anchor)
                 if following < end { next = min(next ?? .max, following) }
@@ -153,7 +162,13 @@ extension CallService {
         decision.machine?.delivered(at: now, next: next)
     }
 
-    private func send(_ delivery: Delivery, of call: Call, _ snapshot: CallSnapshot) {
+    private func send(_ delivery: Delivery, of call: Call, _ snapshot: CallSnapshot, isResend: Bool) {
+        recorder.add(
+            [
+                .send(
+                    delivery.owed.name, to: delivery.user, device: delivery.device, revision: call.revision,
+                    online: delivery.online, isResend: isResend)
+            ], of: call.callID, at: now)
         let event = call.event(delivery.owed, for: delivery.user, now: now, snapshot: snapshot)
         let expiry = event.expiresIn.map { UInt32(max(1, $0 / 1000)) } ?? ServiceBounds.messageExpirySeconds
         let topic =
@@ -180,11 +195,20 @@ extension DownMessage {
             event.call.removeExtendedData()
             return .event(event)
         case .response(var response):
-            guard case .success(var success) = response.outcome else { return self }
-            success.call.removeExtendedData()
-            response.outcome = .success(success)
+            switch response.outcome {
+            case .success(var success):
+                success.call.removeExtendedData()
+                response.outcome = .success(success)
+            case .answer(.calls(var calls, let cursor)):
+                for index in calls.indices { calls[index].removeExtendedData() }
+                response.outcome = .answer(.calls(calls, cursor: cursor))
+            case .answer(.users(var users, let errors)):
+                for index in users.indices { users[index].extendedData = nil }
+                response.outcome = .answer(.users(users, errors: errors))
+            case .answer, .failure: break
+            }
             return .response(response)
-        case .welcome, .error: return self
+        case .welcome, .error, .signal, .message, .receipt: return self
         }
     }
 }

@@ -5,7 +5,7 @@ import SignalingProtocol
 /// What an invitation needs to know of other calls: claims, busy users, the other side of a glare.
 extension CallService {
     func judgeInvite(
-        _ invite: Request.Invite, _ received: ReceivedRequest, _ callID: CallID, _ stored: StoredCall?,
+        _ invite: Request.Invite, _ received: ReceivedRequest, _ callID: CallID, _ stored: StoredRecord?,
         _ decision: inout Decision
     ) throws -> Response.Outcome {
         try CallMachine.check(invite, by: received.device.userID)
@@ -24,8 +24,12 @@ extension CallService {
         var context = CallMachine.Context(key: received.key, now: now)
         context.activeElsewhere = try activeCall(of: user, besides: [callID], &decision)
         if invite.ifBusy == .reject { invitation.busy = try busy(invite.invitees) }
+        try lookUp([user] + invite.invitees, inviting: invite.invitees, &context)
         var machine = try CallMachine.invited(invitation, context, settings: settings.calls)
-        let outcome = RequestOutcome(key: received.key, offline: try offline(invite.invitees))
+        let invited = invite.invitees.filter { !context.unregistered.contains($0) }
+        let outcome = RequestOutcome(
+            key: received.key, offline: try offline(invited),
+            errors: context.unregistered.map { UserError(userID: $0, code: .userNotRegistered) })
         machine.remember(outcome)
         decision.version = stored?.version ?? 0
         decision.alias = nil
@@ -39,7 +43,7 @@ extension CallService {
     /// Glare: when the invitee rings this user alone, the invite is the acceptance of that call. Whoever commits
     /// second finds the other one's claim, also when both invite at the same instant on two replicas.
     private func judgeGlare(
-        _ invite: Request.Invite, _ received: ReceivedRequest, _ callID: CallID, _ stored: StoredCall?,
+        _ invite: Request.Invite, _ received: ReceivedRequest, _ callID: CallID, _ stored: StoredRecord?,
         _ decision: inout Decision
     ) throws -> Response.Outcome? {
         let user = received.device.userID
@@ -78,7 +82,7 @@ extension CallService {
         let holder = try deservedHolder(of: claim, besides: own, &decision) { other in
             other.isLive && other.mode == .advanced && other.member(user)?.state == .accepted
         }
-        return holder?.callID
+        return holder?.id.callID
     }
 
     /// Looks at who holds a claim. Returns the record of the holder if it deserves the claim. Otherwise the commit expects
@@ -86,7 +90,7 @@ extension CallService {
     /// make it deserve the claim loses that commit, and finds the claim taken.
     func deservedHolder(
         of claim: Claim, besides own: [CallID], _ decision: inout Decision, deserves: (Call) -> Bool
-    ) throws(StoreError) -> StoredCall? {
+    ) throws(StoreError) -> StoredRecord? {
         for attempt in 0..<ServiceBounds.commitAttempts {
             let holder = try store.holders(of: [claim])[0]
             decision.expectedHolders.removeAll { $0.claim == claim }
@@ -105,7 +109,7 @@ extension CallService {
         throw StoreError("the holder of a claim keeps changing")
     }
 
-    private func fence(_ callID: CallID, _ stored: StoredCall?) throws(StoreError) -> Bool {
+    private func fence(_ callID: CallID, _ stored: StoredRecord?) throws(StoreError) -> Bool {
         // A record that nobody can read deserves nothing and cannot be changed by anybody.
         guard stored?.record != .unreadable else { return true }
         var deadline: Milliseconds?
@@ -115,7 +119,7 @@ extension CallService {
             expiresAt = call.endedAt.map { $0 + settings.historyRetention }
         }
         let commit = Commit(
-            callID: callID, record: stored?.record ?? .void, expected: stored?.version ?? 0, deadline: deadline,
+            .call(callID), record: stored?.record ?? .void, expected: stored?.version ?? 0, deadline: deadline,
             expiresAt: expiresAt)
         guard case .committed = try store.commit([commit])[0] else { return false }
         return true

@@ -50,6 +50,8 @@ extension CallService {
         let isDone = serve(owing.map { CallWork(callID: $0, events: [.cameOnline(device)]) })
         // Without its welcome the device publishes its presence again, and what could not be served now is served then.
         if !isDone { outbox.remove(at: place) }
+        let messages = try store.messages(for: device.userID, limit: ServiceBounds.messagesPerWelcome)
+        serveMessages(messages.map { MessageWork(id: $0, events: [.cameOnline(device)]) })
     }
 
     private func wentOffline(

@@ -11,6 +11,8 @@ public final class CallService {
     let store: any CallStore
     public internal(set) var counters = Counters()
     var timers = TimerQueue()
+    var limiter: RateLimiter
+    var recorder: TraceRecorder
     var outbox: [OutboundMessage] = []
     /// The sessions of the devices that sent the messages being served.
     var sessions: [DeviceAddress: String] = [:]
@@ -28,6 +30,8 @@ public final class CallService {
     public init(store: any CallStore, settings: ServiceSettings) {
         self.store = store
         self.settings = settings
+        limiter = RateLimiter(settings.limits)
+        recorder = TraceRecorder(policy: settings.trace, coordinator: settings.coordinator)
     }
 
     /// Serves a batch in order. Returns what is to be published.
@@ -46,12 +50,21 @@ public final class CallService {
                 refuse(SignalingError(.badRequest, "topic: not in canonical form"), topic: mirror)
             case .up(let device):
                 run.senders.insert(device)
-                guard let (callID, event) = read(message, from: device) else { continue }
-                if run.isElsewhere(event, callID) {
+                guard let item = read(message, from: device) else { continue }
+                switch item {
+                case .call(let callID, let event):
+                    if run.isElsewhere(event, callID) {
+                        serve(run)
+                        run = Run(senders: [device])
+                    }
+                    run.append(event, to: callID)
+                case .message(let id, let event): run.append(event, to: id)
+                case .user(let received):
+                    // It asks for what the messages before it have done.
                     serve(run)
                     run = Run(senders: [device])
+                    serveUserRequest(received)
                 }
-                run.append(event, to: callID)
             case .presence(let device):
                 // What a device sent before it came or went is served before.
                 serve(run)
@@ -63,11 +76,20 @@ public final class CallService {
         return takeOutbox()
     }
 
+    /// What a message of a device is about.
+    private enum Item {
+        case call(CallID, CallEvent)
+        case message(RecordID, MessageEvent)
+        case user(ReceivedRequest)
+    }
+
     /// Messages of devices between two presence messages, by call, in the order in which they came.
     private struct Run {
         var works: [CallWork] = []
+        var messageWorks: [MessageWork] = []
         var senders: Set<DeviceAddress> = []
         private var places: [CallID: Int] = [:]
+        private var messagePlaces: [RecordID: Int] = [:]
         private var callOfUser: [UserID: CallID] = [:]
 
         init(senders: Set<DeviceAddress> = []) { self.senders = senders }
@@ -79,6 +101,15 @@ public final class CallService {
                 return false
             }
             return other != callID
+        }
+
+        mutating func append(_ event: MessageEvent, to id: RecordID) {
+            if let place = messagePlaces[id] {
+                messageWorks[place].events.append(event)
+            } else {
+                messagePlaces[id] = messageWorks.count
+                messageWorks.append(MessageWork(id: id, events: [event]))
+            }
         }
 
         mutating func append(_ event: CallEvent, to callID: CallID) {
@@ -98,28 +129,41 @@ public final class CallService {
             if let clockFailure { throw clockFailure }
             try learnSessions(of: run.senders.sorted())
             serve(run.works)
+            serveMessages(run.messageWorks)
         } catch {
             failed(error)
             run.works.forEach(answerUnavailable)
+            for work in run.messageWorks {
+                for case .send(let received, _) in work.events { answerUnavailable(received) }
+            }
         }
     }
 
     /// Decodes one message of a device; what cannot be used is answered at once.
-    private func read(_ message: InboundMessage, from device: DeviceAddress) -> (CallID, CallEvent)? {
+    private func read(_ message: InboundMessage, from device: DeviceAddress) -> Item? {
         switch UpMessage.decode(message.payload, maxBytes: settings.maxPayload) {
         case .success(.request(let request)):
             counters.add(.requests, request.body.type)
             let received = ReceivedRequest(
                 device: device, request: request, correlationData: message.correlationData)
-            return (request.body.callID ?? derivedCallID(received.key), .request(received))
+            return isAdmitted(received) ? item(received) : nil
+        case .success(.signal(let signal)):
+            counters.add(.requests, Request.Body.signal(signal).type)
+            if let retryAfter = limiter.admit(device.userID, .signal, now: now) {
+                refuse(.rateLimited(retryAfter), topic: settings.topics.down(device))
+                return nil
+            }
+            return .call(
+                signal.callID, .signal(ReceivedSignal(device: device, id: nil, signal: signal, correlationData: nil)))
         case .success(.heartbeat(let callID)):
             counters.add(.heartbeats)
-            return (callID, .heartbeat(device))
+            return .call(callID, .heartbeat(device))
         case .success(.ackCall(let callID, let revision)):
             counters.add(.acks)
-            return (callID, .ack(device, revision: revision))
-        case .success(.ackMessage):
-            return nil
+            return .call(callID, .ack(device, revision: revision))
+        case .success(.ackMessage(let messageID)):
+            counters.add(.acks)
+            return .message(.message(messageID, to: device.userID), .ack)
         case .failure(let refusal):
             if let id = refusal.requestID {
                 counters.add(.responses, refusal.error.code.rawValue)
@@ -131,15 +175,52 @@ public final class CallService {
         }
     }
 
+    private func item(_ received: ReceivedRequest) -> Item {
+        let request = received.request
+        switch request.body {
+        case .signal(let signal):
+            return .call(
+                signal.callID,
+                .signal(
+                    ReceivedSignal(
+                        device: received.device, id: request.id, signal: signal,
+                        correlationData: received.correlationData)))
+        case .message(let message):
+            // A call id has the form of a message id.
+            let messageID = message.messageID ?? MessageID(derivedID(received.key).string)!
+            return .message(.message(messageID, to: message.to), .send(received, message))
+        case .query, .userUpdate, .userQuery: return .user(received)
+        case .invite, .cancel, .accept, .reject, .add, .join, .quit, .end, .get, .report, .trace:
+            return .call(request.body.callID ?? derivedID(received.key), .request(received))
+        }
+    }
+
+    /// Whether the user may ask for more now; if not, it is told when (section 2, Rate limits).
+    private func isAdmitted(_ received: ReceivedRequest) -> Bool {
+        let kind = RateLimiter.Class(received.request.body)
+        guard clockFailure == nil, let retryAfter = limiter.admit(received.device.userID, kind, now: now) else {
+            return true
+        }
+        let outcome = Response.Outcome.failure(.rateLimited(retryAfter))
+        count(outcome)
+        outbox.append(response(received.request.id, outcome, to: received.device, received.correlationData))
+        return false
+    }
+
     func refuse(_ error: SignalingError, topic: String) {
         counters.add(.messagesRefused, error.code.rawValue)
         // A mirrored topic is a little longer than what was received, which may have had the greatest length of all.
         guard topic.utf8.count <= ServiceBounds.topicBytes else { return }
-        outbox.append(
-            OutboundMessage(
-                topic: topic, payload: DownMessage.error(error).encoded(),
-                expirySeconds: ServiceBounds.messageExpirySeconds))
+        outbox.append(errorMessage(error, topic: topic))
     }
+
+    func errorMessage(_ error: SignalingError, topic: String) -> OutboundMessage {
+        OutboundMessage(
+            topic: topic, payload: DownMessage.error(error).encoded(),
+            expirySeconds: ServiceBounds.messageExpirySeconds)
+    }
+
+    func count(_ outcome: Response.Outcome) { counters.add(.responses, outcome.name) }
 
     func response(
         _ id: RequestID, _ outcome: Response.Outcome, to device: DeviceAddress, _ correlationData: [UInt8]?
@@ -221,13 +302,13 @@ public final class CallService {
     private func commit(of decision: Decision, callID: CallID) -> Commit? {
         if let record = decision.record {
             return Commit(
-                callID: callID, record: record, expected: decision.version, deadline: nil,
+                .call(callID), record: record, expected: decision.version, deadline: nil,
                 expiresAt: now + settings.cancelMemory)
         }
         guard let machine = decision.machine, machine.call != decision.before else { return nil }
         let call = machine.call
         var commit = Commit(
-            callID: call.callID, record: .call(call), expected: decision.version, deadline: machine.nextDeadline,
+            .call(call.callID), record: .call(call), expected: decision.version, deadline: machine.nextDeadline,
             expiresAt: call.endedAt.map { $0 + settings.historyRetention })
         commit.notes = decision.notes
         commit.expectedHolders = decision.expectedHolders
@@ -240,24 +321,39 @@ public final class CallService {
     private func aliasCommit(of decision: Decision) -> Commit? {
         guard let alias = decision.alias, let call = decision.call, call != decision.before else { return nil }
         return Commit(
-            callID: alias.callID, record: .alias(of: call.callID, origin: alias.origin), expected: alias.version,
+            .call(alias.callID), record: .alias(of: call.callID, origin: alias.origin), expected: alias.version,
             deadline: nil, expiresAt: now + settings.historyRetention)
     }
 
     private func committed(_ decision: Decision, _ commit: Commit) {
         guard let call = decision.call else { return }
-        timers.set(call.callID, at: commit.deadline)
+        timers.set(commit.id, at: commit.deadline)
         if decision.before == nil { counters.add(.callsCreated) }
         if !call.isLive, decision.before?.isLive ?? true { counters.add(.callsEnded, call.endReason?.rawValue ?? "") }
     }
 
     private func answerUnavailable(_ work: CallWork) {
-        for case .request(let received) in work.events {
-            let error = SignalingError(.unavailable, "the service cannot answer now: send again")
-            outbox.append(
-                response(received.request.id, .failure(error), to: received.device, received.correlationData))
-            counters.add(.responses, ErrorCode.unavailable.rawValue)
+        for event in work.events {
+            switch event {
+            case .request(let received): answerUnavailable(received)
+            case .signal(let received):
+                if let id = received.id {
+                    answerUnavailable(id, received.device, received.correlationData)
+                } else {
+                    refuse(.unavailable, topic: settings.topics.down(received.device))
+                }
+            case .ack, .heartbeat, .cameOnline, .wentOffline, .deadline: break
+            }
         }
+    }
+
+    func answerUnavailable(_ received: ReceivedRequest) {
+        answerUnavailable(received.request.id, received.device, received.correlationData)
+    }
+
+    private func answerUnavailable(_ id: RequestID, _ device: DeviceAddress, _ correlationData: [UInt8]?) {
+        outbox.append(response(id, .failure(.unavailable), to: device, correlationData))
+        counters.add(.responses, ErrorCode.unavailable.rawValue)
     }
 
     func failed(_ error: StoreError) {
@@ -282,9 +378,28 @@ public final class CallService {
     }
 }
 
-/// The id of a call whose invite names none: the same for every resend of the request, on any replica (section 2).
+extension Response.Outcome {
+    /// `ok` or the error's code.
+    var name: String {
+        switch self {
+        case .success, .answer: "ok"
+        case .failure(let error): error.code.rawValue
+        }
+    }
+}
+
+extension SignalingError {
+    fileprivate static let unavailable = SignalingError(.unavailable, "the service cannot answer now: send again")
+
+    fileprivate static func rateLimited(_ retryAfter: Int) -> SignalingError {
+        SignalingError(.rateLimited, "too many requests of this user", retryAfter: retryAfter)
+    }
+}
+
+/// The id of a call whose invite names none, and of a message likewise: the same for every resend of the request, on any
+/// replica (section 2).
 /// FNV-1a with 128 bits: it only has to spread, since the user's own id is part of what is hashed.
-func derivedCallID(_ key: RequestKey) -> CallID {
+func derivedID(_ key: RequestKey) -> CallID {
     var hash: UInt128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d
     func mix(_ text: String) {
         for byte in text.utf8 {

@@ -24,12 +24,26 @@ public struct OutboundMessage: Sendable, Equatable {
     public var payload: [UInt8]
     public var correlationData: [UInt8]?
     public var expirySeconds: UInt32
+    /// Of which message this is the receipt: to be told to `CallService.published`.
+    public var receiptOf: RecordID?
+
+    public init(
+        topic: String, payload: [UInt8], correlationData: [UInt8]? = nil, expirySeconds: UInt32,
+        receiptOf: RecordID? = nil
+    ) {
+        self.topic = topic
+        self.payload = payload
+        self.correlationData = correlationData
+        self.expirySeconds = expirySeconds
+        self.receiptOf = receiptOf
+    }
 }
 
 /// Something that happened to a call. Requests, acks, presence and deadlines all take the same path:
 /// load, decide, commit, publish.
 enum CallEvent {
     case request(ReceivedRequest)
+    case signal(ReceivedSignal)
     case ack(DeviceAddress, revision: Int)
     case heartbeat(DeviceAddress)
     case cameOnline(DeviceAddress)
@@ -61,19 +75,31 @@ struct Decision {
     var before: Call?
     var machine: CallMachine?
     /// What else stands under the id, to be written instead of a call.
-    var record: CallRecord?
+    var record: Record?
     /// The id under which the call is known to its inviter after a glare merge, and that record's version.
     var alias: (callID: CallID, origin: RequestKey, version: Int64)?
 
     var notes: [Note] = []
     var expectedHolders: [(claim: Claim, holder: CallID?)] = []
     var replies: [OutboundMessage] = []
+    /// Signals to other members, in the order in which they came.
+    var signals: [OutboundMessage] = []
+    /// What devices reported, once a report changed it.
+    var reports: [DeviceReport]?
+    /// What the call's timeline says of this decision, beside the transition and what is sent.
+    var steps: [TraceEntry.Step] = []
     /// Devices that are sent at once what they are owed: they came online, or acked an old revision.
     var refresh: [DeviceAddress] = []
     /// What is resent because its time has come.
     var resends: [Delivery] = []
 
     var call: Call? { machine?.call }
+    /// The timeline of a call that lives tells of its members' devices.
+    mutating func note(presence state: String, of device: DeviceAddress) {
+        guard let call, call.isLive, call.member(device.userID) != nil else { return }
+        steps.append(.presence(device, state: state))
+    }
+
     var isVisiblyChanged: Bool { call.map { $0.revision != before?.revision ?? 0 } ?? false }
 }
 
@@ -83,4 +109,6 @@ struct Delivery {
     /// Nil: to all devices of the user.
     let device: DeviceID?
     let owed: OwedEvent
+    /// How many of the user's devices are online, for the timeline.
+    let online: Int
 }

@@ -32,6 +32,8 @@ public final class Coordinator {
         static let sweepInterval: Int64 = 500
         static let sweepGrace: Int64 = 500
         static let cleanInterval: Int64 = 10_000
+        /// How long a timeline's entries wait to be written.
+        static let traceInterval: Int64 = 200
         static let connectTimeout: Int64 = 5_000
         static let drainTimeout: Int64 = 3_000
         static let backoff: ClosedRange<Int64> = 250...5_000
@@ -58,6 +60,7 @@ public final class Coordinator {
     /// The first sweep has no grace: what came due while nobody was there fires at once.
     private var hasSwept = false
     private var nextCleaning: Int64 = 0
+    private var nextTraces: Int64 = 0
     private var isListening = false
     private var storeWasFailing = false
 
@@ -89,6 +92,7 @@ public final class Coordinator {
         if !isListening { service.listeningSince = (try? service.store.now()) ?? service.listeningSince }
         process(messages, since: received)
         serveTimers()
+        writeTraces()
         report()
     }
 
@@ -192,6 +196,7 @@ public final class Coordinator {
             }
             publish(service.process(Array(rest.prefix(Bounds.slice))), since: started)
             rest = rest.dropFirst(Bounds.slice)
+            if service.hasManyTraces { service.writeTraces() }
             // Resends of a flood must not keep its requests waiting, so only some deadlines at a time.
             if !rest.isEmpty { serveDueTimers(limit: Bounds.slice) }
         }
@@ -215,6 +220,12 @@ public final class Coordinator {
         }
     }
 
+    private func writeTraces() {
+        guard monotonicMilliseconds() >= nextTraces else { return }
+        service.writeTraces()
+        nextTraces = monotonicMilliseconds() + Bounds.traceInterval
+    }
+
     private func serveDueTimers(limit: Int) {
         guard let deadline = service.nextDeadline, let now = try? service.store.now(), deadline <= now else { return }
         let started = monotonicMilliseconds()
@@ -229,12 +240,15 @@ public final class Coordinator {
             service.counters.add(.publicationsDropped, "", messages.count)
             return
         }
+        var published: [OutboundMessage] = []
+        defer { service.published(published) }
         for message in messages {
             do throws(MQTTError) {
                 try connection.publish(
                     MQTTMessage(
                         topic: message.topic, payload: message.payload, qos: configuration.publishQoS,
                         correlationData: message.correlationData, expirySeconds: message.expirySeconds))
+                if message.receiptOf != nil { published.append(message) }
             } catch {
                 service.counters.add(.publicationsDropped)
                 guard error.kind == .invalid else {
@@ -267,6 +281,7 @@ public final class Coordinator {
             return
         }
         connection.disconnect()
+        service.writeTraces()
     }
 
     private func report() {

@@ -1,3 +1,5 @@
+import SignalingProtocol
+
 /// What the service has counted since it started; `/metrics` shows it.
 public struct Counters: Sendable {
     /// By name, and by the label that the name carries, if any.
@@ -24,6 +26,9 @@ public struct Counters: Sendable {
         case eventsTrimmed = "bellwire_events_trimmed_total"
         case acks = "bellwire_acks_total"
         case staleAcks = "bellwire_stale_acks_total"
+        case signals = "bellwire_signals_total"
+        case peerMessages = "bellwire_peer_messages_total"
+        case traceEntriesDropped = "bellwire_trace_entries_dropped_total"
         case heartbeats = "bellwire_heartbeats_total"
         case presence = "bellwire_presence_total"
         case deadlines = "bellwire_deadlines_served_total"
@@ -46,7 +51,9 @@ public struct Counters: Sendable {
             case .eventsSent, .eventsResent: "event"
             case .presence: "state"
             case .callsEnded: "reason"
-            case .messagesReceived, .messagesSent, .messagesDropped, .eventsTrimmed, .acks, .staleAcks, .heartbeats,
+            case .peerMessages: "state"
+            case .signals, .traceEntriesDropped, .messagesReceived, .messagesSent, .messagesDropped, .eventsTrimmed,
+                .acks, .staleAcks, .heartbeats,
                 .deadlines,
                 .callsCreated, .commits, .conflicts, .unreadableRecords, .storeErrors, .recordsCleaned,
                 .publicationsDropped,
@@ -68,6 +75,9 @@ public struct Counters: Sendable {
             case .eventsTrimmed: "Events sent without extendedData because they would have been too large."
             case .acks: "Acknowledgments received."
             case .staleAcks: "Acknowledgments of a revision below the current one."
+            case .signals: "Signals passed on to devices."
+            case .peerMessages: "Peer messages, by what became of them."
+            case .traceEntriesDropped: "Entries of timelines that could not be written."
             case .heartbeats: "Heartbeats received."
             case .presence: "Presence messages, by what they said."
             case .deadlines: "Calls whose deadline was served."
@@ -84,7 +94,12 @@ public struct Counters: Sendable {
         }
     }
 
+    /// What devices reported of calls' speed.
+    public private(set) var milestones = MilestoneHistograms()
+
     public init() {}
+
+    mutating func observe(_ milestone: Milestone, role: String) { milestones.observe(milestone, role: role) }
 
     mutating func add(_ metric: Metric, _ label: String = "", _ count: Int = 1) {
         values[Key(metric: metric, label: label), default: 0] += count

@@ -15,8 +15,25 @@ public struct ServiceSettings: Sendable, Equatable {
     public var cancelMemory: Milliseconds = 30_000
     /// How long an ended call is kept for `call.get`.
     public var historyRetention: Milliseconds = 7 * 86_400_000
+    /// Who may be invited and sent messages.
+    public var users = UsersPolicy.any
+    public var limits = RateLimits()
+    /// How long a peer message waits for an ack when the sender does not say.
+    public var messageTTL: Milliseconds = 30_000
+    /// How long a finished peer message is remembered, so that a resent request changes nothing.
+    public var messageMemory: Milliseconds = 600_000
+    public var trace = TracePolicy.all
+    /// This replica's name in timelines.
+    public var coordinator = "coordinator"
 
     public init() {}
+}
+
+/// Who may be invited and sent messages (docs/protocol.md, section 2, Users).
+public enum UsersPolicy: String, Sendable, CaseIterable {
+    case any
+    /// Registered users only: those of whom a device was online once, or who sent `user.update`.
+    case known
 }
 
 /// The bounds of the service's own work.
@@ -27,6 +44,10 @@ public enum ServiceBounds {
     public static let deadlinesPerRound = 256
     /// How many calls a `welcome` looks at. Beyond it the oldest are left out.
     static let callsPerWelcome = 50
+    /// How many waiting messages are sent to a device that comes online. The others follow by their resends.
+    static let messagesPerWelcome = 64
+    /// How many calls a page of `call.query` has that does not say.
+    static let callsPerPage = 20
     /// How many live calls of an invitee are looked at to see whether the user is busy.
     static let callsPerBusyCheck = 20
     /// The longest topic that MQTT can carry.

@@ -104,6 +104,7 @@ func metrics(_ snapshot: CoordinatorStatus.Snapshot) -> String {
                 ?? "\(metric.rawValue) \(value)\n"
         }
     }
+    text += snapshot.counters.milestones.text
     func gauge(_ name: String, _ help: String, _ value: Int) {
         text += "# HELP \(name) \(help)\n# TYPE \(name) gauge\n\(name) \(value)\n"
     }

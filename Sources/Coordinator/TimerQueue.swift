@@ -1,44 +1,44 @@
 import CallCore
-import SignalingProtocol
+import CallStore
 
 /// The deadlines that this coordinator committed, the earliest first. Nothing is lost with it: the store's due index
 /// holds the same deadlines for everybody.
 struct TimerQueue {
     private struct Entry {
         let at: Milliseconds
-        let callID: CallID
+        let id: RecordID
     }
 
     /// Beyond this many the store's due index alone serves the rest.
     static let capacity = 1_000_000
 
     private var heap: [Entry] = []
-    /// The deadline that counts for each call; older entries of the heap are passed over.
-    private var current: [CallID: Milliseconds] = [:]
+    /// The deadline that counts for each call or message; older entries of the heap are passed over.
+    private var current: [RecordID: Milliseconds] = [:]
 
     var count: Int { current.count }
     var next: Milliseconds? { heap.first?.at }
 
-    /// Sets the call's deadline; nil when it has none.
-    mutating func set(_ callID: CallID, at moment: Milliseconds?) {
+    /// Sets the deadline; nil when it has none.
+    mutating func set(_ id: RecordID, at moment: Milliseconds?) {
         guard let moment else {
-            current[callID] = nil
+            current[id] = nil
             return
         }
-        guard current[callID] != moment, current.count < Self.capacity else { return }
-        current[callID] = moment
-        heap.append(Entry(at: moment, callID: callID))
+        guard current[id] != moment, current.count < Self.capacity else { return }
+        current[id] = moment
+        heap.append(Entry(at: moment, id: id))
         siftUp(heap.count - 1)
     }
 
-    /// Takes out up to `limit` calls whose deadline has come.
-    mutating func take(until now: Milliseconds, limit: Int) -> [CallID] {
-        var due: [CallID] = []
+    /// Takes out up to `limit` calls and messages whose deadline has come.
+    mutating func take(until now: Milliseconds, limit: Int) -> [RecordID] {
+        var due: [RecordID] = []
         while due.count < limit, let first = heap.first, first.at <= now {
             removeFirst()
-            guard current[first.callID] == first.at else { continue }
-            current[first.callID] = nil
-            due.append(first.callID)
+            guard current[first.id] == first.at else { continue }
+            current[first.id] = nil
+            due.append(first.id)
         }
         dropPassedOver()
         return due
@@ -46,9 +46,9 @@ struct TimerQueue {
 
     /// Keeps `next` truthful, and the heap from filling with entries that no longer count.
     private mutating func dropPassedOver() {
-        while let first = heap.first, current[first.callID] != first.at { removeFirst() }
+        while let first = heap.first, current[first.id] != first.at { removeFirst() }
         guard heap.count > 1024, heap.count > 4 * current.count else { return }
-        heap = current.map { Entry(at: $0.value, callID: $0.key) }.sorted { ($0.at, $0.callID) < ($1.at, $1.callID) }
+        heap = current.map { Entry(at: $0.value, id: $0.key) }.sorted { ($0.at, $0.id) < ($1.at, $1.id) }
     }
 
     private mutating func removeFirst() {

@@ -43,6 +43,11 @@ struct Disturbances {
     /// Any fault at all between the two moments.
     func touch(_ from: Int64, _ to: Int64) -> Bool { intervals.contains { $0.from <= to && $0.to >= from } }
 
+    /// This target did not serve at some time between the two moments.
+    func hadOutage(of target: String, _ from: Int64, _ to: Int64) -> Bool {
+        intervals.contains { $0.target == target && $0.from <= to && $0.to >= from }
+    }
+
     /// A message to or from the device was lost between the two moments.
     func hadLoss(_ device: DeviceAddress, _ from: Int64, _ to: Int64) -> Bool {
         losses[device]?.contains { $0 >= from && $0 <= to } ?? false

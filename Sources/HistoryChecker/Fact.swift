@@ -48,7 +48,7 @@ struct Fact: Equatable {
         case .join: return [.joined(user)]
         case .quit: return [.quit(user)]
         case .end: return [.ended(by: user)]
-        case .get: return []
+        case .get, .signal, .report, .trace, .query, .message, .userUpdate, .userQuery: return []
         }
     }
 

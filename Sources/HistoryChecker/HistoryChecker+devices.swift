@@ -82,6 +82,9 @@ extension HistoryChecker {
             checkEvent(event, device, entry)
             learn(event.call, device, isEvent: event)
         case .welcome(let welcome): welcomed(welcome, device, entry)
+        case .signal: break
+        case .message(let message): received(message, by: device, entry)
+        case .receipt(let receipt): received(receipt, by: device, entry)
         case .error(let error):
             report(.unanswered, nil, device, "a message was refused as a whole: \(error)", entry: entry)
         }

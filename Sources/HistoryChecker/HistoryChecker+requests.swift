@@ -25,13 +25,15 @@ extension HistoryChecker {
         switch message {
         case .request(let request): sent(request, by: device, entry)
         case .ackCall(let callID, _): mention(callID, entry, creating: false)
-        case .heartbeat, .ackMessage: break
+        case .ackMessage(let messageID): acked(messageID, by: device)
+        case .heartbeat, .signal: break
         }
     }
 
     private mutating func sent(_ request: Request, by device: DeviceAddress, _ entry: HistoryEntry) {
         let key = RequestKey(device: device, id: request.id)
         if let callID = request.body.callID { mention(callID, entry, creating: true) }
+        if case .message(let message) = request.body { sentMessage(message, key) }
         if requests[key] != nil {
             requests[key]?.copies += 1
             requests[key]?.lastSent = entry.at
@@ -50,7 +52,9 @@ extension HistoryChecker {
         case .invite(let invite): if calls[callID]?.invite == nil { calls[callID]?.invite = (device, invite) }
         case .add(let add): for user in add.invitees { calls[callID]?.additions[user, default: 0] += 1 }
         case .join: calls[callID]?.joiners.insert(device.userID)
-        case .cancel, .accept, .reject, .quit, .end, .get: break
+        case .cancel, .accept, .reject, .quit, .end, .get, .signal, .report, .trace, .query, .message, .userUpdate,
+            .userQuery:
+            break
         }
     }
 
@@ -75,6 +79,12 @@ extension HistoryChecker {
             summary.answers["ok", default: 0] += 1
             history.isAnswered = true
             succeeded(success, &history, device, entry)
+        case .answer(let answer):
+            summary.answers["ok", default: 0] += 1
+            history.isAnswered = true
+            if case .message(let messageID, let time, let state) = answer {
+                answered(messageID, time: time, state: state, to: key, entry)
+            }
         case .failure(let error):
             summary.answers[error.code.rawValue, default: 0] += 1
             if !error.code.isTemporary { history.isAnswered = true }

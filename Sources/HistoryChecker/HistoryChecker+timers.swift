@@ -10,6 +10,8 @@ extension HistoryChecker {
         /// A copy of a request was sent.
         case copy(RequestKey, sentAt: Int64)
         case refusal(Refusal)
+        /// The outcome of a peer message was told.
+        case receipt(RequestKey, HistoryEntry)
     }
 
     mutating func judge(_ matter: Matter) {
@@ -20,6 +22,7 @@ extension HistoryChecker {
             judgeRinging(callID, device, revision: revision, since: since, stopped: stopped, reachable: reachable)
         case .copy(let key, let sentAt): judgeCopy(key, sentAt)
         case .refusal(let refusal): judgeRefusal(refusal)
+        case .receipt(let key, let entry): judgeReceipt(key, entry)
         }
     }
 

@@ -30,6 +30,8 @@ public struct HistoryChecker {
     var calls: [CallID: CallHistory] = [:]
     var requests: [RequestKey: RequestHistory] = [:]
     var devices: [DeviceAddress: DeviceHistory] = [:]
+    var messages: [RequestKey: MessageHistory] = [:]
+    var messageKeys: [MessageKey: RequestKey] = [:]
     var disturbances = Disturbances()
     var activeCalls: [UserID: [ActiveSpan]] = [:]
     /// Matters of time, by when they are judged.
@@ -77,6 +79,7 @@ public struct HistoryChecker {
         case .settled:
             hasSettled = true
             settle()
+            settleMessages()
         }
         clean()
         return Array(violations[min(known, violations.count)...])
@@ -138,6 +141,7 @@ public struct HistoryChecker {
             calls[callID] = nil
         }
         requests = requests.filter { $0.value.lastSent + Bounds.requestFor >= now }
+        forgetMessages(before: now - Bounds.requestFor)
         disturbances.forget(before: now - Bounds.faultsFor)
         faultEntries.removeAll { $0.at < now - Bounds.faultsFor }
         forgetActiveCalls()

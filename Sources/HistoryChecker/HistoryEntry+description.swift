@@ -31,6 +31,7 @@ extension UpMessage {
         case .heartbeat(let callID): "heartbeat of \(callID)"
         case .ackCall(let callID, let revision): "ack of \(callID) revision \(revision)"
         case .ackMessage(let id): "ack of message \(id)"
+        case .signal(let signal): "signal in \(signal.callID)"
         }
     }
 }
@@ -49,6 +50,13 @@ extension Request.Body {
         case .quit(let body): "quit \(body.callID)"
         case .end(let body): "end \(body.callID)"
         case .get(let body): "get \(body.callID)"
+        case .signal(let body): "signal in \(body.callID)"
+        case .report(let body): "report on \(body.callID)"
+        case .trace(let body): "trace \(body.callID)"
+        case .query: "query"
+        case .message(let body): "message \(body.messageID?.string ?? "") to \(body.to)"
+        case .userUpdate: "user update"
+        case .userQuery: "user query"
         }
     }
 }
@@ -64,6 +72,8 @@ extension DownMessage {
             switch response.outcome {
             case .success(let success):
                 "ok to request \(response.id): \(success.merged ? "merged, " : "")\(success.call.story)"
+            case .answer(.message(let id, _, let state)): "message \(id) \(state.rawValue), to request \(response.id)"
+            case .answer: "answer to request \(response.id)"
             case .failure(let error): "\(error.code) to request \(response.id) \(error.state ?? "")"
             }
         case .event(let event): "\(event.name.rawValue): \(event.call.story)"
@@ -71,6 +81,9 @@ extension DownMessage {
             "welcome to session \(welcome.session) with \(welcome.calls.count) calls: "
                 + welcome.calls.map { "\($0.callID) revision \($0.revision)" }.joined(separator: ", ")
         case .error(let error): "error \(error)"
+        case .signal(let signal): "signal in \(signal.callID) from \(signal.from)"
+        case .message(let message): "message \(message.messageID) from \(message.from)"
+        case .receipt(let receipt): "message \(receipt.messageID) to \(receipt.to) is \(receipt.state.rawValue)"
         }
     }
 }

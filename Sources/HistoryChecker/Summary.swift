@@ -8,6 +8,8 @@ public struct Summary: Sendable {
     public internal(set) var answers: [String: Int] = [:]
     /// Calls by how they ended; live ones by their state.
     public internal(set) var calls: [String: Int] = [:]
+    /// Peer messages by what became of them.
+    public internal(set) var messages: [String: Int] = [:]
     public internal(set) var faults: [String: Int] = [:]
     public internal(set) var violations: [Violation.Kind: Int] = [:]
     public internal(set) var timers = (undisturbed: 0, disturbed: 0)
@@ -58,6 +60,7 @@ extension Summary: CustomStringConvertible {
             "entries: \(entries)" + (isSettled ? "" : " (not settled: convergence was not judged)"),
             "calls: \(calls.values.reduce(0, +)) (\(list(calls)))",
             "requests: \(requests); answers: \(list(answers))",
+            "peer messages: \(list(messages))",
             "faults: \(list(faults))",
             "timers fired: \(timers.undisturbed) undisturbed, \(timers.disturbed) disturbed; "
                 + "at most \(pair(latestTimer)) late",

@@ -44,6 +44,14 @@ public struct Violation: Equatable, Sendable, CustomStringConvertible {
         case notTold
         /// A phone went on ringing for a call that was over.
         case rangOn
+        /// A peer message came that nobody sent, or one that was sent became two.
+        case messageForged
+        /// A peer message had two final states.
+        case receiptContradicted
+        /// A peer message has an outcome that is not the true one.
+        case receiptWrong
+        /// A peer message has no outcome, or its sender was not told.
+        case receiptMissing
 
         public static func < (lhs: Self, rhs: Self) -> Bool { lhs.rawValue < rhs.rawValue }
     }

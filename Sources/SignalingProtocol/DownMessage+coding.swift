@@ -9,18 +9,25 @@ extension DownMessage {
             case .error(let error):
                 writer.field("type", "error")
                 error.write(to: &writer)
+            case .signal(let signal): signal.write(to: &writer)
+            case .message(let message): message.write(to: &writer)
+            case .receipt(let receipt): receipt.write(to: &writer)
             }
         }
     }
 
     /// Nil for what this version does not know: a client ignores it.
     public static func decode(_ payload: [UInt8]) -> DownMessage? {
-        guard case .object(let json)? = try? JSONParser.parse(payload) else { return nil }
+        guard let message = try? ReceivedObject(payload) else { return nil }
+        let json = message.json
         switch json["type"]?.string {
         case "response": return Response(json: json).map(DownMessage.response)
         case "event": return Event(json: json).map(DownMessage.event)
         case "welcome": return Welcome(json: json).map(DownMessage.welcome)
         case "error": return json["error"]?.object.flatMap(SignalingError.init(json:)).map(DownMessage.error)
+        case "signal": return Signal(message).map(DownMessage.signal)
+        case "message": return IncomingMessage(message).map(DownMessage.message)
+        case "receipt": return Receipt(json: json).map(DownMessage.receipt)
         default: return nil
         }
     }
@@ -38,17 +45,17 @@ extension Response {
             writer.field("time", success.time)
             if success.merged { writer.field("merged", true) }
             if let offline = success.offline { writer.users("offline", offline) }
-            if !success.errors.isEmpty {
-                writer.array("errors") { writer in
-                    for error in success.errors {
-                        writer.object { writer in
-                            writer.field("userID", error.userID)
-                            writer.field("code", error.code.rawValue)
-                        }
-                    }
+            writer.errors(success.errors)
+            if !success.reports.isEmpty {
+                writer.array("reports") { writer in
+                    for report in success.reports { writer.object { report.write(to: &$0) } }
                 }
             }
+            success.timeline?.write(to: &writer, since: success.call.createdAt)
             writer.object("call") { success.call.write(to: &$0) }
+        case .answer(let answer):
+            writer.field("ok", true)
+            answer.write(to: &writer)
         case .failure(let error):
             writer.field("ok", false)
             error.write(to: &writer)
@@ -63,18 +70,44 @@ extension Response {
             return
         }
         guard let call = json["call"]?.object.flatMap(CallSnapshot.init(json:)), let time = json["time"]?.integer else {
-            return nil
+            guard let answer = Answer(json: json) else { return nil }
+            self.init(id: id, outcome: .answer(answer))
+            return
         }
         let offline = json["offline"]?.array?.compactMap { $0.string.flatMap(UserID.init) }
-        let errors = json["errors"]?.array?.compactMap { value -> UserError? in
+        let success = Success(
+            call: call, time: time, offline: offline, errors: UserError.list(json),
+            merged: json["merged"]?.bool ?? false,
+            reports: json["reports"]?.array?.compactMap { $0.object.flatMap(DeviceReport.init(json:)) } ?? [],
+            timeline: Timeline(json: json))
+        self.init(id: id, outcome: .success(success))
+    }
+}
+
+extension UserError {
+    /// The `errors` of a response.
+    static func list(_ json: JSONObject) -> [UserError] {
+        (json["errors"]?.array ?? []).compactMap { value in
             guard let user = value.object?["userID"]?.string.flatMap(UserID.init),
                 let code = value.object?["code"]?.string
             else { return nil }
             return UserError(userID: user, code: ErrorCode(rawValue: code))
         }
-        let success = Success(
-            call: call, time: time, offline: offline, errors: errors ?? [], merged: json["merged"]?.bool ?? false)
-        self.init(id: id, outcome: .success(success))
+    }
+}
+
+extension JSONWriter {
+    /// The `errors` of a response; nothing when there are none.
+    mutating func errors(_ errors: [UserError]) {
+        guard !errors.isEmpty else { return }
+        array("errors") { writer in
+            for error in errors {
+                writer.object { writer in
+                    writer.field("userID", error.userID)
+                    writer.field("code", error.code.rawValue)
+                }
+            }
+        }
     }
 }
 

@@ -5,6 +5,12 @@ public enum DownMessage: Equatable, Sendable {
     case welcome(Welcome)
     /// To a message that had no usable request id.
     case error(SignalingError)
+    /// From another member of a call. Not acked.
+    case signal(Signal)
+    /// From another user. To be acked.
+    case message(IncomingMessage)
+    /// What has become of a message of this device. Not acked.
+    case receipt(Receipt)
 }
 
 /// The one outcome of a request (section 2).
@@ -18,7 +24,10 @@ public struct Response: Equatable, Sendable {
     }
 
     public enum Outcome: Equatable, Sendable {
+        /// To a request about a call.
         case success(Success)
+        /// To any other request.
+        case answer(Answer)
         case failure(SignalingError)
     }
 
@@ -32,15 +41,22 @@ public struct Response: Equatable, Sendable {
         public var errors: [UserError]
         /// The invitation became the acceptance of the invitee's own (section 3, Glare).
         public var merged: Bool
+        /// To `call.report`, `call.get` and `call.trace`: what devices reported.
+        public var reports: [DeviceReport]
+        /// To `call.trace`.
+        public var timeline: Timeline?
 
         public init(
-            call: CallSnapshot, time: Int64, offline: [UserID]? = nil, errors: [UserError] = [], merged: Bool = false
+            call: CallSnapshot, time: Int64, offline: [UserID]? = nil, errors: [UserError] = [], merged: Bool = false,
+            reports: [DeviceReport] = [], timeline: Timeline? = nil
         ) {
             self.call = call
             self.time = time
             self.offline = offline
             self.errors = errors
             self.merged = merged
+            self.reports = reports
+            self.timeline = timeline
         }
     }
 }

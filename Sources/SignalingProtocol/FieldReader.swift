@@ -14,8 +14,20 @@ enum FieldError: Error {
 /// Reads the fields of a request, each with its type and range; an absent or null field is nil.
 struct FieldReader {
     private let json: JSONObject
+    /// The message itself, for fields that are passed on as they are; nil within a nested object.
+    private let message: ReceivedObject?
 
-    init(_ json: JSONObject) { self.json = json }
+    init(_ message: ReceivedObject) {
+        json = message.json
+        self.message = message
+    }
+
+    init(nested json: JSONObject) {
+        self.json = json
+        message = nil
+    }
+
+    func isAbsent(_ key: String) -> Bool { json[key] == nil }
 
     func required<Value>(_ key: String, _ value: Value?) throws(FieldError) -> Value {
         guard let value else { throw .bad(key, "is missing") }
@@ -59,11 +71,29 @@ struct FieldReader {
         return id
     }
 
-    /// 1 to 9 distinct users.
-    func users(_ key: String) throws(FieldError) -> [UserID]? {
+    /// A text without control characters.
+    func plainText(_ key: String, maxBytes: Int) throws(FieldError) -> String? {
+        guard let text = try text(key, maxBytes: maxBytes) else { return nil }
+        guard !text.utf8.contains(where: { $0 < 0x20 || $0 == 0x7F }) else {
+            throw .bad(key, "must not contain control characters")
+        }
+        return text
+    }
+
+    /// A name by which the sender knows something: 1 to 64 of `A-Z a-z 0-9 _ -`.
+    func token(_ key: String) throws(FieldError) -> String? { try identifier(key, RequestID.self)?.string }
+
+    func user(_ key: String) throws(FieldError) -> UserID? {
         guard let value = json[key] else { return nil }
-        guard let array = value.array, (1...Limits.inviteesPerRequest).contains(array.count) else {
-            throw .bad(key, "must be an array of 1 to \(Limits.inviteesPerRequest) users")
+        guard let user = value.string.flatMap(UserID.init) else { throw .bad(key, "is not a valid user id") }
+        return user
+    }
+
+    /// 1 to `limit` distinct users.
+    func users(_ key: String, atMost limit: Int = Limits.inviteesPerRequest) throws(FieldError) -> [UserID]? {
+        guard let value = json[key] else { return nil }
+        guard let array = value.array, (1...limit).contains(array.count) else {
+            throw .bad(key, "must be an array of 1 to \(limit) users")
         }
         var users: [UserID] = []
         for (index, element) in array.enumerated() {
@@ -74,6 +104,45 @@ struct FieldReader {
             users.append(user)
         }
         return users
+    }
+
+    /// Any JSON value, `null` too, as it stands in the message.
+    var data: JSONText {
+        get throws(FieldError) {
+            let text = try required("data", message?.text("data"))
+            guard text.bytes.count <= Limits.dataBytes else {
+                throw .bad("data", "has \(text.bytes.count) bytes, at most \(Limits.dataBytes)")
+            }
+            return text
+        }
+    }
+
+    var sequenceNumber: Int64? {
+        get throws(FieldError) { try integer("seq", in: Limits.sequenceNumber).map(Int64.init) }
+    }
+
+    var milestones: [Milestone] {
+        get throws(FieldError) {
+            let object = try required("milestones", json["milestones"])
+            guard let fields = object.object?.fields, (1...Limits.milestonesPerDevice).contains(fields.count) else {
+                throw .bad("milestones", "must be an object of 1 to \(Limits.milestonesPerDevice) times")
+            }
+            var milestones: [Milestone] = []
+            for field in fields {
+                guard RequestID(field.key) != nil else {
+                    throw .bad("milestones", "a name must be 1 to 64 of A-Z a-z 0-9 _ -")
+                }
+                guard let time = field.value.integer, Limits.milestone.contains(time) else {
+                    throw .bad(
+                        "milestones.\(field.key)",
+                        "must be a whole number from \(Limits.milestone.lowerBound) to \(Limits.milestone.upperBound)")
+                }
+                // Of a key that stands twice, the last one counts.
+                milestones.removeAll { $0.name == field.key }
+                milestones.append(Milestone(name: field.key, milliseconds: time))
+            }
+            return milestones
+        }
     }
 
     var callID: CallID {
@@ -92,7 +161,7 @@ struct FieldReader {
         get throws(FieldError) {
             guard let value = json["push"] else { return nil }
             guard let object = value.object else { throw .bad("push", "must be an object") }
-            let fields = FieldReader(object)
+            let fields = FieldReader(nested: object)
             do throws(FieldError) {
                 return Request.Push(
                     title: try fields.text("title", maxBytes: Limits.pushFieldBytes),

@@ -17,4 +17,23 @@ public enum Limits {
     public static let invitationTimeout: ClosedRange<Int> = 1...600
     /// Seconds.
     public static let notReceivedAfter: ClosedRange<Int> = 1...30
+    /// What a signal or a peer message carries, in bytes of JSON.
+    public static let dataBytes = 32 * 1024
+    /// Up to what a double holds exactly: clients in other languages count in doubles.
+    public static let sequenceNumber: ClosedRange<Int> = 0...(1 << 53 - 1)
+    public static let signalRecipients = 100
+    /// Seconds.
+    public static let messageTTL: ClosedRange<Int> = 1...600
+    public static let callsPerPage = 100
+    public static let cursorBytes = 128
+    public static let usersPerQuery = 100
+    public static let userNameBytes = 256
+    public static let avatarURLBytes = 512
+    /// Milliseconds from a party's own start to a milestone.
+    public static let milestone: ClosedRange<Int64> = 0...86_400_000
+    public static let milestonesPerDevice = 32
+    /// Of all devices together.
+    public static let milestonesPerCall = 320
+    /// Entries of a call's timeline; the oldest are dropped.
+    public static let traceEntries = 200
 }

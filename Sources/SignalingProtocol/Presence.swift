@@ -42,7 +42,7 @@ public struct PresenceMessage: Equatable, Sendable {
             guard case .object(let json) = try JSONParser.parse(payload) else {
                 return .failure(SignalingError(.badRequest, "the message is not a JSON object"))
             }
-            return .success(try Self(FieldReader(json)))
+            return .success(try Self(FieldReader(nested: json)))
         } catch let error as JSONError {
             return .failure(SignalingError(.badRequest, "the message is not JSON: \(error)"))
         } catch let error as FieldError {

@@ -11,19 +11,20 @@ extension UpMessage {
         _ payload: [UInt8], maxBytes: Int = Limits.requestBytes
     ) -> Result<UpMessage, UpMessageRefusal> {
         guard payload.count <= Limits.parsedBytes else { return .failure(tooLarge(payload, maxBytes, id: nil)) }
-        let json: JSONObject
+        let message: ReceivedObject
         do throws(JSONError) {
-            guard case .object(let object) = try JSONParser.parse(payload) else {
+            guard let object = try ReceivedObject(payload) else {
                 return .failure(bad(payload, maxBytes, "the message is not a JSON object"))
             }
-            json = object
+            message = object
         } catch {
             return .failure(bad(payload, maxBytes, "the message is not JSON: \(error)"))
         }
+        let json = message.json
         let id = json["id"]?.string.flatMap(RequestID.init)
         guard payload.count <= maxBytes else { return .failure(tooLarge(payload, maxBytes, id: id)) }
         do throws(FieldError) {
-            return .success(try decode(FieldReader(json), id: id))
+            return .success(try decode(FieldReader(message), id: id))
         } catch {
             // An ack or a heartbeat is no request: it has no response, whatever else stands in it.
             let isRequest = !["ack", "call.heartbeat"].contains(json["type"]?.string)
@@ -51,6 +52,7 @@ extension UpMessage {
             return .ackCall(callID, revision: revision)
         case "call.heartbeat":
             return .heartbeat(try fields.required("callID", fields.identifier("callID", CallID.self)))
+        case "call.signal" where fields.isAbsent("id"): return .signal(try .init(fields))
         default:
             guard let id else {
                 throw .bad("id", "must be 1 to 64 of A-Z a-z 0-9 _ -")
@@ -89,6 +91,26 @@ extension Request.Body {
             self = .end(
                 .init(callID: try fields.callID, reason: try fields.reason, extendedData: try fields.extendedData))
         case "call.get": self = .get(.init(callID: try fields.callID))
+        case "call.signal": self = .signal(try .init(fields))
+        case "call.report":
+            self = .report(.init(callID: try fields.callID, milestones: try fields.milestones))
+        case "call.trace": self = .trace(.init(callID: try fields.callID))
+        case "call.query":
+            let count = try fields.integer("count", in: 1...Int.max)
+            self = .query(
+                .init(
+                    count: count.map { min($0, Limits.callsPerPage) },
+                    cursor: try fields.text("cursor", maxBytes: Limits.cursorBytes)))
+        case "message.send": self = .message(try .init(fields))
+        case "user.update":
+            self = .userUpdate(
+                .init(
+                    name: try fields.plainText("name", maxBytes: Limits.userNameBytes),
+                    avatarURL: try fields.plainText("avatarURL", maxBytes: Limits.avatarURLBytes),
+                    extendedData: try fields.extendedData))
+        case "user.query":
+            let users = try fields.users("userIDs", atMost: Limits.usersPerQuery)
+            self = .userQuery(.init(userIDs: try fields.required("userIDs", users)))
         default: return nil
         }
     }
@@ -110,5 +132,22 @@ extension Request.Invite {
             ifBusy: try fields.choice("ifBusy", BusyPolicy.self) ?? .ring,
             glare: try fields.choice("glare", GlarePolicy.self) ?? .ring,
             push: try fields.push)
+    }
+}
+
+extension Request.Signal {
+    fileprivate init(_ fields: FieldReader) throws(FieldError) {
+        self.init(
+            callID: try fields.callID, to: try fields.users("to", atMost: Limits.signalRecipients),
+            seq: try fields.sequenceNumber, stream: try fields.token("stream"), data: try fields.data)
+    }
+}
+
+extension Request.Message {
+    fileprivate init(_ fields: FieldReader) throws(FieldError) {
+        self.init(
+            to: try fields.required("to", fields.user("to")), data: try fields.data,
+            ttl: try fields.integer("ttl", in: Limits.messageTTL),
+            messageID: try fields.identifier("messageID", MessageID.self), seq: try fields.sequenceNumber)
     }
 }

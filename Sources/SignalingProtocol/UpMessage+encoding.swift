@@ -14,6 +14,10 @@ extension UpMessage {
             case .ackMessage(let messageID):
                 writer.field("type", "ack")
                 writer.field("messageID", messageID)
+            case .signal(let signal):
+                writer.field("type", "call.signal")
+                writer.field("callID", signal.callID)
+                signal.write(to: &writer)
             }
         }
     }
@@ -43,8 +47,36 @@ extension Request {
         case .end(let body):
             writer.field("reason", body.reason)
             writer.field("extendedData", body.extendedData)
-        case .get: break
+        case .get, .trace: break
+        case .signal(let body): body.write(to: &writer)
+        case .report(let body):
+            writer.object("milestones") { writer in
+                for milestone in body.milestones { writer.field(named: milestone.name, milestone.milliseconds) }
+            }
+        case .query(let body):
+            writer.field("count", body.count)
+            writer.field("cursor", body.cursor)
+        case .message(let body):
+            writer.field("to", body.to)
+            writer.field("ttl", body.ttl)
+            writer.field("messageID", body.messageID)
+            writer.field("seq", body.seq)
+            writer.field("data", body.data)
+        case .userUpdate(let body):
+            writer.field("name", body.name)
+            writer.field("avatarURL", body.avatarURL)
+            writer.field("extendedData", body.extendedData)
+        case .userQuery(let body): writer.users("userIDs", body.userIDs)
         }
+    }
+}
+
+extension Request.Signal {
+    fileprivate func write(to writer: inout JSONWriter) {
+        if let to { writer.users("to", to) }
+        writer.field("seq", seq)
+        writer.field("stream", stream)
+        writer.field("data", data)
     }
 }
 
@@ -61,6 +93,13 @@ extension Request.Body {
         case .quit: "call.quit"
         case .end: "call.end"
         case .get: "call.get"
+        case .signal: "call.signal"
+        case .report: "call.report"
+        case .trace: "call.trace"
+        case .query: "call.query"
+        case .message: "message.send"
+        case .userUpdate: "user.update"
+        case .userQuery: "user.query"
         }
     }
 }

@@ -6,9 +6,11 @@ public enum UpMessage: Equatable, Sendable {
     /// "I have had this revision of this call", cumulative (section 5).
     case ackCall(CallID, revision: Int)
     case ackMessage(MessageID)
+    /// `call.signal` without id: it has no response.
+    case signal(Request.Signal)
 }
 
-/// A request: each gets exactly one response.
+/// A request: each gets exactly one response. The bodies that change no call are in `PeerRequests.swift`.
 public struct Request: Equatable, Sendable {
     public var id: RequestID
     public var body: Body
@@ -28,6 +30,13 @@ public struct Request: Equatable, Sendable {
         case quit(Quit)
         case end(End)
         case get(Get)
+        case signal(Signal)
+        case report(Report)
+        case trace(Trace)
+        case query(Query)
+        case message(Message)
+        case userUpdate(UserUpdate)
+        case userQuery(UserQuery)
     }
 
     /// `call.invite`: creates the call.
@@ -185,7 +194,7 @@ public struct Request: Equatable, Sendable {
 }
 
 extension Request.Body {
-    /// The call that the request names; nil for an invite without one.
+    /// The call that the request names; nil for an invite without one, and for what is not about a call.
     public var callID: CallID? {
         switch self {
         case .invite(let body): body.callID
@@ -197,6 +206,19 @@ extension Request.Body {
         case .quit(let body): body.callID
         case .end(let body): body.callID
         case .get(let body): body.callID
+        case .signal(let body): body.callID
+        case .report(let body): body.callID
+        case .trace(let body): body.callID
+        case .query, .message, .userUpdate, .userQuery: nil
+        }
+    }
+
+    /// Whether the request may change its call: a device waits for its response before the next such request on that
+    /// call (section 2).
+    public var changesCall: Bool {
+        switch self {
+        case .invite, .cancel, .accept, .reject, .add, .join, .quit, .end: true
+        case .get, .signal, .report, .trace, .query, .message, .userUpdate, .userQuery: false
         }
     }
 }

@@ -13,6 +13,7 @@ struct Main {
             case "dev": try DevCommand.run(words)
             case "serve": try ServeCommand.run(words)
             case "call": runAsync(name) { [words] in try await Phone.call(words) }
+            case "trace": try TraceCommand.run(words)
             case "check-history": try CheckHistoryCommand.run(words)
             case "listen": runAsync(name) { [words] in try await Phone.listen(words) }
             case "help", "--help", "-h": print(help)
@@ -34,6 +35,7 @@ struct Main {
           serve    a coordinator
           call     call somebody from this terminal
           listen   wait for calls in this terminal
+          trace    why a phone did or did not ring
           check-history
                    hold what devices saw against what the protocol promises
 

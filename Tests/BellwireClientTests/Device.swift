@@ -14,7 +14,7 @@ struct Device {
     var machine: ClientMachine
     var now: Int64 = 1_000_000
     /// What it did since the last `take`, with the time.
-    private(set) var actions: [(time: Int64, action: ClientMachine.Action)] = []
+    var actions: [(time: Int64, action: ClientMachine.Action)] = []
 
     init(_ user: UserID = bob, configuration: ClientMachine.Configuration = .init()) {
         machine = ClientMachine(
@@ -133,6 +133,7 @@ struct Device {
             switch entry.action {
             case .succeed(let id, _): "\(id) ok"
             case .fail(let id, let error): "\(id) \(error.code)"
+            case .answer(let id, _): "\(id) ok"
             case .publish, .publishPresence, .deliver: nil
             }
         }

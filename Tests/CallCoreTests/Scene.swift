@@ -78,7 +78,9 @@ final class Scene {
         case .quit(let quit): try machine.quitRequested(quit, context)
         case .end(let end): try machine.endRequested(end, context)
         case .get: try machine.getRequested(by: user)
+        case .signal(let signal): return try machine.call.judge(signal, from: user)
         case .invite: preconditionFailure("a scene begins with its invitation")
+        case .report, .trace, .query, .message, .userUpdate, .userQuery: preconditionFailure("no matter of the machine")
         }
         return []
     }

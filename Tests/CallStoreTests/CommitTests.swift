@@ -11,7 +11,7 @@ import Testing
         #expect(try test.load("a") == nil)
         let written = call("a", media: "video")
         #expect(try test.write(written) == .committed(version: 1))
-        #expect(try test.load("a") == StoredCall(callID: written.callID, version: 1, record: .call(written)))
+        #expect(try test.load("a") == StoredRecord(.call(written.callID), version: 1, record: .call(written)))
     }
 
     @Test(arguments: StoreKind.allCases)
@@ -20,7 +20,7 @@ import Testing
         try test.write(call("a"))
         try test.write(call("c"))
         let ids = ["c", "b", "a", "c"].map { CallID($0)! }
-        #expect(try test.store.load(ids).map { $0?.callID } == [ids[0], nil, ids[2], ids[0]])
+        #expect(try test.store.load(ids).map { $0?.id.callID } == [ids[0], nil, ids[2], ids[0]])
         #expect(try test.store.load([]).isEmpty)
     }
 
@@ -45,7 +45,7 @@ import Testing
         #expect(outcome == .conflict)
         #expect(
             try test.load("a")
-                == StoredCall(callID: CallID("a")!, version: 2, record: .call(call("a", media: "voice"))))
+                == StoredRecord(.call(CallID("a")!), version: 2, record: .call(call("a", media: "voice"))))
         #expect(try test.due(before: .max).isEmpty)
         // With Redis, claims and index entries are steps of their own before the commit: whoever reads them looks at
         // the call that they name.
@@ -67,7 +67,7 @@ import Testing
         try test.write(call("a"))
         let commits = ["voice", "video"].map { media in
             Commit(
-                callID: CallID("a")!, record: .call(call("a", media: media)), expected: 1, deadline: nil,
+                .call(CallID("a")!), record: .call(call("a", media: media)), expected: 1, deadline: nil,
                 expiresAt: nil)
         }
         #expect(try test.store.commit(commits) == [.committed(version: 2), .conflict])
@@ -79,7 +79,7 @@ import Testing
         let test = try kind.open()
         try test.write(call("b"))
         let commits = ["a", "b", "c"].map {
-            Commit(callID: CallID($0)!, record: .call(call($0)), expected: 0, deadline: nil, expiresAt: nil)
+            Commit(.call(CallID($0)!), record: .call(call($0)), expected: 0, deadline: nil, expiresAt: nil)
         }
         #expect(try test.store.commit(commits) == [.committed(version: 1), .conflict, .committed(version: 1)])
         #expect(try test.load("a") != nil)
@@ -90,11 +90,10 @@ import Testing
     func everyKindOfRecordIsKept(kind: StoreKind) throws {
         let test = try kind.open()
         let id = CallID("a")!
-        let cancelled = CallRecord.cancelled(by: alice, at: 77)
-        let alias = CallRecord.alias(of: CallID("b")!, origin: call("a").origin)
+        let cancelled = Record.cancelled(by: alice, at: 77)
+        let alias = Record.alias(of: CallID("b")!, origin: call("a").origin)
         for (version, record) in [cancelled, alias, .call(call("a"))].enumerated() {
-            let commit = Commit(
-                callID: id, record: record, expected: Int64(version), deadline: nil, expiresAt: nil)
+            let commit = Commit(.call(id), record: record, expected: Int64(version), deadline: nil, expiresAt: nil)
             #expect(try test.store.commit([commit]) == [.committed(version: Int64(version) + 1)])
             #expect(try test.load("a")?.record == record)
         }
@@ -175,8 +174,7 @@ import Testing
         let test = try kind.open()
         let claim = Claim.activeCall(of: alice)
         let commits = ["a", "b"].map { id in
-            var commit = Commit(
-                callID: CallID(id)!, record: .call(call(id)), expected: 0, deadline: nil, expiresAt: nil)
+            var commit = Commit(.call(CallID(id)!), record: .call(call(id)), expected: 0, deadline: nil, expiresAt: nil)
             commit.expectedHolders = [(claim, nil)]
             commit.claims = [claim]
             return commit

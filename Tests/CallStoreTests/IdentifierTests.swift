@@ -27,9 +27,10 @@ import Testing
         try test.write(call("a", [alice, one, other])) {
             $0.claims = [.activeCall(of: one), .ringing(from: alice, to: one)]
             $0.notes = [
-                .heard($0.callID, UserHeard(userID: one, at: 1)), .heard($0.callID, UserHeard(userID: other, at: 2)),
+                .heard(CallID("a")!, UserHeard(userID: one, at: 1)),
+                .heard(CallID("a")!, UserHeard(userID: other, at: 2)),
                 .ack(
-                    $0.callID,
+                    CallID("a")!,
                     DeviceAck(device: DeviceAddress(userID: one, deviceID: device), session: "", revision: 1)),
             ]
         }

@@ -131,7 +131,7 @@ import Testing
         try test.write(call("live"))
         try test.store.commit([
             Commit(
-                callID: CallID("cancel")!, record: .cancelled(by: alice, at: now), expected: 0, deadline: nil,
+                .call(CallID("cancel")!), record: .cancelled(by: alice, at: now), expected: 0, deadline: nil,
                 expiresAt: now + 1000)
         ]).forEach { #expect($0 == .committed(version: 1)) }
         #expect(try test.store.clean(limit: 100) == 0)

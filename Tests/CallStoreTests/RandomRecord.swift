@@ -8,7 +8,7 @@ struct RandomRecord {
 
     init(seed: UInt64) { state = seed }
 
-    mutating func record() -> CallRecord {
+    mutating func record() -> Record {
         switch below(8) {
         case 0: .alias(of: id(), origin: key())
         case 1: .cancelled(by: user(), at: time())
@@ -42,6 +42,8 @@ struct RandomRecord {
 
     private mutating func member() -> Member {
         var member = Member(userID: user(), state: one(MemberState.allCases), updatedAt: time())
+        member.name = maybe { $0.text(256) }
+        member.avatarURL = maybe { $0.text(512) }
         member.device = maybe { $0.device() }
         member.invitedBy = maybe { $0.user() }
         member.expiresAt = maybe { $0.time() }

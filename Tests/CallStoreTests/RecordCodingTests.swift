@@ -11,7 +11,7 @@ import Testing
             var random = RandomRecord(seed: seed)
             let record = random.record()
             let bytes = RecordCodec.encode(record)
-            let decoded = RecordCodec.decode(bytes, callID: record.callID ?? random.id())
+            let decoded = RecordCodec.decode(bytes, .call(record.callID ?? random.id()))
             #expect(decoded == record, "seed \(seed)")
             // Swift holds some different texts equal; the bytes tell.
             #expect(RecordCodec.encode(decoded) == bytes, "seed \(seed)")
@@ -26,7 +26,7 @@ import Testing
             let record = random.record()
             let id = CallID("record-\(seed)")!
             guard record.callID == nil else { continue }
-            let commit = Commit(callID: id, record: record, expected: 0, deadline: nil, expiresAt: nil)
+            let commit = Commit(.call(id), record: record, expected: 0, deadline: nil, expiresAt: nil)
             #expect(try test.store.commit([commit]) == [.committed(version: 1)])
             #expect(try test.load(id.string)?.record == record, "seed \(seed)")
         }
@@ -43,7 +43,7 @@ import Testing
         let call = call("a")
         var bytes = RecordCodec.encode(.call(call))
         bytes.replaceSubrange(0..<1, with: Array(#"{"later":{"x":[1,2]},"#.utf8))
-        #expect(RecordCodec.decode(bytes, callID: call.callID) == .call(call))
+        #expect(RecordCodec.decode(bytes, .call(call.callID)) == .call(call))
     }
 
     @Test(arguments: [
@@ -51,18 +51,18 @@ import Testing
         #"{"cancelledBy":"alice"}"#, #"{"cancelledBy":"","at":1}"#,
     ])
     func whatIsNoRecordIsUnreadable(text: String) {
-        #expect(RecordCodec.decode(Array(text.utf8), callID: CallID("call-7")!) == .unreadable)
+        #expect(RecordCodec.decode(Array(text.utf8), .call(CallID("call-7")!)) == .unreadable)
     }
 
     @Test func aCallWithAMemberThatCannotBeReadIsUnreadableAsAWhole() throws {
         let text = String(decoding: RecordCodec.encode(.call(call("a"))), as: UTF8.self)
         let bytes = Array(text.replacing(#""user":"bob""#, with: #""user":"""#).utf8)
         #expect(bytes.count < text.utf8.count)
-        #expect(RecordCodec.decode(bytes, callID: CallID("a")!) == .unreadable)
+        #expect(RecordCodec.decode(bytes, .call(CallID("a")!)) == .unreadable)
     }
 }
 
-extension CallRecord {
+extension Record {
     fileprivate var callID: CallID? {
         if case .call(let call) = self { call.callID } else { nil }
     }

@@ -18,8 +18,8 @@ import Testing
         let id = CallID("a")!
         #expect(
             try test.load("a")
-                == StoredCall(
-                    callID: id, version: 2, record: .call(call("a", media: "video")),
+                == StoredRecord(
+                    .call(id), version: 2, record: .call(call("a", media: "video")),
                     acks: [DeviceAck(device: alicePhone, session: "s1", revision: 3)],
                     heard: [UserHeard(userID: bob, at: 500)]))
         #expect(try test.holder(.activeCall(of: alice)) == "a")
@@ -89,7 +89,7 @@ import Testing
                         guard case .call(var call) = stored.record else { throw StoreError("no call") }
                         call.revision += 1
                         let commit = Commit(
-                            callID: call.callID, record: .call(call), expected: stored.version, deadline: nil,
+                            .call(call.callID), record: .call(call), expected: stored.version, deadline: nil,
                             expiresAt: nil)
                         if try store.commit([commit]) != [.conflict] { left -= 1 }
                     }
@@ -113,7 +113,7 @@ import Testing
                         let store = try SQLiteCallStore(path: path)
                         let call = call("c\(number)")
                         let commit = Commit(
-                            callID: call.callID, record: .call(call), expected: 0, deadline: nil, expiresAt: nil)
+                            .call(call.callID), record: .call(call), expected: 0, deadline: nil, expiresAt: nil)
                         #expect(try store.commit([commit]) == [.committed(version: 1)])
                     }
                 }
@@ -130,7 +130,7 @@ import Testing
             "CREATE TRIGGER no_more BEFORE INSERT ON calls WHEN NEW.call_id=x'63' BEGIN SELECT RAISE(ABORT,'no'); END")
         let commits = [("a", 0), ("b", 1), ("c", 0)].map { id, expected in
             Commit(
-                callID: CallID(id)!, record: .call(call(id, media: "video")), expected: Int64(expected), deadline: nil,
+                .call(CallID(id)!), record: .call(call(id, media: "video")), expected: Int64(expected), deadline: nil,
                 expiresAt: nil)
         }
         #expect(throws: StoreError.self) { try test.store.commit(commits) }
@@ -193,8 +193,7 @@ import Testing
     func everyKindOfDurabilityKeepsWhatWasCommitted(synchronous: SQLiteCallStore.Synchronous) throws {
         let store = try SQLiteCallStore(path: file.path, synchronous: synchronous)
         #expect(store.summary == "sqlite:\(file.path)")
-        let commit = Commit(
-            callID: CallID("a")!, record: .call(call("a")), expected: 0, deadline: nil, expiresAt: nil)
+        let commit = Commit(.call(CallID("a")!), record: .call(call("a")), expected: 0, deadline: nil, expiresAt: nil)
         #expect(try store.commit([commit]) == [.committed(version: 1)])
         #expect(try open().load("a") != nil)
     }

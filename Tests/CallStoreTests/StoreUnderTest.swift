@@ -51,7 +51,7 @@ struct StoreUnderTest {
         _ configure: (inout Commit) -> Void = { _ in }
     ) throws -> CommitOutcome {
         var commit = Commit(
-            callID: call.callID, record: .call(call), expected: expected, deadline: deadline,
+            .call(call.callID), record: .call(call), expected: expected, deadline: deadline,
             expiresAt: expiresAt ?? call.endedAt.map { _ in .max })
         // As a coordinator does, which knows the call from before.
         var before: Call?
@@ -62,7 +62,7 @@ struct StoreUnderTest {
         return try store.commit([commit])[0]
     }
 
-    func load(_ id: String) throws -> StoredCall? { try store.load([CallID(id)!])[0] }
+    func load(_ id: String) throws -> StoredRecord? { try store.load([CallID(id)!])[0] }
 
     func holder(_ claim: Claim) throws -> String? { try store.holders(of: [claim])[0]?.string }
 

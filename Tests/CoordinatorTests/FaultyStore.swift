@@ -6,6 +6,7 @@ import SignalingProtocol
 final class FaultyStore: CallStore {
     enum Operation: CaseIterable {
         case now, load, commit, note, due, calls, holders, devices, cameOnline, wentOffline, renew, clean
+        case history, messages, profiles, update, trace, timeline
     }
 
     private let store: any CallStore
@@ -36,9 +37,9 @@ final class FaultyStore: CallStore {
         return try store.now()
     }
 
-    func load(_ callIDs: [CallID]) throws(StoreError) -> [StoredCall?] {
+    func load(_ ids: [RecordID]) throws(StoreError) -> [StoredRecord?] {
         try pass(.load)
-        return try store.load(callIDs)
+        return try store.load(ids)
     }
 
     func commit(_ commits: [Commit]) throws(StoreError) -> [CommitOutcome] {
@@ -55,7 +56,7 @@ final class FaultyStore: CallStore {
         try store.note(notes)
     }
 
-    func due(before moment: Milliseconds, limit: Int) throws(StoreError) -> [CallID] {
+    func due(before moment: Milliseconds, limit: Int) throws(StoreError) -> [RecordID] {
         try pass(.due)
         return try store.due(before: moment, limit: limit)
     }
@@ -63,6 +64,36 @@ final class FaultyStore: CallStore {
     func calls(of user: UserID, endedAfter moment: Milliseconds, limit: Int) throws(StoreError) -> [CallID] {
         try pass(.calls)
         return try store.calls(of: user, endedAfter: moment, limit: limit)
+    }
+
+    func history(of user: UserID, after place: HistoryPlace?, limit: Int) throws(StoreError) -> [HistoryPlace] {
+        try pass(.history)
+        return try store.history(of: user, after: place, limit: limit)
+    }
+
+    func messages(for user: UserID, limit: Int) throws(StoreError) -> [RecordID] {
+        try pass(.messages)
+        return try store.messages(for: user, limit: limit)
+    }
+
+    func profiles(of users: [UserID]) throws(StoreError) -> [UserProfile?] {
+        try pass(.profiles)
+        return try store.profiles(of: users)
+    }
+
+    func update(_ user: UserID, _ update: Request.UserUpdate) throws(StoreError) -> UserProfile {
+        try pass(.update)
+        return try store.update(user, update)
+    }
+
+    func trace(_ traces: [CallTrace], life: Milliseconds) throws(StoreError) {
+        try pass(.trace)
+        try store.trace(traces, life: life)
+    }
+
+    func timeline(of callID: CallID) throws(StoreError) -> Timeline {
+        try pass(.timeline)
+        return try store.timeline(of: callID)
     }
 
     func holders(of claims: [Claim]) throws(StoreError) -> [CallID?] {

@@ -154,7 +154,7 @@ struct GlareTests {
             faulty.beforeCommit = nil
             let invite = Request.Invite(
                 invitees: [alice.user], callID: CallID("b")!, mode: mode, glare: .merge)
-            world.deliver(world.services[1].process([bob.up(.invite(invite))]))
+            world.deliver(world.services[1].process([bob.up(.invite(invite))]), from: world.services[1])
         }
         world.route = { _ in 0 }
         let outcome = try #require(alice.invite("bob", callID: "a", mode: mode, change: merge)?.success)
@@ -180,7 +180,8 @@ struct GlareTests {
         world.route = { _ in 0 }
         faulty.beforeCommit = { _ in
             faulty.beforeCommit = nil
-            world.deliver(world.services[1].process([alice.up(.cancel(.init(callID: CallID("a")!)))]))
+            world.deliver(
+                world.services[1].process([alice.up(.cancel(.init(callID: CallID("a")!)))]), from: world.services[1])
         }
         let outcome = bob.invite("alice", callID: "b", change: merge)
         #expect(outcome?.success?.merged == false)
@@ -204,7 +205,8 @@ struct GlareTests {
         world.route = { _ in 0 }
         faulty.beforeCommit = { _ in
             faulty.beforeCommit = nil
-            world.deliver(world.services[1].process([web.up(.reject(.init(callID: CallID("a")!)))]))
+            world.deliver(
+                world.services[1].process([web.up(.reject(.init(callID: CallID("a")!)))]), from: world.services[1])
         }
         let outcome = bob.invite("alice", callID: "b", change: merge)
         #expect(outcome?.success?.merged == false)

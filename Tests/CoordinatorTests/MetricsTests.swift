@@ -35,7 +35,9 @@ struct MetricsTests {
             #expect(line.prefixMatch(of: name) != nil)
         }
         for line in text() where line.hasPrefix("#") {
-            #expect(line.wholeMatch(of: /# (HELP bellwire_[a-z_]+ .+|TYPE bellwire_[a-z_]+ (counter|gauge))/) != nil)
+            #expect(
+                line.wholeMatch(of: /# (HELP bellwire_[a-z_]+ .+|TYPE bellwire_[a-z_]+ (counter|gauge|histogram))/)
+                    != nil)
         }
     }
 

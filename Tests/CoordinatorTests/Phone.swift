@@ -6,7 +6,7 @@ import SignalingProtocol
 /// and acks every event, also one that it ignores.
 final class Phone {
     let address: DeviceAddress
-    private unowned let world: World
+    unowned let world: World
     /// The present session; nil while it publishes no presence.
     private(set) var session: String?
     private var sessions = 0
@@ -17,6 +17,11 @@ final class Phone {
     private(set) var events: [Event] = []
     private(set) var responses: [Response] = []
     private(set) var welcomes: [Welcome] = []
+    private(set) var signals: [Signal] = []
+    /// Each once, as devices show them.
+    private(set) var messages: [IncomingMessage] = []
+    /// All that came, also a second one.
+    private(set) var receipts: [Receipt] = []
     /// The newest that it knows of each call.
     private(set) var calls: [CallID: CallSnapshot] = [:]
 
@@ -42,6 +47,11 @@ final class Phone {
         case .response(let response):
             responses.append(response)
             if case .success(let success) = response.outcome { learn(success.call) }
+        case .signal(let signal): signals.append(signal)
+        case .receipt(let receipt): receipts.append(receipt)
+        case .message(let message):
+            if !messages.contains(where: { $0.messageID == message.messageID }) { messages.append(message) }
+            if acks { return [up(.ackMessage(message.messageID))] }
         case .event(let event):
             if learn(event.call) { events.append(event) }
             if acks { return [up(.ackCall(event.callID, revision: event.revision))] }

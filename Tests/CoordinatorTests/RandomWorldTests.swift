@@ -80,7 +80,7 @@ private final class RandomDrive {
     private func intrude(_ message: InboundMessage) {
         store.beforeCommit = { [world, store] _ in
             store.beforeCommit = nil
-            world.deliver(world.services[1].process([message]))
+            world.deliver(world.services[1].process([message]), from: world.services[1])
         }
     }
 
@@ -157,7 +157,7 @@ private final class RandomDrive {
     }
 
     func checkDevices() {
-        for stored in world.memory.load(calls.map { CallID($0)! }) {
+        for stored in world.memory.load(calls.map { RecordID.call(CallID($0)!) }) {
             guard case .call(let call)? = stored?.record else { continue }
             for phone in phones { check(phone, call, stored!.acks) }
         }

@@ -1,4 +1,5 @@
 import CallCore
+import CallStore
 import SignalingProtocol
 import Testing
 
@@ -7,7 +8,7 @@ import Testing
 struct TimerQueueTests {
     private var queue = TimerQueue()
 
-    private func id(_ number: Int) -> CallID { CallID("c\(number)")! }
+    private func id(_ number: Int) -> RecordID { .call(CallID("c\(number)")!) }
 
     @Test mutating func deadlinesComeOutInTheirOrder() {
         for moment in [5, 1, 4, 2, 3] { queue.set(id(moment), at: Milliseconds(moment)) }
@@ -65,7 +66,7 @@ struct TimerQueueTests {
     @Test(arguments: [1, 2, 3])
     mutating func randomUseGivesWhatADictionaryGives(_ seed: UInt64) {
         var random = SeededGenerator(seed: seed)
-        var model: [CallID: Milliseconds] = [:]
+        var model: [RecordID: Milliseconds] = [:]
         var now: Milliseconds = 0
         for _ in 0..<20_000 {
             let call = id(Int.random(in: 0..<200, using: &random))

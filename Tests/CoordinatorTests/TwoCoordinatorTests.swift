@@ -31,7 +31,7 @@ struct TwoCoordinatorTests {
             world.route = { _ in 0 }
             store.beforeCommit = { [world, store] _ in
                 store.beforeCommit = nil
-                world.deliver(world.services[1].process([message]))
+                world.deliver(world.services[1].process([message]), from: world.services[1])
             }
         }
     }
@@ -108,7 +108,7 @@ struct TwoCoordinatorTests {
         race.world.clock.now += 60_000
         race.store.beforeCommit = { [race] _ in
             race.store.beforeCommit = nil
-            race.world.deliver(race.world.services[1].sweep(grace: 0).messages)
+            race.world.deliver(race.world.services[1].sweep(grace: 0).messages, from: race.world.services[1])
         }
         race.world.route = { _ in 0 }
         let error = race.bob.accept()?.error
@@ -167,7 +167,8 @@ struct TwoCoordinatorTests {
             inside = true
             // Somebody else writes something harmless to the same call.
             race.world.deliver(
-                race.world.services[1].process([web.presence(.online, session: "n\(race.store.operations)")]))
+                race.world.services[1].process([web.presence(.online, session: "n\(race.store.operations)")]),
+                from: race.world.services[1])
             inside = false
         }
         race.world.route = { _ in 0 }
@@ -185,9 +186,9 @@ struct TwoCoordinatorTests {
         race.world.route = { _ in 0 }
         let id = RequestID("x")!
         race.store.beforeCommit = { [race] _ in
-            let stored = race.world.memory.load([callID])[0]!
+            let stored = race.world.memory.load([RecordID.call(callID)])[0]!
             _ = race.world.memory.commit([
-                Commit(callID: callID, record: stored.record, expected: stored.version, deadline: nil, expiresAt: nil)
+                Commit(.call(callID), record: stored.record, expected: stored.version, deadline: nil, expiresAt: nil)
             ])
         }
         #expect(race.bob.accept(id: id)?.code == .unavailable)

@@ -28,11 +28,16 @@ struct Published {
         case .response(let response):
             switch response.outcome {
             case .success(let success): "\(topic) ok \(success.call.revision)" + (success.merged ? " merged" : "")
+            case .answer(.message(let id, _, let state)): "\(topic) ok \(id) \(state.rawValue)"
+            case .answer: "\(topic) ok"
             case .failure(let error): "\(topic) \(error.code)" + (error.state.map { " " + $0 } ?? "")
             }
         case .welcome(let welcome):
             "\(topic) welcome \(welcome.session)" + welcome.calls.map { " \($0.callID)" }.joined()
         case .error(let error): "\(topic) error \(error.code)"
+        case .signal(let signal): "\(topic) signal \(signal.data)"
+        case .message(let message): "\(topic) message \(message.messageID) \(message.data)"
+        case .receipt(let receipt): "\(topic) receipt \(receipt.messageID) \(receipt.state.rawValue)"
         }
     }
 }
@@ -109,14 +114,16 @@ final class World {
     func send(_ batch: [InboundMessage]) {
         let service = services[route(turn) % services.count]
         turn += 1
-        deliver(service.process(batch))
+        deliver(service.process(batch), from: service)
     }
 
     func send(_ topic: String, _ payload: String, isRetained: Bool = false) {
         send([InboundMessage(topic: topic, payload: Array(payload.utf8), isRetained: isRetained)])
     }
 
-    func deliver(_ messages: [OutboundMessage]) {
+    /// Publishes what a coordinator wants published.
+    func deliver(_ messages: [OutboundMessage], from service: CallService) {
+        service.published(messages)
         let prefix = "\(settings.topics.root)/down/"
         var acks: [InboundMessage] = []
         for message in messages {
@@ -161,10 +168,10 @@ final class World {
             guard next <= end else { break }
             clock.now = max(clock.now, next)
             for service in services where service.nextDeadline.map({ $0 <= clock.now }) ?? false {
-                deliver(service.serveDeadlines())
+                deliver(service.serveDeadlines(), from: service)
             }
             if nextSweep <= clock.now {
-                for service in services { deliver(service.sweep(grace: Self.sweepInterval).messages) }
+                for service in services { deliver(service.sweep(grace: Self.sweepInterval).messages, from: service) }
                 nextSweep = clock.now + Self.sweepInterval
             }
         }
@@ -176,14 +183,14 @@ final class World {
         services = services.map { _ in CallService(store: store ?? memory, settings: settings ?? self.settings) }
         for service in services {
             service.listeningSince = clock.now
-            deliver(service.sweep(grace: 0).messages)
+            deliver(service.sweep(grace: 0).messages, from: service)
         }
     }
 
     // MARK: What the store holds
 
     func stored(_ callID: CallID) -> Call? {
-        guard case .call(let call)? = memory.load([callID])[0]?.record else { return nil }
+        guard case .call(let call)? = memory.load([RecordID.call(callID)])[0]?.record else { return nil }
         return call
     }
 }

@@ -52,8 +52,9 @@ struct RandomMessages {
     // MARK: Up
 
     mutating func upMessage() -> UpMessage {
-        switch number(0...5) {
+        switch number(0...6) {
         case 0: .heartbeat(callID())
+        case 3: .signal(signal())
         case 1: .ackCall(callID(), revision: number(0...Int.max))
         case 2: .ackMessage(MessageID(token())!)
         default: .request(Request(id: RequestID(token())!, body: requestBody()))
@@ -61,7 +62,7 @@ struct RandomMessages {
     }
 
     private mutating func requestBody() -> Request.Body {
-        switch number(0...8) {
+        switch number(0...15) {
         case 0: .invite(invite())
         case 1:
             .cancel(.init(callID: callID(), invitees: maybe { $0.users() }, extendedData: maybe { $0.text() }))
@@ -75,8 +76,57 @@ struct RandomMessages {
         case 5: .join(.init(callID: callID(), extendedData: maybe { $0.text() }))
         case 6: .quit(.init(callID: callID(), extendedData: maybe { $0.text() }))
         case 7: .end(.init(callID: callID(), reason: maybe { $0.text() }, extendedData: maybe { $0.text() }))
+        case 8: .signal(signal())
+        case 9: .report(.init(callID: callID(), milestones: milestones()))
+        case 10: .trace(.init(callID: callID()))
+        case 11: .query(.init(count: maybe { $0.number(1...100) }, cursor: maybe { $0.text() }))
+        case 12:
+            .message(
+                .init(
+                    to: user(), data: data(), ttl: maybe { $0.number(1...600) }, messageID: maybe { $0.messageID() },
+                    seq: maybe { $0.seq() }))
+        case 13:
+            .userUpdate(
+                .init(
+                    name: maybe { $0.plain() }, avatarURL: maybe { $0.plain() }, extendedData: maybe { $0.text() }))
+        case 14: .userQuery(.init(userIDs: users(100)))
         default: .get(.init(callID: callID()))
         }
+    }
+
+    private mutating func messageID() -> MessageID { MessageID(token())! }
+
+    private mutating func seq() -> Int64 { Int64.random(in: 0...(1 << 53 - 1), using: &random) }
+
+    /// Text without control characters.
+    private mutating func plain() -> String {
+        text().filter { !$0.unicodeScalars.contains { $0.value < 0x20 || $0.value == 0x7F } }
+    }
+
+    /// Any JSON value, also in spellings that no encoder of ours would choose.
+    private mutating func data() -> JSONText {
+        let texts = [
+            "null", "0", "-0.0", "1e400", "1.50", "123456789012345678901234567890", "true", "\"\\u00e9\\/\"", "[]",
+            "{}",
+            "{ \"a\" : [ 1 , { \"b\":\t null } ] , \"a\":2 }", "\"😀\"", "[[[[[[]]]]]]",
+        ]
+        return JSONText(texts.randomElement(using: &random)!)!
+    }
+
+    private mutating func signal() -> Request.Signal {
+        .init(
+            callID: callID(), to: maybe { $0.users(20) }, seq: maybe { $0.seq() }, stream: maybe { $0.token() },
+            data: data())
+    }
+
+    private mutating func milestones() -> [Milestone] {
+        var milestones: [Milestone] = []
+        for _ in 0..<number(1...5) {
+            let name = token()
+            guard !milestones.contains(where: { $0.name == name }) else { continue }
+            milestones.append(Milestone(name: name, milliseconds: Int64(number(0...86_400_000))))
+        }
+        return milestones
     }
 
     private mutating func invite() -> Request.Invite {
@@ -96,8 +146,18 @@ struct RandomMessages {
     // MARK: Down
 
     mutating func downMessage() -> DownMessage {
-        switch number(0...4) {
+        switch number(0...8) {
         case 0: .response(.init(id: RequestID(token())!, outcome: .failure(error())))
+        case 4: .response(.init(id: RequestID(token())!, outcome: .answer(answer())))
+        case 5:
+            .signal(
+                .init(
+                    callID: callID(), from: address(), seq: maybe { $0.seq() }, stream: maybe { $0.token() },
+                    data: data()))
+        case 6:
+            .message(
+                .init(messageID: messageID(), from: address(), time: time(), seq: maybe { $0.seq() }, data: data()))
+        case 7: .receipt(.init(messageID: messageID(), to: user(), state: one(of: MessageState.self), time: time()))
         case 1: .response(.init(id: RequestID(token())!, outcome: .success(success())))
         case 2: .event(event())
         case 3:
@@ -122,7 +182,56 @@ struct RandomMessages {
             errors: (0..<number(0...2)).map { _ in
                 UserError(userID: user(), code: ErrorCode.all.randomElement(using: &random)!)
             },
-            merged: random.chance(30))
+            merged: random.chance(30),
+            reports: (0..<number(0...2)).map { _ in DeviceReport(device: address(), milestones: milestones()) },
+            timeline: maybe { random in
+                Timeline(
+                    entries: (0..<random.number(0...5)).map { _ in random.traceEntry() }, omitted: random.number(0...3))
+            })
+    }
+
+    private mutating func address() -> DeviceAddress {
+        DeviceAddress(userID: user(), deviceID: DeviceID(token())!)
+    }
+
+    private mutating func answer() -> Answer {
+        switch number(0...3) {
+        case 0: .calls((0..<number(0...3)).map { _ in call() }, cursor: text())
+        case 1:
+            .users(
+                (0..<number(0...3)).map { _ in profile() },
+                errors: (0..<number(0...2)).map { _ in UserError(userID: user(), code: .userNotRegistered) })
+        case 2: .user(profile())
+        default: .message(messageID(), time: time(), state: one(of: MessageState.self))
+        }
+    }
+
+    private mutating func profile() -> UserSnapshot {
+        .init(
+            userID: user(), name: maybe { $0.text() }, avatarURL: maybe { $0.text() },
+            extendedData: maybe { $0.text() },
+            isOnline: random.chance(50))
+    }
+
+    private mutating func traceEntry() -> TraceEntry {
+        let step: TraceEntry.Step =
+            switch number(0...5) {
+            case 0: .request(address(), type: "call.invite", outcome: text())
+            case 1:
+                .transition(
+                    revision: number(0...99), state: one(of: CallState.self),
+                    endReason: maybe { $0.one(of: EndReason.self) },
+                    actor: maybe { $0.user() }, changes: [])
+            case 2:
+                .send(
+                    one(of: EventName.self), to: user(), device: maybe { DeviceID($0.token())! },
+                    revision: number(0...99),
+                    online: number(0...9), isResend: random.chance(50))
+            case 3: .ack(address(), revision: number(0...99))
+            case 4: .presence(address(), state: "lost")
+            default: .deadline(late: time())
+            }
+        return TraceEntry(time: time(), coordinator: text(), step: step)
     }
 
     private mutating func event() -> Event {

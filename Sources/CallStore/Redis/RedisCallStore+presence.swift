@@ -53,7 +53,12 @@ extension RedisCallStore {
     }
 
     private func runPresence(_ script: RedisScript, _ user: UserID, _ words: [String]) throws(StoreError) -> Int64? {
-        let keys = script == .renew ? ["presence"] : ["presence", "over"]
+        let keys =
+            switch script {
+            case .renew: ["presence"]
+            case .online: ["presence", "over", "profile"]
+            default: ["presence", "over"]
+            }
         let call = RedisSession.ScriptCall(
             script: script, keys: keys.map { key(user, $0) }, arguments: words.map { Array($0.utf8) })
         return try session.run([.script(call)], isWrite: true)[0].integer

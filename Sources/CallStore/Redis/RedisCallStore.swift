@@ -7,7 +7,8 @@ import SignalingProtocol
 /// belongs to a user has the user's tag, a pair of users theirs. A commit is atomic within the call's slot; what lies
 /// elsewhere is kept by steps that may be repeated: claims are taken and index entries written before the commit, and
 /// given up after it. A claim that a commit which then failed has taken names a call that does not deserve it, and is taken
-/// over by whoever needs it (docs/decisions/0003).
+/// over by whoever needs it (docs/decisions/0003). Peer messages are records like calls, and stand in their recipient's
+/// list from before their first commit until after their last.
 public final class RedisCallStore: CallStore {
     private enum Bounds {
         /// Calls are spread over this many tags. It can never change for a store in use.
@@ -18,6 +19,8 @@ public final class RedisCallStore: CallStore {
         static let ringingClaimLife = "3600000"
         /// How long a user's list of calls is kept after its last change, beyond the history's retention.
         static let indexSlack: Milliseconds = 86_400_000
+        /// How long a message may stand in its recipient's list: longer than any waits (at most 600 s).
+        static let messageListLife: Milliseconds = 700_000
     }
 
     let session: RedisSession
@@ -55,15 +58,23 @@ public final class RedisCallStore: CallStore {
 
     // MARK: Keys
 
-    private func partition(_ callID: CallID) -> String {
+    private func partition(_ id: RecordID) -> String {
         // FNV-1a: the same on every machine and in every run, unlike Swift's own hashing.
         var hash: UInt64 = 0xcbf2_9ce4_8422_2325
-        for byte in callID.string.utf8 { hash = (hash ^ UInt64(byte)) &* 0x100_0000_01b3 }
+        for byte in id.string.utf8 { hash = (hash ^ UInt64(byte)) &* 0x100_0000_01b3 }
         return "{p\(hash % UInt64(Bounds.partitions))}"
     }
 
-    private func key(_ callID: CallID) -> [UInt8] { Array("\(prefix):\(partition(callID)):call:\(callID)".utf8) }
-    private func dueKey(_ callID: CallID) -> [UInt8] { Array("\(prefix):\(partition(callID)):due".utf8) }
+    private func key(_ id: RecordID) -> [UInt8] {
+        switch id {
+        case .call(let callID): Array("\(prefix):\(partition(id)):call:\(callID)".utf8)
+        case .message(let messageID, let user): Array("\(prefix):\(partition(id)):message:\(messageID):\(user)".utf8)
+        }
+    }
+    private func dueKey(_ id: RecordID) -> [UInt8] { Array("\(prefix):\(partition(id)):due".utf8) }
+    func traceKey(_ callID: CallID, _ kind: String) -> [UInt8] {
+        Array("\(prefix):\(partition(.call(callID))):\(kind):\(callID)".utf8)
+    }
     func key(_ user: UserID, _ kind: String) -> [UInt8] { Array("\(prefix):{u:\(user)}:\(kind)".utf8) }
 
     private func key(_ claim: Claim) -> [UInt8] {
@@ -83,42 +94,58 @@ public final class RedisCallStore: CallStore {
         }
     }
 
-    // MARK: Calls
+    // MARK: Records
 
-    public func load(_ callIDs: [CallID]) throws(StoreError) -> [StoredCall?] {
+    public func load(_ ids: [RecordID]) throws(StoreError) -> [StoredRecord?] {
         let replies = try session.run(
-            callIDs.map { callID in
+            ids.map { id in
                 var command = RedisCommand("HGETALL")
-                command.append(key(callID))
+                command.append(key(id))
                 return .command(command)
             })
-        return zip(callIDs, replies).map { stored($0, $1.array ?? []) }
+        return zip(ids, replies).map { stored($0, $1.array ?? []) }
     }
 
-    private func stored(_ callID: CallID, _ fields: [RedisReply]) -> StoredCall? {
+    private func stored(_ id: RecordID, _ fields: [RedisReply]) -> StoredRecord? {
         var version: Int64?
-        var record: CallRecord?
+        var record: Record?
         var acks: [DeviceAck] = []
         var heard: [UserHeard] = []
+        var milestones: [DeviceAddress: [String: Int64]] = [:]
         for index in stride(from: 0, to: fields.count - 1, by: 2) {
             guard let name = fields[index].text, let value = fields[index + 1].bytes else { continue }
             switch name.utf8.first {
             case UInt8(ascii: "v"): version = Int64(String(decoding: value, as: UTF8.self))
-            case UInt8(ascii: "r"): record = RecordCodec.decode(value, callID: callID)
+            case UInt8(ascii: "r"): record = RecordCodec.decode(value, id)
             case UInt8(ascii: "a"): if let ack = ack(name, value) { acks.append(ack) }
             case UInt8(ascii: "h"):
                 guard let user = UserID(String(name.dropFirst())),
                     let at = Int64(String(decoding: value, as: UTF8.self))
                 else { continue }
                 heard.append(UserHeard(userID: user, at: at))
+            case UInt8(ascii: "m"):
+                guard let (device, milestone) = milestone(name, value) else { continue }
+                milestones[device, default: [:]][milestone.name] = milestone.milliseconds
             default: continue
             }
         }
         guard let version, let record else { return nil }
         // Redis gives the fields in no order; what follows from them must not depend on it.
-        return StoredCall(
-            callID: callID, version: version, record: record, acks: acks.sorted { $0.device < $1.device },
-            heard: heard.sorted { $0.userID < $1.userID })
+        return StoredRecord(
+            id, version: version, record: record, acks: acks.sorted { $0.device < $1.device },
+            heard: heard.sorted { $0.userID < $1.userID }, reports: DeviceReport.sorted(milestones))
+    }
+
+    /// A milestone's field is "m", its name, "/", the device, "/", the user: only a user may hold a slash.
+    private func milestone(_ field: String, _ value: [UInt8]) -> (DeviceAddress, Milestone)? {
+        let parts = field.dropFirst().split(separator: "/", maxSplits: 2, omittingEmptySubsequences: false)
+        guard parts.count == 3, let device = DeviceID(String(parts[1])), let user = UserID(String(parts[2])),
+            let milliseconds = Int64(String(decoding: value, as: UTF8.self))
+        else { return nil }
+        return (
+            DeviceAddress(userID: user, deviceID: device),
+            Milestone(name: String(parts[0]), milliseconds: milliseconds)
+        )
     }
 
     /// An ack's field is "a", the device, "/", the user: a device id holds no slash. Its value is "revision:session".
@@ -159,10 +186,15 @@ public final class RedisCallStore: CallStore {
                 claimPlaces[steps.count] = place
                 steps.append(.script(call))
             }
-            guard case .call(let call) = commit.record else { continue }
-            for user in commit.newMembers {
-                steps.append(.command(zadd(key(user, "calls"), call.createdAt, call.callID)))
-                steps.append(.command(zadd(key(user, "ends"), nil, call.callID)))
+            switch commit.record {
+            case .call(let call):
+                for user in commit.newMembers {
+                    steps.append(.command(zadd(key(user, "calls"), call.createdAt, commit.id)))
+                    steps.append(.command(zadd(key(user, "ends"), nil, commit.id)))
+                }
+            case .message(let message) where message.isWaiting && commit.expected == 0:
+                steps += waitingSteps(message, commit.id)
+            case .message, .alias, .cancelled, .void, .unreadable: break
             }
         }
         var held: Set<Int> = []
@@ -170,6 +202,19 @@ public final class RedisCallStore: CallStore {
             if let place = claimPlaces[index], reply.integer == 0 { held.insert(place) }
         }
         return held
+    }
+
+    /// Enters a message into its recipient's list. What a coordinator left there that died is too old some day.
+    private func waitingSteps(_ message: PeerMessage, _ id: RecordID) -> [RedisSession.Step] {
+        let list = key(message.to, "messages")
+        var forget = RedisCommand("ZREMRANGEBYSCORE")
+        forget.append(list)
+        forget.append("-inf")
+        forget.append(String(message.createdAt - Bounds.messageListLife))
+        var expire = RedisCommand("PEXPIRE")
+        expire.append(list)
+        expire.append(String(Bounds.messageListLife))
+        return [.command(zadd(list, message.createdAt, id)), .command(forget), .command(expire)]
     }
 
     private func claimScripts(_ commit: Commit) -> [RedisSession.ScriptCall] {
@@ -183,7 +228,7 @@ public final class RedisCallStore: CallStore {
         return tags.map { tag in
             let claims = claims[tag] ?? []
             var call = RedisSession.ScriptCall(script: .claim, keys: claims.map(key))
-            call.arguments = [Array(commit.callID.string.utf8)]
+            call.arguments = [Array(commit.id.string.utf8)]
             for claim in claims {
                 let expected = commit.expectedHolders.first { $0.claim == claim }
                 call.arguments.append(Array((expected.map { $0.holder?.string ?? "" } ?? "*").utf8))
@@ -202,11 +247,11 @@ public final class RedisCallStore: CallStore {
     }
 
     private func commitScript(_ commit: Commit) -> RedisSession.ScriptCall {
-        var call = RedisSession.ScriptCall(script: .commit, keys: [key(commit.callID), dueKey(commit.callID)])
+        var call = RedisSession.ScriptCall(script: .commit, keys: [key(commit.id), dueKey(commit.id)])
         call.arguments = [
             Array(String(commit.expected).utf8), RecordCodec.encode(commit.record),
             Array((commit.deadline.map { String($0) } ?? "").utf8),
-            Array((commit.expiresAt.map { String($0) } ?? "").utf8), Array(commit.callID.string.utf8),
+            Array((commit.expiresAt.map { String($0) } ?? "").utf8), Array(commit.id.string.utf8),
         ]
         for note in commit.notes { call.arguments += arguments(of: note) }
         return call
@@ -219,7 +264,13 @@ public final class RedisCallStore: CallStore {
             guard case .committed = outcome else { continue }
             for claim in commit.releases {
                 steps.append(
-                    .script(.init(script: .release, keys: [key(claim)], arguments: [Array(commit.callID.string.utf8)])))
+                    .script(.init(script: .release, keys: [key(claim)], arguments: [Array(commit.id.string.utf8)])))
+            }
+            if case .message(let message) = commit.record, !message.isWaiting {
+                var command = RedisCommand("ZREM")
+                command.append(key(message.to, "messages"))
+                command.append(commit.id.string)
+                steps.append(.command(command))
             }
             guard commit.hasJustEnded, case .call(let call) = commit.record, let endedAt = call.endedAt else {
                 continue
@@ -241,17 +292,17 @@ public final class RedisCallStore: CallStore {
     }
 
     /// Nil stands for a call that lives: behind every moment.
-    private func zadd(_ key: [UInt8], _ score: Milliseconds?, _ callID: CallID) -> RedisCommand {
+    private func zadd(_ key: [UInt8], _ score: Milliseconds?, _ id: RecordID) -> RedisCommand {
         var command = RedisCommand("ZADD")
         command.append(key)
         command.append(score.map { String($0) } ?? "+inf")
-        command.append(callID.string)
+        command.append(id.string)
         return command
     }
 
     public func note(_ notes: [Note]) throws(StoreError) {
         let steps = notes.map { note -> RedisSession.Step in
-            .script(.init(script: .note, keys: [key(note.callID)], arguments: arguments(of: note)))
+            .script(.init(script: .note, keys: [key(.call(note.callID))], arguments: arguments(of: note)))
         }
         _ = try session.run(steps, isWrite: true)
     }
@@ -263,39 +314,43 @@ public final class RedisCallStore: CallStore {
                 Array($0.utf8)
             }
         case .heard(_, let heard): return ["h", "h\(heard.userID)", String(heard.at)].map { Array($0.utf8) }
+        case .milestone(_, let device, let milestone):
+            return [
+                "m", "m\(milestone.name)/\(device.deviceID)/\(device.userID)", String(milestone.milliseconds),
+            ].map { Array($0.utf8) }
         }
     }
 
-    public func due(before moment: Milliseconds, limit: Int) throws(StoreError) -> [CallID] {
+    public func due(before moment: Milliseconds, limit: Int) throws(StoreError) -> [RecordID] {
         let steps = (0..<Bounds.partitions).map { number -> RedisSession.Step in
             var command = RedisCommand("ZRANGEBYSCORE", "\(prefix):{p\(number)}:due", "-inf", String(moment))
             for word in ["WITHSCORES", "LIMIT", "0", String(limit)] { command.append(word) }
             return .command(command)
         }
-        var due: [(at: Milliseconds, callID: CallID)] = []
+        var due: [(at: Milliseconds, id: RecordID)] = []
         for reply in try session.run(steps) {
             let entries = reply.array ?? []
             for index in stride(from: 0, to: entries.count - 1, by: 2) {
-                guard let callID = entries[index].text.flatMap(CallID.init),
+                guard let id = entries[index].text.flatMap({ RecordID($0) }),
                     let at = entries[index + 1].text.flatMap(Double.init)
                 else { continue }
-                due.append((Milliseconds(at), callID))
+                due.append((Milliseconds(at), id))
             }
         }
-        due.sort { ($0.at, $0.callID) < ($1.at, $1.callID) }
-        try forgetDangling(due.filter { $0.at < moment - Bounds.danglingDue }.prefix(limit).map(\.callID))
-        return due.prefix(limit).map(\.callID)
+        due.sort { ($0.at, $0.id) < ($1.at, $1.id) }
+        try forgetDangling(due.filter { $0.at < moment - Bounds.danglingDue }.prefix(limit).map(\.id))
+        return due.prefix(limit).map(\.id)
     }
 
     /// An entry long due whose call is gone would be looked at for ever.
-    private func forgetDangling(_ callIDs: [CallID]) throws(StoreError) {
-        guard !callIDs.isEmpty else { return }
-        let gone = zip(callIDs, try load(callIDs)).filter { $0.1 == nil }.map(\.0)
+    private func forgetDangling(_ ids: [RecordID]) throws(StoreError) {
+        guard !ids.isEmpty else { return }
+        let gone = zip(ids, try load(ids)).filter { $0.1 == nil }.map(\.0)
         _ = try session.run(
-            gone.map { callID in
+            gone.map { id in
                 var command = RedisCommand("ZREM")
-                command.append(dueKey(callID))
-                command.append(callID.string)
+                command.append(dueKey(id))
+                command.append(id.string)
                 return .command(command)
             })
     }

@@ -4,6 +4,9 @@ enum RedisScript: CaseIterable {
     /// KEYS: call, due index. ARGV: expected version, record, deadline or "", end of life or "", call id, then notes.
     /// Returns {1 or 0, version, milliseconds}.
     case commit
+    /// Adds entries to a timeline. KEYS: the entries, how many were dropped. ARGV: entries kept, life in milliseconds, then
+    /// entries.
+    case trace
     /// Merges notes beside a call that exists. KEYS: call. ARGV: notes.
     case note
     /// Checks and takes claims under one tag. KEYS: claims. ARGV: own call id, then per key what holder is expected
@@ -15,7 +18,7 @@ enum RedisScript: CaseIterable {
     /// A user's call has ended. KEYS: the user's calls by creation, and by end. ARGV: call id, end, calls kept, time that
     /// they are kept, life of the keys; all times in milliseconds.
     case ended
-    /// A device came online. KEYS: presence, sessions over. ARGV: device, session, lease, devices allowed, devices
+    /// A device came online. KEYS: presence, sessions over, profile. ARGV: device, session, lease, devices allowed, devices
     /// known.
     /// Returns 1, or 0 when the session is over.
     case online
@@ -28,6 +31,7 @@ enum RedisScript: CaseIterable {
     var source: String {
         switch self {
         case .commit: Self.shared + Self.commitBody
+        case .trace: Self.traceBody
         case .note: Self.shared + Self.noteBody
         case .claim: Self.claimBody
         case .release: "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0"
@@ -38,7 +42,8 @@ enum RedisScript: CaseIterable {
         }
     }
 
-    /// Notes come as triples: an ack is "a", field, "revision:session"; a sign of life is "h", field, milliseconds.
+    /// Notes come as triples: an ack is "a", field, "revision:session"; a sign of life is "h", field, milliseconds; a
+    /// milestone is "m", field, milliseconds.
     private static let shared = """
         local function merge(key, first)
           for i = first, #ARGV, 3 do
@@ -49,7 +54,7 @@ enum RedisScript: CaseIterable {
               local oldRevision, oldSession = string.match(known, '^(%d+):(.*)$')
               local revision, session = string.match(value, '^(%d+):(.*)$')
               newer = oldSession ~= session or tonumber(oldRevision) < tonumber(revision)
-            elseif known then
+            elseif known and kind == 'h' then
               newer = tonumber(known) < tonumber(value)
             end
             if newer then redis.call('HSET', key, field, value) end
@@ -68,6 +73,18 @@ enum RedisScript: CaseIterable {
         if ARGV[3] == '' then redis.call('ZREM', KEYS[2], ARGV[5]) else redis.call('ZADD', KEYS[2], ARGV[3], ARGV[5]) end
         if ARGV[4] == '' then redis.call('PERSIST', KEYS[1]) else redis.call('PEXPIREAT', KEYS[1], ARGV[4]) end
         return {1, version + 1, now}
+        """
+
+    private static let traceBody = """
+        for i = 3, #ARGV do redis.call('RPUSH', KEYS[1], ARGV[i]) end
+        local excess = redis.call('LLEN', KEYS[1]) - tonumber(ARGV[1])
+        if excess > 0 then
+          redis.call('LTRIM', KEYS[1], excess, -1)
+          redis.call('INCRBY', KEYS[2], excess)
+          redis.call('PEXPIRE', KEYS[2], ARGV[2])
+        end
+        redis.call('PEXPIRE', KEYS[1], ARGV[2])
+        return 1
         """
 
     private static let noteBody = """
@@ -133,6 +150,7 @@ enum RedisScript: CaseIterable {
         local device, session, lease = ARGV[1], ARGV[2], tonumber(ARGV[3])
         local over = redis.call('ZSCORE', KEYS[2], device .. ':' .. session)
         if session ~= '' and over and tonumber(over) > now then return 0 end
+        redis.call('HSETNX', KEYS[3], 'since', string.format('%.0f', now))
         local known = read(redis.call('HGET', KEYS[1], device))
         local since = now
         if known and known.online and known.session == session then since = known.since end

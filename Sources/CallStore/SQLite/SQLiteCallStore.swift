@@ -21,7 +21,7 @@ public final class SQLiteCallStore: CallStore {
 
     /// `ended_at` of a call that lives: it stands behind every moment, so that one index answers "live or ended since".
     private static let notEnded = Int64.max
-    private static let schemaVersion: Int64 = 1
+    private static let schemaVersion: Int64 = 2
 
     public init(
         path: String, synchronous: Synchronous = .normal, historyPerUser: Int = 200,
@@ -55,13 +55,14 @@ public final class SQLiteCallStore: CallStore {
         guard version <= Self.schemaVersion else {
             throw StoreError("written by a later version of Bellwire (schema \(version))")
         }
-        guard version == 0 else { return }
+        guard version < Self.schemaVersion else { return }
         try database.transaction { () throws(StoreError) in
             try database.execute(Self.schema)
             try database.execute("PRAGMA user_version=\(Self.schemaVersion)")
         }
     }
 
+    /// Version 2 added tables to those of version 1 and changed none.
     private static let schema = """
         CREATE TABLE IF NOT EXISTS calls(
             call_id BLOB PRIMARY KEY, version INTEGER NOT NULL, record BLOB NOT NULL, deadline INTEGER,
@@ -88,6 +89,16 @@ public final class SQLiteCallStore: CallStore {
             user_id BLOB, device_id BLOB, session BLOB, until INTEGER NOT NULL,
             PRIMARY KEY(user_id, device_id, session)) WITHOUT ROWID;
         CREATE INDEX IF NOT EXISTS over_sessions_by_end ON over_sessions(until);
+        CREATE TABLE IF NOT EXISTS user_messages(
+            user_id BLOB, created_at INTEGER, call_id BLOB,
+            PRIMARY KEY(user_id, created_at, call_id)) WITHOUT ROWID;
+        CREATE TABLE IF NOT EXISTS users(
+            user_id BLOB PRIMARY KEY, name BLOB, avatar_url BLOB, extended_data BLOB) WITHOUT ROWID;
+        CREATE TABLE IF NOT EXISTS milestones(
+            call_id BLOB, user_id BLOB, device_id BLOB, name BLOB, milliseconds INTEGER NOT NULL,
+            PRIMARY KEY(call_id, user_id, device_id, name)) WITHOUT ROWID;
+        CREATE TABLE IF NOT EXISTS trace(
+            call_id BLOB, number INTEGER, entry BLOB NOT NULL, PRIMARY KEY(call_id, number)) WITHOUT ROWID;
         """
 
     public func now() -> Milliseconds {
@@ -96,22 +107,23 @@ public final class SQLiteCallStore: CallStore {
         return Milliseconds(time.tv_sec) * 1000 + Milliseconds(time.tv_nsec) / 1_000_000
     }
 
-    // MARK: Calls
+    // MARK: Records
 
-    public func load(_ callIDs: [CallID]) throws(StoreError) -> [StoredCall?] {
-        var calls: [StoredCall?] = []
-        for callID in callIDs { calls.append(try load(callID)) }
-        return calls
+    public func load(_ ids: [RecordID]) throws(StoreError) -> [StoredRecord?] {
+        var records: [StoredRecord?] = []
+        for id in ids { records.append(try load(id)) }
+        return records
     }
 
-    private func load(_ callID: CallID) throws(StoreError) -> StoredCall? {
+    private func load(_ id: RecordID) throws(StoreError) -> StoredRecord? {
         let row = try database.query(
-            "SELECT version, record FROM calls WHERE call_id=?", .id(callID),
-            read: { (row) throws(StoreError) -> (Int64, CallRecord)? in
-                (row.integer(0), RecordCodec.decode(row.bytes(1), callID: callID))
+            "SELECT version, record FROM calls WHERE call_id=?", .id(id),
+            read: { (row) throws(StoreError) -> (Int64, Record)? in
+                (row.integer(0), RecordCodec.decode(row.bytes(1), id))
             }
         ).first
         guard let (version, record) = row else { return nil }
+        guard let callID = id.callID else { return StoredRecord(id, version: version, record: record) }
         let acks = try database.query(
             "SELECT user_id, device_id, session, revision FROM acks WHERE call_id=?", .id(callID)
         ) { row in
@@ -120,7 +132,15 @@ public final class SQLiteCallStore: CallStore {
         let heard = try database.query("SELECT user_id, at FROM heard WHERE call_id=?", .id(callID)) { row in
             UserID(row.text(0)).map { UserHeard(userID: $0, at: row.integer(1)) }
         }
-        return StoredCall(callID: callID, version: version, record: record, acks: acks, heard: heard)
+        var milestones: [DeviceAddress: [String: Int64]] = [:]
+        _ = try database.query(
+            "SELECT user_id, device_id, name, milliseconds FROM milestones WHERE call_id=?", .id(callID)
+        ) { row in
+            if let device = row.device(0) { milestones[device, default: [:]][row.text(2)] = row.integer(3) }
+            return true
+        }
+        return StoredRecord(
+            id, version: version, record: record, acks: acks, heard: heard, reports: DeviceReport.sorted(milestones))
     }
 
     public func commit(_ commits: [Commit]) throws(StoreError) -> [CommitOutcome] {
@@ -133,24 +153,28 @@ public final class SQLiteCallStore: CallStore {
 
     private func commit(_ commit: Commit) throws(StoreError) -> CommitOutcome {
         let version =
-            try database.query("SELECT version FROM calls WHERE call_id=?", .id(commit.callID)) {
+            try database.query("SELECT version FROM calls WHERE call_id=?", .id(commit.id)) {
                 $0.integer(0)
             }.first ?? 0
         guard version == commit.expected else { return .conflict }
         for (claim, expected) in commit.expectedHolders {
             let holder = try holder(of: claim)
-            guard holder == expected || holder == commit.callID else { return .claimHeld }
+            guard holder == expected || holder == commit.id.callID else { return .claimHeld }
         }
         for claim in commit.releases {
-            try database.run("DELETE FROM claims WHERE claim=? AND call_id=?", .claim(claim), .id(commit.callID))
+            try database.run("DELETE FROM claims WHERE claim=? AND call_id=?", .claim(claim), .id(commit.id))
         }
         for claim in commit.claims {
-            try database.run("INSERT OR REPLACE INTO claims VALUES(?,?)", .claim(claim), .id(commit.callID))
+            try database.run("INSERT OR REPLACE INTO claims VALUES(?,?)", .claim(claim), .id(commit.id))
         }
         try database.run(
-            "INSERT OR REPLACE INTO calls VALUES(?,?,?,?,?)", .id(commit.callID), .integer(version + 1),
+            "INSERT OR REPLACE INTO calls VALUES(?,?,?,?,?)", .id(commit.id), .integer(version + 1),
             .blob(RecordCodec.encode(commit.record)), .integer(commit.deadline), .integer(commit.expiresAt))
-        if case .call(let call) = commit.record { try writeIndex(call) }
+        switch commit.record {
+        case .call(let call): try writeIndex(call)
+        case .message(let message): try writeIndex(message, commit.id)
+        case .alias, .cancelled, .void, .unreadable: break
+        }
         try write(commit.notes)
         return .committed(version: version + 1)
     }
@@ -168,6 +192,14 @@ public final class SQLiteCallStore: CallStore {
                  ORDER BY created_at DESC LIMIT 1 OFFSET ?3)
                 """, .id(member.userID), .integer(Self.notEnded), .integer(Int64(historyPerUser - 1)))
         }
+    }
+
+    private func writeIndex(_ message: PeerMessage, _ id: RecordID) throws(StoreError) {
+        let statement =
+            message.isWaiting
+            ? "INSERT OR IGNORE INTO user_messages VALUES(?,?,?)"
+            : "DELETE FROM user_messages WHERE user_id=? AND created_at=? AND call_id=?"
+        try database.run(statement, .id(message.to), .integer(message.createdAt), .id(id))
     }
 
     public func note(_ notes: [Note]) throws(StoreError) {
@@ -192,22 +224,105 @@ public final class SQLiteCallStore: CallStore {
                     INSERT INTO heard SELECT ?1,?2,?3 WHERE EXISTS(SELECT 1 FROM calls WHERE call_id=?1)
                     ON CONFLICT(call_id, user_id) DO UPDATE SET at=?3 WHERE at<?3
                     """, .id(callID), .id(heard.userID), .integer(heard.at))
+            case .milestone(let callID, let device, let milestone):
+                try database.run(
+                    """
+                    INSERT OR REPLACE INTO milestones
+                    SELECT ?1,?2,?3,?4,?5 WHERE EXISTS(SELECT 1 FROM calls WHERE call_id=?1)
+                    """, .id(callID), .id(device.userID), .id(device.deviceID), .text(milestone.name),
+                    .integer(milestone.milliseconds))
             }
         }
     }
 
-    public func due(before moment: Milliseconds, limit: Int) throws(StoreError) -> [CallID] {
+    public func due(before moment: Milliseconds, limit: Int) throws(StoreError) -> [RecordID] {
         try database.query(
             "SELECT call_id FROM calls WHERE deadline<=? ORDER BY deadline LIMIT ?", .integer(moment),
             .integer(Int64(limit))
-        ) { CallID($0.text(0)) }
+        ) { RecordID($0.text(0)) }
     }
+
+    // MARK: What belongs to a user
 
     public func calls(of user: UserID, endedAfter moment: Milliseconds, limit: Int) throws(StoreError) -> [CallID] {
         try database.query(
             "SELECT call_id FROM user_calls WHERE user_id=? AND ended_at>? ORDER BY created_at DESC LIMIT ?",
             .id(user), .integer(moment), .integer(Int64(limit))
         ) { CallID($0.text(0)) }
+    }
+
+    public func history(
+        of user: UserID, after place: HistoryPlace?, limit: Int
+    ) throws(StoreError) -> [HistoryPlace] {
+        try database.query(
+            """
+            SELECT created_at, call_id FROM user_calls WHERE user_id=?1 AND (created_at, call_id)<(?2, ?3)
+            ORDER BY created_at DESC, call_id DESC LIMIT ?4
+            """, .id(user), .integer(place?.createdAt ?? .max), .text(place?.callID.string ?? ""),
+            .integer(Int64(limit))
+        ) { row in CallID(row.text(1)).map { HistoryPlace(createdAt: row.integer(0), callID: $0) } }
+    }
+
+    public func messages(for user: UserID, limit: Int) throws(StoreError) -> [RecordID] {
+        try database.query(
+            "SELECT call_id FROM user_messages WHERE user_id=? ORDER BY created_at, call_id LIMIT ?", .id(user),
+            .integer(Int64(limit))
+        ) { RecordID($0.text(0)) }
+    }
+
+    public func profiles(of users: [UserID]) throws(StoreError) -> [UserProfile?] {
+        var profiles: [UserProfile?] = []
+        for user in users { profiles.append(try profile(of: user)) }
+        return profiles
+    }
+
+    private func profile(of user: UserID) throws(StoreError) -> UserProfile? {
+        try database.query("SELECT name, avatar_url, extended_data FROM users WHERE user_id=?", .id(user)) { row in
+            UserProfile(name: row.optionalText(0), avatarURL: row.optionalText(1), extendedData: row.optionalText(2))
+        }.first
+    }
+
+    public func update(_ user: UserID, _ update: Request.UserUpdate) throws(StoreError) -> UserProfile {
+        try database.transaction { () throws(StoreError) in
+            var profile = try profile(of: user) ?? UserProfile()
+            profile.apply(update)
+            try database.run(
+                "INSERT OR REPLACE INTO users VALUES(?,?,?,?)", .id(user), .optionalText(profile.name),
+                .optionalText(profile.avatarURL), .optionalText(profile.extendedData))
+            return profile
+        }
+    }
+
+    // MARK: Timelines
+
+    /// The timeline goes with its call, so that `life` is the call's.
+    public func trace(_ traces: [CallTrace], life: Milliseconds) throws(StoreError) {
+        try database.transaction { () throws(StoreError) in
+            for trace in traces {
+                let last =
+                    try database.query("SELECT max(number) FROM trace WHERE call_id=?", .id(trace.callID)) {
+                        $0.integer(0)
+                    }.first ?? 0
+                for (index, entry) in trace.entries.enumerated() {
+                    try database.run(
+                        "INSERT INTO trace SELECT ?1,?2,?3 WHERE EXISTS(SELECT 1 FROM calls WHERE call_id=?1)",
+                        .id(trace.callID), .integer(last + Int64(index) + 1), .blob(entry.encoded()))
+                }
+                try database.run(
+                    "DELETE FROM trace WHERE call_id=? AND number<=?", .id(trace.callID),
+                    .integer(last + Int64(trace.entries.count - Limits.traceEntries)))
+            }
+        }
+    }
+
+    public func timeline(of callID: CallID) throws(StoreError) -> Timeline {
+        var first: Int64?
+        let entries = try database.query("SELECT number, entry FROM trace WHERE call_id=? ORDER BY number", .id(callID))
+        { row in
+            first = first ?? row.integer(0)
+            return TraceEntry(row.bytes(1))
+        }
+        return Timeline(entries: entries, omitted: Int(first ?? 1) - 1)
     }
 
     public func holders(of claims: [Claim]) throws(StoreError) -> [CallID?] {
@@ -225,10 +340,10 @@ public final class SQLiteCallStore: CallStore {
         return try database.transaction { () throws(StoreError) in
             let over = try database.query(
                 "SELECT call_id FROM calls WHERE expires_at<=? LIMIT ?", .integer(now), .integer(Int64(limit))
-            ) { CallID($0.text(0)) }
-            for callID in over {
-                for table in ["calls", "user_calls", "acks", "heard", "claims"] {
-                    try database.run("DELETE FROM \(table) WHERE call_id=?", .id(callID))
+            ) { RecordID($0.text(0)) }
+            for id in over {
+                for table in ["calls", "user_calls", "acks", "heard", "milestones", "claims", "trace"] {
+                    try database.run("DELETE FROM \(table) WHERE call_id=?", .id(id))
                 }
             }
             try database.run("DELETE FROM over_sessions WHERE until<=?", .integer(now))
@@ -267,6 +382,7 @@ public final class SQLiteCallStore: CallStore {
                 .id(device.userID), .id(device.deviceID), .text(session), .integer(now)
             ) { $0.integer(0) }
             guard over.isEmpty else { return .over }
+            try database.run("INSERT OR IGNORE INTO users(user_id) VALUES(?)", .id(device.userID))
             try database.run(
                 """
                 INSERT INTO presence VALUES(?1,?2,?3,1,?4,?4)
@@ -327,6 +443,8 @@ public final class SQLiteCallStore: CallStore {
 
 extension SQLiteValue {
     fileprivate static func id(_ id: some ByteIdentifier) -> SQLiteValue { .text(id.string) }
+    fileprivate static func id(_ id: RecordID) -> SQLiteValue { .text(id.string) }
+    fileprivate static func optionalText(_ text: String?) -> SQLiteValue { text.map(SQLiteValue.text) ?? .integer(nil) }
 
     /// A claim's key. Lengths stand in front of user ids, so that no two claims share a key.
     fileprivate static func claim(_ claim: Claim) -> SQLiteValue {

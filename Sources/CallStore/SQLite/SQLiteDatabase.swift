@@ -145,4 +145,10 @@ struct SQLiteRow {
     }
 
     func text(_ column: Int32) -> String { String(decoding: bytes(column), as: UTF8.self) }
+
+    /// Nil for null, and for the empty text.
+    func optionalText(_ column: Int32) -> String? {
+        let text = text(column)
+        return text.isEmpty ? nil : text
+    }
 }

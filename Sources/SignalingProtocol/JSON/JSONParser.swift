@@ -17,12 +17,19 @@ public struct JSONParser {
 
     private let bytes: UnsafeBufferPointer<UInt8>
     private var at = 0
+    /// Where the values of the outermost object's fields stand.
+    private var fieldRanges: [Range<Int>] = []
 
-    public static func parse(_ bytes: [UInt8]) throws(JSONError) -> JSONValue {
-        let result: Result<JSONValue, JSONError> = bytes.withUnsafeBufferPointer { buffer in
+    public static func parse(_ bytes: [UInt8]) throws(JSONError) -> JSONValue { try parseMessage(bytes).value }
+
+    /// Also tells where the values of the outermost object's fields stand, in the order of its fields: what is only
+    /// passed on is copied byte for byte.
+    static func parseMessage(_ bytes: [UInt8]) throws(JSONError) -> (value: JSONValue, fieldRanges: [Range<Int>]) {
+        let result: Result<(JSONValue, [Range<Int>]), JSONError> = bytes.withUnsafeBufferPointer { buffer in
             var parser = JSONParser(bytes: buffer)
             do throws(JSONError) {
-                return .success(try parser.document())
+                let value = try parser.document()
+                return .success((value, parser.fieldRanges))
             } catch {
                 return .failure(error)
             }
@@ -91,7 +98,10 @@ public struct JSONParser {
             skipWhitespace()
             guard current == UInt8(ascii: ":") else { throw error("expected ':'") }
             at += 1
+            skipWhitespace()
+            let start = at
             fields.append(.init(key: key, value: try value(depth: depth)))
+            if depth == 1 { fieldRanges.append(start..<at) }
             skipWhitespace()
             switch current {
             case UInt8(ascii: ","): at += 1

@@ -57,6 +57,27 @@ public struct JSONWriter {
         needsComma = true
     }
 
+    public mutating func field(_ key: StaticString, _ value: JSONText?) {
+        guard let value else { return }
+        name(key)
+        text(value)
+    }
+
+    /// The value as it stood where it came from.
+    public mutating func text(_ value: JSONText) {
+        separate()
+        bytes.append(contentsOf: value.bytes)
+        needsComma = true
+    }
+
+    /// A field whose name is not known in advance.
+    public mutating func field(named key: String, _ value: some BinaryInteger) {
+        string(key)
+        bytes.append(UInt8(ascii: ":"))
+        needsComma = false
+        integer(Int64(value))
+    }
+
     public mutating func string(_ value: String) {
         separate()
         bytes.append(UInt8(ascii: "\""))

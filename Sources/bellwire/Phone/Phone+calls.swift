@@ -23,6 +23,25 @@ extension Phone {
             timeline.call("call.gone", "the call is over; it ended while this phone was away", call)
             let outcome = CallOutcome(outgoing: call)
             over(call.callID, outcome == .answered ? .answered : .error)
+        case .signal(let signal):
+            timeline.line("signal", "\(signal.from): \(signal.data)") { writer in
+                writer.field("callID", signal.callID)
+                writer.field("from", signal.from.userID)
+                writer.field("fromDevice", signal.from.deviceID)
+                writer.field("data", signal.data)
+            }
+        case .message(let message):
+            timeline.line("message", "\(message.from): \(message.data)") { writer in
+                writer.field("messageID", message.messageID)
+                writer.field("from", message.from.userID)
+                writer.field("fromDevice", message.from.deviceID)
+                writer.field("data", message.data)
+            }
+        case .receipt(let receipt):
+            timeline.line("receipt", "message to \(receipt.to): \(receipt.state.rawValue)") { writer in
+                writer.field("messageID", receipt.messageID)
+                writer.field("state", receipt.state.rawValue)
+            }
         case .error(let error):
             timeline.line("error", "the service: \(error.message) (\(error.code))") { error.write(to: &$0) }
         }

@@ -152,7 +152,7 @@ final class Phone {
         let names = users.map(\.string).joined(separator: ", ")
         let media = settings.media.map { "\($0), " } ?? ""
         let kind = "\(media)\(settings.mode.rawValue), \(settings.timeout) s"
-        timeline.line("calling", "calling \(names) (\(kind))") { $0.field("callID", callID) }
+        timeline.line("calling", "calling \(names) (\(kind)), call \(callID)") { $0.field("callID", callID) }
         let invite = Request.Invite(
             invitees: users, callID: callID, mode: settings.mode, timeout: settings.timeout, media: settings.media,
             extendedData: settings.extendedData, notReceivedCheck: settings.notReceivedCheck,

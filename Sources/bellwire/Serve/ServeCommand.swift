@@ -84,6 +84,7 @@ enum ServeCommand {
             configuration.certificateAuthorityFile = file
         }
         configuration.settings = try SettingsOptions.settings(arguments)
+        configuration.settings.coordinator = id
         return configuration
     }
 

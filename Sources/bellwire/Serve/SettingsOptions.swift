@@ -48,6 +48,23 @@ enum SettingsOptions {
             "how long a cancel is remembered that came before its invite"),
         Option(
             "retain-history", "DURATION", default: duration(standard.historyRetention), "how long ended calls are kept"),
+        Option(
+            "users", "POLICY", default: standard.users.rawValue,
+            "who may be invited: any, or known: users who were online once or sent user.update"),
+        Option(
+            "request-rate", "N/BURST", default: limit(standard.limits.requests),
+            "requests of a user per second, and at once; 0/0 for no limit"),
+        Option("message-rate", "N/BURST", default: limit(standard.limits.messages), "the same for message.send"),
+        Option("signal-rate", "N/BURST", default: limit(standard.limits.signals), "the same for call.signal"),
+        Option(
+            "message-ttl", "DURATION", default: duration(standard.messageTTL),
+            "how long a peer message waits that does not say"),
+        Option(
+            "message-memory", "DURATION", default: duration(standard.messageMemory),
+            "how long a finished peer message is remembered"),
+        Option(
+            "trace", "POLICY", default: "all",
+            "calls whose timeline is kept: all, errors, a share such as 5%, or off"),
         Option("history-per-user", "N", default: "200", "ended calls kept in a user's list"),
     ]
 
@@ -74,7 +91,28 @@ enum SettingsOptions {
         settings.presence.sessionMemory = try arguments.milliseconds("session-memory", in: 1_000...3_600_000)
         settings.cancelMemory = try arguments.milliseconds("cancel-memory", in: 1_000...600_000)
         settings.historyRetention = try arguments.milliseconds("retain-history", in: 1_000...3650 * oneDay)
+        settings.users = try arguments.required("users", "any or known", UsersPolicy.init(rawValue:))
+        settings.limits.requests = try arguments.required("request-rate", limitForm, rateLimit)
+        settings.limits.messages = try arguments.required("message-rate", limitForm, rateLimit)
+        settings.limits.signals = try arguments.required("signal-rate", limitForm, rateLimit)
+        settings.messageTTL = try arguments.milliseconds("message-ttl", in: 1_000...600_000)
+        settings.messageMemory = try arguments.milliseconds("message-memory", in: 1_000...oneDay)
+        settings.trace = try arguments.required("trace", "all, errors, off or a percentage such as 5%") {
+            TracePolicy($0)
+        }
         return settings
+    }
+
+    private static let limitForm = "two whole numbers such as 50/250, or 0/0 for no limit"
+
+    private static func limit(_ limit: RateLimits.Limit) -> String { "\(limit.rate)/\(limit.burst)" }
+
+    private static func rateLimit(_ text: String) -> RateLimits.Limit? {
+        let parts = text.split(separator: "/", omittingEmptySubsequences: false).map { Int($0) }
+        guard parts.count == 2, let rate = parts[0], let burst = parts[1], (0...1_000_000).contains(rate),
+            (rate == 0 ? 0...0 : 1...1_000_000).contains(burst)
+        else { return nil }
+        return RateLimits.Limit(rate: rate, burst: burst)
     }
 
     /// The protocol counts an invitation's timeout in whole seconds.

@@ -31,10 +31,13 @@ class Load:
         self._planner = Planner(rng, people)
         self._plans: dict[str, Plan] = {}
         self._seen_at: dict[str, int] = {}
+        self._messages = 0
+        self._messages_over_at = 0
         self._is_stopped = False
 
     def start(self) -> None:
         self._next_call()
+        self._next_message()
         self._loop.every(2, self._tidy)
         self._loop.every(2, self._beat)
 
@@ -54,6 +57,29 @@ class Load:
             self.kinds[plan.kind] += 1
             self._loop.after(self._rng.uniform(0, 0.01), partial(self._place, plan))
         self._loop.after(self._rng.expovariate(self._rate), self._next_call)
+
+    def _next_message(self) -> None:
+        """Half as many peer messages as calls, some of them to users whose devices come and go."""
+        if self._is_stopped:
+            return
+        rng = self._rng
+        sender, to = rng.sample(sorted(self._people.devices), 2)
+        if rng.random() < 0.15:
+            to = "nobody"  # who has no device: it expires
+        phone = self.phones[sender, rng.choice(self._people.devices[sender])]
+        self._messages += 1
+        self.kinds["message"] += 1
+        ttl = rng.randint(1, 12)
+        self._messages_over_at = max(self._messages_over_at, now_ms() + ttl * 1000)
+        phone.message(
+            to,
+            data={"message": self._messages},
+            ttl=ttl,
+            seq=self._messages,
+            messageID=f"m-{self._messages}-{rng.getrandbits(32):08x}" if rng.random() < 0.5 else None,
+            double_after=rng.uniform(0, 0.4) if rng.random() < 0.15 else None,
+        )
+        self._loop.after(rng.expovariate(self._rate / 2), self._next_message)
 
     def _place(self, plan: Plan) -> None:
         self._plans[plan.call] = plan
@@ -130,6 +156,12 @@ class Load:
     def is_over(self, identity: str) -> bool:
         call = self.latest.get(identity)
         return bool(call and call["state"] == "ended")
+
+    @property
+    def are_messages_over(self) -> bool:
+        """Every message that the service took was acked or has expired; requests that wait are resent within 16 s."""
+        is_waiting = any(phone.is_waiting for phone in self.phones.values())
+        return not is_waiting and now_ms() > self._messages_over_at + 2_000
 
     @property
     def live(self) -> list[str]:

@@ -6,6 +6,7 @@ import json
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Protocol
 
 from harness.topics import ROOT, encode_user
@@ -60,6 +61,10 @@ class Phone:
         self.views: dict[str, Body] = {}
         """The calls as this device had them last in this session, as event or response."""
         self.requests_sent = 0
+        self.shown: list[str] = []
+        """Peer messages that it showed its user, each once."""
+        self.unreceipted: dict[tuple[str, str], Body] = {}
+        """Requests of messages that the service took, by recipient and id, while there is no receipt."""
         self.trouble: Trouble | None = None
         self._loop, self._history, self._rng, self._port, self._qos = loop, history, rng, port, qos
         self._listener, self._has_presence = listener, presence
@@ -182,9 +187,37 @@ class Phone:
         """Sends a request, again after 1, 2, 4, 8 s, and gives up after that: then `done` gets None."""
         identity = f"{self._rng.getrandbits(64):016x}"
         body = {"type": type_, "id": identity} | {k: v for k, v in fields.items() if v is not None}
-        self._pending[identity] = Pending(body, done or (lambda _: None), double_after)
+        self.repeat(body, done, double_after)
+
+    def repeat(
+        self, body: Body, done: Callable[[Body | None], None] | None = None, double_after: float | None = None
+    ) -> None:
+        """Sends a request that may have been sent before."""
+        self._pending[body["id"]] = Pending(body, done or (lambda _: None), double_after)
         self.requests_sent += 1
-        self._send(identity)
+        self._send(body["id"])
+
+    def message(self, to: str, double_after: float | None = None, **fields: Any) -> None:
+        """Sends a peer message, and waits for its receipt."""
+        body: Body = {"to": to} | fields
+        done = partial(self._sent_message, body=body)
+        self.request("message.send", done, double_after=double_after, **body)
+
+    def ask_for_receipts(self) -> None:
+        """Repeats the requests of messages without a receipt: the response tells what became of them (§2)."""
+        for body in list(self.unreceipted.values()):
+            self.repeat(body, partial(self._sent_message, body=body))
+
+    def _sent_message(self, response: Body | None, body: Body) -> None:
+        if not response or not response["ok"]:
+            return
+        key = (body["to"], response["messageID"])
+        if response["state"] == "sent":
+            self.unreceipted[key] = {"type": "message.send", "id": response["id"]} | {
+                name: value for name, value in body.items() if value is not None
+            }
+        else:
+            self.unreceipted.pop(key, None)
 
     def _send(self, identity: str) -> None:
         pending = self._pending.get(identity)
@@ -224,12 +257,23 @@ class Phone:
                 self._publish_up({"type": "ack", "callID": body["callID"], "revision": body["revision"]})
                 if self._learn(body["call"]) and body["event"] == "call.invited":
                     self._listener.rang(self, body)
+            case "message":
+                self._received_message(body)
+            case "receipt":
+                self.unreceipted.pop((body["to"], body["messageID"]), None)
             case "response":
                 if body["ok"]:
-                    self._learn(body["call"])
+                    if "call" in body:
+                        self._learn(body["call"])
                 elif body["error"]["code"] in TEMPORARY:
                     return  # it is sent again, with the same id, as if nothing had come
                 self._answered(body["id"], body)
+
+    def _received_message(self, body: Body) -> None:
+        self._publish_up({"type": "ack", "messageID": body["messageID"]})
+        # A device drops a message that it has had (§2). Ids come again only long after.
+        if body["messageID"] not in self.shown:
+            self.shown = [*self.shown[-500:], body["messageID"]]
 
     def _welcomed(self, body: Body) -> None:
         if body["session"] != self._session:

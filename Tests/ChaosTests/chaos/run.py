@@ -146,7 +146,11 @@ class Run:
         self._wait(self._end_calls, _ENDING, "every call is over")
         if not self._loop.run_until(lambda: self._load.are_all_told, _TELLING * self._options.patience):
             print(f"perhaps not told (the checker knows): {', '.join(self._load.untold[:5])}")
+        self._wait(lambda: self._load.are_messages_over, _ENDING, "every message is delivered or expired")
+        for phone in phones:
+            phone.ask_for_receipts()
         self._audit()
+        self._wait(lambda: not any(phone.is_waiting for phone in phones), _ASKING, "the senders are told")
         self._history.write("settled")
 
     def _end_calls(self) -> bool:

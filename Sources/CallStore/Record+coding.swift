@@ -3,10 +3,11 @@ import SignalingProtocol
 
 /// The stored form of a record: JSON with short names, so that an operator can read it and a later version can add to it.
 enum RecordCodec {
-    static func encode(_ record: CallRecord) -> [UInt8] {
+    static func encode(_ record: Record) -> [UInt8] {
         JSONWriter.object(capacity: 768) { writer in
             switch record {
             case .call(let call): encode(call, to: &writer)
+            case .message(let message): encode(message, to: &writer)
             case .alias(let callID, let origin):
                 writer.field("alias", callID)
                 writer.object("origin") { encode(origin, to: &$0) }
@@ -19,18 +20,23 @@ enum RecordCodec {
         }
     }
 
-    static func decode(_ bytes: [UInt8], callID: CallID) -> CallRecord {
+    static func decode(_ bytes: [UInt8], _ id: RecordID) -> Record {
         guard case .object(let json)? = try? JSONParser.parse(bytes) else { return .unreadable }
-        return record(RecordReader(json), callID) ?? .unreadable
+        let reader = RecordReader(json)
+        switch id {
+        case .call(let callID): return record(reader, callID) ?? .unreadable
+        case .message(let messageID, let user):
+            return message(reader, messageID, user).map(Record.message) ?? .unreadable
+        }
     }
 
-    private static func record(_ json: RecordReader, _ callID: CallID) -> CallRecord? {
+    private static func record(_ json: RecordReader, _ callID: CallID) -> Record? {
         if let target: CallID = json.id("alias"), let origin = json.object("origin").flatMap(requestKey) {
             return .alias(of: target, origin: origin)
         }
         if let user: UserID = json.id("cancelledBy"), let at = json.int("at") { return .cancelled(by: user, at: at) }
         if json.bool("void") ?? false { return .void }
-        return call(json, callID).map(CallRecord.call)
+        return call(json, callID).map(Record.call)
     }
 
     private static func encode(_ call: Call, to writer: inout JSONWriter) {
@@ -65,6 +71,34 @@ enum RecordCodec {
         }
     }
 
+    /// The data stands as a string: what is kept is its bytes.
+    private static func encode(_ message: PeerMessage, to writer: inout JSONWriter) {
+        writer.object("origin") { encode(message.origin, to: &$0) }
+        writer.field("created", message.createdAt)
+        writer.field("expires", message.expiresAt)
+        writer.field("seq", message.seq)
+        writer.field("data", message.data?.description)
+        writer.field("state", message.state.rawValue)
+        writer.field("finished", message.finishedAt)
+        writer.field("served", message.servedAt)
+        writer.field("receiptDue", message.receiptDue)
+    }
+
+    private static func message(_ json: RecordReader, _ messageID: MessageID, _ user: UserID) -> PeerMessage? {
+        guard let origin = json.object("origin").flatMap(requestKey), let created = json.int("created"),
+            let expires = json.int("expires"), let state: MessageState = json.choice("state"),
+            let served = json.int("served")
+        else { return nil }
+        let data = json.string("data").flatMap { JSONText($0) }
+        guard (data != nil) == (state == .sent) else { return nil }
+        return PeerMessage(
+            messageID: messageID, to: user, origin: origin, createdAt: created, expiresAt: expires,
+            seq: json.int("seq"),
+            progress: .init(
+                data: data, state: state, finishedAt: json.int("finished"), servedAt: served,
+                receiptDue: json.int("receiptDue")))
+    }
+
     private static func encode(_ key: RequestKey, to writer: inout JSONWriter) {
         writer.field("user", key.device.userID)
         writer.field("device", key.device.deviceID)
@@ -73,6 +107,8 @@ enum RecordCodec {
 
     private static func encode(_ member: Member, to writer: inout JSONWriter) {
         writer.field("user", member.userID)
+        writer.field("name", member.name)
+        writer.field("avatar", member.avatarURL)
         writer.field("state", member.state.rawValue)
         writer.field("device", member.device)
         writer.field("by", member.invitedBy)
@@ -148,6 +184,8 @@ enum RecordCodec {
             let updated = json.int("updated")
         else { return nil }
         var member = Member(userID: user, state: state, updatedAt: updated)
+        member.name = json.string("name")
+        member.avatarURL = json.string("avatar")
         member.device = json.id("device")
         member.invitedBy = json.id("by")
         member.expiresAt = json.int("expires")

@@ -1,0 +1,30 @@
+import SignalingProtocol
+
+/// What a user says about itself (docs/protocol.md, section 2, `user.update`).
+public struct UserProfile: Equatable, Sendable {
+    public var name: String?
+    public var avatarURL: String?
+    public var extendedData: String?
+
+    public init(name: String? = nil, avatarURL: String? = nil, extendedData: String? = nil) {
+        self.name = name
+        self.avatarURL = avatarURL
+        self.extendedData = extendedData
+    }
+
+    /// A device sent `user.update`: what is left out stays, the empty string removes.
+    public mutating func apply(_ update: Request.UserUpdate) {
+        func changed(_ old: String?, _ new: String?) -> String? {
+            guard let new else { return old }
+            return new.isEmpty ? nil : new
+        }
+        name = changed(name, update.name)
+        avatarURL = changed(avatarURL, update.avatarURL)
+        extendedData = changed(extendedData, update.extendedData)
+    }
+
+    public func snapshot(of user: UserID, isOnline: Bool) -> UserSnapshot {
+        UserSnapshot(
+            userID: user, name: name, avatarURL: avatarURL, extendedData: extendedData, isOnline: isOnline)
+    }
+}

@@ -1,0 +1,182 @@
+import CallCore
+import CallStore
+import SignalingProtocol
+
+/// Something that happened to a peer message.
+enum MessageEvent {
+    case send(ReceivedRequest, Request.Message)
+    case ack
+    /// A device of the recipient came online.
+    case cameOnline(DeviceAddress)
+    case deadline
+    /// The receipt was handed to the broker.
+    case receiptSent
+}
+
+/// What happened to one message, in the order in which it came.
+struct MessageWork {
+    let id: RecordID
+    var events: [MessageEvent]
+}
+
+/// Peer messages: kept, sent again until somebody acks them, and answered by one receipt (docs/protocol.md, section 2, Peer
+/// messages). As with calls: load, decide, commit, and only then publish.
+extension CallService {
+    private struct MessageDecision {
+        var version: Int64 = 0
+        var before: PeerMessage?
+        var message: PeerMessage?
+        var replies: [OutboundMessage] = []
+        /// Nil: all devices of the recipient.
+        var sends: [DeviceAddress?] = []
+        var owesReceipt = false
+    }
+
+    func serveMessages(_ works: [MessageWork]) {
+        var open = works
+        do throws(StoreError) {
+            for _ in 0..<ServiceBounds.commitAttempts where !open.isEmpty {
+                open = try attempt(open)
+            }
+        } catch {
+            failed(error)
+        }
+        for work in open {
+            for case .send(let received, _) in work.events { answerUnavailable(received) }
+        }
+    }
+
+    private func attempt(_ works: [MessageWork]) throws(StoreError) -> [MessageWork] {
+        let stored = try store.load(works.map(\.id))
+        var decisions: [MessageDecision] = []
+        for (work, stored) in zip(works, stored) { decisions.append(try decide(work, stored)) }
+        let changed = decisions.indices.filter { decisions[$0].message != decisions[$0].before }
+        let outcomes = try changed.isEmpty ? [] : store.commit(changed.map { commit(decisions[$0], works[$0].id) })
+        storeFailure = nil
+        var lost: Set<Int> = []
+        for (index, outcome) in zip(changed, outcomes) {
+            if case .committed = outcome {
+                counters.add(.commits)
+            } else {
+                counters.add(.conflicts)
+                lost.insert(index)
+            }
+        }
+        for index in works.indices where !lost.contains(index) { publish(decisions[index], works[index].id) }
+        return works.indices.filter(lost.contains).map { works[$0] }
+    }
+
+    private func commit(_ decision: MessageDecision, _ id: RecordID) -> Commit {
+        let message = decision.message!
+        return Commit(
+            id, record: .message(message), expected: decision.version, deadline: message.nextDeadline,
+            expiresAt: message.finishedAt.map { $0 + settings.messageMemory })
+    }
+
+    private func decide(_ work: MessageWork, _ stored: StoredRecord?) throws(StoreError) -> MessageDecision {
+        var decision = MessageDecision()
+        decision.version = stored?.version ?? 0
+        if case .message(let message)? = stored?.record {
+            decision.before = message
+            decision.message = message
+        }
+        for event in work.events {
+            switch event {
+            case .send(let received, let request): try decideSend(received, request, work.id, stored, &decision)
+            case .ack: if decision.message?.acknowledged(now: now) ?? false { decision.owesReceipt = true }
+            case .cameOnline(let device):
+                if decision.message?.isWaiting ?? false { decision.sends.append(device) }
+            case .deadline: decideDeadline(&decision)
+            case .receiptSent: decision.message?.receiptSent()
+            }
+        }
+        return decision
+    }
+
+    private func decideSend(
+        _ received: ReceivedRequest, _ request: Request.Message, _ id: RecordID, _ stored: StoredRecord?,
+        _ decision: inout MessageDecision
+    ) throws(StoreError) {
+        guard stored?.record != .unreadable else {
+            counters.add(.unreadableRecords)
+            reply(received, .failure(SignalingError(.internal, "the message's record cannot be read")), &decision)
+            return
+        }
+        if let known = decision.message {
+            guard known.origin.device.userID == received.device.userID else {
+                let error = SignalingError(.badRequest, "messageID: a message to this user has it")
+                reply(received, .failure(error), &decision)
+                return
+            }
+            reply(received, .answer(answer(known)), &decision)
+            return
+        }
+        guard case .message(let messageID, let user) = id else { return }
+        if settings.users == .known, try store.profiles(of: [user])[0] == nil {
+            reply(received, .failure(SignalingError(.userNotRegistered, "to: is not registered")), &decision)
+            return
+        }
+        let ttl = request.ttl.map { Milliseconds($0) * 1000 } ?? settings.messageTTL
+        let message = PeerMessage(request, messageID: messageID, origin: received.key, ttl: ttl, now: now)
+        decision.message = message
+        decision.sends.append(nil)
+        reply(received, .answer(answer(message)), &decision)
+    }
+
+    private func answer(_ message: PeerMessage) -> Answer {
+        .message(message.messageID, time: message.createdAt, state: message.state)
+    }
+
+    private func reply(
+        _ received: ReceivedRequest, _ outcome: Response.Outcome, _ decision: inout MessageDecision
+    ) {
+        count(outcome)
+        decision.replies.append(response(received.request.id, outcome, to: received.device, received.correlationData))
+    }
+
+    private func decideDeadline(_ decision: inout MessageDecision) {
+        guard let due = decision.message?.nextDeadline, due <= now else { return }
+        counters.add(.deadlines)
+        decision.message?.deadlineReached(now: now)
+        if decision.message?.isWaiting ?? false {
+            decision.sends.append(nil)
+        } else {
+            decision.owesReceipt = true
+        }
+    }
+
+    private func publish(_ decision: MessageDecision, _ id: RecordID) {
+        outbox.append(contentsOf: decision.replies)
+        guard let message = decision.message else { return }
+        timers.set(id, at: message.nextDeadline)
+        if let before = decision.before {
+            if before.isWaiting, !message.isWaiting { counters.add(.peerMessages, message.state.rawValue) }
+        } else {
+            counters.add(.peerMessages, MessageState.sent.rawValue)
+        }
+        if let incoming = message.incoming(now: now) {
+            let payload = DownMessage.message(incoming).encoded()
+            let expiry = UInt32((message.expiresAt - now + 999) / 1000)
+            for device in decision.sends {
+                outbox.append(
+                    OutboundMessage(
+                        topic: device.map(settings.topics.down) ?? settings.topics.down(message.to), payload: payload,
+                        expirySeconds: expiry))
+            }
+        }
+        if decision.owesReceipt, let receipt = message.receipt {
+            outbox.append(
+                OutboundMessage(
+                    topic: settings.topics.down(message.origin.device), payload: DownMessage.receipt(receipt).encoded(),
+                    expirySeconds: ServiceBounds.messageExpirySeconds, receiptOf: id))
+        }
+    }
+
+    /// These messages were handed to the broker: the receipts among them are not sent again. Those of a coordinator that
+    /// died before are, by whoever serves their deadline.
+    public func published(_ messages: [OutboundMessage]) {
+        let receipts = messages.compactMap(\.receiptOf)
+        guard !receipts.isEmpty else { return }
+        serveMessages(receipts.map { MessageWork(id: $0, events: [.receiptSent]) })
+    }
+}

@@ -1,0 +1,93 @@
+import CallCore
+import CallStore
+import SignalingProtocol
+
+/// What members tell each other within a call, and report of it: nothing of it changes the call (docs/protocol.md,
+/// section 2, Signals and Reports).
+extension CallService {
+    /// Passes a signal on to the accepted devices. Nothing is written for it.
+    func decideSignal(_ received: ReceivedSignal, _ stored: StoredRecord?, _ decision: inout Decision) {
+        do throws(SignalingError) {
+            guard let call = decision.call else { throw .callNotFound }
+            let errors = try call.judge(received.signal, from: received.device.userID)
+            let reached = call.recipients(of: received.signal, from: received.device.userID)
+            let signal = Signal(
+                callID: call.callID, from: received.device, seq: received.signal.seq, stream: received.signal.stream,
+                data: received.signal.data)
+            let payload = DownMessage.signal(signal).encoded()
+            for device in reached {
+                decision.signals.append(
+                    OutboundMessage(
+                        topic: settings.topics.down(device), payload: payload,
+                        expirySeconds: ServiceBounds.messageExpirySeconds))
+            }
+            counters.add(.signals, "", reached.count)
+            // A burst of signals shows once that its sender lives: no write for each.
+            let lastHeard = stored?.heard.first { $0.userID == received.device.userID }?.at ?? 0
+            if lastHeard + settings.heartbeatInterval / 2 < now { heard(received.device, &decision) }
+            guard received.id != nil else { return }
+            answer(received, success(call, RequestOutcome(key: received.key, errors: errors)), &decision)
+        } catch {
+            answer(received, .failure(error), &decision)
+        }
+    }
+
+    private func answer(_ received: ReceivedSignal, _ outcome: Response.Outcome, _ decision: inout Decision) {
+        if let id = received.id {
+            count(outcome)
+            decision.replies.append(response(id, outcome, to: received.device, received.correlationData))
+        } else if case .failure(let error) = outcome {
+            counters.add(.messagesRefused, error.code.rawValue)
+            decision.replies.append(errorMessage(error, topic: settings.topics.down(received.device)))
+        }
+    }
+
+    /// Keeps what a device reported beside the call, and counts it.
+    func judgeReport(
+        _ report: Request.Report, _ received: ReceivedRequest, _ stored: StoredRecord?, _ decision: inout Decision
+    ) throws(SignalingError) -> Response.Outcome {
+        guard let machine = decision.machine else { throw .callNotFound }
+        try machine.getRequested(by: received.device.userID)
+        let known = decision.reports ?? stored?.reports ?? []
+        let reports = try merged(known, report.milestones, of: received.device)
+        let role = received.device.userID == machine.call.inviter ? "caller" : "callee"
+        for milestone in report.milestones {
+            decision.notes.append(.milestone(machine.call.callID, received.device, milestone))
+            counters.observe(milestone, role: role)
+        }
+        decision.reports = reports
+        return success(machine.call, RequestOutcome(key: received.key), reports: reports)
+    }
+
+    private func merged(
+        _ known: [DeviceReport], _ milestones: [Milestone], of device: DeviceAddress
+    ) throws(SignalingError) -> [DeviceReport] {
+        var reports = known
+        let place = reports.firstIndex { $0.device == device } ?? reports.count
+        if place == reports.count { reports.append(DeviceReport(device: device, milestones: [])) }
+        for milestone in milestones {
+            reports[place].milestones.removeAll { $0.name == milestone.name }
+            reports[place].milestones.append(milestone)
+        }
+        reports[place].milestones.sort { $0.name < $1.name }
+        guard reports[place].milestones.count <= Limits.milestonesPerDevice,
+            reports.reduce(0, { $0 + $1.milestones.count }) <= Limits.milestonesPerCall
+        else {
+            throw SignalingError(
+                .badRequest,
+                "milestones: a device has at most \(Limits.milestonesPerDevice), a call \(Limits.milestonesPerCall)")
+        }
+        return reports.sorted { $0.device < $1.device }
+    }
+}
+
+/// A `call.signal`; without id it has no response.
+struct ReceivedSignal {
+    let device: DeviceAddress
+    let id: RequestID?
+    let signal: Request.Signal
+    let correlationData: [UInt8]?
+
+    /// Of the response alone: signals are not remembered.
+    fileprivate var key: RequestKey { RequestKey(device: device, requestID: id ?? RequestID("-")!) }
+}

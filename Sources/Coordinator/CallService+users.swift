@@ -1,0 +1,101 @@
+import CallCore
+import CallStore
+import SignalingProtocol
+
+/// Requests that are about no single call: a user's history, and profiles (docs/protocol.md, section 2, Queries and Users).
+extension CallService {
+    func serveUserRequest(_ received: ReceivedRequest) {
+        do throws(StoreError) {
+            if let clockFailure { throw clockFailure }
+            let outcome: Response.Outcome
+            switch received.request.body {
+            case .query(let query): outcome = try history(of: received.device.userID, query)
+            case .userUpdate(let update): outcome = try updated(received.device.userID, update)
+            case .userQuery(let query): outcome = try users(query.userIDs)
+            default: preconditionFailure("served with its call or message")
+            }
+            storeFailure = nil
+            count(outcome)
+            outbox.append(response(received.request.id, outcome, to: received.device, received.correlationData))
+        } catch {
+            failed(error)
+            answerUnavailable(received)
+        }
+    }
+
+    /// One page of the user's calls: fewer calls rather than more bytes than allowed.
+    private func history(of user: UserID, _ query: Request.Query) throws(StoreError) -> Response.Outcome {
+        var place: HistoryPlace?
+        if let cursor = query.cursor, cursor != Answer.lastCursor {
+            guard let known = HistoryPlace(cursor: cursor) else {
+                return .failure(SignalingError(.badRequest, "cursor: is not one that the service gave"))
+            }
+            place = known
+        }
+        let count = query.count ?? ServiceBounds.callsPerPage
+        // One more, to know whether there is a next page. Calls whose record is gone make the page shorter.
+        let places = try store.history(of: user, after: place, limit: count + 1)
+        var page: [(place: HistoryPlace, call: CallSnapshot)] = []
+        let listed = places.prefix(count)
+        for (place, stored) in zip(listed, try store.load(listed.map(\.callID))) {
+            guard case .call(let call)? = stored?.record, call.member(user) != nil else { continue }
+            page.append((place, call.snapshot))
+        }
+        var next = places.count > count ? listed.last : nil
+        func answer() -> Response.Outcome {
+            .answer(.calls(page.map(\.call), cursor: next?.cursor ?? Answer.lastCursor))
+        }
+        while page.count > 1, encodedSize(answer()) > Limits.downBytes {
+            page.removeLast()
+            next = page.last?.place
+        }
+        return answer()
+    }
+
+    private func encodedSize(_ outcome: Response.Outcome) -> Int {
+        DownMessage.response(Response(id: RequestID(String(repeating: "-", count: 64))!, outcome: outcome)).encoded()
+            .count
+    }
+
+    private func updated(_ user: UserID, _ update: Request.UserUpdate) throws(StoreError) -> Response.Outcome {
+        let profile = try store.update(user, update)
+        return .answer(.user(profile.snapshot(of: user, isOnline: try offline([user]).isEmpty)))
+    }
+
+    private func users(_ users: [UserID]) throws(StoreError) -> Response.Outcome {
+        let profiles = try store.profiles(of: users)
+        let offline = try offline(users)
+        var known: [UserSnapshot] = []
+        var errors: [UserError] = []
+        for (user, profile) in zip(users, profiles) {
+            if let profile {
+                known.append(profile.snapshot(of: user, isOnline: !offline.contains(user)))
+            } else {
+                errors.append(UserError(userID: user, code: .userNotRegistered))
+            }
+        }
+        return .answer(.users(known, errors: errors))
+    }
+
+    /// The profiles of users who become members, and those of `invitees` who may not because nobody knows them.
+    func lookUp(_ users: [UserID], inviting invitees: [UserID], _ context: inout CallMachine.Context) throws(StoreError)
+    {
+        for (user, profile) in zip(users, try store.profiles(of: users)) {
+            context.profiles[user] = profile
+            if profile == nil, settings.users == .known, invitees.contains(user) { context.unregistered.append(user) }
+        }
+    }
+}
+
+extension HistoryPlace {
+    /// The place as a client sees it, who only gives it back.
+    fileprivate var cursor: String { "\(createdAt)-\(callID)" }
+
+    fileprivate init?(cursor: String) {
+        let parts = cursor.split(separator: "-", maxSplits: 1, omittingEmptySubsequences: false)
+        guard parts.count == 2, let createdAt = UInt64(parts[0]), createdAt <= Int64.max,
+            let callID = CallID(String(parts[1]))
+        else { return nil }
+        self.init(createdAt: Milliseconds(createdAt), callID: callID)
+    }
+}

@@ -1,0 +1,51 @@
+import SignalingProtocol
+
+/// How long calls took to reach their milestones, as devices reported it with `call.report`: by milestone and by the
+/// role of the party, the caller's counted from its invite, the callee's from its ringing.
+public struct MilestoneHistograms: Sendable, Equatable {
+    public struct Key: Hashable, Sendable, Comparable {
+        public let milestone: String
+        public let role: String
+
+        public static func < (lhs: Key, rhs: Key) -> Bool { (lhs.milestone, lhs.role) < (rhs.milestone, rhs.role) }
+    }
+
+    public struct Histogram: Sendable, Equatable {
+        /// How many lie at or below each of `bounds`.
+        public fileprivate(set) var buckets = [Int](repeating: 0, count: bounds.count)
+        public fileprivate(set) var sum: Int64 = 0
+        public fileprivate(set) var count = 0
+    }
+
+    /// In milliseconds.
+    public static let bounds: [Int64] = [50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 30_000, 60_000]
+    static let name = "bellwire_milestone_milliseconds"
+
+    public private(set) var values: [Key: Histogram] = [:]
+
+    /// Names that are not well known share one histogram, so that no device can make metrics without end.
+    mutating func observe(_ milestone: Milestone, role: String) {
+        let name = Milestone.wellKnown.contains(milestone.name) ? milestone.name : "other"
+        var histogram = values[Key(milestone: name, role: role)] ?? Histogram()
+        for (index, bound) in Self.bounds.enumerated() where milestone.milliseconds <= bound {
+            histogram.buckets[index] += 1
+        }
+        histogram.sum += milestone.milliseconds
+        histogram.count += 1
+        values[Key(milestone: name, role: role)] = histogram
+    }
+
+    /// In the Prometheus text format.
+    var text: String {
+        var text = "# HELP \(Self.name) Milestones of calls as devices reported them.\n# TYPE \(Self.name) histogram\n"
+        for (key, histogram) in values.sorted(by: { $0.key < $1.key }) {
+            let labels = "milestone=\"\(key.milestone)\",role=\"\(key.role)\""
+            for (bound, count) in zip(Self.bounds, histogram.buckets) {
+                text += "\(Self.name)_bucket{\(labels),le=\"\(bound)\"} \(count)\n"
+            }
+            text += "\(Self.name)_bucket{\(labels),le=\"+Inf\"} \(histogram.count)\n"
+            text += "\(Self.name)_sum{\(labels)} \(histogram.sum)\n\(Self.name)_count{\(labels)} \(histogram.count)\n"
+        }
+        return text
+    }
+}

@@ -1,0 +1,130 @@
+import CallCore
+import CallStore
+import SignalingProtocol
+
+/// Of which calls a timeline is kept (docs/protocol.md, section 6).
+public enum TracePolicy: Sendable, Equatable {
+    case all
+    /// Of those in which something went wrong, with what this coordinator remembers of the time before.
+    case errors
+    /// Of so many calls in ten thousand, the same ones at every coordinator.
+    case share(perTenThousand: Int)
+    case off
+
+    /// `all`, `errors`, `off`, or a percentage such as `5%` or `0.25%`; nil for anything else.
+    public init?(_ text: String) {
+        switch text {
+        case "all": self = .all
+        case "errors": self = .errors
+        case "off": self = .off
+        default:
+            guard text.hasSuffix("%"), let percent = Double(text.dropLast()), (0...100).contains(percent) else {
+                return nil
+            }
+            self = .share(perTenThousand: Int((percent * 100).rounded()))
+        }
+    }
+}
+
+/// Collects what happens to calls until it is written, which is after everything else and in batches: no request waits
+/// for its timeline.
+struct TraceRecorder {
+    /// Entries that wait to be written. Beyond it new ones are dropped and counted.
+    static let capacity = 20_000
+    /// With `errors`: calls that are remembered in case something goes wrong, and entries of each.
+    static let heldCalls = 10_000
+    static let heldEntries = 50
+
+    let policy: TracePolicy
+    let coordinator: String
+    private var dropped = 0
+    private var waiting: [CallTrace] = []
+    private var places: [CallID: Int] = [:]
+    private(set) var waitingCount = 0
+    /// Of calls in which nothing went wrong yet, the oldest first.
+    private var held: [CallID: [TraceEntry]] = [:]
+    private var heldOrder: [CallID] = []
+    /// Calls in which something went wrong.
+    private var troubled: Set<CallID> = []
+
+    init(policy: TracePolicy, coordinator: String) {
+        self.policy = policy
+        self.coordinator = coordinator
+    }
+
+    func isTraced(_ callID: CallID) -> Bool {
+        switch policy {
+        case .all, .errors: true
+        case .off: false
+        case .share(let share):
+            // FNV-1a: every coordinator must pick the same calls.
+            callID.string.utf8.reduce(0xcbf2_9ce4_8422_2325 as UInt64) { ($0 ^ UInt64($1)) &* 0x100_0000_01b3 } % 10_000
+                < UInt64(share)
+        }
+    }
+
+    mutating func add(_ steps: [TraceEntry.Step], of callID: CallID, at now: Milliseconds) {
+        guard !steps.isEmpty, isTraced(callID) else { return }
+        let entries = steps.map { TraceEntry(time: now, coordinator: coordinator, step: $0) }
+        guard policy == .errors, !troubled.contains(callID) else {
+            append(entries, of: callID)
+            return
+        }
+        let known = held[callID]
+        guard steps.contains(where: \.isTrouble) else {
+            if known == nil { makeRoom(for: callID) }
+            held[callID] = ((known ?? []) + entries).suffix(Self.heldEntries)
+            return
+        }
+        if troubled.count >= Self.heldCalls { troubled.removeAll() }
+        troubled.insert(callID)
+        held[callID] = nil
+        append((known ?? []) + entries, of: callID)
+    }
+
+    private mutating func makeRoom(for callID: CallID) {
+        heldOrder.append(callID)
+        guard heldOrder.count > Self.heldCalls else { return }
+        for old in heldOrder.prefix(Self.heldCalls / 2) { held[old] = nil }
+        heldOrder.removeFirst(Self.heldCalls / 2)
+    }
+
+    private mutating func append(_ entries: [TraceEntry], of callID: CallID) {
+        guard waitingCount + entries.count <= Self.capacity else {
+            dropped += entries.count
+            return
+        }
+        waitingCount += entries.count
+        if let place = places[callID] {
+            waiting[place].entries += entries
+        } else {
+            places[callID] = waiting.count
+            waiting.append(CallTrace(callID, entries))
+        }
+    }
+
+    /// Takes out what waits to be written, and how many entries there was no room for.
+    mutating func take() -> (traces: [CallTrace], dropped: Int) {
+        defer {
+            dropped = 0
+            waiting.removeAll(keepingCapacity: true)
+            places.removeAll(keepingCapacity: true)
+            waitingCount = 0
+        }
+        return (waiting, dropped)
+    }
+}
+
+extension TraceEntry.Step {
+    /// What a person would look at a timeline for.
+    fileprivate var isTrouble: Bool {
+        switch self {
+        case .request(_, _, let outcome): outcome != "ok"
+        case .transition(_, _, let endReason, _, let changes):
+            changes.contains { $0.state == .notYetReceived || $0.state == .timeout }
+                || [.callerLost, .heartbeatTimeout, .timeout].contains(endReason)
+        case .send(let event, _, _, _, let online, let isResend): isResend || event == .invited && online == 0
+        case .ack, .presence, .deadline: false
+        }
+    }
+}

@@ -1,0 +1,188 @@
+import SignalingProtocol
+
+/// Peer messages: one outcome each, and the true one (docs/protocol.md, section 2, Peer messages).
+struct MessageHistory {
+    let request: Request.Message
+    let key: HistoryChecker.RequestKey
+    let firstSent: Int64
+    /// As the first of a response, a receipt or a received copy names it.
+    var messageID: MessageID?
+    /// When the service took it, by the service's clock, with the answer's coming.
+    var accepted: (time: Int64, at: Int64)?
+    /// Acks of the recipient's devices that went out.
+    var acks: [Int64] = []
+    /// The final state that was told first.
+    var outcome: (state: MessageState, time: Int64, at: Int64)?
+    var touchedAt: Int64
+
+    var expiresAt: Int64? { accepted.map { $0.time + Int64(request.ttl ?? 30) * 1000 } }
+}
+
+extension HistoryChecker {
+    /// A message at home with its recipient.
+    struct MessageKey: Hashable {
+        let to: UserID
+        let messageID: MessageID
+    }
+
+    mutating func sentMessage(_ request: Request.Message, _ key: RequestKey) {
+        guard messages[key] == nil else {
+            messages[key]?.touchedAt = now
+            return
+        }
+        summary.messages["sent", default: 0] += 1
+        messages[key] = MessageHistory(
+            request: request, key: key, firstSent: now, messageID: request.messageID, touchedAt: now)
+        if let messageID = request.messageID { name(key, messageID) }
+    }
+
+    mutating func answered(
+        _ messageID: MessageID, time: Int64, state: MessageState, to key: RequestKey, _ entry: HistoryEntry
+    ) {
+        guard messages[key] != nil else { return }
+        name(key, messageID, entry)
+        if let accepted = messages[key]?.accepted {
+            if accepted.time != time {
+                report(
+                    .messageForged, nil, key.device, "message \(messageID) was sent at two times: it was made twice",
+                    entry: entry)
+            }
+        } else {
+            messages[key]?.accepted = (time, now)
+        }
+        guard state != .sent else { return checkStuck(key, entry) }
+        learn(state, time: nil, of: key, entry)
+    }
+
+    mutating func received(_ receipt: Receipt, by device: DeviceAddress, _ entry: HistoryEntry) {
+        guard let key = messageKeys[MessageKey(to: receipt.to, messageID: receipt.messageID)], key.device == device
+        else {
+            report(.messageForged, nil, device, "a receipt of a message that it did not send", entry: entry)
+            return
+        }
+        summary.messages["receipts", default: 0] += 1
+        learn(receipt.state, time: receipt.time, of: key, entry)
+    }
+
+    mutating func received(_ message: IncomingMessage, by device: DeviceAddress, _ entry: HistoryEntry) {
+        let candidates = messages.filter { key, history in
+            key.device == message.from && history.request.to == device.userID && history.request.data == message.data
+        }
+        guard let (key, history) = candidates.first else {
+            report(
+                .messageForged, nil, device, "message \(message.messageID) is none that \(message.from) sent to it",
+                entry: entry)
+            return
+        }
+        if history.request.seq != message.seq {
+            report(.messageForged, nil, device, "message \(message.messageID) lost its seq", entry: entry)
+        }
+        name(key, message.messageID, entry)
+    }
+
+    mutating func acked(_ messageID: MessageID, by device: DeviceAddress) {
+        guard let key = messageKeys[MessageKey(to: device.userID, messageID: messageID)] else { return }
+        messages[key]?.acks.append(now)
+    }
+
+    /// Learns under which id a request's message goes: there is one.
+    private mutating func name(_ key: RequestKey, _ messageID: MessageID, _ entry: HistoryEntry? = nil) {
+        guard let history = messages[key] else { return }
+        messages[key]?.touchedAt = now
+        if let known = history.messageID, known != messageID {
+            report(
+                .messageForged, nil, key.device, "request \(key.id) made two messages, \(known) and \(messageID)",
+                entry: entry)
+            return
+        }
+        messages[key]?.messageID = messageID
+        messageKeys[MessageKey(to: history.request.to, messageID: messageID)] = key
+    }
+
+    private mutating func learn(_ state: MessageState, time: Int64?, of key: RequestKey, _ entry: HistoryEntry) {
+        guard let history = messages[key] else { return }
+        messages[key]?.touchedAt = now
+        if let known = history.outcome {
+            if known.state != state {
+                report(
+                    .receiptContradicted, nil, key.device,
+                    "message \(history.messageID?.string ?? "?") was \(known.state.rawValue), and then \(state.rawValue)",
+                    entry: entry)
+            }
+            return
+        }
+        summary.messages[state.rawValue, default: 0] += 1
+        messages[key]?.outcome = (state, time ?? now, now)
+        later(.receipt(key, entry))
+    }
+
+    /// Whether the outcome is the true one; judged when the faults of its time are known.
+    mutating func judgeReceipt(_ key: RequestKey, _ entry: HistoryEntry) {
+        guard let history = messages[key], let outcome = history.outcome else { return }
+        let id = history.messageID?.string ?? "?"
+        switch outcome.state {
+        case .sent: break
+        case .delivered:
+            if !history.acks.contains(where: { $0 <= outcome.at }) {
+                report(.receiptWrong, nil, key.device, "message \(id) is delivered, but nobody acked it", entry: entry)
+            }
+        case .expired:
+            guard let accepted = history.accepted else { return }
+            // An ack that was under way without any disturbance reached the service in time.
+            let acked = history.acks.first { at in
+                at + tolerances.response < outcome.time && !disturbances.touch(at, outcome.time)
+            }
+            if let acked {
+                report(
+                    .receiptWrong, nil, key.device, "message \(id) expired, but was acked at \(clock(acked))",
+                    entry: entry)
+            }
+            if let expiresAt = history.expiresAt, outcome.time + tolerances.clock < expiresAt {
+                report(.receiptWrong, nil, key.device, "message \(id) expired before its time", entry: entry)
+            }
+            guard acked == nil, outcome.time - accepted.time > tolerances.aftermath,
+                !disturbances.touch(accepted.time - tolerances.aftermath, outcome.time)
+            else { return }
+            let reachable = devices.filter { device, history in
+                device.userID == messages[key]?.request.to && history.wasConnected(from: accepted.time, to: outcome.at)
+                    && !disturbances.hadLoss(device, accepted.time - tolerances.aftermath, outcome.at)
+            }
+            if let device = reachable.keys.min() {
+                report(
+                    .receiptWrong, nil, key.device,
+                    "message \(id) expired, but \(device) was there all the time", entry: entry)
+            }
+        }
+    }
+
+    /// The service says that a message is under way: it must not be for longer than it lives.
+    private mutating func checkStuck(_ key: RequestKey, _ entry: HistoryEntry) {
+        guard let history = messages[key], let expiresAt = history.expiresAt else { return }
+        let clear = disturbances.clear(after: expiresAt, tolerance: tolerances.aftermath)
+        guard clear < .max, now > clear + tolerances.aftermath else { return }
+        report(
+            .receiptMissing, nil, key.device,
+            "message \(history.messageID?.string ?? "?") expired at \(clock(expiresAt)) and is still under way",
+            entry: entry)
+    }
+
+    /// At rest every message that the service took has an outcome that its sender was told, if it was there.
+    mutating func settleMessages() {
+        for (key, history) in messages.sorted(by: { ($0.key.device, $0.key.id) < ($1.key.device, $1.key.id) }) {
+            guard let accepted = history.accepted, history.outcome == nil, let expiresAt = history.expiresAt,
+                expiresAt + tolerances.disturbedTimer < now, let device = devices[key.device],
+                device.wasConnected(from: accepted.at, to: now),
+                !disturbances.hadLoss(key.device, accepted.at, now),
+                !disturbances.hadOutage(of: HistoryEntry.broker, accepted.at, now)
+            else { continue }
+            report(
+                .receiptMissing, nil, key.device,
+                "message \(history.messageID?.string ?? "?"), sent at \(clock(accepted.time)), got no receipt")
+        }
+    }
+
+    mutating func forgetMessages(before moment: Int64) {
+        messages = messages.filter { $0.value.touchedAt >= moment }
+        messageKeys = messageKeys.filter { messages[$0.value] != nil }
+    }
+}

@@ -1,0 +1,240 @@
+/// What reaches a device from other users, and what becomes of its own messages (docs/protocol.md, section 2).
+
+/// A `signal`: what a member of a call sent with `call.signal`.
+public struct Signal: Equatable, Sendable {
+    public var callID: CallID
+    public var from: DeviceAddress
+    public var seq: Int64?
+    public var stream: String?
+    public var data: JSONText
+
+    public init(callID: CallID, from: DeviceAddress, seq: Int64? = nil, stream: String? = nil, data: JSONText) {
+        self.callID = callID
+        self.from = from
+        self.seq = seq
+        self.stream = stream
+        self.data = data
+    }
+}
+
+/// A `message`: what a user sent with `message.send`. It is to be acked, and comes again until somebody did.
+public struct IncomingMessage: Equatable, Sendable {
+    public var messageID: MessageID
+    public var from: DeviceAddress
+    /// When it was sent, by the service's clock.
+    public var time: Int64
+    public var seq: Int64?
+    public var data: JSONText
+
+    public init(messageID: MessageID, from: DeviceAddress, time: Int64, seq: Int64? = nil, data: JSONText) {
+        self.messageID = messageID
+        self.from = from
+        self.time = time
+        self.seq = seq
+        self.data = data
+    }
+}
+
+/// What has become of a message.
+public enum MessageState: String, Sendable, CaseIterable {
+    /// No ack is known yet. Can transition to `delivered` and `expired`.
+    case sent
+    /// A device of the recipient acked it. Final.
+    case delivered
+    /// No device acked it in time. Final.
+    case expired
+}
+
+/// A `receipt`: what has become of a message that this device sent.
+public struct Receipt: Equatable, Sendable {
+    public var messageID: MessageID
+    public var to: UserID
+    /// `delivered` or `expired`.
+    public var state: MessageState
+    public var time: Int64
+
+    public init(messageID: MessageID, to: UserID, state: MessageState, time: Int64) {
+        self.messageID = messageID
+        self.to = to
+        self.state = state
+        self.time = time
+    }
+}
+
+/// A user's profile as `user.query` and `user.update` give it.
+public struct UserSnapshot: Equatable, Sendable {
+    public var userID: UserID
+    public var name: String?
+    public var avatarURL: String?
+    public var extendedData: String?
+    /// A device of the user is online.
+    public var isOnline: Bool
+
+    public init(
+        userID: UserID, name: String? = nil, avatarURL: String? = nil, extendedData: String? = nil, isOnline: Bool
+    ) {
+        self.userID = userID
+        self.name = name
+        self.avatarURL = avatarURL
+        self.extendedData = extendedData
+        self.isOnline = isOnline
+    }
+}
+
+/// What a request that is not about one call is answered with.
+public enum Answer: Equatable, Sendable {
+    /// To `call.query`. The cursor `"0"` means that there are no more.
+    case calls([CallSnapshot], cursor: String)
+    /// To `user.query`, with the users that are unknown.
+    case users([UserSnapshot], errors: [UserError])
+    /// To `user.update`: the profile as it is now.
+    case user(UserSnapshot)
+    /// To `message.send`.
+    case message(MessageID, time: Int64, state: MessageState)
+
+    /// The cursor of the last page.
+    public static let lastCursor = "0"
+}
+
+extension Signal {
+    func write(to writer: inout JSONWriter) {
+        writer.field("type", "signal")
+        writer.field("callID", callID)
+        writer.field("from", from.userID)
+        writer.field("fromDevice", from.deviceID)
+        writer.field("seq", seq)
+        writer.field("stream", stream)
+        writer.field("data", data)
+    }
+
+    init?(_ message: ReceivedObject) {
+        guard let callID = message.json["callID"]?.string.flatMap(CallID.init), let from = message.sender,
+            let data = message.text("data")
+        else { return nil }
+        self.init(
+            callID: callID, from: from, seq: message.json["seq"]?.integer, stream: message.json["stream"]?.string,
+            data: data)
+    }
+}
+
+extension IncomingMessage {
+    func write(to writer: inout JSONWriter) {
+        writer.field("type", "message")
+        writer.field("messageID", messageID)
+        writer.field("from", from.userID)
+        writer.field("fromDevice", from.deviceID)
+        writer.field("time", time)
+        writer.field("seq", seq)
+        writer.field("data", data)
+    }
+
+    init?(_ message: ReceivedObject) {
+        guard let messageID = message.json["messageID"]?.string.flatMap(MessageID.init), let from = message.sender,
+            let time = message.json["time"]?.integer, let data = message.text("data")
+        else { return nil }
+        self.init(messageID: messageID, from: from, time: time, seq: message.json["seq"]?.integer, data: data)
+    }
+}
+
+extension Receipt {
+    func write(to writer: inout JSONWriter) {
+        writer.field("type", "receipt")
+        writer.field("messageID", messageID)
+        writer.field("to", to)
+        writer.field("state", state.rawValue)
+        writer.field("time", time)
+    }
+
+    init?(json: JSONObject) {
+        guard let messageID = json["messageID"]?.string.flatMap(MessageID.init),
+            let to = json["to"]?.string.flatMap(UserID.init),
+            let state = json["state"]?.string.flatMap(MessageState.init), let time = json["time"]?.integer
+        else { return nil }
+        self.init(messageID: messageID, to: to, state: state, time: time)
+    }
+}
+
+extension UserSnapshot {
+    func write(to writer: inout JSONWriter) {
+        writer.field("userID", userID)
+        writer.field("name", name)
+        writer.field("avatarURL", avatarURL)
+        writer.field("extendedData", extendedData)
+        writer.field("online", isOnline)
+    }
+
+    init?(json: JSONObject) {
+        guard let userID = json["userID"]?.string.flatMap(UserID.init), let isOnline = json["online"]?.bool else {
+            return nil
+        }
+        self.init(
+            userID: userID, name: json["name"]?.string, avatarURL: json["avatarURL"]?.string,
+            extendedData: json["extendedData"]?.string, isOnline: isOnline)
+    }
+}
+
+extension Answer {
+    func write(to writer: inout JSONWriter) {
+        switch self {
+        case .calls(let calls, let cursor):
+            writer.array("calls") { writer in
+                for call in calls { writer.object { call.write(to: &$0) } }
+            }
+            writer.field("cursor", cursor)
+        case .users(let users, let errors):
+            writer.array("users") { writer in
+                for user in users { writer.object { user.write(to: &$0) } }
+            }
+            writer.errors(errors)
+        case .user(let user): writer.object("user") { user.write(to: &$0) }
+        case .message(let messageID, let time, let state):
+            writer.field("messageID", messageID)
+            writer.field("time", time)
+            writer.field("state", state.rawValue)
+        }
+    }
+
+    init?(json: JSONObject) {
+        if let calls = json["calls"]?.array, let cursor = json["cursor"]?.string {
+            self = .calls(calls.compactMap { $0.object.flatMap(CallSnapshot.init(json:)) }, cursor: cursor)
+        } else if let users = json["users"]?.array {
+            self = .users(
+                users.compactMap { $0.object.flatMap(UserSnapshot.init(json:)) }, errors: UserError.list(json))
+        } else if let user = json["user"]?.object.flatMap(UserSnapshot.init(json:)) {
+            self = .user(user)
+        } else if let messageID = json["messageID"]?.string.flatMap(MessageID.init), let time = json["time"]?.integer,
+            let state = json["state"]?.string.flatMap(MessageState.init)
+        {
+            self = .message(messageID, time: time, state: state)
+        } else {
+            return nil
+        }
+    }
+}
+
+/// A message's object with where its fields stood, so that a value can be taken over as it is.
+struct ReceivedObject {
+    let json: JSONObject
+    private let payload: [UInt8]
+    private let ranges: [Range<Int>]
+
+    init?(_ payload: [UInt8]) throws(JSONError) {
+        let (value, ranges) = try JSONParser.parseMessage(payload)
+        guard case .object(let json) = value else { return nil }
+        self.json = json
+        self.payload = payload
+        self.ranges = ranges
+    }
+
+    /// The value of a field, `null` too; nil when it is absent. Of a key that stands twice, the last one counts.
+    func text(_ key: String) -> JSONText? {
+        json.fields.lastIndex { $0.key == key }.map { JSONText(parsed: payload[ranges[$0]]) }
+    }
+
+    fileprivate var sender: DeviceAddress? {
+        guard let user = json["from"]?.string.flatMap(UserID.init),
+            let device = json["fromDevice"]?.string.flatMap(DeviceID.init)
+        else { return nil }
+        return DeviceAddress(userID: user, deviceID: device)
+    }
+}

@@ -1,0 +1,146 @@
+/// The requests that change no call (docs/protocol.md, section 2).
+extension Request {
+    /// `call.signal`: something for the other accepted members, such as a session description. Not stored.
+    public struct Signal: Equatable, Sendable {
+        public var callID: CallID
+        /// Nil: all other accepted members.
+        public var to: [UserID]?
+        /// The place in the sender's stream, from 1.
+        public var seq: Int64?
+        /// Names the run of `seq`: a sender that begins again names a new one.
+        public var stream: String?
+        public var data: JSONText
+
+        public init(
+            callID: CallID, to: [UserID]? = nil, seq: Int64? = nil, stream: String? = nil, data: JSONText
+        ) {
+            self.callID = callID
+            self.to = to
+            self.seq = seq
+            self.stream = stream
+            self.data = data
+        }
+    }
+
+    /// `call.report`: how long the call took to reach its milestones, in milliseconds from this party's own start.
+    public struct Report: Equatable, Sendable {
+        public var callID: CallID
+        /// In the order of the request.
+        public var milestones: [Milestone]
+
+        public init(callID: CallID, milestones: [Milestone]) {
+            self.callID = callID
+            self.milestones = milestones
+        }
+    }
+
+    /// `call.trace`: the call's timeline (section 6).
+    public struct Trace: Equatable, Sendable {
+        public var callID: CallID
+
+        public init(callID: CallID) { self.callID = callID }
+    }
+
+    /// `call.query`: the user's own calls, the newest first.
+    public struct Query: Equatable, Sendable {
+        /// Nil means the service's default (20); more than 100 is treated as 100.
+        public var count: Int?
+        /// From the page before; nil for the first page.
+        public var cursor: String?
+
+        public init(count: Int? = nil, cursor: String? = nil) {
+            self.count = count
+            self.cursor = cursor
+        }
+    }
+
+    /// `message.send`: a reliable message to a user.
+    public struct Message: Equatable, Sendable {
+        public var to: UserID
+        public var data: JSONText
+        /// Seconds; nil means the service's default (30).
+        public var ttl: Int?
+        /// Without one the service derives it from user, device and request id.
+        public var messageID: MessageID?
+        public var seq: Int64?
+
+        public init(to: UserID, data: JSONText, ttl: Int? = nil, messageID: MessageID? = nil, seq: Int64? = nil) {
+            self.to = to
+            self.data = data
+            self.ttl = ttl
+            self.messageID = messageID
+            self.seq = seq
+        }
+    }
+
+    /// `user.update`: fields that are nil stay as they are; the empty string removes one.
+    public struct UserUpdate: Equatable, Sendable {
+        public var name: String?
+        public var avatarURL: String?
+        public var extendedData: String?
+
+        public init(name: String? = nil, avatarURL: String? = nil, extendedData: String? = nil) {
+            self.name = name
+            self.avatarURL = avatarURL
+            self.extendedData = extendedData
+        }
+    }
+
+    /// `user.query`: profiles of 1 to 100 users.
+    public struct UserQuery: Equatable, Sendable {
+        public var userIDs: [UserID]
+
+        public init(userIDs: [UserID]) { self.userIDs = userIDs }
+    }
+}
+
+/// How long a party took to a point of its call (section 2, `call.report`).
+public struct Milestone: Equatable, Sendable {
+    /// 1–64 of `A-Z a-z 0-9 _ -`.
+    public var name: String
+    /// From the party's own start, 0–86,400,000.
+    public var milliseconds: Int64
+
+    public init(name: String, milliseconds: Int64) {
+        self.name = name
+        self.milliseconds = milliseconds
+    }
+
+    /// The names that metrics count by themselves.
+    public static let wellKnown = [
+        "remoteReceived", "accepted", "joinedChannel", "remoteJoinedChannel", "firstFrameCaptured",
+        "firstFramePublished", "firstFrame",
+    ]
+}
+
+/// What one device reported of a call.
+public struct DeviceReport: Equatable, Sendable {
+    public var device: DeviceAddress
+    public var milestones: [Milestone]
+
+    public init(device: DeviceAddress, milestones: [Milestone]) {
+        self.device = device
+        self.milestones = milestones
+    }
+}
+
+extension DeviceReport {
+    func write(to writer: inout JSONWriter) {
+        writer.field("userID", device.userID)
+        writer.field("device", device.deviceID)
+        writer.object("milestones") { writer in
+            for milestone in milestones { writer.field(named: milestone.name, milestone.milliseconds) }
+        }
+    }
+
+    init?(json: JSONObject) {
+        guard let user = json["userID"]?.string.flatMap(UserID.init),
+            let device = json["device"]?.string.flatMap(DeviceID.init), let milestones = json["milestones"]?.object
+        else { return nil }
+        self.init(
+            device: DeviceAddress(userID: user, deviceID: device),
+            milestones: milestones.fields.compactMap { field in
+                field.value.integer.map { Milestone(name: field.key, milliseconds: $0) }
+            })
+    }
+}

@@ -1,0 +1,165 @@
+/// What happened to a call, step by step (docs/protocol.md, section 6).
+public struct Timeline: Equatable, Sendable {
+    /// In the order of their times.
+    public var entries: [TraceEntry]
+    /// How many older entries were dropped.
+    public var omitted: Int
+
+    public init(entries: [TraceEntry], omitted: Int = 0) {
+        self.entries = entries
+        self.omitted = omitted
+    }
+}
+
+/// One step, and the coordinator that did it.
+public struct TraceEntry: Equatable, Sendable {
+    /// Milliseconds since the Unix epoch by the service's clock.
+    public var time: Int64
+    public var coordinator: String
+    public var step: Step
+
+    public init(time: Int64, coordinator: String, step: Step) {
+        self.time = time
+        self.coordinator = coordinator
+        self.step = step
+    }
+
+    public enum Step: Equatable, Sendable {
+        /// A request was judged; `outcome` is `ok` or the error's code.
+        case request(DeviceAddress, type: String, outcome: String)
+        /// The call changed; `actor` is nil for a timer.
+        case transition(
+            revision: Int, state: CallState, endReason: EndReason?, actor: UserID?, changes: [MemberChange])
+        /// An event was published, to one device or to all of the user. `online`: how many of them were online.
+        case send(EventName, to: UserID, device: DeviceID?, revision: Int, online: Int, isResend: Bool)
+        case ack(DeviceAddress, revision: Int)
+        /// A member's device came or went.
+        case presence(DeviceAddress, state: String)
+        /// A deadline was served, so many milliseconds late.
+        case deadline(late: Int64)
+    }
+}
+
+extension TraceEntry {
+    /// The stored form: the entry as on the wire, without what follows from its neighbours.
+    public func encoded() -> [UInt8] { JSONWriter.object(capacity: 192) { write(to: &$0) } }
+
+    /// Nil for what this version does not know.
+    public init?(_ bytes: [UInt8]) {
+        guard case .object(let json)? = try? JSONParser.parse(bytes) else { return nil }
+        self.init(json: json)
+    }
+
+    func write(to writer: inout JSONWriter) {
+        writer.field("time", time)
+        writer.field("coordinator", coordinator)
+        switch step {
+        case .request(let device, let type, let outcome):
+            writer.field("kind", "request")
+            writer.field("userID", device.userID)
+            writer.field("device", device.deviceID)
+            writer.field("type", type)
+            writer.field("outcome", outcome)
+        case .transition(let revision, let state, let endReason, let actor, let changes):
+            writer.field("kind", "transition")
+            writer.field("revision", revision)
+            writer.field("state", state.rawValue)
+            writer.field("endReason", endReason?.rawValue)
+            writer.field("actor", actor)
+            writer.array("changes") { writer in
+                for change in changes { writer.object { change.write(to: &$0) } }
+            }
+        case .send(let event, let user, let device, let revision, let online, let isResend):
+            writer.field("kind", isResend ? "resend" : "send")
+            writer.field("event", event.rawValue)
+            writer.field("userID", user)
+            writer.field("device", device)
+            writer.field("revision", revision)
+            writer.field("online", online)
+        case .ack(let device, let revision):
+            writer.field("kind", "ack")
+            writer.field("userID", device.userID)
+            writer.field("device", device.deviceID)
+            writer.field("revision", revision)
+        case .presence(let device, let state):
+            writer.field("kind", "presence")
+            writer.field("userID", device.userID)
+            writer.field("device", device.deviceID)
+            writer.field("state", state)
+        case .deadline(let late):
+            writer.field("kind", "deadline")
+            writer.field("late", late)
+        }
+    }
+
+    init?(json: JSONObject) {
+        guard let time = json["time"]?.integer, let coordinator = json["coordinator"]?.string,
+            let step = Step(json: json)
+        else { return nil }
+        self.init(time: time, coordinator: coordinator, step: step)
+    }
+}
+
+extension TraceEntry.Step {
+    fileprivate init?(json: JSONObject) {
+        let user = json["userID"]?.string.flatMap(UserID.init)
+        let deviceID = json["device"]?.string.flatMap(DeviceID.init)
+        let device = user.flatMap { user in deviceID.map { DeviceAddress(userID: user, deviceID: $0) } }
+        let revision = json["revision"]?.integer.map(Int.init)
+        switch json["kind"]?.string {
+        case "request":
+            guard let device, let type = json["type"]?.string, let outcome = json["outcome"]?.string else {
+                return nil
+            }
+            self = .request(device, type: type, outcome: outcome)
+        case "transition":
+            guard let revision, let state = json["state"]?.string.flatMap(CallState.init) else { return nil }
+            self = .transition(
+                revision: revision, state: state, endReason: json["endReason"]?.string.flatMap(EndReason.init),
+                actor: json["actor"]?.string.flatMap(UserID.init),
+                changes: json["changes"]?.array?.compactMap { $0.object.flatMap(MemberChange.init(json:)) } ?? [])
+        case "send", "resend":
+            guard let user, let revision, let event = json["event"]?.string.flatMap(EventName.init),
+                let online = json["online"]?.integer
+            else { return nil }
+            self = .send(
+                event, to: user, device: deviceID, revision: revision, online: Int(online),
+                isResend: json["kind"]?.string == "resend")
+        case "ack":
+            guard let device, let revision else { return nil }
+            self = .ack(device, revision: revision)
+        case "presence":
+            guard let device, let state = json["state"]?.string else { return nil }
+            self = .presence(device, state: state)
+        case "deadline":
+            guard let late = json["late"]?.integer else { return nil }
+            self = .deadline(late: late)
+        default: return nil
+        }
+    }
+}
+
+extension Timeline {
+    /// Writes the fields of a response; `start` is when the call was created.
+    func write(to writer: inout JSONWriter, since start: Int64) {
+        writer.array("entries") { writer in
+            var before: Int64?
+            for entry in entries {
+                writer.object { writer in
+                    writer.field("at", entry.time - start)
+                    writer.field("after", entry.time - (before ?? entry.time))
+                    entry.write(to: &writer)
+                }
+                before = entry.time
+            }
+        }
+        if omitted > 0 { writer.field("omitted", omitted) }
+    }
+
+    init?(json: JSONObject) {
+        guard let entries = json["entries"]?.array else { return nil }
+        self.init(
+            entries: entries.compactMap { $0.object.flatMap(TraceEntry.init(json:)) },
+            omitted: json["omitted"]?.integer.map(Int.init) ?? 0)
+    }
+}

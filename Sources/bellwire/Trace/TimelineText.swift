@@ -1,0 +1,79 @@
+import SignalingProtocol
+
+/// A timeline for a person: one step a line, with a bar as long as the time before it, so that one sees where time went.
+struct TimelineText {
+    private let success: Response.Success
+
+    init(_ success: Response.Success) { self.success = success }
+
+    private static let barWidth = 20
+
+    var text: String {
+        let call = success.call
+        var lines = ["call \(call.callID), \(call.mode.rawValue)" + (call.media.map { ", \($0)" } ?? "")]
+        lines.append("  \(call.inviter) calls " + call.members.dropFirst().map(\.userID.string).joined(separator: ", "))
+        lines.append(
+            "  \(call.state.rawValue)" + (call.endReason.map { ": \($0.rawValue)" } ?? "") + "; "
+                + call.members.map { "\($0.userID) \($0.state.rawValue)" }.joined(separator: ", "))
+        let timeline = success.timeline ?? Timeline(entries: [])
+        guard !timeline.entries.isEmpty else {
+            lines.append("no timeline is kept of this call: bellwire serve --trace says of which there is one")
+            return lines.map(Self.printable).joined(separator: "\n")
+        }
+        if timeline.omitted > 0 { lines.append("(\(timeline.omitted) older steps were dropped)") }
+        lines.append("")
+        lines += steps(timeline.entries, since: call.createdAt)
+        for report in success.reports {
+            let times = report.milestones.sorted { $0.milliseconds < $1.milliseconds }
+                .map { "\($0.name) \($0.milliseconds) ms" }
+            lines.append("\(report.device) reported: " + times.joined(separator: ", "))
+        }
+        return lines.map(Self.printable).joined(separator: "\n")
+    }
+
+    private func steps(_ entries: [TraceEntry], since start: Int64) -> [String] {
+        let gaps = zip(entries, [entries[0]] + entries).map { $0.time - $1.time }
+        let longest = max(gaps.max() ?? 0, 1)
+        let names = entries.map(\.coordinator)
+        let width = names.map(\.count).max() ?? 0
+        return zip(entries, gaps).map { entry, gap in
+            let bar = String(repeating: "█", count: Int(gap * Int64(Self.barWidth) / longest))
+            let time = Self.rightAligned("\(entry.time - start) ms", 12)
+            let after = Self.rightAligned("+\(gap)", 8)
+            return "\(time) \(after) \(bar.padded(to: Self.barWidth))  \(entry.coordinator.padded(to: width))  "
+                + entry.step.story
+        }
+    }
+
+    private static func rightAligned(_ text: String, _ width: Int) -> String {
+        String(repeating: " ", count: max(0, width - text.count)) + text
+    }
+
+    /// What users chose must not steer the terminal.
+    private static func printable(_ text: String) -> String {
+        String(
+            String.UnicodeScalarView(text.unicodeScalars.map { $0.value < 0x20 || $0.value == 0x7F ? "\u{FFFD}" : $0 }))
+    }
+}
+
+extension TraceEntry.Step {
+    fileprivate var story: String {
+        switch self {
+        case .request(let device, let type, let outcome): return "\(device) asks \(type): \(outcome)"
+        case .transition(let revision, let state, let endReason, let actor, let changes):
+            let members = changes.map { change in
+                "\(change.userID) \(change.state.rawValue)" + (change.reason.map { " (\($0))" } ?? "")
+            }
+            return "revision \(revision): \(state.rawValue)" + (endReason.map { " (\($0.rawValue))" } ?? "")
+                + (actor.map { ", by \($0)" } ?? ", by a timer")
+                + (members.isEmpty ? "" : ": " + members.joined(separator: ", "))
+        case .send(let event, let user, let device, let revision, let online, let isResend):
+            let target = device.map { "\(user)/\($0)" } ?? "all devices of \(user)"
+            return "  → \(target): \(event.rawValue), revision \(revision)" + (isResend ? ", again" : "")
+                + (online == 0 ? "   NO DEVICE ONLINE" : "")
+        case .ack(let device, let revision): return "  ← \(device) acks revision \(revision)"
+        case .presence(let device, let state): return "\(device) : \(state)"
+        case .deadline(let late): return "a deadline is served, \(late) ms late"
+        }
+    }
+}

@@ -1,0 +1,197 @@
+import CallCore
+import SignalingProtocol
+import Testing
+
+@testable import CallStore
+
+/// What every store promises of peer messages, profiles, histories, reports and timelines.
+@Suite struct UserStoreTests {
+    // Peer messages
+
+    private func message(_ id: String, to user: UserID = bob, at created: Milliseconds) throws -> PeerMessage {
+        let request = Request.Message(to: user, data: try #require(JSONText(#"{"a": "ü\u0000"}"#)), seq: 5)
+        let key = RequestKey(device: alicePhone, requestID: RequestID("r")!)
+        return PeerMessage(request, messageID: MessageID(id)!, origin: key, ttl: 30_000, now: created)
+    }
+
+    private func write(_ test: StoreUnderTest, _ message: PeerMessage, over version: Int64) throws -> CommitOutcome {
+        try test.store.commit([
+            Commit(
+                .message(message.messageID, to: message.to), record: .message(message), expected: version,
+                deadline: message.nextDeadline, expiresAt: message.finishedAt.map { $0 + 1000 })
+        ])[0]
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func aMessageIsKeptUntilItIsFinishedAndListedWhileItWaits(kind: StoreKind) throws {
+        let test = try kind.open()
+        let now = try test.store.now()
+        var second = try message("second", at: now)
+        let first = try message("first", at: now - 10)
+        for message in [second, first, try message("second", to: carol, at: now)] {
+            #expect(try write(test, message, over: 0) == .committed(version: 1))
+        }
+        let id = RecordID.message(second.messageID, to: bob)
+        #expect(try test.store.load([id])[0] == StoredRecord(id, version: 1, record: .message(second)))
+        #expect(try test.store.messages(for: bob, limit: 9) == [.message(first.messageID, to: bob), id])
+        #expect(try test.store.messages(for: bob, limit: 1) == [.message(first.messageID, to: bob)])
+        #expect(try test.store.due(before: now + 995, limit: 9) == [.message(first.messageID, to: bob)])
+        #expect(try write(test, second, over: 0) == .conflict)
+
+        let isChanged = second.acknowledged(now: now + 5)
+        #expect(isChanged)
+        #expect(try write(test, second, over: 1) == .committed(version: 2))
+        #expect(try test.store.load([id])[0]?.record == .message(second))
+        #expect(try test.store.messages(for: bob, limit: 9) == [.message(first.messageID, to: bob)])
+        #expect(try test.store.due(before: now + 60_000, limit: 9).contains(id))
+        second.receiptSent()
+        #expect(try write(test, second, over: 2) == .committed(version: 3))
+        #expect(try !test.store.due(before: now + 60_000, limit: 9).contains(id))
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func aFinishedMessageIsForgottenInItsTime(kind: StoreKind) throws {
+        let test = try kind.open()
+        var message = try message("m", at: try test.store.now())
+        _ = message.acknowledged(now: try test.store.now())
+        message.receiptSent()
+        #expect(try write(test, message, over: 0) == .committed(version: 1))
+        try test.pass(2_000)
+        _ = try test.store.clean(limit: 100)
+        #expect(try test.store.load([RecordID.message(message.messageID, to: bob)])[0] == nil)
+    }
+
+    @Test(arguments: ["a", "A-z_9", ":m:bob", ":m:b/o:b", ":m:\u{0}ü"])
+    func anIdIsReadBackFromItsText(text: String) throws {
+        let id = try #require(RecordID(text))
+        #expect(id.string == text)
+    }
+
+    @Test(arguments: ["", ":", ":m", ":m:", "a:b", "::bob", ":m m:bob"])
+    func whatIsNoIdIsRefused(text: String) { #expect(RecordID(text) == nil) }
+
+    // Profiles
+
+    @Test(arguments: StoreKind.allCases)
+    func aUserBecomesKnownByComingOnlineOrByAProfile(kind: StoreKind) throws {
+        let test = try kind.open()
+        #expect(try test.store.profiles(of: [alice, bob]) == [nil, nil])
+        _ = try test.online(alicePhone, "s")
+        #expect(try test.store.profiles(of: [alice, bob]) == [UserProfile(), nil])
+        let name = "B\u{0}ob 😀"
+        #expect(
+            try test.store.update(bob, .init(name: name, extendedData: "x"))
+                == UserProfile(name: name, extendedData: "x"))
+        #expect(
+            try test.store.update(bob, .init(avatarURL: "u", extendedData: ""))
+                == UserProfile(name: name, avatarURL: "u"))
+        #expect(try test.store.profiles(of: [bob, alice]) == [UserProfile(name: name, avatarURL: "u"), UserProfile()])
+        // Coming online does not touch a profile, and a known user stays known.
+        _ = try test.online(bobPhone, "s")
+        try test.offline(alicePhone, "s")
+        try test.pass(PresencePolicy().lease * 2)
+        _ = try test.store.clean(limit: 100)
+        #expect(try test.store.profiles(of: [bob, alice]) == [UserProfile(name: name, avatarURL: "u"), UserProfile()])
+    }
+
+    // History
+
+    @Test(arguments: StoreKind.allCases)
+    func aHistoryIsReadInPagesTheNewestFirst(kind: StoreKind) throws {
+        let test = try kind.open()
+        for (id, created) in [("b", 100), ("a", 100), ("c", 50), ("d", 200)] as [(String, Milliseconds)] {
+            try test.write(call(id, createdAt: created, endedAt: id == "c" ? 300 : nil))
+        }
+        func page(_ after: (String, Milliseconds)?, _ limit: Int) throws -> [String] {
+            let place = after.map { HistoryPlace(createdAt: $0.1, callID: CallID($0.0)!) }
+            return try test.store.history(of: alice, after: place, limit: limit).map(\.callID.string)
+        }
+        #expect(try page(nil, 9) == ["d", "b", "a", "c"])
+        #expect(try page(nil, 2) == ["d", "b"])
+        #expect(try page(("b", 100), 2) == ["a", "c"])
+        #expect(try page(("c", 50), 2) == [])
+        // A place need not be of a call that is kept.
+        #expect(try page(("bb", 100), 9) == ["b", "a", "c"])
+        #expect(try page(("x", 0), 9) == [])
+        #expect(try test.store.history(of: carol, after: nil, limit: 9).isEmpty)
+    }
+
+    // Reports
+
+    @Test(arguments: StoreKind.allCases)
+    func milestonesAreKeptBesideTheCallByDeviceAndName(kind: StoreKind) throws {
+        let test = try kind.open()
+        let id = CallID("a")!
+        let odd = DeviceAddress(userID: UserID("o/d\u{0}d")!, deviceID: DeviceID("d.~")!)
+        try test.write(call("a"))
+        try test.store.note([
+            .milestone(id, bobPhone, Milestone(name: "x", milliseconds: 5)),
+            .milestone(id, odd, Milestone(name: "x", milliseconds: 6)),
+            .milestone(id, bobPhone, Milestone(name: "x", milliseconds: 4)),
+            .milestone(id, bobPhone, Milestone(name: "a-1", milliseconds: 86_400_000)),
+            .milestone(CallID("none")!, bobPhone, Milestone(name: "x", milliseconds: 1)),
+        ])
+        #expect(
+            try test.load("a")?.reports == [
+                DeviceReport(
+                    device: bobPhone,
+                    milestones: [
+                        Milestone(name: "a-1", milliseconds: 86_400_000), Milestone(name: "x", milliseconds: 4),
+                    ]), DeviceReport(device: odd, milestones: [Milestone(name: "x", milliseconds: 6)]),
+            ])
+        #expect(try test.load("a")?.version == 1)
+        #expect(try test.load("none") == nil)
+        try test.write(call("a", media: "video"), over: 1)
+        #expect(try test.load("a")?.reports.count == 2)
+    }
+
+    // Timelines
+
+    private func entries(_ range: ClosedRange<Int>) -> [TraceEntry] {
+        range.map { TraceEntry(time: Int64($0), coordinator: "c\"1", step: .ack(bobPhone, revision: $0)) }
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func aTimelineKeepsItsLastEntriesAndCountsTheOthers(kind: StoreKind) throws {
+        let test = try kind.open()
+        try test.write(call("a"))
+        try test.write(call("b"))
+        let (a, b) = (CallID("a")!, CallID("b")!)
+        #expect(try test.store.timeline(of: a) == Timeline(entries: []))
+        try test.store.trace([CallTrace(a, entries(1...3)), CallTrace(b, entries(9...9))], life: 60_000)
+        try test.store.trace([CallTrace(a, entries(4...200))], life: 60_000)
+        #expect(try test.store.timeline(of: a) == Timeline(entries: entries(1...200)))
+        try test.store.trace([CallTrace(a, entries(201...250))], life: 60_000)
+        #expect(try test.store.timeline(of: a) == Timeline(entries: entries(51...250), omitted: 50))
+        try test.store.trace([CallTrace(a, entries(251...900))], life: 60_000)
+        #expect(try test.store.timeline(of: a) == Timeline(entries: entries(701...900), omitted: 700))
+        #expect(try test.store.timeline(of: b) == Timeline(entries: entries(9...9)))
+    }
+
+    @Test func aTimelineGoesWithItsCall() throws {
+        let test = try StoreKind.sqlite.open()
+        try test.write(call("a", endedAt: 5), expiresAt: try test.store.now() - 1)
+        try test.store.trace([CallTrace(CallID("a")!, entries(1...3))], life: 60_000)
+        _ = try test.store.clean(limit: 9)
+        #expect(try test.store.timeline(of: CallID("a")!).entries.isEmpty)
+        try test.store.trace([CallTrace(CallID("a")!, entries(1...3))], life: 60_000)
+        #expect(try test.store.timeline(of: CallID("a")!).entries.isEmpty)
+    }
+
+    // The file of an earlier version
+
+    @Test func aFileOfVersionOneIsTakenOver() throws {
+        let file = TemporaryFile()
+        do {
+            let store = try SQLiteCallStore(path: file.path)
+            _ = try StoreUnderTest(store) { _ in }.write(call("a"))
+        }
+        let database = try SQLiteDatabase(path: file.path)
+        for table in ["user_messages", "users", "milestones", "trace"] { try database.execute("DROP TABLE \(table)") }
+        try database.execute("PRAGMA user_version=1")
+        let test = StoreUnderTest(try SQLiteCallStore(path: file.path)) { _ in }
+        #expect(try test.load("a") != nil)
+        #expect(try test.store.update(alice, .init(name: "Alice")).name == "Alice")
+        #expect(try write(test, try message("m", at: 1), over: 0) == .committed(version: 1))
+    }
+}

@@ -1,0 +1,249 @@
+import CallCore
+import CallStore
+import SignalingProtocol
+import Testing
+
+@testable import Coordinator
+
+/// `message.send`, acks and receipts (docs/protocol.md, section 2, Peer messages).
+struct MessageTests {
+    private func send(
+        _ phone: Phone, _ id: String = "m", to: String = "bob", ttl: Int? = nil, request: String? = nil,
+        data: String = "1"
+    ) -> String {
+        let message = Request.Message(
+            to: UserID(to)!, data: JSONText(data)!, ttl: ttl, messageID: MessageID(id)!, seq: 9)
+        switch phone.request(.message(message), id: request.flatMap { RequestID($0) }) {
+        case .answer(.message(let id, _, let state)): return "\(id) \(state.rawValue)"
+        case .failure(let error): return error.code.rawValue
+        case .success, .answer, nil: return "unexpected"
+        }
+    }
+
+    @Test func aMessageReachesAllDevicesIsAckedAndGetsOneReceipt() {
+        let world = World(coordinators: 2)
+        let alice = world.phone("alice/phone")
+        world.phone("alice/web")
+        let bob = world.phone("bob/phone")
+        let web = world.phone("bob/web")
+        _ = world.lines()
+        #expect(send(alice) == "m sent")
+        #expect(
+            world.lines() == ["alice/phone ok m sent", "bob message m 1", "alice/phone receipt m delivered"])
+        #expect(bob.messages == web.messages)
+        #expect(
+            bob.messages == [
+                IncomingMessage(
+                    messageID: MessageID("m")!, from: alice.address, time: world.clock.now, seq: 9, data: JSONText("1")!
+                )
+            ])
+        world.pass(seconds: 120)
+        #expect(world.lines().isEmpty)
+        #expect(alice.receipts.map(\.to) == [UserID("bob")!])
+    }
+
+    @Test func withoutAnAckItIsSentAgainUntilItExpires() {
+        let world = World()
+        let alice = world.phone("alice/phone")
+        world.phone("bob/phone", acks: false)
+        _ = world.lines()
+        let start = Double(world.elapsed) / 1000
+        #expect(send(alice, ttl: 30) == "m sent")
+        world.pass(seconds: 120)
+        #expect(
+            world.timedLines() == [
+                "\(start) alice/phone ok m sent", "\(start) bob message m 1", "\(start + 1) bob message m 1",
+                "\(start + 3) bob message m 1", "\(start + 7) bob message m 1", "\(start + 15) bob message m 1",
+                "\(start + 23) bob message m 1", "\(start + 30) alice/phone receipt m expired",
+            ])
+    }
+
+    @Test func messageExpiryIsWhatIsLeftOfTheTimeToLive() {
+        let world = World()
+        let alice = world.phone("alice/phone")
+        _ = send(alice, ttl: 20)
+        world.pass(seconds: 8)
+        #expect(world.published.filter { $0.topic == "bob" }.map(\.expirySeconds) == [20, 19, 17, 13])
+    }
+
+    @Test func aDeviceThatComesOnlineGetsWhatWaitsAfterItsWelcome() {
+        let world = World(coordinators: 2)
+        let alice = world.phone("alice/phone")
+        _ = send(alice, "m1", ttl: 600)
+        world.pass(seconds: 2)
+        _ = send(alice, "m2", ttl: 600)
+        world.pass(seconds: 2)
+        _ = world.lines()
+        let bob = world.phone("bob/phone")
+        #expect(
+            world.lines() == [
+                "bob/phone welcome s1", "bob/phone message m1 1", "bob/phone message m2 1",
+                "alice/phone receipt m1 delivered", "alice/phone receipt m2 delivered",
+            ])
+        #expect(bob.messages.count == 2)
+    }
+
+    @Test func aRepeatedRequestSendsNothingAndTellsWhatBecameOfIt() {
+        let world = World(coordinators: 3)
+        let alice = world.phone("alice/phone")
+        let bob = world.phone("bob/phone", acks: false)
+        #expect(send(alice, request: "r") == "m sent")
+        #expect(send(alice, request: "r") == "m sent")
+        #expect(send(alice, request: "other") == "m sent")
+        #expect(world.published.filter { $0.topic == "bob" }.count == 1)
+        world.send([bob.up(.ackMessage(MessageID("m")!))])
+        #expect(send(alice, request: "r") == "m delivered")
+        #expect(send(alice, "x", ttl: 1) == "x sent")
+        world.pass(seconds: 2)
+        #expect(send(alice, "x") == "x expired")
+        #expect(alice.receipts.map { "\($0.messageID) \($0.state.rawValue)" } == ["m delivered", "x expired"])
+    }
+
+    @Test func withoutAMessageIdTheSameRequestIsTheSameMessage() throws {
+        let world = World(coordinators: 2)
+        let alice = world.phone("alice/phone")
+        let message = Request.Message(to: UserID("bob")!, data: JSONText("1")!)
+        let id = RequestID("r")!
+        let first = alice.request(.message(message), id: id)
+        #expect(alice.request(.message(message), id: id) == first)
+        #expect(world.published.filter { $0.topic == "bob" }.count == 1)
+        #expect(alice.request(.message(message)) != first)
+    }
+
+    @Test func anIdBelongsToItsRecipientAndToOneSender() {
+        let world = World()
+        let alice = world.phone("alice/phone")
+        let carol = world.phone("carol/phone")
+        #expect(send(alice, to: "bob") == "m sent")
+        #expect(send(alice, to: "dave") == "m sent")
+        #expect(send(carol, to: "bob") == "badRequest")
+        world.pass(seconds: 60)
+        #expect(carol.receipts.isEmpty)
+        #expect(alice.receipts.count == 2)
+        // Ten minutes after its end the id is free again.
+        world.pass(seconds: 600)
+        _ = world.memory.clean(limit: 100)
+        #expect(send(carol, to: "bob") == "m sent")
+    }
+
+    @Test func theAckOfAnybodyElseCountsForNothing() {
+        let world = World()
+        let alice = world.phone("alice/phone")
+        let carol = world.phone("carol/phone")
+        _ = send(alice, ttl: 5)
+        world.send([carol.up(.ackMessage(MessageID("m")!)), alice.up(.ackMessage(MessageID("m")!))])
+        world.pass(seconds: 6)
+        #expect(alice.receipts.map(\.state) == [.expired])
+    }
+
+    @Test func anAckAfterTheEndChangesNothing() {
+        let world = World()
+        let alice = world.phone("alice/phone")
+        let bob = world.phone("bob/phone", acks: false)
+        _ = send(alice, ttl: 1)
+        world.pass(seconds: 2)
+        world.send([bob.up(.ackMessage(MessageID("m")!))])
+        world.pass(seconds: 100)
+        #expect(alice.receipts.map(\.state) == [.expired])
+    }
+
+    @Test func ackAndExpiryAtOnceHaveOneWinnerAndOneReceipt() {
+        let race = RaceWorld()
+        let alice = race.world.phone("alice/phone")
+        let bob = race.world.phone("bob/phone", acks: false)
+        race.world.route = { _ in 0 }
+        _ = send(alice, ttl: 1)
+        // While one replica commits the ack, the other one serves the deadline.
+        race.world.clock.now += 1_000
+        race.atCommit {
+            race.world.deliver(race.world.services[1].sweep(grace: 0).messages, from: race.world.services[1])
+        }
+        race.world.send([bob.up(.ackMessage(MessageID("m")!))])
+        race.world.pass(seconds: 10)
+        #expect(alice.receipts.map(\.state) == [.expired])
+    }
+
+    @Test func aReceiptWhoseCoordinatorDiedIsSentByAnother() {
+        let world = World()
+        let alice = world.phone("alice/phone")
+        let bob = world.phone("bob/phone", acks: false)
+        _ = send(alice)
+        // It commits the delivery, and dies before it publishes.
+        _ = world.service.process([bob.up(.ackMessage(MessageID("m")!))])
+        world.restart()
+        #expect(alice.receipts.isEmpty)
+        world.pass(seconds: 3)
+        #expect(alice.receipts.map(\.state) == [.delivered])
+        world.pass(seconds: 60)
+        #expect(alice.receipts.count == 1)
+    }
+
+    @Test func aMessageWhoseCoordinatorDiedIsSentAgainByAnother() {
+        let world = World()
+        let alice = world.phone("alice/phone")
+        let bob = world.phone("bob/phone")
+        let message = Request.Message(to: bob.user, data: JSONText("1")!, messageID: MessageID("m")!)
+        _ = world.service.process([alice.up(.message(message))])
+        world.restart()
+        world.pass(seconds: 3)
+        #expect(bob.messages.count == 1)
+        #expect(alice.receipts.map(\.state) == [.delivered])
+    }
+
+    @Test func oneMaySendToOneself() {
+        let world = World()
+        let phone = world.phone("alice/phone")
+        let web = world.phone("alice/web")
+        #expect(send(phone, to: "alice") == "m sent")
+        #expect(web.messages.count == 1)
+        #expect(phone.receipts.map(\.state) == [.delivered])
+    }
+
+    @Test func registeredUsersOnlyMeansThatUnknownOnesGetNoMessage() {
+        var settings = ServiceSettings()
+        settings.users = .known
+        let world = World(settings)
+        let alice = world.phone("alice/phone")
+        #expect(send(alice) == "userNotRegistered")
+        #expect(world.published.filter { $0.topic == "bob" }.isEmpty)
+        _ = world.phone("bob/phone")
+        #expect(send(alice) == "m sent")
+    }
+
+    @Test func withoutTheStoreTheSenderIsToldToSendAgain() {
+        var front: FaultyStore?
+        let world = World { memory in
+            front = FaultyStore(memory)
+            return front!
+        }
+        let alice = world.phone("alice/phone")
+        world.phone("bob/phone")
+        front?.failing = [.commit]
+        #expect(send(alice) == "unavailable")
+        front?.failing = []
+        #expect(send(alice) == "m sent")
+        #expect(alice.receipts.map(\.state) == [.delivered])
+    }
+}
+
+/// Two coordinators, of which the second acts while the first is about to commit.
+private final class RaceWorld {
+    let world: World
+    private let store: FaultyStore
+
+    init() {
+        var store: FaultyStore?
+        world = World(coordinators: 2) { memory in
+            store = FaultyStore(memory)
+            return store!
+        }
+        self.store = store!
+    }
+
+    func atCommit(_ body: @escaping () -> Void) {
+        store.beforeCommit = { [store] _ in
+            store.beforeCommit = nil
+            body()
+        }
+    }
+}
