@@ -30,7 +30,7 @@ extension ClientMachine {
         guard case .connected(let session) = link else { return [] }
         link = .subscribed(session: session)
         presence = PresenceSchedule()
-        presence.isAwaitingWelcome = true
+        presence.isAwaitingWelcome = configuration.publishesPresence
         askForReceipts(now: now)
         return publishPresence(now: now) + resendAll(now: now) + sendWaitingSignals(now: now)
     }
@@ -47,7 +47,7 @@ extension ClientMachine {
     /// The app leaves: says goodbye and fails what is unanswered. The connection is to be closed afterwards.
     package mutating func loggedOut(now: Int64) -> [Action] {
         var actions: [Action] = []
-        if case .subscribed(let session) = link {
+        if case .subscribed(let session) = link, configuration.publishesPresence {
             actions.append(.publishPresence(PresenceMessage(.offline(.logout), session: session)))
         }
         let error = SignalingError(.disconnected, "the client disconnected before the response came")
@@ -69,7 +69,7 @@ extension ClientMachine {
     }
 
     private mutating func publishPresence(now: Int64) -> [Action] {
-        guard case .subscribed(let session) = link else { return [] }
+        guard case .subscribed(let session) = link, configuration.publishesPresence else { return [] }
         presence.sends += 1
         presence.next = now + ResendDelay.after(presence.sends)
         return [.publishPresence(PresenceMessage(.online, session: session))]

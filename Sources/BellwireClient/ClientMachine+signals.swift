@@ -6,10 +6,14 @@ extension ClientMachine {
     static let signalGap: Int64 = 500
     /// How long a signal waits for a connection, in milliseconds; it is of no use later.
     static let signalLife: Int64 = 5_000
-    /// Signals that wait for a connection, and per stream for one before them.
+    /// Signals that wait for a connection.
     static let waitingSignals = 256
+    /// Signals of a stream that wait for one before them.
+    static let heldSignals = 64
+    /// Signals of a stream that are remembered as delivered.
+    static let deliveredSignals = 256
     /// Streams that are followed; the one not heard of for longest is forgotten.
-    static let signalStreams = 256
+    static let signalStreams = 64
 
     // MARK: Sending
 
@@ -114,7 +118,7 @@ struct SignalStream: Sendable, Equatable {
         }
         let place = held.firstIndex { $0.seq < seq } ?? held.count
         held.insert((seq, signal, now + ClientMachine.signalGap), at: place)
-        if held.count > ClientMachine.waitingSignals { next = held.last?.seq }
+        if held.count > ClientMachine.heldSignals { next = held.last?.seq }
         return drain()
     }
 
@@ -143,6 +147,6 @@ struct SignalStream: Sendable, Equatable {
 
     private mutating func note(_ seq: Int64) {
         delivered.append(seq)
-        if delivered.count > ClientMachine.waitingSignals { delivered.removeFirst() }
+        if delivered.count > ClientMachine.deliveredSignals { delivered.removeFirst() }
     }
 }

@@ -21,6 +21,8 @@ package struct ClientMachine: Sendable {
         package var requests = 256
         /// Calls whose revision is remembered. Ended ones are forgotten first.
         package var knownCalls = 256
+        /// Publishes presence. Without it the device only asks: it is never rung, and never counted online.
+        package var publishesPresence = true
         /// Names this client's signals, so that those of an earlier run of the app are another stream.
         package var signalStream: String?
 

@@ -28,6 +28,7 @@ final class ConnectionDriver {
         var settings = ClientMachine.Configuration()
         settings.requestTimeout = configuration.requestTimeout.milliseconds
         settings.signalStream = randomToken()
+        settings.publishesPresence = configuration.publishesPresence
         machine = ClientMachine(device: device, configuration: settings)
     }
 
@@ -95,7 +96,8 @@ final class ConnectionDriver {
             try perform(machine.subscribed(now: monotonicMilliseconds()), connection)
         } else {
             try perform(machine.connected(session: session, now: monotonicMilliseconds()), connection)
-            let topics = [configuration.topics.down(device.userID), configuration.topics.down(device)]
+            var topics = [configuration.topics.down(device)]
+            if configuration.publishesPresence { topics.append(configuration.topics.down(device.userID)) }
             var outstanding: Set<Int32> = []
             for topic in topics { outstanding.insert(try connection.subscribe(topic, qos: .atLeastOnce)) }
             subscriptions = outstanding
@@ -108,6 +110,7 @@ final class ConnectionDriver {
         if let token = configuration.token { broker.password = token }
         var settings = MQTTConnection.Configuration(broker: broker, clientID: Topics.clientID(device))
         settings.certificateAuthorityFile = configuration.certificateAuthorityFile
+        guard configuration.publishesPresence else { return settings }
         settings.will = MQTTMessage(
             topic: configuration.topics.presence(device),
             payload: PresenceMessage(.offline(.lost), session: session).encoded())

@@ -86,8 +86,9 @@ extension SignalingClient {
     }
 
     /// `call.trace`: the call's timeline, to see why a phone did or did not ring (section 6).
-    public func trace(_ callID: CallID) async throws(SignalingError) -> Timeline {
-        try await perform(.trace(.init(callID: callID))).timeline ?? Timeline(entries: [])
+    /// The response carries it as `timeline`, and what devices reported as `reports`.
+    public func trace(_ callID: CallID) async throws(SignalingError) -> Response.Success {
+        try await perform(.trace(.init(callID: callID)))
     }
 
     // MARK: Beyond calls

@@ -27,6 +27,10 @@ public final class SignalingClient: Sendable {
         public var connectTimeout: Duration = .seconds(10)
         /// How long a request is tried; 30 s by default. It then throws `noResponse`.
         public var requestTimeout: Duration = .seconds(30)
+        /// Whether this device is one of the user's phones; true by default. When false it only asks, as a tool or a server
+        /// does: it publishes no presence and listens to its own topic alone, so that it is never rung, never counted online
+        /// and acks nothing in the user's name. `events` then brings receipts and what responses tell, and never `online`.
+        public var publishesPresence = true
         /// How many events are kept for an app that does not read them; 1024 by default. Beyond it the oldest are
         /// dropped and counted in `droppedEvents`: each later event of a call carries the whole call.
         public var eventBuffer = 1024

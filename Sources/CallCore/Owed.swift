@@ -7,11 +7,17 @@ public struct DeviceView: Equatable, Sendable {
     public var acked: Int
     /// When the present session began; nil for a device that publishes no presence.
     public var sessionStart: Milliseconds?
+    /// The device was told of this call in its present session. It may have been rung while the call was about to end, so
+    /// it is told of the end, whichever came first.
+    public var knowsCall: Bool
 
-    public init(address: DeviceAddress, acked: Int, sessionStart: Milliseconds? = nil) {
+    public init(
+        address: DeviceAddress, acked: Int, sessionStart: Milliseconds? = nil, knowsCall: Bool = false
+    ) {
         self.address = address
         self.acked = acked
         self.sessionStart = sessionStart
+        self.knowsCall = knowsCall
     }
 }
 
@@ -34,7 +40,7 @@ extension Call {
         guard device.acked < revision, let member = member(device.address.userID) else { return nil }
         if let endedAt {
             guard now < endedAt + settings.endedRetention else { return nil }
-            if let start = device.sessionStart, endedAt < start { return nil }
+            if let start = device.sessionStart, endedAt < start, !device.knowsCall { return nil }
         }
         guard let name = eventName(for: member, device) else { return nil }
         // Nobody has served its expiry yet, but an invitation that is over must not ring.

@@ -189,9 +189,12 @@ extension CallService {
     private func decideAck(_ device: DeviceAddress, _ revision: Int, _ decision: inout Decision) {
         guard let call = decision.call, call.member(device.userID) != nil else { return }
         let revision = min(revision, call.revision)
-        acknowledged(
-            DeviceAck(device: device, session: session(of: device), revision: revision), call.callID, &decision)
-        decision.steps.append(.ack(device, revision: revision))
+        let ack = DeviceAck(device: device, session: session(of: device), revision: revision)
+        let known = decision.acks.first { $0.device == device }
+        if known.map({ !$0.isSession(ack.session) || $0.revision < revision }) ?? true {
+            decision.steps.append(.ack(device, revision: revision))
+        }
+        acknowledged(ack, call.callID, &decision)
         if revision < call.revision {
             counters.add(.staleAcks)
             decision.refresh.append(device)
@@ -228,10 +231,15 @@ extension CallService {
         _ = decision.machine?.cameOnline(device)
         decision.refresh.append(device)
         guard let call = decision.call else { return }
-        let views = views(of: device.userID, decision.acks, try presence(of: [device.userID]))
+        let presence = try presence(of: [device.userID])
+        let views = views(of: device.userID, decision.acks, presence)
         guard let view = views.first(where: { $0.address == device }),
             call.owed(to: view, now: now, settings: settings.calls) != nil
         else { return }
+        if let known = presence[device.userID]?.first(where: { $0.device == device }) {
+            // Written before the device is told: somebody may be ending the call, as of a time before this session began.
+            acknowledged(DeviceAck(device: device, session: known.session, revision: 0), call.callID, &decision)
+        }
         decision.machine?.scheduleDelivery(at: now + ResendSchedule.firstDelay)
     }
 

@@ -40,11 +40,14 @@ extension CallService {
         var views: [DeviceView] = []
         for device in known where device.isReachable(at: now, lease: settings.presence.lease) {
             let ack = acks.first { $0.device == device.device && $0.isSession(device.session) }
-            views.append(DeviceView(address: device.device, acked: ack?.revision ?? 0, sessionStart: device.since))
+            views.append(
+                DeviceView(
+                    address: device.device, acked: ack?.revision ?? 0, sessionStart: device.since,
+                    knowsCall: ack != nil))
         }
         for ack in acks where ack.device.userID == user && ack.session.isEmpty {
             guard !known.contains(where: { $0.device == ack.device }) else { continue }
-            views.append(DeviceView(address: ack.device, acked: ack.revision))
+            views.append(DeviceView(address: ack.device, acked: ack.revision, knowsCall: true))
         }
         return views
     }
@@ -178,16 +181,32 @@ extension CallService {
     }
 
     /// The bytes of a message within the limit of what the service sends. A call whose members' `extendedData` would
-    /// break it goes out without that, which `call.get` cannot give either: control characters take six bytes each.
+    /// break it goes out without that, which `call.get` cannot give either: control characters take six bytes each. A
+    /// timeline that would break it loses its oldest entries.
     func bounded(_ message: DownMessage) -> [UInt8] {
-        let bytes = message.encoded()
+        var bytes = message.encoded()
         guard bytes.count > Limits.downBytes else { return bytes }
         counters.add(.eventsTrimmed)
-        return message.withoutExtendedData.encoded()
+        var trimmed = message.withoutExtendedData
+        bytes = trimmed.encoded()
+        while bytes.count > Limits.downBytes, trimmed.dropOldestEntries() { bytes = trimmed.encoded() }
+        return bytes
     }
 }
 
 extension DownMessage {
+    /// Drops the older half of a timeline; false when there is none left.
+    fileprivate mutating func dropOldestEntries() -> Bool {
+        guard case .response(var response) = self, case .success(var success) = response.outcome,
+            let count = success.timeline?.entries.count, count > 0
+        else { return false }
+        success.timeline?.entries.removeFirst((count + 1) / 2)
+        success.timeline?.omitted += (count + 1) / 2
+        response.outcome = .success(success)
+        self = .response(response)
+        return true
+    }
+
     fileprivate var withoutExtendedData: DownMessage {
         switch self {
         case .event(var event):

@@ -35,7 +35,8 @@ extension CallService {
     func serveMessages(_ works: [MessageWork]) {
         var open = works
         do throws(StoreError) {
-            for _ in 0..<ServiceBounds.commitAttempts where !open.isEmpty {
+            for count in 0..<ServiceBounds.commitAttempts where !open.isEmpty {
+                if count > 0 { now = try store.now() }
                 open = try attempt(open)
             }
         } catch {

@@ -8,7 +8,9 @@ extension CallService {
     /// Passes a signal on to the accepted devices. Nothing is written for it.
     func decideSignal(_ received: ReceivedSignal, _ stored: StoredRecord?, _ decision: inout Decision) {
         do throws(SignalingError) {
-            guard let call = decision.call else { throw .callNotFound }
+            // To others an alias is an id in use and nothing more.
+            let isOwnID = decision.alias.map { $0.origin.device.userID == received.device.userID } ?? true
+            guard let call = decision.call, isOwnID else { throw .callNotFound }
             let errors = try call.judge(received.signal, from: received.device.userID)
             let reached = call.recipients(of: received.signal, from: received.device.userID)
             let signal = Signal(

@@ -40,7 +40,12 @@ extension CallService {
             steps.append(
                 .transition(
                     revision: call.revision, state: call.state, endReason: call.endReason, actor: call.actor,
-                    changes: call.members.filter { $0.changedRevision > known }.map(\.change)))
+                    changes: call.members.filter { $0.changedRevision > known }.map { member in
+                        // What members tell each other explains nothing here, and is long.
+                        var change = member.change
+                        change.extendedData = nil
+                        return change
+                    }))
         }
         recorder.add(steps, of: call.callID, at: now)
     }

@@ -236,7 +236,9 @@ public final class CallService {
     func serve(_ works: [CallWork]) -> Bool {
         var open = works
         do throws(StoreError) {
-            for _ in 0..<ServiceBounds.commitAttempts where !open.isEmpty {
+            for count in 0..<ServiceBounds.commitAttempts where !open.isEmpty {
+                // What is judged again is judged as of now.
+                if count > 0 { now = try store.now() }
                 open = try attempt(open)
             }
         } catch {

@@ -32,7 +32,7 @@ struct TraceRecorder {
     /// Entries that wait to be written. Beyond it new ones are dropped and counted.
     static let capacity = 20_000
     /// With `errors`: calls that are remembered in case something goes wrong, and entries of each.
-    static let heldCalls = 10_000
+    static let heldCalls = 2_000
     static let heldEntries = 50
 
     let policy: TracePolicy
@@ -72,6 +72,10 @@ struct TraceRecorder {
         }
         let known = held[callID]
         guard steps.contains(where: \.isTrouble) else {
+            guard !steps.contains(where: \.isEnd) else {
+                held[callID] = nil
+                return
+            }
             if known == nil { makeRoom(for: callID) }
             held[callID] = ((known ?? []) + entries).suffix(Self.heldEntries)
             return
@@ -116,6 +120,10 @@ struct TraceRecorder {
 }
 
 extension TraceEntry.Step {
+    fileprivate var isEnd: Bool {
+        if case .transition(_, .ended, _, _, _) = self { true } else { false }
+    }
+
     /// What a person would look at a timeline for.
     fileprivate var isTrouble: Bool {
         switch self {

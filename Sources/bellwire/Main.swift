@@ -13,7 +13,8 @@ struct Main {
             case "dev": try DevCommand.run(words)
             case "serve": try ServeCommand.run(words)
             case "call": runAsync(name) { [words] in try await Phone.call(words) }
-            case "trace": try TraceCommand.run(words)
+            case "send": runAsync(name) { [words] in try await SendCommand.run(words) }
+            case "trace": runAsync(name) { [words] in try await TraceCommand.run(words) }
             case "check-history": try CheckHistoryCommand.run(words)
             case "listen": runAsync(name) { [words] in try await Phone.listen(words) }
             case "help", "--help", "-h": print(help)
@@ -35,6 +36,7 @@ struct Main {
           serve    a coordinator
           call     call somebody from this terminal
           listen   wait for calls in this terminal
+          send     a message to somebody, and what becomes of it
           trace    why a phone did or did not ring
           check-history
                    hold what devices saw against what the protocol promises

@@ -26,6 +26,18 @@ import Testing
         #expect(device.presences.isEmpty)
     }
 
+    @Test func aClientThatOnlyAsksPublishesNone() {
+        var configuration = ClientMachine.Configuration()
+        configuration.publishesPresence = false
+        var device = Device(configuration: configuration)
+        device.send("r", .get(.init(callID: callID)))
+        device.connect("s1")
+        device.pass(1_000_000)
+        device.perform { machine, now in machine.loggedOut(now: now) }
+        #expect(device.presences.isEmpty)
+        #expect(device.sentRequests.first == "r")
+    }
+
     @Test func theAppIsToldOnlineOncePerConnection() {
         var device = Device()
         device.connect("s1")

@@ -96,7 +96,7 @@ struct SignalOrderTests {
     @Test func whatIsHeldIsBounded() {
         var device = Device.online()
         #expect(receive(&device, [1]) == [1])
-        let held = Int64(ClientMachine.waitingSignals)
+        let held = Int64(ClientMachine.heldSignals)
         #expect(receive(&device, Array(3..<3 + held)) == [])
         #expect(receive(&device, [3 + held]).count == Int(held) + 1)
         for number in 0..<ClientMachine.signalStreams + 10 {

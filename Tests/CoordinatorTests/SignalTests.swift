@@ -69,6 +69,19 @@ struct SignalTests {
         #expect(signal(alice, "1", id: "s3") == ["alice/phone callEnded accepted"])
     }
 
+    @Test func theAliasOfAMergedCallServesItsOwnerAlone() {
+        let alice = world.phone("alice/phone")
+        let bob = world.phone("bob/phone")
+        alice.invite("bob", callID: "a", mode: .advanced)
+        bob.invite("alice", callID: "b", mode: .advanced) { $0.glare = .merge }
+        let signal = Request.Signal(callID: CallID("b")!, data: JSONText("1")!)
+        world.send([bob.up(UpMessage.signal(signal))])
+        #expect(alice.signals.map(\.callID.string) == ["a"])
+        _ = world.lines()
+        world.send([alice.up(UpMessage.signal(signal))])
+        #expect(world.lines() == ["alice/phone error callNotFound"])
+    }
+
     @Test func aSignalAfterTheAcceptInTheSameBatchIsPassedOn() {
         let alice = world.phone("alice/phone")
         let bob = world.phone("bob/phone")

@@ -97,6 +97,37 @@ struct TraceTests {
         #expect(times == times.sorted() && times.count > 12)
     }
 
+    @Test func aTimelineThatIsTooLargeLosesItsOldestSteps() throws {
+        let world = world()
+        let alice = world.phone("alice/phone")
+        let call = try #require(alice.invite("bob")?.call)
+        // Ids of control characters take six bytes for each of theirs.
+        let changes = (1...9).map { number in
+            MemberChange(userID: UserID(String(repeating: "\u{1}", count: 60) + "\(number)")!, state: .inviting)
+        }
+        let entries = (1...200).map { number in
+            TraceEntry(
+                time: Int64(number), coordinator: "c1",
+                step: .transition(revision: number, state: .active, endReason: nil, actor: nil, changes: changes))
+        }
+        let success = Response.Success(call: call, time: 1, timeline: Timeline(entries: entries, omitted: 7))
+        let bytes = world.service.bounded(.response(Response(id: RequestID("r")!, outcome: .success(success))))
+        #expect(bytes.count <= Limits.downBytes)
+        guard case .response(let response)? = DownMessage.decode(bytes) else { return #expect(Bool(false)) }
+        let timeline = try #require(response.outcome.success?.timeline)
+        #expect(timeline.entries == Array(entries.suffix(timeline.entries.count)) && !timeline.entries.isEmpty)
+        #expect(timeline.omitted == 7 + 200 - timeline.entries.count)
+    }
+
+    @Test func aRepeatedAckIsNotNoted() {
+        let world = world()
+        let alice = world.phone("alice/phone")
+        let bob = world.phone("bob/phone", acks: false)
+        alice.invite("bob")
+        for _ in 0..<5 { bob.ack(1) }
+        #expect(lines(timeline(alice), since: world.clock.now).filter { $0 == "0 ack bob/phone 1" }.count == 1)
+    }
+
     @Test func offWritesNothingAndTheAnswerIsEmpty() {
         let world = world(.off)
         let alice = world.phone("alice/phone")

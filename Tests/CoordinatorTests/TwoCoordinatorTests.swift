@@ -92,6 +92,25 @@ struct TwoCoordinatorTests {
         #expect(race.world.stored(callID)?.member(race.bob.user)?.device == web.address.deviceID)
     }
 
+    /// Found by the chaos test (seed 4): the call's end bears the time at which it was decided, and the session began
+    /// between that and the commit. The device was rung, so it must be told, also when its ack is lost.
+    @Test(arguments: [true, false])
+    func aDeviceThatIsRungWhileTheCallEndsIsToldOfTheEnd(ackIsLost: Bool) throws {
+        let race = Race()
+        race.alice.invite("bob")
+        var web: Phone?
+        race.world.route = { _ in web == nil ? 0 : 1 }
+        race.store.beforeCommit = { _ in
+            race.store.beforeCommit = nil
+            race.world.clock.now += 300
+            web = race.world.stranger("bob/web", acks: !ackIsLost)
+            web?.comeOnline()
+        }
+        race.alice.cancel()
+        race.world.pass(seconds: 2)
+        #expect(web?.names == [.invited, .cancelled])
+    }
+
     @Test func timeoutAgainstAcceptHasOneWinner() {
         let race = Race()
         race.alice.invite("bob")

@@ -10,6 +10,13 @@ public struct JSONText: Equatable, Sendable, CustomStringConvertible {
 
     public init?(_ text: String) { self.init(Array(text.utf8)) }
 
+    /// A JSON string.
+    public init(string: String) {
+        var writer = JSONWriter(capacity: string.utf8.count + 2)
+        writer.string(string)
+        bytes = writer.bytes
+    }
+
     /// For bytes that the parser has just accepted.
     init(parsed bytes: ArraySlice<UInt8>) { self.bytes = Array(bytes) }
 

@@ -224,9 +224,9 @@ class Phone:
         if not pending or not self._is_ready or not self._link:
             return
         payload = encode(pending.body)
-        self._link.publish("sent", self._up, payload)
+        link = self._link
+        link.publish("sent", self._up, payload)
         if pending.double_after is not None:
-            link = self._link
             self._loop.after(
                 pending.double_after, lambda: link.publish("sent", self._up, payload) if link.is_open else None
             )
