@@ -4,8 +4,9 @@ import SignalingProtocol
 extension ClientMachine {
     /// How long after its time to live a message's receipt may come before the service is asked, in milliseconds.
     static let receiptMargin: Int64 = 3_000
-    /// How often it is asked; then the app is told that nothing is known.
-    static let receiptQuestions = 10
+    /// How long after its time to live it is still asked; then the app is told that nothing is known. The service remembers
+    /// a message for 10 min: later it would take the question for a new message.
+    static let receiptPatience: Int64 = 300_000
     /// Ids of messages that were shown. Beyond it the oldest are forgotten: the service sends none for longer than 600 s.
     static let shownMessages = 4_096
 
@@ -34,13 +35,14 @@ extension ClientMachine {
         let ttl = Int64(message.ttl ?? Self.defaultTTL) * 1000
         unreceipted.append(
             SentMessage(
-                request: request, messageID: messageID, to: message.to, askAt: now + ttl + Self.receiptMargin))
+                request: request, messageID: messageID, to: message.to, endsAt: now + ttl,
+                askAt: now + ttl + Self.receiptMargin))
         // The oldest is given up without a word: requests at once are bounded, receipts come within their time.
         if unreceipted.count > Self.unreceiptedMessages { unreceipted.removeFirst() }
     }
 
     private static let defaultTTL = 30
-    private static let unreceiptedMessages = 4_096
+    private static let unreceiptedMessages = 256
 
     mutating func received(_ receipt: Receipt) -> [Action] {
         let place = unreceipted.firstIndex { $0.messageID == receipt.messageID && $0.to == receipt.to }
@@ -52,9 +54,14 @@ extension ClientMachine {
 
     /// A response to `message.send` says what has become of it.
     mutating func learned(_ answer: Answer, to request: Request) -> [Action] {
-        guard case .message(let messageID, let time, let state) = answer, state != .sent,
-            case .message(let message) = request.body
+        guard case .message(let messageID, let time, let state) = answer, case .message(let message) = request.body
         else { return [] }
+        guard state != .sent else {
+            // It waits: there is nothing to ask before its time is over.
+            guard let place = unreceipted.firstIndex(where: { $0.request.id == request.id }) else { return [] }
+            unreceipted[place].askAt = max(unreceipted[place].askAt, unreceipted[place].endsAt + Self.receiptMargin)
+            return []
+        }
         return received(Receipt(messageID: messageID, to: message.to, state: state, time: time))
     }
 
@@ -78,7 +85,7 @@ extension ClientMachine {
                 unreceipted[index].askAt = now + Self.receiptMargin
                 continue
             }
-            guard sent.questions < Self.receiptQuestions else {
+            guard now < sent.endsAt + Self.receiptPatience else {
                 unreceipted.remove(at: index)
                 let error = SignalingError(.noResponse, "no receipt of message \(sent.messageID) to \(sent.to)")
                 actions.append(.deliver(.error(error)))
@@ -103,6 +110,8 @@ struct SentMessage: Sendable, Equatable {
     let request: Request
     let messageID: MessageID
     let to: UserID
+    /// When its time to live is over.
+    let endsAt: Int64
     /// When the service is asked what has become of it.
     var askAt: Int64
     var questions = 0

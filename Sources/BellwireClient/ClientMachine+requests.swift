@@ -120,7 +120,8 @@ extension ClientMachine {
         case .success(let success): actions = [.succeed(id, success)]
         case .answer(let answer): actions = [.answer(id, answer)]
         case .failure(let error):
-            unfollow(entry.request)
+            // Without an answer the message may be under way all the same.
+            if error.code != .noResponse { unfollow(entry.request) }
             actions = [.fail(id, error)]
         }
         guard entry.changesState, let callID = entry.callID else { return actions }

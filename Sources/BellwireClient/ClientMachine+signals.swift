@@ -14,6 +14,8 @@ extension ClientMachine {
     static let deliveredSignals = 256
     /// Streams that are followed; the one not heard of for longest is forgotten.
     static let signalStreams = 64
+    /// Of one sender in one call: nobody can displace the streams of others by beginning ever new ones.
+    static let streamsPerSender = 4
 
     // MARK: Sending
 
@@ -49,17 +51,22 @@ extension ClientMachine {
 
     mutating func received(_ signal: Signal, now: Int64) -> [Action] {
         guard signal.seq != nil else { return [.deliver(.signal(signal))] }
-        let place = stream(of: signal, now: now)
+        var signals: [Signal] = []
+        let place = streams.firstIndex { $0.isOf(signal) } ?? follow(signal, now: now, &signals)
         streams[place].lastAt = now
-        return streams[place].received(signal, now: now).map { .deliver(.signal($0)) }
+        signals += streams[place].received(signal, now: now)
+        return signals.map { .deliver(.signal($0)) }
     }
 
-    private mutating func stream(of signal: Signal, now: Int64) -> Int {
-        if let known = streams.firstIndex(where: { $0.isOf(signal) }) { return known }
-        if streams.count >= Self.signalStreams,
-            let oldest = streams.indices.min(by: { streams[$0].lastAt < streams[$1].lastAt })
+    /// Begins to follow a stream. What the one held that is forgotten for it is delivered.
+    private mutating func follow(_ signal: Signal, now: Int64, _ signals: inout [Signal]) -> Int {
+        let own = streams.indices.filter { streams[$0].isOfSender(of: signal) }
+        let candidates = own.count >= Self.streamsPerSender ? own : Array(streams.indices)
+        if own.count >= Self.streamsPerSender || streams.count >= Self.signalStreams,
+            let oldest = candidates.min(by: { streams[$0].lastAt < streams[$1].lastAt })
         {
-            streams.remove(at: oldest)
+            var forgotten = streams.remove(at: oldest)
+            signals += forgotten.gapsPassed(now: .max)
         }
         streams.append(SignalStream(signal, now: now))
         return streams.count - 1
@@ -101,6 +108,8 @@ struct SignalStream: Sendable, Equatable {
         callID == signal.callID && from == signal.from && name == signal.stream
     }
 
+    func isOfSender(of signal: Signal) -> Bool { callID == signal.callID && from == signal.from }
+
     /// When the first gap is given up.
     var deadline: Int64? { held.map(\.until).min() }
 
@@ -139,7 +148,7 @@ struct SignalStream: Sendable, Equatable {
         while let last = held.last, last.seq == next {
             held.removeLast()
             note(last.seq)
-            next = last.seq + 1
+            next = last.seq &+ 1
             signals.append(last.signal)
         }
         return signals

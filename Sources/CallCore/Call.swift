@@ -109,16 +109,19 @@ extension Call {
     /// How many are remembered in all, so that a user with many devices cannot grow the record without end.
     public static let rememberedInAll = 128
 
+    /// Nil when the request is not remembered; that of a merge, of which there is one, always is.
     public func outcome(of key: RequestKey) -> RequestOutcome? { outcomes.last { $0.key == key } }
 
     mutating func remember(_ outcome: RequestOutcome) {
         let device = outcome.key.device
         if outcomes.count(where: { $0.key.device == device }) >= Self.rememberedPerDevice,
-            let oldest = outcomes.firstIndex(where: { $0.key.device == device })
+            let oldest = outcomes.firstIndex(where: { $0.key.device == device && !$0.merged })
         {
             outcomes.remove(at: oldest)
         }
-        if outcomes.count >= Self.rememberedInAll { outcomes.removeFirst() }
+        if outcomes.count >= Self.rememberedInAll, let oldest = outcomes.firstIndex(where: { !$0.merged }) {
+            outcomes.remove(at: oldest)
+        }
         outcomes.append(outcome)
     }
 }

@@ -86,13 +86,9 @@ extension CallService {
         guard let call = decision.call else { return nil }
         if let known = call.outcome(of: received.key) { return success(call, known) }
         guard case .invite = received.request.body else { return nil }
-        // The request that made the call, or the alias, is known for ever, beyond the ones that are remembered.
-        if let alias = decision.alias {
-            let state = call.member(received.device.userID)?.state
-            guard alias.origin == received.key, state == .accepted || state == .quit else { return nil }
-            return success(call, RequestOutcome(key: received.key, offline: [], merged: true))
-        }
-        guard call.origin == received.key else { return nil }
+        // The request that made the call is known for ever, beyond the ones that are remembered. An alias without its
+        // outcome is one whose merge did not come about.
+        guard decision.alias == nil, call.origin == received.key else { return nil }
         return success(call, RequestOutcome(key: received.key, offline: []))
     }
 
@@ -141,6 +137,11 @@ extension CallService {
             try machine.joinRequested(join, context)
         case .reject(let reject): try machine.rejectRequested(reject, context)
         case .cancel(let cancel) where decision.alias != nil:
+            guard isMerged(decision) || machine.call.member(user)?.state.isPending ?? false else {
+                forgetAlias(&decision)
+                rememberCancel(received, stored, &decision)
+                throw SignalingError.callNotFound
+            }
             try machine.mergedCancelRequested(cancel, context)
         case .cancel(let cancel): outcome.errors = try machine.cancelRequested(cancel, context)
         case .add(let add):
@@ -157,6 +158,23 @@ extension CallService {
         return success(machine.call, outcome)
     }
 
+    /// Whether the invite that left the alias became the acceptance of the call to which it points. Between the two
+    /// commits somebody else may have been faster: then the invite makes a call of its own.
+    private func isMerged(_ decision: Decision) -> Bool {
+        guard let call = decision.call, let alias = decision.alias else { return false }
+        return call.outcome(of: alias.origin) != nil
+    }
+
+    /// What stands under the id is not, and will not be, the call to which the alias points.
+    private func forgetAlias(_ decision: inout Decision) {
+        guard let alias = decision.alias else { return }
+        decision.version = alias.version
+        decision.alias = nil
+        decision.before = nil
+        decision.machine = nil
+        decision.notes = []
+    }
+
     /// A cancel of a call that does not exist yet: an invite that comes later rings nobody (section 2).
     private func rememberCancel(_ received: ReceivedRequest, _ stored: StoredRecord?, _ decision: inout Decision) {
         if case .cancelled(let user, let at)? = stored?.record, user != received.device.userID,
@@ -169,8 +187,8 @@ extension CallService {
 
     private func reply(_ received: ReceivedRequest, _ outcome: Response.Outcome, _ decision: inout Decision) {
         count(outcome)
-        // A stranger's attempts are nobody's business, and there may be many; nor is a look at the timeline part of it.
-        if decision.call?.member(received.device.userID) != nil, !received.request.body.isTrace {
+        // A stranger's attempts are nobody's business, and there may be many; nor is a look at the call part of it.
+        if decision.call?.member(received.device.userID) != nil, !received.request.body.isLook {
             decision.steps.append(
                 .request(received.device, type: received.request.body.type, outcome: outcome.name))
         }
@@ -264,7 +282,10 @@ extension CallService {
 }
 
 extension Request.Body {
-    fileprivate var isTrace: Bool {
-        if case .trace = self { true } else { false }
+    fileprivate var isLook: Bool {
+        switch self {
+        case .get, .trace: true
+        default: false
+        }
     }
 }

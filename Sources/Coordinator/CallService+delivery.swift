@@ -59,6 +59,7 @@ extension CallService {
         outbox.append(contentsOf: decision.signals)
         guard let call = decision.call else { return }
         note(decision, call)
+        for (milestone, role) in decision.observed { counters.observe(milestone, role: role) }
         do throws(StoreError) {
             try publishOwed(decision, call)
         } catch {

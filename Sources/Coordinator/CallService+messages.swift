@@ -5,7 +5,7 @@ import SignalingProtocol
 /// Something that happened to a peer message.
 enum MessageEvent {
     case send(ReceivedRequest, Request.Message)
-    case ack
+    case ack(DeviceAddress)
     /// A device of the recipient came online.
     case cameOnline(DeviceAddress)
     case deadline
@@ -84,7 +84,10 @@ extension CallService {
         for event in work.events {
             switch event {
             case .send(let received, let request): try decideSend(received, request, work.id, stored, &decision)
-            case .ack: if decision.message?.acknowledged(now: now) ?? false { decision.owesReceipt = true }
+            case .ack(let device):
+                // A message to oneself is for the other devices.
+                guard device != decision.message?.origin.device else { continue }
+                if decision.message?.acknowledged(now: now) ?? false { decision.owesReceipt = true }
             case .cameOnline(let device):
                 if decision.message?.isWaiting ?? false { decision.sends.append(device) }
             case .deadline: decideDeadline(&decision)
@@ -115,6 +118,15 @@ extension CallService {
         guard case .message(let messageID, let user) = id else { return }
         if settings.users == .known, try store.profiles(of: [user])[0] == nil {
             reply(received, .failure(SignalingError(.userNotRegistered, "to: is not registered")), &decision)
+            return
+        }
+        guard
+            try store.messages(for: user, limit: ServiceBounds.messagesPerRecipient).count
+                < ServiceBounds.messagesPerRecipient
+        else {
+            let error = SignalingError(
+                .rateLimited, "too many messages wait for this user", retryAfter: ServiceBounds.fullInboxRetry)
+            reply(received, .failure(error), &decision)
             return
         }
         let ttl = request.ttl.map { Milliseconds($0) * 1000 } ?? settings.messageTTL
@@ -173,7 +185,7 @@ extension CallService {
         }
     }
 
-    /// These messages were handed to the broker: the receipts among them are not sent again. Those of a coordinator that
+    /// The broker has these messages: the receipts among them are not sent again. Those of a coordinator that
     /// died before are, by whoever serves their deadline.
     public func published(_ messages: [OutboundMessage]) {
         let receipts = messages.compactMap(\.receiptOf)

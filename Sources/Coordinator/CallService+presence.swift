@@ -50,7 +50,15 @@ extension CallService {
         let isDone = serve(owing.map { CallWork(callID: $0, events: [.cameOnline(device)]) })
         // Without its welcome the device publishes its presence again, and what could not be served now is served then.
         if !isDone { outbox.remove(at: place) }
+        try sendWaitingMessages(to: device)
+    }
+
+    /// At the beginning of a session, and not whenever presence is renewed.
+    private func sendWaitingMessages(to device: DeviceAddress) throws(StoreError) {
         let messages = try store.messages(for: device.userID, limit: ServiceBounds.messagesPerWelcome)
+        guard !messages.isEmpty else { return }
+        let known = try presence(of: [device.userID])[device.userID]?.first { $0.device == device }
+        guard let known, known.since + ServiceBounds.newSession > now else { return }
         serveMessages(messages.map { MessageWork(id: $0, events: [.cameOnline(device)]) })
     }
 
@@ -68,20 +76,21 @@ extension CallService {
 
     /// Tells a device that it is known, with the user's live calls; fewer calls rather than more bytes than allowed.
     private func welcome(_ device: DeviceAddress, session: String, _ calls: [CallSnapshot], omitted: Int) {
-        let count = calls.count
-        var calls = calls
-        var payload: [UInt8]
-        repeat {
-            payload = DownMessage.welcome(
+        func payload(_ listed: [CallSnapshot]) -> [UInt8] {
+            DownMessage.welcome(
                 Welcome(
                     session: session, serverTime: now, heartbeatInterval: seconds(settings.heartbeatInterval),
-                    heartbeatTimeout: seconds(settings.calls.heartbeatTimeout), calls: calls,
-                    omittedCalls: omitted + count - calls.count, presenceLease: seconds(settings.presence.lease))
+                    heartbeatTimeout: seconds(settings.calls.heartbeatTimeout), calls: listed,
+                    omittedCalls: omitted + calls.count - listed.count, presenceLease: seconds(settings.presence.lease))
             ).encoded()
-        } while payload.count > Limits.downBytes && calls.popLast() != nil
+        }
+        var room = CallRoom()
+        var bytes = payload(Array(calls.prefix { room.takes($0) }))
+        // One call may be too large by itself.
+        if bytes.count > Limits.downBytes { bytes = payload([]) }
         outbox.append(
             OutboundMessage(
-                topic: settings.topics.down(device), payload: payload,
+                topic: settings.topics.down(device), payload: bytes,
                 expirySeconds: ServiceBounds.messageExpirySeconds))
     }
 

@@ -47,16 +47,15 @@ extension CallService {
     /// Keeps what a device reported beside the call, and counts it.
     func judgeReport(
         _ report: Request.Report, _ received: ReceivedRequest, _ stored: StoredRecord?, _ decision: inout Decision
-    ) throws(SignalingError) -> Response.Outcome {
-        guard let machine = decision.machine else { throw .callNotFound }
+    ) throws -> Response.Outcome {
+        guard let machine = decision.machine else { throw SignalingError.callNotFound }
         try machine.getRequested(by: received.device.userID)
         let known = decision.reports ?? stored?.reports ?? []
         let reports = try merged(known, report.milestones, of: received.device)
         let role = received.device.userID == machine.call.inviter ? "caller" : "callee"
-        for milestone in report.milestones {
-            decision.notes.append(.milestone(machine.call.callID, received.device, milestone))
-            counters.observe(milestone, role: role)
-        }
+        // Now, and not with the acks, which may be lost: what is answered `ok` is kept.
+        try store.note(report.milestones.map { .milestone(machine.call.callID, received.device, $0) })
+        decision.observed += report.milestones.map { ($0, role) }
         decision.reports = reports
         return success(machine.call, RequestOutcome(key: received.key), reports: reports)
     }

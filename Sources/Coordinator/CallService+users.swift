@@ -35,26 +35,25 @@ extension CallService {
         let count = query.count ?? ServiceBounds.callsPerPage
         // One more, to know whether there is a next page. Calls whose record is gone make the page shorter.
         let places = try store.history(of: user, after: place, limit: count + 1)
-        var page: [(place: HistoryPlace, call: CallSnapshot)] = []
-        let listed = places.prefix(count)
-        for (place, stored) in zip(listed, try store.load(listed.map(\.callID))) {
-            guard case .call(let call)? = stored?.record, call.member(user) != nil else { continue }
-            page.append((place, call.snapshot))
+        var room = CallRoom()
+        var page: [CallSnapshot] = []
+        var last = place
+        var rest = places.prefix(count)
+        while !rest.isEmpty, !room.isFull {
+            // No more are loaded than there is room for, by and large.
+            let some = rest.prefix(ServiceBounds.callsPerLoad)
+            rest = rest.dropFirst(some.count)
+            for (place, stored) in zip(some, try store.load(some.map(\.callID))) where !room.isFull {
+                if case .call(let call)? = stored?.record, call.member(user) != nil {
+                    let snapshot = call.snapshot
+                    guard room.takes(snapshot) else { break }
+                    page.append(snapshot)
+                }
+                last = place
+            }
         }
-        var next = places.count > count ? listed.last : nil
-        func answer() -> Response.Outcome {
-            .answer(.calls(page.map(\.call), cursor: next?.cursor ?? Answer.lastCursor))
-        }
-        while page.count > 1, encodedSize(answer()) > Limits.downBytes {
-            page.removeLast()
-            next = page.last?.place
-        }
-        return answer()
-    }
-
-    private func encodedSize(_ outcome: Response.Outcome) -> Int {
-        DownMessage.response(Response(id: RequestID(String(repeating: "-", count: 64))!, outcome: outcome)).encoded()
-            .count
+        let isWhole = last == places.last || places.isEmpty
+        return .answer(.calls(page, cursor: isWhole ? Answer.lastCursor : last?.cursor ?? Answer.lastCursor))
     }
 
     private func updated(_ user: UserID, _ update: Request.UserUpdate) throws(StoreError) -> Response.Outcome {
@@ -84,6 +83,29 @@ extension CallService {
             context.profiles[user] = profile
             if profile == nil, settings.users == .known, invitees.contains(user) { context.unregistered.append(user) }
         }
+    }
+}
+
+/// The room for calls in one message: fewer calls rather than more bytes than allowed (section 1). Each call is encoded
+/// once, and the first one always fits: what is too large about it is left out when it is sent.
+struct CallRoom {
+    /// For all that stands around the calls.
+    private static let envelope = 2_048
+    private var left = Limits.downBytes - envelope
+    private var isEmpty = true
+    private(set) var isFull = false
+
+    /// Whether the call still fits; once one does not, the room is full.
+    mutating func takes(_ call: CallSnapshot) -> Bool {
+        guard !isFull else { return false }
+        left -= JSONWriter.object(capacity: 1024) { call.write(to: &$0) }.count + 1
+        guard left >= 0 || isEmpty else {
+            isFull = true
+            return false
+        }
+        if left < 0 { isFull = true }
+        isEmpty = false
+        return true
     }
 }
 

@@ -149,7 +149,7 @@ public final class CallService {
             return isAdmitted(received) ? item(received) : nil
         case .success(.signal(let signal)):
             counters.add(.requests, Request.Body.signal(signal).type)
-            if let retryAfter = limiter.admit(device.userID, .signal, now: now) {
+            if clockFailure == nil, let retryAfter = limiter.admit(device.userID, .signal, now: now) {
                 refuse(.rateLimited(retryAfter), topic: settings.topics.down(device))
                 return nil
             }
@@ -163,7 +163,7 @@ public final class CallService {
             return .call(callID, .ack(device, revision: revision))
         case .success(.ackMessage(let messageID)):
             counters.add(.acks)
-            return .message(.message(messageID, to: device.userID), .ack)
+            return .message(.message(messageID, to: device.userID), .ack(device))
         case .failure(let refusal):
             if let id = refusal.requestID {
                 counters.add(.responses, refusal.error.code.rawValue)

@@ -86,6 +86,8 @@ struct Decision {
     var signals: [OutboundMessage] = []
     /// What devices reported, once a report changed it.
     var reports: [DeviceReport]?
+    /// Milestones for the metrics, with the role of who reported them.
+    var observed: [(milestone: Milestone, role: String)] = []
     /// What the call's timeline says of this decision, beside the transition and what is sent.
     var steps: [TraceEntry.Step] = []
     /// Devices that are sent at once what they are owed: they came online, or acked an old revision.

@@ -61,6 +61,8 @@ public final class Coordinator {
     private var hasSwept = false
     private var nextCleaning: Int64 = 0
     private var nextTraces: Int64 = 0
+    /// Receipts that the broker has not acknowledged: what goes with the connection is sent again.
+    private var receipts: [Int32: OutboundMessage] = [:]
     private var isListening = false
     private var storeWasFailing = false
 
@@ -91,6 +93,7 @@ public final class Coordinator {
         let received = monotonicMilliseconds()
         if !isListening { service.listeningSince = (try? service.store.now()) ?? service.listeningSince }
         process(messages, since: received)
+        confirmReceipts()
         serveTimers()
         writeTraces()
         report()
@@ -176,6 +179,7 @@ public final class Coordinator {
     private func lost(_ error: MQTTError) {
         log(.warning, "broker connection lost", ["reason": error.message])
         connection = nil
+        receipts = [:]
         subscriptions = []
         isListening = false
         nextAttempt = monotonicMilliseconds() + Int64.random(in: backoff / 2...backoff)
@@ -220,6 +224,11 @@ public final class Coordinator {
         }
     }
 
+    private func confirmReceipts() {
+        let confirmed = (connection?.takeDelivered() ?? []).compactMap { receipts.removeValue(forKey: $0) }
+        if !confirmed.isEmpty { service.published(confirmed) }
+    }
+
     private func writeTraces() {
         guard monotonicMilliseconds() >= nextTraces else { return }
         service.writeTraces()
@@ -240,15 +249,14 @@ public final class Coordinator {
             service.counters.add(.publicationsDropped, "", messages.count)
             return
         }
-        var published: [OutboundMessage] = []
-        defer { service.published(published) }
         for message in messages {
             do throws(MQTTError) {
-                try connection.publish(
+                let identifier = try connection.publish(
                     MQTTMessage(
                         topic: message.topic, payload: message.payload, qos: configuration.publishQoS,
-                        correlationData: message.correlationData, expirySeconds: message.expirySeconds))
-                if message.receiptOf != nil { published.append(message) }
+                        correlationData: message.correlationData, expirySeconds: message.expirySeconds),
+                    isAwaited: message.receiptOf != nil)
+                if message.receiptOf != nil { receipts[identifier] = message }
             } catch {
                 service.counters.add(.publicationsDropped)
                 guard error.kind == .invalid else {

@@ -16,7 +16,7 @@ public struct RateLimits: Sendable, Equatable {
     }
 
     public var signals = Limit(rate: 500, burst: 1_000)
-    public var messages = Limit(rate: 200, burst: 1_000)
+    public var messages = Limit(rate: 100, burst: 500)
     public var requests = Limit(rate: 500, burst: 2_000)
 
     public init() {}
@@ -63,7 +63,10 @@ struct RateLimiter {
         let cost = 1_000 * Self.perMillisecond / Int64(limit.rate)
         let now = now * Self.perMillisecond
         let key = Key(user: user, kind: kind)
-        let full = max(fullAt[key] ?? now, now) + cost
+        var known = max(fullAt[key] ?? now, now)
+        // The clock was set back: nobody is kept waiting for what was never asked.
+        if known > now + cost * Int64(limit.burst) { known = now }
+        let full = known + cost
         let excess = full - now - cost * Int64(limit.burst)
         guard excess <= 0 else { return Int((excess + Self.perMillisecond - 1) / Self.perMillisecond) }
         if fullAt[key] == nil, fullAt.count >= Self.capacity {

@@ -46,6 +46,14 @@ public enum ServiceBounds {
     static let callsPerWelcome = 50
     /// How many waiting messages are sent to a device that comes online. The others follow by their resends.
     static let messagesPerWelcome = 64
+    /// A session is new for so many milliseconds after its presence: the clocks of store and coordinator differ a little.
+    static let newSession: Milliseconds = 500
+    /// How many messages may wait for one user. One more is refused: `rateLimited`.
+    static let messagesPerRecipient = 256
+    /// When a sender to such a user should try again, in milliseconds.
+    static let fullInboxRetry = 5_000
+    /// How many calls a page loads at once.
+    static let callsPerLoad = 20
     /// How many calls a page of `call.query` has that does not say.
     static let callsPerPage = 20
     /// How many live calls of an invitee are looked at to see whether the user is busy.

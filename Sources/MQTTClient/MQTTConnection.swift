@@ -44,6 +44,9 @@ public final class MQTTConnection {
     /// Packet identifiers of subscriptions and unsubscriptions that the broker has answered since the last `poll`.
     public private(set) var acknowledged: Set<Int32> = []
 
+    private var delivered: [Int32] = []
+    private var awaited: Set<Int32> = []
+
     /// Messages published that have not left, or, at QoS 1, that the broker has not acknowledged.
     public private(set) var backlog = 0
 
@@ -163,7 +166,11 @@ public final class MQTTConnection {
         return identifier
     }
 
-    public func publish(_ message: MQTTMessage) throws(MQTTError) {
+    ///
+    /// With `isAwaited` the identifier that it returns will be told by `takeDelivered`.
+    @discardableResult
+    public func publish(_ message: MQTTMessage, isAwaited: Bool = false) throws(MQTTError) -> Int32 {
+        var identifier: Int32 = 0
         var properties: OpaquePointer?
         defer { mosquitto_property_free_all(&properties) }
         if let expiry = message.expirySeconds {
@@ -179,12 +186,23 @@ public final class MQTTConnection {
         do throws(MQTTError) {
             try check(
                 mosquitto_publish_v5(
-                    handle, nil, message.topic, Int32(message.payload.count), message.payload, message.qos.rawValue,
+                    handle, &identifier, message.topic, Int32(message.payload.count), message.payload,
+                    message.qos.rawValue,
                     message.retain, properties))
         } catch {
             backlog -= 1
             throw error
         }
+        if isAwaited {
+            if message.qos == .atMostOnce { delivered.append(identifier) } else { awaited.insert(identifier) }
+        }
+        return identifier
+    }
+
+    /// The awaited messages that the broker has acknowledged since the last time; at QoS 0, that were handed over.
+    public func takeDelivered() -> [Int32] {
+        defer { delivered.removeAll(keepingCapacity: true) }
+        return delivered
     }
 
     /// Says goodbye: the broker drops the will. Waits up to `milliseconds` for the broker to have all that was published:
@@ -242,7 +260,10 @@ public final class MQTTConnection {
         state = .closed(reason: String(cString: mosquitto_strerror(reason)))
     }
 
-    fileprivate func published() { backlog -= 1 }
+    fileprivate func published(_ identifier: Int32) {
+        backlog -= 1
+        if awaited.remove(identifier) != nil { delivered.append(identifier) }
+    }
 
     fileprivate func subscriptionAnswered(_ identifier: Int32, isGranted: Bool) {
         guard isGranted else {
@@ -312,8 +333,10 @@ private func onMessage(
     connection(context)?.received(message, properties)
 }
 
-private func onPublish(_: OpaquePointer?, _ context: UnsafeMutableRawPointer?, _: Int32, _: Int32, _: Properties?) {
-    connection(context)?.published()
+private func onPublish(
+    _: OpaquePointer?, _ context: UnsafeMutableRawPointer?, _ identifier: Int32, _: Int32, _: Properties?
+) {
+    connection(context)?.published(identifier)
 }
 
 private func onSubscribe(

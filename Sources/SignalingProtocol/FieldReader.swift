@@ -74,7 +74,7 @@ struct FieldReader {
     /// A text without control characters.
     func plainText(_ key: String, maxBytes: Int) throws(FieldError) -> String? {
         guard let text = try text(key, maxBytes: maxBytes) else { return nil }
-        guard !text.utf8.contains(where: { $0 < 0x20 || $0 == 0x7F }) else {
+        guard !text.unicodeScalars.contains(where: { $0.value < 0x20 || (0x7F...0x9F).contains($0.value) }) else {
             throw .bad(key, "must not contain control characters")
         }
         return text

@@ -122,9 +122,34 @@ struct MessageTests {
         answer(&device, .sent)
         device.take()
         device.pass(3_600_000)
-        #expect(device.sentRequests.count == ClientMachine.receiptQuestions)
+        #expect((3...12).contains(device.sentRequests.count))
         let errors = device.told.compactMap { if case .error(let error) = $0 { error.code } else { nil } }
         #expect(errors == [.noResponse])
+    }
+
+    @Test func aMessageThatWaitsLongIsFollowedToItsEnd() {
+        var device = Device.online()
+        send(&device, ttl: 600)
+        answer(&device, .sent)
+        for round in 0..<20 {
+            device.disconnect()
+            device.connect("again-\(round)")
+            device.pass(20_000)
+            answer(&device, .sent)
+        }
+        device.pass(200_000)
+        #expect(device.told.allSatisfy { if case .error = $0 { false } else { true } })
+        receipt(&device, .expired)
+        #expect(receipts(device) == ["expired"])
+    }
+
+    @Test func withoutAnAnswerTheReceiptMayStillCome() {
+        var device = Device.online()
+        send(&device, ttl: 120)
+        device.pass(31_000)
+        #expect(device.outcomes == ["r noResponse"])
+        receipt(&device, .delivered)
+        #expect(receipts(device) == ["delivered"])
     }
 
     @Test func aRefusedMessageHasNoReceipt() {

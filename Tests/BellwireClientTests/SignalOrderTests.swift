@@ -100,9 +100,24 @@ struct SignalOrderTests {
         #expect(receive(&device, Array(3..<3 + held)) == [])
         #expect(receive(&device, [3 + held]).count == Int(held) + 1)
         for number in 0..<ClientMachine.signalStreams + 10 {
-            device.receive(.signal(signal(1, stream: "stream-\(number)")))
+            device.receive(.signal(signal(1, from: UserID("user-\(number)")!)))
         }
         #expect(device.machine.streams.count == ClientMachine.signalStreams)
+    }
+
+    @Test func whoBeginsEverNewStreamsDisplacesTheOwnOnesAlone() {
+        var device = Device.online()
+        device.receive(.signal(signal(1, from: carol)))
+        device.receive(.signal(signal(3, from: carol)))
+        _ = delivered(&device)
+        for number in 0..<100 {
+            device.receive(.signal(signal(1, stream: "stream-\(number)")))
+            device.receive(.signal(signal(3, stream: "stream-\(number)")))
+        }
+        // What a forgotten stream held is not lost.
+        #expect(delivered(&device).count == 100 + 96)
+        device.receive(.signal(signal(2, from: carol)))
+        #expect(delivered(&device) == [2, 3])
     }
 
     @Test(arguments: 1...200 as ClosedRange<UInt64>)

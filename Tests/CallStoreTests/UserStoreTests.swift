@@ -122,13 +122,16 @@ import Testing
     func milestonesAreKeptBesideTheCallByDeviceAndName(kind: StoreKind) throws {
         let test = try kind.open()
         let id = CallID("a")!
-        let odd = DeviceAddress(userID: UserID("o/d\u{0}d")!, deviceID: DeviceID("d.~")!)
+        // A slash, and a mark that Swift would join to what stands before it.
+        let odd = DeviceAddress(userID: UserID("\u{301}o/d\u{0}d")!, deviceID: DeviceID("d.~")!)
         try test.write(call("a"))
         try test.store.note([
             .milestone(id, bobPhone, Milestone(name: "x", milliseconds: 5)),
             .milestone(id, odd, Milestone(name: "x", milliseconds: 6)),
             .milestone(id, bobPhone, Milestone(name: "x", milliseconds: 4)),
             .milestone(id, bobPhone, Milestone(name: "a-1", milliseconds: 86_400_000)),
+            .ack(id, DeviceAck(device: odd, session: "\u{301}", revision: 1)),
+            .heard(id, UserHeard(userID: odd.userID, at: 7)),
             .milestone(CallID("none")!, bobPhone, Milestone(name: "x", milliseconds: 1)),
         ])
         #expect(
@@ -139,6 +142,8 @@ import Testing
                         Milestone(name: "a-1", milliseconds: 86_400_000), Milestone(name: "x", milliseconds: 4),
                     ]), DeviceReport(device: odd, milestones: [Milestone(name: "x", milliseconds: 6)]),
             ])
+        #expect(try test.load("a")?.acks == [DeviceAck(device: odd, session: "\u{301}", revision: 1)])
+        #expect(try test.load("a")?.heard == [UserHeard(userID: odd.userID, at: 7)])
         #expect(try test.load("a")?.version == 1)
         #expect(try test.load("none") == nil)
         try test.write(call("a", media: "video"), over: 1)

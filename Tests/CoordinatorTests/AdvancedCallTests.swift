@@ -72,6 +72,14 @@ struct AdvancedCallTests {
         #expect(alice.names.last == .ended)
     }
 
+    @Test func whoQuitMayStillTakeBackTheOwnInvitations() {
+        alice.invite("bob", "carol", mode: .advanced) { $0.autoEnd = false }
+        bob.accept()
+        alice.quit()
+        #expect(alice.cancel()?.call?.state(of: "carol") == .cancelled)
+        #expect(carol.names.last == .cancelled)
+    }
+
     @Test func endEndsTheCallForAllAndStatesStay() throws {
         alice.invite("bob", "carol", mode: .advanced)
         bob.accept()

@@ -190,6 +190,49 @@ struct GlareTests {
         #expect(alice.names.last == .invited)
     }
 
+    /// Found by simulation (lite, seed 431): the alias stood already, and the answer on another device was taken for the
+    /// merge.
+    @Test(arguments: [CallMode.common, .advanced])
+    func aMergeThatLosesAgainstAnAcceptOnAnotherDeviceIsNone(_ mode: CallMode) {
+        var faulty: FaultyStore!
+        let world = World(
+            coordinators: 2,
+            store: { memory in
+                faulty = FaultyStore(memory)
+                return faulty
+            })
+        let alice = world.phone("alice/phone")
+        let bob = world.phone("bob/phone")
+        let web = world.phone("bob/web")
+        alice.invite("bob", callID: "a", mode: mode)
+        world.route = { _ in 0 }
+        faulty.beforeCommit = { count in
+            // The first commit writes the alias, the second one the acceptance.
+            guard count == 3 else { return }
+            faulty.beforeCommit = nil
+            world.deliver(
+                world.services[1].process([web.up(.accept(.init(callID: CallID("a")!)))]), from: world.services[1])
+        }
+        let outcome = bob.invite("alice", callID: "b", change: merge)
+        #expect(world.stored(CallID("a")!)?.member(bob.user)?.device == web.address.deviceID)
+        #expect(outcome?.success?.merged != true)
+        #expect(outcome?.success?.call.callID == (mode == .common ? CallID("b") : nil))
+        #expect(outcome?.error?.callID == (mode == .advanced ? CallID("a") : nil))
+    }
+
+    @Test func theOutcomeOfAMergeIsNeverForgotten() {
+        let id = RequestID("merge")!
+        alice.invite("bob", callID: "a", mode: .advanced)
+        let first = bob.invite("alice", callID: "b", id: id, mode: .advanced, change: merge)
+        for _ in 0..<40 { bob.add("carol", callID: "a") }
+        for _ in 0..<40 {
+            bob.add("erin", callID: "a")
+            bob.cancel("a", invitees: ["erin"])
+        }
+        let again = bob.invite("alice", callID: "b", id: id, mode: .advanced, change: merge)
+        #expect(again?.success?.merged == true && first?.success?.merged == true)
+    }
+
     @Test func aMergeThatLosesAgainstARejectOnAnotherDeviceRingsInstead() {
         var faulty: FaultyStore!
         let world = World(

@@ -199,6 +199,44 @@ struct MessageTests {
         #expect(phone.receipts.map(\.state) == [.delivered])
     }
 
+    @Test func theSendingDeviceDoesNotDeliverToItself() {
+        let world = World()
+        let phone = world.phone("alice/phone")
+        #expect(send(phone, to: "alice", ttl: 10) == "m sent")
+        let web = world.phone("alice/web")
+        #expect(web.messages.count == 1)
+        #expect(phone.receipts.map(\.state) == [.delivered])
+        #expect(send(phone, "n", to: "alice", ttl: 10) == "n sent")
+        #expect(phone.receipts.count == 2)
+        web.vanish()
+        #expect(send(phone, "o", to: "alice", ttl: 10) == "o sent")
+        world.pass(seconds: 11)
+        #expect(phone.receipts.last?.state == .expired)
+    }
+
+    @Test func renewedPresenceBringsNothingAgain() {
+        let world = World()
+        let alice = world.phone("alice/phone")
+        let bob = world.phone("bob/phone", acks: false)
+        _ = send(alice, ttl: 600)
+        world.pass(seconds: 40)
+        let count = world.published.count { $0.topic == "bob/phone" && $0.line.contains("message") }
+        bob.republishPresence()
+        #expect(world.published.count { $0.topic == "bob/phone" && $0.line.contains("message") } == count)
+        bob.comeOnline()
+        #expect(world.published.count { $0.topic == "bob/phone" && $0.line.contains("message") } == count + 1)
+    }
+
+    @Test func noMoreThanSoManyMessagesWaitForAUser() {
+        let world = World()
+        let alice = world.phone("alice/phone")
+        for number in 0..<256 { #expect(send(alice, "m\(number)", to: "dave") == "m\(number) sent") }
+        #expect(send(alice, "last", to: "dave") == "rateLimited")
+        #expect(send(alice, "other", to: "erin") == "other sent")
+        world.phone("dave/phone")
+        #expect(send(alice, "last", to: "dave") == "last sent")
+    }
+
     @Test func registeredUsersOnlyMeansThatUnknownOnesGetNoMessage() {
         var settings = ServiceSettings()
         settings.users = .known

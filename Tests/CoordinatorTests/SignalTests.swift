@@ -179,6 +179,21 @@ struct ReportTests {
         #expect(reports(alice.request(.get(.init(callID: CallID("c")!))))?.count == 1)
     }
 
+    @Test func whatCannotBeKeptIsNotAnsweredOk() {
+        var front: FaultyStore?
+        let world = World { memory in
+            front = FaultyStore(memory)
+            return front!
+        }
+        let alice = world.phone("alice/phone")
+        alice.invite("bob")
+        front?.failing = [.note]
+        let outcome = alice.request(
+            .report(.init(callID: CallID("c")!, milestones: [Milestone(name: "accepted", milliseconds: 1)])))
+        #expect(outcome?.error?.code == .unavailable)
+        #expect(world.service.counters.milestones.values.isEmpty)
+    }
+
     @Test func metricsCountThemByNameAndRole() {
         let alice = world.phone("alice/phone")
         let bob = world.phone("bob/phone")

@@ -74,7 +74,7 @@ struct TraceTests {
         let alice = world.phone("alice/phone")
         alice.invite("bob", mode: .advanced)
         for _ in 0..<250 {
-            alice.get("c")
+            alice.accept("c")
             world.pass(100)
         }
         let timeline = try #require(self.timeline(alice))
@@ -90,7 +90,7 @@ struct TraceTests {
         alice.invite("bob", mode: .advanced)
         for _ in 0..<10 {
             world.pass(50)
-            alice.get("c")
+            alice.accept("c")
             if Bool.random() { world.services[0].writeTraces() }
         }
         let times = try #require(self.timeline(alice)?.entries.map(\.time))

@@ -206,6 +206,18 @@ struct RateLimitTests {
         #expect(alice.receipts.count == 1)
     }
 
+    @Test func aClockThatIsSetBackKeepsNobodyWaiting() {
+        var limits = RateLimits()
+        limits.requests = .init(rate: 10, burst: 3)
+        var limiter = RateLimiter(limits)
+        let alice = UserID("alice")!
+        #expect(limiter.admit(alice, .request, now: 100_000) == nil)
+        #expect(limiter.admit(alice, .request, now: 40_000) == nil)
+        #expect(limiter.admit(alice, .request, now: 40_000) == nil)
+        #expect(limiter.admit(alice, .request, now: 40_000) == nil)
+        #expect(limiter.admit(alice, .request, now: 40_000) == 100)
+    }
+
     @Test func zeroMeansWithoutLimitAndMemoryIsBounded() {
         var limits = RateLimits()
         limits.requests = .init(rate: 0, burst: 0)

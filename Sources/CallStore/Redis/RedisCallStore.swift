@@ -119,7 +119,8 @@ public final class RedisCallStore: CallStore {
             case UInt8(ascii: "r"): record = RecordCodec.decode(value, id)
             case UInt8(ascii: "a"): if let ack = ack(name, value) { acks.append(ack) }
             case UInt8(ascii: "h"):
-                guard let user = UserID(String(name.dropFirst())),
+                // By bytes: a user may begin with what Swift would join to the letter before.
+                guard let user = UserID(String(decoding: name.utf8.dropFirst(), as: UTF8.self)),
                     let at = Int64(String(decoding: value, as: UTF8.self))
                 else { continue }
                 heard.append(UserHeard(userID: user, at: at))
@@ -138,22 +139,28 @@ public final class RedisCallStore: CallStore {
 
     /// A milestone's field is "m", its name, "/", the device, "/", the user: only a user may hold a slash.
     private func milestone(_ field: String, _ value: [UInt8]) -> (DeviceAddress, Milestone)? {
-        let parts = field.dropFirst().split(separator: "/", maxSplits: 2, omittingEmptySubsequences: false)
-        guard parts.count == 3, let device = DeviceID(String(parts[1])), let user = UserID(String(parts[2])),
+        let parts = field.utf8.dropFirst().split(
+            separator: UInt8(ascii: "/"), maxSplits: 2, omittingEmptySubsequences: false
+        )
+        .map { String(decoding: $0, as: UTF8.self) }
+        guard parts.count == 3, let device = DeviceID(parts[1]), let user = UserID(parts[2]),
             let milliseconds = Int64(String(decoding: value, as: UTF8.self))
         else { return nil }
         return (
             DeviceAddress(userID: user, deviceID: device),
-            Milestone(name: String(parts[0]), milliseconds: milliseconds)
+            Milestone(name: parts[0], milliseconds: milliseconds)
         )
     }
 
     /// An ack's field is "a", the device, "/", the user: a device id holds no slash. Its value is "revision:session".
     private func ack(_ name: String, _ value: [UInt8]) -> DeviceAck? {
-        let names = name.dropFirst().split(separator: "/", maxSplits: 1, omittingEmptySubsequences: false)
+        let names = name.utf8.dropFirst().split(
+            separator: UInt8(ascii: "/"), maxSplits: 1, omittingEmptySubsequences: false
+        )
+        .map { String(decoding: $0, as: UTF8.self) }
         let parts = value.split(separator: UInt8(ascii: ":"), maxSplits: 1, omittingEmptySubsequences: false)
-        guard names.count == 2, parts.count == 2, let device = DeviceID(String(names[0])),
-            let user = UserID(String(names[1])), let revision = Int(String(decoding: parts[0], as: UTF8.self))
+        guard names.count == 2, parts.count == 2, let device = DeviceID(names[0]),
+            let user = UserID(names[1]), let revision = Int(String(decoding: parts[0], as: UTF8.self))
         else { return nil }
         return DeviceAck(
             device: DeviceAddress(userID: user, deviceID: device), session: String(decoding: parts[1], as: UTF8.self),

@@ -58,6 +58,8 @@ public final class SQLiteCallStore: CallStore {
         guard version < Self.schemaVersion else { return }
         try database.transaction { () throws(StoreError) in
             try database.execute(Self.schema)
+            // Who is online is known, also in a file of version 1.
+            try database.execute("INSERT OR IGNORE INTO users(user_id) SELECT DISTINCT user_id FROM presence")
             try database.execute("PRAGMA user_version=\(Self.schemaVersion)")
         }
     }
