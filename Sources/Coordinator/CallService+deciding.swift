@@ -187,8 +187,8 @@ extension CallService {
 
     private func reply(_ received: ReceivedRequest, _ outcome: Response.Outcome, _ decision: inout Decision) {
         count(outcome)
-        // A stranger's attempts are nobody's business, and there may be many; nor is a look at the call part of it.
-        if decision.call?.member(received.device.userID) != nil, !received.request.body.isLook {
+        // A stranger's attempts are nobody's business, and there may be many; nor is a look at the timeline part of it.
+        if decision.call?.member(received.device.userID) != nil, !received.request.body.isTrace {
             decision.steps.append(
                 .request(received.device, type: received.request.body.type, outcome: outcome.name))
         }
@@ -282,10 +282,7 @@ extension CallService {
 }
 
 extension Request.Body {
-    fileprivate var isLook: Bool {
-        switch self {
-        case .get, .trace: true
-        default: false
-        }
+    fileprivate var isTrace: Bool {
+        if case .trace = self { true } else { false }
     }
 }

@@ -119,5 +119,7 @@ extension HistoryPlace {
             let callID = CallID(String(parts[1]))
         else { return nil }
         self.init(createdAt: Milliseconds(createdAt), callID: callID)
+        // Numbers have more than one spelling.
+        guard self.cursor == cursor else { return nil }
     }
 }

@@ -289,6 +289,128 @@ CALL_REQUESTS: dict[str, list[tuple[str, list[tuple[str, Any]]]]] = {
     "call.get": [],
 }
 
+BAD_USERS: list[tuple[str, Any]] = [
+    ("a number", 5),
+    ("true", True),
+    ("an array", [GUEST]),
+    ("an object", {"userID": GUEST}),
+    ("empty", ""),
+    ("65 bytes", "x" * 65),
+    ("66 bytes in 33 letters", "ä" * 33),
+    ("U+0085", "a\u0085"),
+    ("U+FFFE", "a\ufffe"),
+]
+
+BAD_SEQUENCE_NUMBERS: list[tuple[str, Any]] = [
+    ("negative", -1),
+    ("a fraction", 1.5),
+    ("2^53", 2**53),
+    ("beyond 64 bits", 99999999999999999999),
+    ("huge", 1e300),
+    ("a string", "1"),
+    ("true", True),
+    ("an array", [1]),
+]
+
+BAD_DATA: list[tuple[str, Any]] = [
+    ("missing", ...),
+    ("32 KiB and one", "x" * (32 * KIB - 1)),
+    ("32 KiB and one in an array", ["x" * (32 * KIB - 3)]),
+    ("32 KiB and one in letters of two bytes", "ä" * (16 * KIB)),
+]
+
+
+def tokens(values: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
+    """What is no callID is no other token either."""
+    return [(name, value) for name, value in values if value is not None]
+
+
+def many(count: int) -> list[str]:
+    return [f"{GUEST}{number}" for number in range(count)]
+
+
+BAD_TEXT_FIELDS: list[tuple[str, list[tuple[str, Any]]]] = [
+    (
+        field,
+        [
+            *BAD_TEXTS,
+            ("too long", "x" * (limit + 1)),
+            ("too long in letters of two bytes", "ä" * (limit // 2 + 1)),
+            ("with a NUL", "a\u0000"),
+            ("with a line feed", "a\nb"),
+            ("with an escape", "\u001b[31m"),
+            ("with DEL", "\u007f"),
+        ],
+    )
+    for field, limit in (("name", 256), ("avatarURL", 512))
+]
+
+BAD_MILESTONES: list[tuple[str, Any]] = [
+    ("missing", ...),
+    ("null", None),
+    ("a number", 5),
+    ("a string", "joinedChannel"),
+    ("an array", ["joinedChannel"]),
+    ("empty", {}),
+    ("33 names", {f"m{number}": number for number in range(33)}),
+    ("an empty name", {"": 1}),
+    ("a name of 65", {"m" * 65: 1}),
+    ("a name with a blank", {"joined channel": 1}),
+    ("a name with a dot", {"joined.channel": 1}),
+    ("a name with an umlaut", {"größe": 1}),
+    ("a good and a bad name", {"joinedChannel": 1, "a/b": 1}),
+    ("a negative time", {"joinedChannel": -1}),
+    ("a time beyond a day", {"joinedChannel": 86_400_001}),
+    ("a fraction", {"joinedChannel": 1.5}),
+    ("a time that is a string", {"joinedChannel": "1"}),
+    ("a time that is null", {"joinedChannel": None}),
+    ("a time that is true", {"joinedChannel": True}),
+    ("a time that is an object", {"joinedChannel": {"ms": 1}}),
+    ("a good and a bad time", {"joinedChannel": 1, "firstFrame": -1}),
+    ("huge", {"joinedChannel": 1e300}),
+]
+
+# Of the requests that are no state change of a call: what is well-formed, and then field by field what is not.
+PEER_REQUESTS: dict[str, tuple[dict[str, Any], list[tuple[str, list[tuple[str, Any]]]]]] = {
+    "call.signal": (
+        {"callID": "c", "data": 1},
+        [
+            ("callID", [("missing", ...), *BAD_CALL_IDS]),
+            ("to", [*BAD_INVITEES[:11], ("101", many(101)), *BAD_INVITEES[13:]]),
+            ("seq", BAD_SEQUENCE_NUMBERS),
+            ("stream", tokens(BAD_CALL_IDS)),
+            ("data", BAD_DATA),
+        ],
+    ),
+    "call.report": (
+        {"callID": "c", "milestones": {"joinedChannel": 1}},
+        [("callID", [("missing", ...), *BAD_CALL_IDS]), ("milestones", BAD_MILESTONES)],
+    ),
+    "call.trace": ({"callID": "c"}, [("callID", [("missing", ...), *BAD_CALL_IDS])]),
+    "call.query": (
+        {},
+        [
+            ("count", [*BAD_TIMEOUTS[:2], *BAD_TIMEOUTS[3:8], ("tiny", 1e-9)]),
+            ("cursor", [*BAD_TEXTS, ("empty", ""), ("129 bytes", "1" * 129), ("65 letters of two bytes", "ä" * 65)]),
+        ],
+    ),
+    "message.send": (
+        {"to": GUEST, "data": 1},
+        [
+            ("to", [("missing", ...), ("null", None), *BAD_USERS]),
+            ("data", BAD_DATA),
+            ("ttl", BAD_TIMEOUTS),
+            ("messageID", tokens(BAD_CALL_IDS)),
+            ("seq", BAD_SEQUENCE_NUMBERS),
+        ],
+    ),
+    "user.update": ({}, [*BAD_TEXT_FIELDS, ("extendedData", BAD_EXTENDED)]),
+    "user.query": (
+        {"userIDs": [GUEST]},
+        [("userIDs", [("missing", ...), ("null", None), *BAD_INVITEES[:11], ("101", many(101)), *BAD_INVITEES[13:]])],
+    ),
+}
+
 # Literals that Python's encoder does not write
 
 RAW_NUMBERS = ["1e400", "-1e400", "1e-400", "123456789" * 100, "60." + "3" * 500, "9223372036854775808"]
@@ -335,6 +457,7 @@ def cases() -> Iterator[Case]:
                 yield Case(
                     f"{request_type} {field}: {name}", of(without(good | {field: value})), "badRequest", "f2", field
                 )
+    yield from peer_cases()
     for request_type in ("ack", "call.heartbeat"):
         for name, value in [("missing", ...), *BAD_CALL_IDS]:
             body = without({"type": request_type, "callID": value, "revision": 1})
@@ -353,6 +476,45 @@ def cases() -> Iterator[Case]:
         payload = f'{{"type":"call.invite","id":"n1","invitees":["{GUEST}"],"timeout":{literal}}}'.encode()
         yield Case(f"timeout {literal[:20]}", payload, "badRequest", "n1", "timeout")
     yield from sizes()
+
+
+def peer_cases() -> Iterator[Case]:
+    """The requests around calls, and signals without `id`, which are answered all the same."""
+    for request_type, (good, fields) in PEER_REQUESTS.items():
+        for field, values in fields:
+            for name, value in values:
+                body = without({"type": request_type, "id": "p1"} | good | {field: value})
+                yield Case(f"{request_type} {field}: {name}", compact(body), "badRequest", "p1", field)
+        if request_type != "call.signal":
+            yield Case(f"{request_type} without id", of({"type": request_type} | good), "badRequest", None, "id")
+    good, fields = PEER_REQUESTS["call.signal"]
+    for field, values in fields:
+        name, value = values[0]
+        body = without({"type": "call.signal"} | good | {field: value})
+        yield Case(f"call.signal without id, {field}: {name}", of(body), "badRequest", None, field)
+    for name, value in BAD_IDS:
+        if value is not ... and value is not None:
+            body = {"type": "call.signal", "id": value} | good
+            yield Case(f"call.signal id: {name}", of(body), "badRequest", None, "id")
+    for name, value in tokens(BAD_CALL_IDS):
+        yield Case(f"ack messageID: {name}", of({"type": "ack", "messageID": value}), "badRequest", None, "messageID")
+        body = {"type": "ack", "messageID": value, "id": "a1"}
+        yield Case(f"ack messageID: {name}, with an id", of(body), "badRequest", None, "messageID")
+    for literal in RAW_NUMBERS:
+        if literal == "1e-400":
+            continue  # As a double it is 0, which these fields may be.
+        payload = f'{{"type":"call.signal","id":"n2","callID":"c","data":1,"seq":{literal}}}'.encode()
+        yield Case(f"seq {literal[:20]}", payload, "badRequest", "n2", "seq")
+        payload = f'{{"type":"call.report","id":"n3","callID":"c","milestones":{{"x":{literal}}}}}'.encode()
+        yield Case(f"a milestone of {literal[:20]}", payload, "badRequest", "n3", "milestones")
+    for literal in RAW_NUMBERS[1:3]:
+        payload = f'{{"type":"call.query","id":"n4","count":{literal}}}'.encode()
+        yield Case(f"count {literal[:20]}", payload, "badRequest", "n4", "count")
+
+
+def compact(body: dict[str, Any]) -> bytes:
+    """As many bytes as characters were meant: without blanks and without escapes."""
+    return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
 
 
 def sizes() -> Iterator[Case]:

@@ -18,7 +18,7 @@ struct TimelineText {
         let timeline = success.timeline ?? Timeline(entries: [])
         guard !timeline.entries.isEmpty else {
             lines.append("no timeline is kept of this call: bellwire serve --trace says of which there is one")
-            return lines.map(Self.printable).joined(separator: "\n")
+            return lines.map(PhoneTimeline.printable).joined(separator: "\n")
         }
         if timeline.omitted > 0 { lines.append("(\(timeline.omitted) older steps were dropped)") }
         lines.append("")
@@ -28,7 +28,7 @@ struct TimelineText {
                 .map { "\($0.name) \($0.milliseconds) ms" }
             lines.append("\(report.device) reported: " + times.joined(separator: ", "))
         }
-        return lines.map(Self.printable).joined(separator: "\n")
+        return lines.map(PhoneTimeline.printable).joined(separator: "\n")
     }
 
     private func steps(_ entries: [TraceEntry], since start: Int64) -> [String] {
@@ -47,12 +47,6 @@ struct TimelineText {
 
     private static func rightAligned(_ text: String, _ width: Int) -> String {
         String(repeating: " ", count: max(0, width - text.count)) + text
-    }
-
-    /// What users chose must not steer the terminal.
-    private static func printable(_ text: String) -> String {
-        String(
-            String.UnicodeScalarView(text.unicodeScalars.map { $0.value < 0x20 || $0.value == 0x7F ? "\u{FFFD}" : $0 }))
     }
 }
 

@@ -6,13 +6,15 @@ from .device import Device, Pending, Received, Refused, encode
 from .processes import Child, free_port, wait_until
 from .redis import RedisServer
 from .service import PROJECT, Service, executable, run
-from .talk import call_id, change_in, is_online, member, now_ms, present, ring, talk, welcomes
+from .talk import VERBATIM, answers, call_id, change_in, is_online, member, now_ms, present, ring, talk, welcomes
 from .terminal import Terminal
 from .topics import decode_level, encode_user
-from .world import Deploy, World
+from .world import STORES, Deploy, World, on_each_store
 
 __all__ = [
     "PROJECT",
+    "STORES",
+    "VERBATIM",
     "Broker",
     "Child",
     "Contract",
@@ -25,6 +27,7 @@ __all__ = [
     "Service",
     "Terminal",
     "World",
+    "answers",
     "call_id",
     "change_in",
     "decode_level",
@@ -35,6 +38,7 @@ __all__ = [
     "is_online",
     "member",
     "now_ms",
+    "on_each_store",
     "present",
     "ring",
     "run",

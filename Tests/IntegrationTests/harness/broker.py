@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from .processes import Child, free_port, listening, wait_until
@@ -58,6 +61,16 @@ class Broker:
         assert child.running, f"mosquitto did not start:\n{self.log.read_text()}"
         self._child = child
         self.tap.connect(self.port)
+
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        """It reads and writes nothing, while its sockets stay open."""
+        assert self._child is not None
+        self._child.signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self._child.signal(signal.SIGCONT)
 
     def stop(self) -> None:
         self.tap.disconnect()

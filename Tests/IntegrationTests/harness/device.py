@@ -51,6 +51,10 @@ class Received:
     def __getitem__(self, key: str) -> Any:
         return self.body[key]
 
+    def carries(self, data: bytes) -> bool:
+        """Whether `data` stands in it byte for byte, as the value of a field of that name."""
+        return any(b'"data":' + data + end in self.raw for end in (b",", b"}"))
+
 
 class Refused(AssertionError):
     """A request that should have succeeded was refused."""
@@ -107,7 +111,8 @@ class Pending:
 
 
 class Device:
-    """One device of one user. It acks every event unless `auto_ack` is off, and never reconnects by itself."""
+    """One device of one user. It acks every event and peer message unless `auto_ack` is off, and never reconnects by
+    itself."""
 
     def __init__(
         self,
@@ -278,8 +283,15 @@ class Device:
     def ack(self, call: str, revision: int) -> None:
         self.send({"type": "ack", "callID": call, "revision": revision})
 
+    def ack_message(self, message_id: str) -> None:
+        self.send({"type": "ack", "messageID": message_id})
+
     def heartbeat(self, call: str) -> None:
         self.send({"type": "call.heartbeat", "callID": call})
+
+    def signal(self, call: str, data: Any, **fields: Any) -> None:
+        """A signal without `id`, which is answered only when it is refused."""
+        self.send({"type": "call.signal", "callID": call, "data": data} | fields)
 
     # Requests
 
@@ -331,6 +343,15 @@ class Device:
         """The call object."""
         return self.ok("call.get", callID=call)["call"]
 
+    def message(self, to: Device | str, data: Any = "hello", **fields: Any) -> str:
+        """Sends a peer message; its id."""
+        name = to if isinstance(to, str) else to.user
+        return self.ok("message.send", to=name, data=data, **fields)["messageID"]
+
+    def trace(self, call: str) -> list[dict[str, Any]]:
+        """The call's timeline."""
+        return self.ok("call.trace", callID=call)["entries"]
+
     # Receiving
 
     @property
@@ -355,8 +376,9 @@ class Device:
             )
             self.messages.append(received)
             self._changed.notify_all()
-        if self.auto_ack and received.type == "event":
-            ack = {"type": "ack", "callID": body["callID"], "revision": body["revision"]}
+        acks = {"event": ("callID", "revision"), "message": ("messageID",)}
+        if self.auto_ack and received.type in acks:
+            ack = {"type": "ack"} | {field: body[field] for field in acks[received.type]}
             client.publish(self.up, encode(ack), self.qos)
 
     def _note(self, body: dict[str, Any]) -> bool:
@@ -435,6 +457,23 @@ class Device:
             return None
 
         return self.wait(find, timeout, f"{name} {state} in {call}")
+
+    def had(self, type_: str, *, since: int = 0, **fields: Any) -> list[Received]:
+        """The messages of this type so far with these fields: every copy of a `message`, a `signal`, a `receipt`."""
+        return [
+            m
+            for m in self.messages[since:]
+            if m.type == type_ and all(m.body.get(name) == value for name, value in fields.items())
+        ]
+
+    def expect_type(self, type_: str, timeout: float = 3, *, since: int = 0, count: int = 1, **fields: Any) -> Received:
+        """The first, or the `count`-th, message of this type with these fields that came after the mark `since`."""
+
+        def find(_: list[Received]) -> Received | None:
+            found = self.had(type_, since=since, **fields)
+            return found[count - 1] if len(found) >= count else None
+
+        return self.wait(find, timeout, f"{type_} number {count} with {fields}")
 
     def expect_error(self, code: str, since: int, timeout: float = 3) -> dict[str, Any]:
         """The answer to a message without a usable id (§2)."""

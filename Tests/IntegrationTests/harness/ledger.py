@@ -22,6 +22,8 @@ class Ledger:
     * a response answers a request of that very device, at most once for each time it was sent (§2);
     * two messages that carry the same revision of a call carry the same call (§4), also across a crash;
     * an event is about a call of the addressed user, and agrees with the state of that user in the call (§5);
+    * a signal comes from somebody else, and signals and receipts go to one device (§2);
+    * all copies of a peer message are equal, and so are those of a receipt (§2);
     * nothing is retained (§1).
     """
 
@@ -30,6 +32,7 @@ class Ledger:
         self._tap = tap
         self._unanswered: Counter[tuple[str, str]] = Counter()
         self._calls: dict[tuple[str, int], str] = {}
+        self._copies: dict[tuple[str, ...], bytes] = {}
 
     def judge(self, message: Tapped) -> Iterator[str]:
         """Each problem in one line, with the message."""
@@ -73,6 +76,20 @@ class Ledger:
                     yield "a response to no request of this device"
             case "event":
                 yield from self._event(message, body)
+            case "signal" if decode_level(message.levels[0]) == body["from"]:
+                yield "a signal to its own sender"
+            case "message":
+                # Its id may name another message when this one is no longer remembered.
+                yield from self._copy(message, message.levels[0], str(body["time"]))
+            case "receipt":
+                yield from self._copy(message, *message.levels, body["to"])
+        if body["type"] in ("signal", "receipt", "response", "error", "welcome") and len(message.levels) < 2:
+            yield f"a {body['type']} to all devices of a user"
+
+    def _copy(self, message: Tapped, *names: str) -> Iterator[str]:
+        known = self._copies.setdefault((message.body["messageID"], *names), message.raw)
+        if known != message.raw:
+            yield f"another copy of it looked otherwise: {known[:2000].decode(errors='replace')}"
 
     def _call(self, body: dict[str, Any], call: dict[str, Any]) -> Iterator[str]:
         if (body["callID"], body["revision"]) != (call["callID"], call["revision"]):

@@ -8,6 +8,7 @@ from typing import Any
 
 from .broker import Broker
 from .device import Device
+from .redis import RedisServer
 from .service import Service
 from .tap import Tap
 
@@ -65,3 +66,14 @@ class World:
 
 Deploy = Callable[..., World]
 """`deploy(replicas=1, **options)`: a deployment of its own, for a module that needs other settings."""
+
+STORES = ("SQLite", "Redis")
+
+
+def on_each_store(deploy: Deploy, redis: RedisServer, replicas: int = 2, **options: Any) -> dict[str, World]:
+    """The same deployment on each of `STORES`. Those on one Redis do not share their keys."""
+    prefix = f"bellwire-{secrets.token_hex(4)}"
+    return {
+        "SQLite": deploy(replicas, **options),
+        "Redis": deploy(replicas, store=redis.url, redis_prefix=prefix, **options),
+    }

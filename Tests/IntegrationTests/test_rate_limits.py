@@ -1,0 +1,232 @@
+"""How much a user may ask for (§2, Rate limits)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from harness import Deploy, Device, World, answers, call_id, ring, run, talk, wait_until
+
+RATE, BURST = 2, 4
+EACH_MS = 1000 // RATE
+"""How long it takes until one more request is free."""
+
+
+@pytest.fixture(scope="module")
+def deployment(deploy: Deploy) -> World:
+    """Limits that a test reaches at once. Messages and signals rest no longer than requests do."""
+    limit = f"{RATE}/{BURST}"
+    return deploy(store="memory:", request_rate=limit, message_rate=limit, signal_rate=limit)
+
+
+@pytest.fixture
+def world(deployment: World) -> Iterator[World]:
+    yield from deployment.borrow()
+
+
+@pytest.fixture(scope="module")
+def mixed_deployment(deploy: Deploy) -> World:
+    """Calls without limit, so that tests can prepare them."""
+    return deploy(store="memory:", request_rate="0/0", message_rate="4/2", signal_rate="1/3")
+
+
+@pytest.fixture
+def mixed(mixed_deployment: World) -> Iterator[World]:
+    yield from mixed_deployment.borrow()
+
+
+def ask(device: Device) -> dict[str, Any]:
+    """One request of the general class; the response."""
+    return device.start("user.query", userIDs=["nobody"]).wait(resend=False)
+
+
+def retry_after(response: dict[str, Any]) -> int:
+    """Of a request that was refused for its rate."""
+    assert not response["ok"] and response["error"]["code"] == "rateLimited", response
+    assert isinstance(response["error"]["retryAfter"], int)
+    return response["error"]["retryAfter"]
+
+
+def exhaust(*devices: Device) -> int:
+    """Takes the burst of a user, on its devices in turn; when the next one is free, in milliseconds."""
+    for number in range(BURST):
+        assert ask(devices[number % len(devices)])["ok"]
+    milliseconds = retry_after(ask(devices[0]))
+    assert 0 < milliseconds <= EACH_MS
+    return milliseconds
+
+
+def test_beyond_the_burst_requests_are_refused_until_retry_after(world: World) -> None:
+    """§2: then one request is free again, and no more than one."""
+    alice = world.phone("alice")
+    pause = exhaust(alice)
+    free = time.monotonic() + pause / 1000
+    alice.expect_silence(pause / 2000)
+    left = retry_after(ask(alice)) / 1000
+    assert abs(time.monotonic() + left - free) < 0.05, "what is refused does not count"
+    alice.expect_silence(left)
+    assert ask(alice)["ok"]
+    assert retry_after(ask(alice)) > EACH_MS - 100
+
+
+def test_the_devices_of_a_user_share_and_other_users_do_not(world: World) -> None:
+    """§2: per user."""
+    phone, bob = world.phones("alice", "bob")
+    web = world.another(phone, "web")
+    exhaust(phone, web)
+    retry_after(ask(web))
+    exhaust(bob)
+
+
+def test_nothing_was_done(world: World) -> None:
+    """§2: the same request can be made later; until then there is no call, and nobody rings."""
+    alice, bob, carol = world.phones("alice", "bob", "carol")
+    call = call_id()
+    fields: dict[str, Any] = {"callID": call, "invitees": [bob.user], "id": "invite"}
+    with bob.silent(0):
+        exhaust(alice)
+        pause = retry_after(alice.start("call.invite", **fields).wait(resend=False)) / 1000
+        # A stranger's question and a member's have the same answer as long as there is no call.
+        bob.refused("call.get", "callNotFound", callID=call)
+        carol.refused("call.get", "callNotFound", callID=call)
+    alice.expect_silence(pause)
+    mark = alice.mark
+    alice.start("call.invite", **fields)
+    assert alice.expect_type("response", id="invite", since=mark)["ok"]
+    bob.expect("call.invited", call)
+
+
+def test_each_class_has_its_own_limit(world: World) -> None:
+    """§2: messages and signals are counted by themselves, with id and without."""
+    alice, bob = world.phones("alice", "bob")
+    exhaust(alice)
+    for number in range(BURST):
+        assert alice.start("message.send", to=bob.user, data=number).wait(resend=False)["ok"]
+    retry_after(alice.start("message.send", to=bob.user, data="more").wait(resend=False))
+    # Judged like any signal: the call does not exist.
+    for number in range(BURST):
+        since = alice.mark
+        if number % 2:
+            alice.refused("call.signal", "callNotFound", callID="c", data=number)
+        else:
+            alice.signal("c", number)
+            alice.expect_error("callNotFound", since)
+    retry_after(alice.start("call.signal", callID="c", data="more").wait(resend=False))
+    assert [m["data"] for m in bob.had("message")] == list(range(BURST))
+
+
+def test_a_refused_signal_reaches_nobody(mixed: World) -> None:
+    """§2: the sender is told in a response, or in a message of type `error`."""
+    alice, bob = mixed.phones("alice", "bob")
+    call = talk(alice, bob)
+    since = alice.mark
+    for number in range(6):
+        alice.signal(call, number)
+    alice.expect_type("error", since=since, count=3)
+    for refused in alice.had("error", since=since):
+        assert refused["error"]["code"] == "rateLimited"
+        assert 0 < refused["error"]["retryAfter"] <= 1000
+        assert refused.topic == alice.device_topic
+    retry_after(alice.start("call.signal", callID=call, data="more").wait(resend=False))
+    bob.signal(call, "the other way")
+    alice.expect_type("signal", callID=call, data="the other way")
+    assert [m["data"] for m in bob.had("signal", callID=call)] == [0, 1, 2]
+
+
+def test_a_refused_message_is_not_sent(mixed: World) -> None:
+    """§2: the recipient has nothing; the same request succeeds later, once."""
+    alice, bob = mixed.phones("alice", "bob")
+    for number in range(2):
+        alice.message(bob, number)
+    fields: dict[str, Any] = {"id": "third", "to": bob.user, "data": "third", "messageID": "m-third"}
+    pause = retry_after(alice.start("message.send", **fields).wait(resend=False)) / 1000
+    bob.ok("user.query", userIDs=[bob.user])
+    assert [m["data"] for m in bob.had("message")] == [0, 1]
+    alice.expect_silence(pause)
+    mark = alice.mark
+    alice.start("message.send", **fields)
+    assert alice.expect_type("response", id="third", since=mark)["state"] == "sent"
+    assert alice.expect_type("receipt", messageID="m-third")["state"] == "delivered"
+    assert [m["data"] for m in bob.had("message")] == [0, 1, "third"]
+
+
+def test_acks_heartbeats_presence_and_what_is_malformed_are_not_counted(world: World) -> None:
+    """§2: nor are they refused when the burst is used up."""
+    alice, bob = world.phones("alice", "bob")
+    call = ring(bob, alice)
+
+    def uncounted() -> None:
+        since = alice.mark
+        for _ in range(2 * BURST):
+            alice.ack(call, 1)
+            alice.ack_message("m")
+            alice.heartbeat(call)
+            alice.send(b'{"type":"call.get","id":"bad"}', bad=True)
+            alice.send(b'{"type":"no.such.type","id":"bad"}', bad=True)
+            alice.send(b"{", bad=True)
+            alice.send(b'{"type":"call.signal","callID":"c"}', bad=True)
+        alice.come_online()
+        alice.expect_type("response", since=since, id="bad", count=4 * BURST)
+        alice.expect_type("error", since=since, count=4 * BURST)
+        codes = {m["error"]["code"] for m in alice.messages[since:] if "error" in m.body}
+        assert codes == {"badRequest", "unknownType"}
+
+    uncounted()
+    exhaust(alice)
+    uncounted()
+
+
+def test_zero_is_no_limit(mixed: World) -> None:
+    """`--request-rate 0/0` lets all pass, not none."""
+    alice = mixed.phone("alice")
+    count = 300
+    for _ in range(count):
+        alice.send({"type": "call.get", "id": "many", "callID": "c"})
+    wait_until(lambda: len(alice.messages) > count, 10, "all answers", every=0.1)
+    assert {m["error"]["code"] for m in alice.had("response")} == {"callNotFound"}
+
+
+def test_each_replica_counts_for_itself(deploy: Deploy) -> None:
+    """§2: with two coordinators a user has at most twice as much, and other users have theirs."""
+    world = deploy(2, message_rate="1/10")
+    alice, bob = world.phones("alice", "bob")
+    requests = [alice.start("message.send", to=bob.user, data=number, ttl=600) for number in range(60)]
+    taken = [request.wait(resend=False) for request in requests]
+    admitted = [response["messageID"] for response in taken if response["ok"]]
+    assert 10 <= len(admitted) <= 22
+    for response in taken:
+        assert response["ok"] or 0 < retry_after(response) <= 1000
+    for message in admitted:
+        alice.expect_type("receipt", messageID=message)
+    assert len(bob.had("message")) == len(admitted)
+    assert len(answers([bob.start("message.send", to=alice.user, data=number) for number in range(10)])) == 10
+    world.close()
+
+
+@pytest.mark.parametrize("flag", ["--request-rate", "--message-rate", "--signal-rate"])
+def test_a_bad_limit_is_refused(flag: str) -> None:
+    """Exit status 64 and one line."""
+    for value in ("", "5", "5/", "/5", "0/5", "5/0", "-1/5", "5/5/5", "a/b", "1.5/3", "9999999/1"):
+        refused = run("serve", flag, value)
+        assert (refused.returncode, refused.stdout, refused.stderr.count("\n")) == (64, "", 1), refused
+        assert flag in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("flag", "value"),
+    [
+        ("--users", "some"),
+        ("--users", ""),
+        ("--message-ttl", "0s"),
+        ("--message-ttl", "601s"),
+        ("--message-memory", "x"),
+    ],
+)
+def test_other_bad_settings_of_messages_and_users_are_refused(flag: str, value: str) -> None:
+    """Exit status 64 and one line."""
+    refused = run("serve", flag, value)
+    assert (refused.returncode, refused.stdout, refused.stderr.count("\n")) == (64, "", 1), refused
+    assert flag in refused.stderr

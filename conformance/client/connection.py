@@ -1,0 +1,179 @@
+"""One MQTT connection: TCP, TLS or WebSocket, MQTT 5 or 3.1.1."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Literal
+from urllib.parse import urlsplit
+
+import paho.mqtt.client as mqtt
+from paho.mqtt.packettypes import PacketTypes
+from paho.mqtt.properties import Properties
+
+Version = Literal["5", "3.1.1"]
+
+_PORTS = {"mqtt": 1883, "mqtts": 8883, "ws": 80, "wss": 443}
+_KEEPALIVE_SECONDS = 60
+_INFLIGHT = 1000
+"""Unacknowledged QoS 1 messages; paho's default of 20 would throttle the tests of rate limits."""
+
+
+class BrokerRefused(Exception):
+    """The broker did not let this client in, or not to this topic."""
+
+
+@dataclass(frozen=True)
+class Broker:
+    """Where the broker is, and how to get in."""
+
+    scheme: str
+    host: str
+    port: int
+    path: str
+    """Of a WebSocket URL."""
+    ca: str | None
+    """A file with the certificate authorities to trust; the system's without one."""
+    password: Callable[[str], str | None]
+    """The token of a user, None where the broker checks none."""
+
+    @staticmethod
+    def at(url: str, ca: str | None, password: Callable[[str], str | None]) -> Broker:
+        """From `mqtt://`, `mqtts://`, `ws://` or `wss://host[:port][/path]`; ValueError for anything else."""
+        parts = urlsplit(url)
+        if parts.scheme not in _PORTS or not parts.hostname:
+            raise ValueError(f"{url!r} is not mqtt://, mqtts://, ws:// or wss:// with a host")
+        if parts.username is not None:
+            raise ValueError("user names are the tests' own: give passwords with --token or --token-command")
+        path = parts.path or "/mqtt"
+        return Broker(parts.scheme, parts.hostname, parts.port or _PORTS[parts.scheme], path, ca, password)
+
+
+@dataclass(frozen=True)
+class Will:
+    topic: str
+    payload: bytes
+
+
+class Connection:
+    """A clean session that never reconnects by itself."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        version: Version,
+        client_id: str,
+        username: str,
+        password: str | None,
+        will: Will | None,
+        on_message: Callable[[mqtt.MQTTMessage], None],
+    ) -> None:
+        self._broker = broker
+        self._version = mqtt.MQTTv5 if version == "5" else mqtt.MQTTv311
+        self._client = mqtt.Client(
+            mqtt.CallbackAPIVersion.VERSION2,
+            client_id,
+            protocol=self._version,
+            transport="websockets" if broker.scheme in ("ws", "wss") else "tcp",
+            # MQTT 5 says it when it connects: clean start.
+            clean_session=True if self._version == mqtt.MQTTv311 else None,
+            reconnect_on_failure=False,
+        )
+        self._client.max_inflight_messages_set(_INFLIGHT)
+        self._client.username_pw_set(username, password)
+        if broker.scheme in ("ws", "wss"):
+            self._client.ws_set_options(path=broker.path)
+        if broker.scheme in ("mqtts", "wss"):
+            self._client.tls_set(ca_certs=broker.ca)
+        if will:
+            self._client.will_set(will.topic, will.payload, qos=1)
+        self._is_lost = False
+        self._client.on_socket_open = lambda _client, _data, sock: _no_delay(sock)
+        self._client.on_message = lambda _client, _data, message: on_message(message)
+
+    def open(self, topics: list[str], patience: float) -> None:
+        """Connects, subscribes with QoS 1 and waits for the SUBACK. Raises BrokerRefused."""
+        answered = threading.Event()
+        refusals: list[str] = []
+
+        def connected(client: mqtt.Client, _data: Any, _flags: Any, reason: Any, _properties: Any) -> None:
+            if reason.is_failure:
+                refusals.append(f"connection refused: {reason}")
+                answered.set()
+            else:
+                client.subscribe([(topic, 1) for topic in topics])
+
+        def subscribed(_client: mqtt.Client, _data: Any, _mid: int, reasons: list[Any], _properties: Any) -> None:
+            refusals.extend(f"no subscription to {t}: {r}" for t, r in zip(topics, reasons) if r.is_failure)
+            answered.set()
+
+        def disconnected(_client: mqtt.Client, _data: Any, _flags: Any, reason: Any, _properties: Any) -> None:
+            self._is_lost = True
+            if not answered.is_set():
+                refusals.append(f"disconnected: {reason}")
+                answered.set()
+
+        self._client.on_connect = connected
+        self._client.on_subscribe = subscribed
+        self._client.on_disconnect = disconnected
+        clean: dict[str, Any] = {"clean_start": True} if self._version == mqtt.MQTTv5 else {}
+        self._client.connect(self._broker.host, self._broker.port, _KEEPALIVE_SECONDS, **clean)
+        self._client.loop_start()
+        if not answered.wait(patience):
+            refusals.append(f"no SUBACK within {patience:g} s")
+        if refusals:
+            self._release()
+            raise BrokerRefused("; ".join(refusals))
+
+    @property
+    def is_open(self) -> bool:
+        """paho counts itself connected after a DISCONNECT of the broker: hence a flag of our own."""
+        return self._client.is_connected() and not self._is_lost
+
+    def publish(
+        self, topic: str, payload: bytes, qos: int, retain: bool = False, correlation: bytes | None = None
+    ) -> mqtt.MQTTMessageInfo:
+        properties = None
+        if correlation is not None:
+            properties = Properties(PacketTypes.PUBLISH)
+            properties.CorrelationData = correlation
+        return self._client.publish(topic, payload, qos, retain, properties)
+
+    def close(self) -> None:
+        """DISCONNECT: the broker forgets the will."""
+        self._client.disconnect()
+        self._release()
+
+    def drop(self) -> None:
+        """Breaks the connection without DISCONNECT, as a dead battery does: the broker publishes the will."""
+        with _handle(self._client.socket()) as sock:
+            sock.shutdown(socket.SHUT_RDWR)
+        self._release()
+
+    def _release(self) -> None:
+        """Ends paho's thread, and unties the cycle of client and callbacks: paho closes its three descriptors only when
+        it is collected, and cannot wait on one above 1023."""
+        self._client.loop_stop()
+        for callback in ("on_connect", "on_subscribe", "on_disconnect", "on_message", "on_socket_open"):
+            setattr(self._client, callback, None)
+        del self._client
+
+
+@contextmanager
+def _handle(sock: Any) -> Iterator[socket.socket]:
+    """A second handle on paho's socket, which may be wrapped for TLS or WebSocket."""
+    handle = socket.socket(fileno=os.dup(sock.fileno()))
+    try:
+        yield handle
+    finally:
+        handle.close()
+
+
+def _no_delay(sock: Any) -> None:
+    """Otherwise small packets wait for the peer's delayed TCP acknowledgment, up to 40 ms."""
+    with _handle(sock) as handle:
+        handle.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -1,0 +1,166 @@
+"""What JSON Schema cannot say: rules that tie messages to their topic, to each other and to what a device asked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from ..client import Device, Message
+from .schema import Schemas
+
+_DOWN_BYTES = 256 * 1024
+_PENDING = {"inviting", "notYetReceived", "received"}
+_LIVE = _PENDING | {"accepted"}
+_CALL_STATES = ["ringing", "active", "ended"]
+_ANSWERS = {"accepted", "rejected", "cancelled", "timeout"}
+_MOVES = {
+    "inviting": _ANSWERS | {"notYetReceived", "received"},
+    "notYetReceived": _ANSWERS | {"received"},
+    "received": _ANSWERS,
+    "accepted": {"quit"},
+    # Who left may be invited again, or join.
+    **dict.fromkeys(("rejected", "cancelled", "timeout", "quit"), {"inviting", "accepted"}),
+}
+"""From one revision to the next (section 3)."""
+_USER_TOPIC = {"call.invited", "call.userStateChanged", "call.cancelled", "call.timeout", "call.ended"}
+"""Events that may come on `down/{user}`; what else a device gets comes on its own topic (sections 1 and 5)."""
+
+
+class Judge:
+    """Judges all that the devices of one test received:
+
+    * each message meets the schemas, has at most 256 KiB and is not retained (section 1);
+    * what is for one device came on the topic of that device (sections 1 and 5);
+    * a response answers a request of that device, which has no more of them than it was sent times (section 2);
+    * a response about a call is not older than what the device had of that call before it asked (section 2);
+    * callID and revision of a message are those of its call, and one revision looks the same everywhere (section 4);
+    * a later revision has no earlier time, and never an earlier state of the call; a call that ended changes no more;
+      from one revision to the next, members move only as the states of section 3 allow;
+    * an event is about a call of the addressed user, agrees with the user's state there, and its changes stand in
+      the call (section 5).
+    """
+
+    def __init__(self, schemas: Schemas) -> None:
+        self._schemas = schemas
+        self._revisions: dict[str, dict[int, tuple[str, dict[str, Any], int | None]]] = {}
+        """By call and revision: the call as text and as it is, and the time of the revision where it was told."""
+
+    def violations(self, devices: Iterable[Device]) -> list[str]:
+        found = []
+        for device in devices:
+            for message in device.messages:
+                found += [f"{device}: {problem}: {_cut(message.raw)}" for problem in self._message(device, message)]
+            found += [f"{device}: {problem}" for problem in self._responses(device)]
+        return found + list(self._histories())
+
+    def _message(self, device: Device, message: Message) -> Iterator[str]:
+        if message.retained:
+            yield "a retained message"
+        if len(message.raw) > _DOWN_BYTES:
+            yield f"a message of {len(message.raw)} bytes"
+        if violation := self._schemas.violation(message.raw):
+            yield f"breaks the schema at {violation}"
+            return
+        shared = message.type == "message" or (message.type == "event" and message["event"] in _USER_TOPIC)
+        if message.topic != device.device_topic and not shared:
+            yield f"came on {message.topic}"
+        if call := message.get("call"):
+            if (message["callID"], message["revision"]) != (call["callID"], call["revision"]):
+                yield "its call has another callID or revision"
+            yield from self._revision(call, message["time"])
+        for listed in message.get("calls") or []:
+            yield from self._revision(listed, None)
+        if message.type == "event":
+            yield from self._event(device, message)
+
+    def _revision(self, call: dict[str, Any], time: int | None) -> Iterator[str]:
+        """Keeps a call at a revision, with its time where that was told, and compares it with what it was before."""
+        revisions = self._revisions.setdefault(call["callID"], {})
+        text, _, known = revisions.get(call["revision"], (_text(call), call, None))
+        if text != _text(call):
+            yield f"the same revision looked otherwise before: {text}"
+        if None not in (known, time) and known != time:
+            yield f"the same revision had another time before: {known}"
+        revisions[call["revision"]] = (text, call, time if known is None else known)
+
+    def _event(self, device: Device, message: Message) -> Iterator[str]:
+        call, event = message["call"], message["event"]
+        members = {entry["userID"]: entry["state"] for entry in call["members"]}
+        state = members.get(device.user)
+        if state is None:
+            yield f"an event for {device.user}, who is no member"
+            return
+        fits = {
+            "call.created": device.user == call["inviter"],
+            "call.invited": state in _PENDING and call["state"] != "ended",
+            "call.userStateChanged": state in _LIVE or state == "quit",
+            "call.cancelled": state == "cancelled",
+            "call.timeout": state == "timeout",
+            "call.ended": call["state"] == "ended" and call["mode"] == "advanced",
+            "call.handledElsewhere": state not in _PENDING,
+        }
+        if not fits[event]:
+            yield f"{event} for a member who is {state} in a call that is {call['state']}"
+        for entry in message["changes"]:
+            if members.get(entry["userID"]) != entry["state"]:
+                yield f"the change of {entry['userID']} is not that of the call"
+
+    def _responses(self, device: Device) -> Iterator[str]:
+        had: dict[str, list[tuple[int, Message]]] = {}
+        for position, message in enumerate(device.messages):
+            if message.type == "response":
+                had.setdefault(message["id"], []).append((position, message))
+        for request, responses in had.items():
+            asked = device.asked.get(request, [])
+            if len(responses) > len(asked):
+                yield f"{len(responses)} responses to the request {request}, which was sent {len(asked)} times"
+            else:
+                yield from self._stale(device, request, asked[0], responses[0][1])
+
+    def _stale(self, device: Device, request: str, asked: int, response: Message) -> Iterator[str]:
+        """Only the first response: which of several answers which copy of a request cannot be told."""
+        call, revision = response.get("callID"), response.get("revision")
+        before = [m["revision"] for m in device.messages[:asked] if m.get("callID") == call and m.get("revision")]
+        if revision is not None and revision < max(before, default=0):
+            yield f"the response to {request} has revision {revision}, after the device had {max(before)}"
+
+    def _histories(self) -> Iterator[str]:
+        for call, revisions in self._revisions.items():
+            known = sorted(revisions.items())
+            for (lower, (_, earlier, then)), (higher, (_, later, now)) in zip(known, known[1:]):
+                if _CALL_STATES.index(earlier["state"]) > _CALL_STATES.index(later["state"]):
+                    yield f"{call} was {earlier['state']} at revision {lower} and {later['state']} at {higher}"
+                if earlier["state"] == "ended":
+                    yield f"{call} had ended at revision {lower} and has a revision {higher}"
+                if then is not None and now is not None and then > now:
+                    yield f"the time of {call} went back from revision {lower} to {higher}"
+                if higher == lower + 1:
+                    yield from (f"{call}, revision {higher}: {move}" for move in _wrong_moves(earlier, later))
+
+
+def _wrong_moves(earlier: dict[str, Any], later: dict[str, Any]) -> Iterator[str]:
+    before = {entry["userID"]: entry["state"] for entry in earlier["members"]}
+    for entry in later["members"]:
+        state = before.get(entry["userID"], entry["state"])
+        if entry["state"] != state and entry["state"] not in _MOVES[state]:
+            yield f"{entry['userID']} went from {state} to {entry['state']}"
+    after = {entry["userID"] for entry in later["members"]}
+    yield from (f"{user} is no member any more" for user in before if user not in after)
+
+
+def _text(call: dict[str, Any]) -> str:
+    return json.dumps(_without_nulls(call), sort_keys=True, ensure_ascii=False)
+
+
+def _without_nulls(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
+    if isinstance(value, list):
+        return [_without_nulls(item) for item in value]
+    return value
+
+
+def _cut(raw: bytes) -> str:
+    text = raw.decode(errors="replace")
+    return text if len(text) <= 600 else text[:600] + "…"

@@ -1,0 +1,56 @@
+"""The JSON schemas of docs/asyncapi.yaml."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+from jsonschema import Draft7Validator
+from jsonschema.exceptions import best_match
+from referencing import Registry
+from referencing.jsonschema import DRAFT7
+
+_DOCUMENT = "urn:bellwire:asyncapi"
+_REMEMBERED = 4096
+_FREE = re.compile(
+    rb'"(id|callID|messageID|userID|inviter|invitedBy|actor|from)":"[A-Za-z0-9_-]{1,64}"|:[0-9]{13}(?=[,}])'
+)
+"""Ids and times that are well-formed: no schema tells one from another."""
+
+
+class Schemas:
+    """`DownMessage`: everything that the service sends."""
+
+    def __init__(self, path: Path) -> None:
+        document = yaml.safe_load(path.read_text(encoding="utf-8"))
+        registry: Registry[Any] = Registry().with_resource(_DOCUMENT, DRAFT7.create_resource(document))
+        self._validator = Draft7Validator({"$ref": f"{_DOCUMENT}#/components/schemas/DownMessage"}, registry=registry)
+        self._lock = threading.Lock()
+        self._remembered = lru_cache(_REMEMBERED)(self._judge)
+
+    def violation(self, raw: bytes) -> str | None:
+        """What is wrong with a message, None when it meets the schema.
+
+        Messages that differ only in well-formed ids and times are judged once: judging takes most of the time.
+        """
+        with self._lock:
+            return self._remembered(_FREE.sub(_alike, raw))
+
+    def _judge(self, raw: bytes) -> str | None:
+        try:
+            message = json.loads(raw)
+        except (ValueError, RecursionError) as problem:
+            return f"not JSON: {problem}"
+        if self._validator.is_valid(message):
+            return None
+        error = best_match(self._validator.iter_errors(message))
+        return f"{error.json_path}: {error.message[:500]}"
+
+
+def _alike(found: re.Match[bytes]) -> bytes:
+    return b'"%b":"x"' % found[1] if found[1] else b":1790000000000"

@@ -1,0 +1,207 @@
+"""The command line, and what it says of the deployment."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shlex
+import subprocess
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from .client import Broker, Deployment, Version
+
+PROJECT = Path(__file__).resolve().parent.parent
+
+_TIMERS = {
+    "caller_grace": (10.0, "how long a lost caller may take to come back"),
+    "not_received_after": (5.0, "when an unacknowledged invitation becomes notYetReceived"),
+    "invitation_timeout": (60.0, "how long an invitation lasts that does not say"),
+    "ended_retention": (60.0, "how long devices are still told of what is over"),
+    "empty_call_timeout": (60.0, "how long a call without autoEnd stays when nobody is live"),
+    "cancel_memory": (30.0, "how long a cancel is remembered that came before its invite"),
+    "session_memory": (120.0, "how long a session that is over is remembered"),
+}
+"""Settings that no message tells: the protocol's default in seconds, and what it is."""
+
+
+@dataclass(frozen=True)
+class Timings:
+    """Times that belong to the service, in seconds."""
+
+    caller_grace: float
+    not_received_after: float
+    invitation_timeout: float
+    ended_retention: float
+    empty_call_timeout: float
+    cancel_memory: float
+    session_memory: float
+    heartbeat_timeout: float
+    presence_lease: float
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Bounds that are settings of the service."""
+
+    max_payload: int
+    """Bytes of a request."""
+    max_members: int
+    max_devices: int
+    history: int
+    """Ended calls in a user's list."""
+    rates: dict[str, tuple[float, int]]
+    """Requests per second and burst by class: `signal`, `message`, `other`; empty when nothing is limited."""
+
+
+@dataclass(frozen=True)
+class Options:
+    deployment: Deployment
+    versions: tuple[Version, ...]
+    schema: Path
+    protocol: Path
+    parallel: int
+    pattern: str
+    list_only: bool
+    check_citations: bool
+    quick: bool
+    junit: Path | None
+    users: str
+    trace: str
+    identity: str
+    tokens: bool
+    """Each user has a password of its own."""
+    replicas: int
+    """Coordinators: each keeps a sender's order, and counts rates, for itself."""
+    limits: Limits
+    timers: dict[str, float]
+
+    def timings(self, heartbeat_timeout: float, presence_lease: float) -> Timings:
+        """With what a `welcome` tells."""
+        return Timings(**self.timers, heartbeat_timeout=heartbeat_timeout, presence_lease=presence_lease)
+
+
+def parse(arguments: list[str]) -> Options:
+    parser = _parser()
+    given = parser.parse_args(arguments)
+    if not given.broker and not given.list and not given.check_citations:
+        parser.error("--broker is required")
+    try:
+        password = _passwords(given.token, given.token_command)
+        broker = Broker.at(given.broker or "mqtt://localhost", given.ca, password)
+        rates = _rates(given.rate_limits)
+        re.compile(given.k)
+    except (ValueError, re.error) as error:
+        parser.error(str(error))
+    both: tuple[Version, ...] = ("5", "3.1.1")
+    return Options(
+        deployment=Deployment(broker, given.topic_root, given.patience),
+        versions=both if given.mqtt == "both" else (given.mqtt,),
+        schema=given.schema,
+        protocol=given.protocol,
+        parallel=given.parallel,
+        pattern=given.k,
+        list_only=given.list,
+        check_citations=given.check_citations,
+        quick=given.quick,
+        junit=given.junit,
+        users=given.users,
+        trace=given.trace,
+        identity=given.identity,
+        tokens=given.token_command is not None,
+        replicas=given.replicas,
+        limits=Limits(given.max_payload, given.max_members, given.max_devices, given.history_per_user, rates),
+        timers={name: getattr(given, name) for name in _TIMERS},
+    )
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="scripts/conformance",
+        description="Checks a running deployment against docs/protocol.md, sentence by sentence. It talks to the broker"
+        " alone, with random user names. Exit status: 0 all passed, 1 something failed, 2 nothing could be tested.",
+        formatter_class=_Formatter,
+    )
+    add = parser.add_argument
+    add("--broker", metavar="URL", help="mqtt://, mqtts://, ws:// or wss:// with host, port and path")
+    add("--ca", metavar="FILE", help="certificate authorities to trust with mqtts:// and wss://")
+    add("--token", help="the password of every user")
+    add("--token-command", metavar="CMD", help="prints a user's password; {user} stands for the user id")
+    add("--topic-root", default="bellwire/v1", help="what all topics begin with")
+    add("--mqtt", choices=("5", "3.1.1", "both"), default="both", help="which MQTT version")
+    add("-k", metavar="PATTERN", default="", help="only tests whose section, sentence or name this regex finds")
+    add("--list", action="store_true", help="lists the tests")
+    add("--quick", action="store_true", help="leaves out what waits for timers of more than 5 s")
+    add("--parallel", metavar="N", type=int, default=24, help="tests at once, waiting ones aside")
+    add("--patience", metavar="SECONDS", type=float, default=5.0, help="how long to wait for what should come at once")
+    add("--junit", metavar="FILE", type=Path, help="writes the results as JUnit XML")
+    schema, protocol = PROJECT / "docs/asyncapi.yaml", PROJECT / "docs/protocol.md"
+    add("--schema", metavar="FILE", type=Path, default=schema, help="the schemas of the messages")
+    add("--check-citations", action="store_true", help="holds the sentences against the text; shows what none cites")
+    add("--protocol", metavar="FILE", type=Path, default=protocol, help="that text")
+    _add_settings(parser)
+    return parser
+
+
+def _add_settings(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument_group("what the service is set to, where that is not the protocol's default").add_argument
+    rates = "signal=500/1000,message=100/500,other=500/2000"
+    add("--users", choices=("any", "known"), default="any", help="who may be invited")
+    add("--trace", choices=("all", "some", "none"), default="all", help="which calls have a timeline")
+    add(
+        "--identity",
+        choices=("enforced", "trusted"),
+        default="trusted",
+        help="does the broker hold users to their topics?",
+    )
+    add("--replicas", metavar="N", type=int, default=1, help="how many coordinators share the load")
+    add("--rate-limits", metavar="CLASS=RATE/BURST,…", default=rates, help="per second and at once, or 'off'")
+    add("--max-payload", metavar="BYTES", type=int, default=65536, help="largest request")
+    add("--max-members", metavar="N", type=int, default=10, help="live members of a call")
+    add("--max-devices", metavar="N", type=int, default=10, help="online devices of a user")
+    add("--history-per-user", metavar="N", type=int, default=200, help="ended calls of a user listed")
+    for name, (default, what) in _TIMERS.items():
+        add(f"--{name.replace('_', '-')}", metavar="SECONDS", type=float, default=default, help=what)
+
+
+class _Formatter(argparse.ArgumentDefaultsHelpFormatter):
+    """Shows defaults where there are any."""
+
+    def _get_help_string(self, action: argparse.Action) -> str | None:
+        return action.help if action.default in (None, "", False) else super()._get_help_string(action)
+
+
+def _rates(text: str) -> dict[str, tuple[float, int]]:
+    """`signal=500/1000,…` by class."""
+    if text == "off":
+        return {}
+    rates = {}
+    for part in text.split(","):
+        name, _, numbers = part.partition("=")
+        rate, _, burst = numbers.partition("/")
+        if name not in ("signal", "message", "other"):
+            raise ValueError(f"{part!r}: the classes of rate limits are signal, message and other")
+        rates[name] = (float(rate), int(burst))
+    return rates
+
+
+def _passwords(token: str | None, command: str | None) -> Callable[[str], str | None]:
+    """Where a user's password comes from."""
+    if token and command:
+        raise ValueError("--token and --token-command exclude each other")
+    if not command:
+        return lambda _: token
+    words = shlex.split(command)
+    cache: dict[str, str] = {}
+    lock = threading.Lock()
+
+    def ask(user: str) -> str:
+        with lock:
+            if user not in cache:
+                argv = [word.replace("{user}", user) for word in words]
+                cache[user] = subprocess.run(argv, check=True, capture_output=True, text=True).stdout.strip()
+            return cache[user]
+
+    return ask

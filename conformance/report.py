@@ -1,0 +1,137 @@
+"""The table, the failures, the summary, and the same as JUnit XML."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections import Counter
+from pathlib import Path
+from xml.etree import ElementTree
+
+from .client import Version
+from .runner import Result
+from .suite import Test
+
+_SENTENCE_WIDTH = 92
+_SECTION_WIDTH = 17
+_MARKS = {"passed": "ok", "failed": "FAILED", "skipped": "skipped"}
+_JOURNAL_SHOWN = 80
+"""Lines of a failed test's journal: the last ones."""
+
+
+def table(tests: list[Test], versions: tuple[Version, ...], results: list[Result]) -> str:
+    """One row per sentence; per MQTT version the result and its milliseconds."""
+    by_key = {(result.test.name, result.version): result for result in results}
+    heading = f"{'§':{_SECTION_WIDTH}} {'sentence':{_SENTENCE_WIDTH}}" + "".join(
+        f"  {'MQTT ' + version:16}" for version in versions
+    )
+    rows = [heading.rstrip(), "─" * len(heading)]
+    for test in tests:
+        cells = "".join(f"  {_cell(by_key.get((test.name, version))):16}" for version in versions)
+        lines = _wrapped(test.sentence)
+        rows.append(f"{test.section:{_SECTION_WIDTH}} {lines[0]:{_SENTENCE_WIDTH}}{cells}".rstrip())
+        rows += [f"{'':{_SECTION_WIDTH}} {line}" for line in lines[1:]]
+    return "\n".join(rows)
+
+
+def _cell(result: Result | None) -> str:
+    if result is None:
+        return "–"
+    return f"{_MARKS[result.outcome]:8}{result.ms:6.0f}" if result.outcome != "skipped" else "skipped"
+
+
+def _wrapped(sentence: str) -> list[str]:
+    return textwrap.wrap(sentence, _SENTENCE_WIDTH, break_long_words=False, break_on_hyphens=False) or [""]
+
+
+def failures(results: list[Result]) -> str:
+    """Of each failed test: the sentence, what was expected and what came, and what its devices sent and received."""
+    parts = []
+    for result in results:
+        if result.outcome == "failed":
+            lines = [
+                f"FAILED  §{result.test.section}  {result.test.sentence}",
+                f"  {result.test.module}.{result.test.name}, MQTT {result.version}, {result.ms:.0f} ms",
+                textwrap.indent(result.reason, "  "),
+            ]
+            if result.journal:
+                left_out = len(result.journal) - _JOURNAL_SHOWN
+                lines.append("  What the devices sent (→) and received (←), seconds since the test began:")
+                lines += [f"    ({left_out} lines before)"] if left_out > 0 else []
+                lines += [f"    {line}" for line in result.journal[-_JOURNAL_SHOWN:]]
+            parts.append("\n".join(lines))
+    return "\n\n".join(parts)
+
+
+def skips(results: list[Result]) -> str:
+    """Why tests were skipped."""
+    reasons: dict[str, list[str]] = {}
+    for result in results:
+        if result.outcome == "skipped":
+            names = reasons.setdefault(result.reason, [])
+            if result.test.name not in names:
+                names.append(result.test.name)
+    return "\n".join(f"skipped: {reason}: {', '.join(names)}" for reason, names in reasons.items())
+
+
+def summary(results: list[Result], seconds: float) -> str:
+    counts = Counter(result.outcome for result in results)
+    sentences = len({result.test.name for result in results})
+    return (
+        f"{sentences} sentences, {len(results)} tests: {counts['passed']} passed, {counts['failed']} failed,"
+        f" {counts['skipped']} skipped, in {seconds:.0f} s"
+    )
+
+
+def listing(tests: list[Test]) -> str:
+    rows = [
+        f"{test.section:{_SECTION_WIDTH}} {test.module}.{test.name}\n{'':{_SECTION_WIDTH}} {test.sentence}"
+        for test in tests
+    ]
+    counts = Counter(test.section[0] for test in tests)
+    by_section = ", ".join(f"§{section}: {count}" for section, count in sorted(counts.items()))
+    return "\n".join([*rows, f"{len(tests)} sentences ({by_section})"])
+
+
+def write_junit(path: Path, results: list[Result]) -> None:
+    """One suite per MQTT version, one class per section."""
+    root = ElementTree.Element("testsuites", name="conformance")
+    for version in sorted({result.version for result in results}, reverse=True):
+        of_version = [result for result in results if result.version == version]
+        counts = Counter(result.outcome for result in of_version)
+        suite = ElementTree.SubElement(
+            root,
+            "testsuite",
+            name=f"MQTT {version}",
+            tests=str(len(of_version)),
+            failures=str(counts["failed"]),
+            skipped=str(counts["skipped"]),
+        )
+        for result in of_version:
+            _case(suite, result)
+    ElementTree.ElementTree(root).write(path, encoding="utf-8", xml_declaration=True)
+
+
+def _case(suite: ElementTree.Element, result: Result) -> None:
+    case = ElementTree.SubElement(
+        suite,
+        "testcase",
+        classname=f"mqtt{result.version}.{result.test.module}",
+        name=result.test.name,
+        time=f"{result.ms / 1000:.3f}",
+    )
+    cited = f"§{result.test.section}: {result.test.sentence}"
+    match result.outcome:
+        case "failed":
+            node = ElementTree.SubElement(case, "failure", message=_xml(result.reason.split("\n")[0]))
+            node.text = _xml("\n".join([cited, result.reason, *result.journal]))
+        case "skipped":
+            ElementTree.SubElement(case, "skipped", message=_xml(result.reason))
+        case "passed":
+            pass
+    ElementTree.SubElement(case, "system-out").text = _xml(cited)
+
+
+def _xml(text: str) -> str:
+    """Without the characters that XML cannot hold."""
+    return re.sub("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", "\ufffd", text)

@@ -1,0 +1,115 @@
+"""Runs tests in parallel: most of their time they wait for something."""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from typing import Literal
+
+from .client import BrokerRefused, Version
+from .contract import Schemas
+from .expect import Mismatch
+from .options import Options, Timings
+from .scene import Scene
+from .suite import Skipped, Test
+
+Outcome = Literal["passed", "failed", "skipped"]
+
+LONG_SECONDS = 5.0
+"""Tests that wait longer run in threads of their own from the beginning, and are what --quick leaves out."""
+
+_JOURNAL_WIDTH = 700
+_VIOLATIONS_SHOWN = 5
+
+
+@dataclass(frozen=True)
+class Result:
+    test: Test
+    version: Version
+    outcome: Outcome
+    reason: str
+    """Why it failed or was skipped."""
+    journal: list[str]
+    """What the devices of a failed test sent and received, in order."""
+    ms: float
+
+
+class NothingToTest(Exception):
+    """The deployment does not answer."""
+
+
+def timings(options: Options) -> Timings:
+    """Asks the service for those of its times that it tells. Raises NothingToTest."""
+    scene = Scene(options, options.timings(0, 0), options.versions[0])
+    try:
+        device = scene.device("conformance", connect=False)
+        device.open()
+        welcome = device.come_online()
+        return options.timings(welcome["heartbeatTimeout"], welcome["presenceLease"])
+    except (BrokerRefused, OSError) as error:
+        raise NothingToTest(f"the broker is not reached: {error}") from error
+    except (Mismatch, KeyError) as error:
+        raise NothingToTest(f"no service behind this broker welcomes a device: {error}") from error
+    finally:
+        scene.close()
+
+
+class Runner:
+    def __init__(self, options: Options, timings: Timings, schemas: Schemas) -> None:
+        self._options = options
+        self._timings = timings
+        self._schemas = schemas
+
+    def run(self, tests: list[Test], done: Callable[[Result], None]) -> list[Result]:
+        """Each test on each MQTT version that was asked for and that makes sense; `done` hears of each result."""
+        runs = [(test, version) for test in tests for version in self._options.versions if version in test.versions]
+        alone = [pair for pair in runs if pair[0].alone]
+        long = [pair for pair in runs if pair[0].seconds(self._timings) > LONG_SECONDS]
+        short = [pair for pair in runs if pair not in alone and pair not in long]
+        short.sort(key=lambda pair: -pair[0].seconds(self._timings))
+        results: list[Result] = []
+
+        def take(futures: Iterable[Future[Result]]) -> None:
+            for future in as_completed(futures):
+                results.append(future.result())
+                done(results[-1])
+
+        with ThreadPoolExecutor(max(1, len(long)), "long") as waiting:
+            asleep = [waiting.submit(self._one, *pair) for pair in long]
+            for parallel, pairs in ((self._options.parallel, short), (1, alone)):
+                with ThreadPoolExecutor(parallel) as working:
+                    take([working.submit(self._one, *pair) for pair in pairs])
+            take(asleep)
+        return results
+
+    def _one(self, test: Test, version: Version) -> Result:
+        seconds = test.seconds(self._timings)
+        if self._options.quick and seconds > LONG_SECONDS:
+            return Result(test, version, "skipped", f"--quick: it waits {seconds:g} s", [], 0)
+        scene = Scene(self._options, self._timings, version)
+        began = time.monotonic()
+        outcome: Outcome = "passed"
+        reason = ""
+        try:
+            try:
+                test.run(scene)
+            finally:
+                scene.close()
+        except Skipped as skipped:
+            outcome, reason = "skipped", str(skipped)
+        except Mismatch as mismatch:
+            outcome, reason = "failed", str(mismatch)
+        except KeyError as missing:
+            outcome, reason = "failed", f"a field {missing} is missing:\n{traceback.format_exc(limit=-1)}"
+        except Exception:
+            outcome, reason = "failed", traceback.format_exc()
+        ms = (time.monotonic() - began) * 1000
+        violations = scene.violations(self._schemas)
+        if violations:
+            outcome = "failed"
+            reason = "\n".join([reason] * bool(reason) + violations[:_VIOLATIONS_SHOWN])
+        journal = scene.journal.lines(_JOURNAL_WIDTH) if outcome == "failed" else []
+        return Result(test, version, outcome, reason, journal, ms)

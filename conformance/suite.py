@@ -1,0 +1,77 @@
+"""How a test is declared: a function that stands for one sentence of the protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NoReturn
+
+from .client import Version
+from .options import Timings
+
+if TYPE_CHECKING:
+    from .scene import Scene
+
+BOTH: tuple[Version, ...] = ("5", "3.1.1")
+MQTT5: tuple[Version, ...] = ("5",)
+"""For what MQTT 3.1.1 does not have: Correlation Data, Message Expiry."""
+
+Waits = Callable[[Timings], float] | float
+"""Seconds for which a test waits for timers of the service; the longest get threads of their own, first of all."""
+
+
+class Skipped(Exception):
+    """This deployment does not let the sentence be tested; the reason."""
+
+
+@dataclass(frozen=True)
+class Test:
+    """One normative sentence, and the function that can find it broken."""
+
+    section: str
+    """As `2 Signals`: the section's number and, of its Clarifications or subheadings, the catchword."""
+    sentence: str
+    """As the protocol has it; `…` stands for what is left out."""
+    run: Callable[[Scene], None]
+    waits: Waits
+    versions: tuple[Version, ...]
+    alone: bool
+    """It needs the machine for itself, to send fast: it runs after the short ones, no two at once."""
+
+    @property
+    def name(self) -> str:
+        return self.run.__name__
+
+    @property
+    def module(self) -> str:
+        return self.run.__module__.rsplit(".", 1)[-1]
+
+    def seconds(self, timings: Timings) -> float:
+        return self.waits(timings) if callable(self.waits) else self.waits
+
+
+TESTS: list[Test] = []
+"""All tests, in the order of the protocol."""
+
+
+def sentence(
+    section: str, text: str, *, waits: Waits = 0, versions: tuple[Version, ...] = BOTH, alone: bool = False
+) -> Callable[[Callable[[Scene], None]], Callable[[Scene], None]]:
+    """Declares the test of a sentence."""
+
+    def declare(run: Callable[[Scene], None]) -> Callable[[Scene], None]:
+        assert not any(test.name == run.__name__ for test in TESTS), f"two tests are called {run.__name__}"
+        TESTS.append(Test(section, text, run, waits, versions, alone))
+        return run
+
+    return declare
+
+
+def skip(reason: str) -> NoReturn:
+    raise Skipped(reason)
+
+
+def require(holds: bool, reason: str) -> None:
+    """Skips unless the deployment is such that the sentence can be tested."""
+    if not holds:
+        skip(reason)

@@ -1,0 +1,421 @@
+"""Section 2, Peer messages: `message.send`."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from ..client import BACKOFF, QUIET, Device, Message
+from ..expect import between, equal, fields, names, true
+from ..scene import Scene
+from ..suite import MQTT5, require, sentence
+from .steps import eventually, new_id
+
+MOST_DATA = 32_768
+MOST_AT_ONCE = 64
+MOST_FOR_A_USER = 256
+
+
+def _send(device: Device, to: Device | str, **extra: Any) -> str:
+    """Sends a message; its id."""
+    user = to if isinstance(to, str) else to.user
+    return device.ok("message.send", **{"to": user, "data": "hello"} | extra)["messageID"]
+
+
+def _message(device: Device, message_id: str, since: int = 0) -> Message:
+    return device.wait(_is_message(message_id), None, f"the message {message_id}", since=since)
+
+
+def _receipt(device: Device, message_id: str, seconds: float | None = None) -> Message:
+    return device.wait(
+        lambda m: m.type == "receipt" and m["messageID"] == message_id, seconds, f"the receipt of {message_id}"
+    )
+
+
+def _is_message(message_id: str | None = None) -> Any:
+    return lambda m: m.type == "message" and message_id in (None, m["messageID"])
+
+
+def _nth(device: Device, number: int, message_id: str, seconds: float) -> Message:
+    """The copy with this number, counted from 1."""
+
+    def look() -> Message | None:
+        copies = device.find(_is_message(message_id))
+        return copies[number - 1] if len(copies) >= number else None
+
+    return device.wait_for(look, seconds, f"copy {number} of {message_id}")
+
+
+@sentence(
+    "2 message.send",
+    '{"type":"message","messageID","from","fromDevice","time","seq"?,"data"} to the user\'s devices',
+)
+def a_message_goes_to_the_users_devices(scene: Scene) -> None:
+    alice, bob = scene.devices("alice", "bob")
+    tablet = scene.another(bob, "tablet")
+    sent = alice.ok("message.send", to=bob.user, data={"text": "é"}, seq=3)
+    for device in (bob, tablet):
+        message = _message(device, sent["messageID"])
+        expected = {"type": "message", "messageID": sent["messageID"], "from": alice.user, "fromDevice": "phone"}
+        fields(f"the message at {device}", message.body, **expected, seq=3, data={"text": "é"})
+        between("its time", message["time"] - sent["time"], -1000, 1000)
+
+
+@sentence("2 message.send", "resent until one of them acked", waits=1)
+def a_message_is_resent_until_a_device_acked(scene: Scene) -> None:
+    alice, bob = scene.device("alice"), scene.device("bob", auto_ack=False)
+    message_id = _send(alice, bob)
+    _nth(bob, 2, message_id, 3)
+    alice.heard_nothing("receipt", lambda m: m.type == "receipt", 0, 0)
+    bob.ack_message(message_id)
+    _receipt(alice, message_id)
+    bob.heard_nothing("copy after the ack", _is_message(message_id), bob.mark, 2.5)
+
+
+@sentence(
+    "2 message.send",
+    'then the sender gets one {"type":"receipt","messageID","state":"delivered"|"expired"}',
+)
+def an_acked_message_has_one_receipt(scene: Scene) -> None:
+    alice, bob = scene.devices("alice", "bob")
+    scene.another(bob, "tablet")
+    message_id = _send(alice, bob)
+    equal("the state", _receipt(alice, message_id)["state"], "delivered")
+    time.sleep(0.5)
+    equal("the receipts", len(alice.find(lambda m: m.type == "receipt")), 1)
+
+
+@sentence("2 message.send", "ttl? 1–600 s … or it expired", waits=2)
+def a_message_that_nobody_acks_expires(scene: Scene) -> None:
+    alice, bob = scene.device("alice"), scene.device("bob", auto_ack=False)
+    sent = alice.ok("message.send", to=bob.user, data=1, ttl=2)
+    receipt = _receipt(alice, sent["messageID"], 5)
+    equal("the state", receipt["state"], "expired")
+    between("milliseconds from the send to the expiry", receipt["time"] - sent["time"], 2000, 2600)
+    bob.heard_nothing("copy after the expiry", _is_message(), bob.mark, 1.5)
+
+
+@sentence("2 message.send", "ttl? 1–600 s")
+def a_ttl_has_1_to_600_seconds(scene: Scene) -> None:
+    alice, bob = scene.devices("alice", "bob")
+    for good in (1, 600, 30.0):
+        _receipt(alice, _send(alice, bob, ttl=good))
+    for wrong in (0, 601, -1, 1.5, "30", True):
+        error = alice.refused("message.send", "badRequest", to=bob.user, data=1, ttl=wrong)
+        names(f"ttl {wrong!r}", error["message"], "ttl")
+
+
+@sentence("2 message.send", "ttl? 1–600 s (default 30)", waits=31)
+def a_message_expires_after_30_seconds_by_default(scene: Scene) -> None:
+    alice, bob = scene.device("alice"), scene.absent("bob")
+    sent = alice.ok("message.send", to=bob, data=1)
+    receipt = _receipt(alice, sent["messageID"], 35)
+    between("milliseconds from the send to the expiry", receipt["time"] - sent["time"], 30_000, 30_600)
+
+
+@sentence("2 message.send", "to user, data any JSON ≤32 KiB")
+def a_message_has_a_recipient_and_data(scene: Scene) -> None:
+    alice, bob = scene.devices("alice", "bob")
+    for wrong in (None, "", "x" * 65, 5, [bob.user], "a\u0080"):
+        request = {"to": wrong} if wrong is not None else {}
+        names(f"to {wrong!r}", alice.refused("message.send", "badRequest", data=1, **request)["message"], "to")
+    names("without data", alice.refused("message.send", "badRequest", to=bob.user)["message"], "data")
+
+
+@sentence("2 Messages", "data as in call.signal.")
+def the_data_of_a_message_is_any_json_value(scene: Scene) -> None:
+    alice, bob = scene.devices("alice", "bob")
+    values: list[Any] = [True, 0, "", [], {"a": [None, 1.5]}, "x" * (MOST_DATA - 2)]
+    for value in values:
+        equal("data", _message(bob, _send(alice, bob, data=value))["data"], value)
+    error = alice.refused("message.send", "badRequest", to=bob.user, data="x" * (MOST_DATA - 1))
+    names("the error", error["message"], "data")
+    for text in ("null", '{"b" : 1.0,\t"a":[ 1e2, "\\u00e9" ]}'):
+        message_id = new_id()
+        request = f'{{"type":"message.send","id":"{message_id}","messageID":"{message_id}","to":"{bob.user}"'
+        alice.send(f'{request},"data":{text}}}'.encode())
+        true(f"the message has {text}", text.encode() in _message(bob, message_id).raw)
+
+
+@sentence("2 Messages", "without one the service derives it from (user, device, id)")
+def a_message_id_that_is_left_out_is_derived(scene: Scene) -> None:
+    alice, bob = scene.devices("alice", "bob")
+    request = alice.request("message.send", to=bob.user, data=1)
+    message_id = request.ok()["messageID"]
+    _receipt(alice, message_id)
+    equal("that of the resend", request.again().ok()["messageID"], message_id)
+    tablet = scene.another(alice, "tablet")
+    true("another device's is another", _send(tablet, bob, id=request.id) != message_id)
+    true("another request's is another", _send(alice, bob) != message_id)
+
+
+@sentence(
+    "2 Messages",
+    "The same sender naming a messageID again to the same recipient names the same message, which is not sent anew",
+)
+def a_message_named_again_is_not_sent_anew(scene: Scene) -> None:
+    alice, bob = scene.devices("alice", "bob")
+    message_id = new_id()
+    _send(alice, bob, messageID=message_id, data="first")
+    _receipt(alice, message_id)
+    for device in (alice, scene.another(alice, "tablet")):
+        with bob.hears_nothing("message", _is_message()):
+            response = device.ok("message.send", to=bob.user, messageID=message_id, data="second")
+        fields("the response", response, messageID=message_id, state="delivered")
+    equal("what bob had", [m["data"] for m in bob.find(_is_message())], ["first"])
+
+
+@sentence("2 Messages", "another sender naming it is refused with badRequest")
+def a_message_id_of_another_sender_is_refused(scene: Scene) -> None:
+    alice, bob, mallory = scene.devices("alice", "bob", "mallory")
+    message_id = _send(alice, bob, messageID=new_id())
+    _receipt(alice, message_id)
+    with bob.hears_nothing("message", _is_message()):
+        error = mallory.refused("message.send", "badRequest", to=bob.user, messageID=message_id, data=1)
+    names("the error", error["message"], "messageID")
+
+
+@sentence("2 Messages", "A messageID is at home with its recipient")
+def a_message_id_is_at_home_with_its_recipient(scene: Scene) -> None:
+    alice, bob, carol, dave = scene.devices("alice", "bob", "carol", "dave")
+    message_id = new_id()
+    _send(alice, bob, messageID=message_id)
+    _send(dave, carol, messageID=message_id, data="other")
+    equal("carol's message", _message(carol, message_id)["data"], "other")
+    equal("bob's message", _message(bob, message_id)["data"], "hello")
+
+
+@sentence(
+    "2 Messages",
+    "The response carries messageID, time and state: sent, or, to a repeated request, what has become of it: delivered"
+    " or expired.",
+    waits=1,
+)
+def the_response_tells_what_has_become_of_a_message(scene: Scene) -> None:
+    alice, bob = scene.devices("alice", "bob")
+    away = scene.absent("away")
+    delivered = alice.request("message.send", to=bob.user, data=1)
+    first = delivered.ok()
+    equal("the state of a new message", first["state"], "sent")
+    _receipt(alice, first["messageID"])
+    fields("the repeated request", delivered.again().ok(), messageID=first["messageID"], state="delivered")
+    expired = alice.request("message.send", to=away, data=1, ttl=1)
+    waiting = expired.ok()
+    equal("the state while it waits", expired.again().ok()["state"], "sent")
+    _receipt(alice, waiting["messageID"])
+    equal("the state when it is over", expired.again().ok()["state"], "expired")
+
+
+@sentence("2 Messages", "So a device that was away when the receipt came asks by sending the request again.")
+def a_device_that_was_away_asks_by_sending_again(scene: Scene) -> None:
+    alice, bob = scene.device("alice"), scene.device("bob", auto_ack=False)
+    request_id, message_id = new_id(), new_id()
+    _send(alice, bob, id=request_id, messageID=message_id)
+    alice.drop()
+    bob.ack_message(message_id)
+    alice.connect()
+    request = alice.request("message.send", id=request_id, messageID=message_id, to=bob.user, data="hello")
+    eventually(scene, "the message is delivered", lambda: request.again().ok()["state"] == "delivered")
+
+
+@sentence("2 Messages", "One may send to oneself, to reach the other devices")
+def one_may_send_to_oneself(scene: Scene) -> None:
+    alice = scene.device("alice")
+    tablet = scene.another(alice, "tablet")
+    message_id = _send(alice, alice, data="note")
+    fields("the tablet's message", _message(tablet, message_id).body, data="note", **{"from": alice.user})
+    equal("the receipt", _receipt(alice, message_id)["state"], "delivered")
+
+
+@sentence("2 Messages", "the sending device may see its own message as well, and its ack does not deliver it.", waits=1)
+def the_ack_of_the_sending_device_does_not_deliver_a_message(scene: Scene) -> None:
+    alice = scene.device("alice")
+    tablet = scene.another(alice, "tablet", auto_ack=False)
+    message_id = _send(alice, alice)
+    with alice.hears_nothing("receipt", lambda m: m.type == "receipt"):
+        alice.ack_message(message_id)
+    _nth(tablet, 2, message_id, 3)
+    tablet.ack_message(message_id)
+    equal("the receipt", _receipt(alice, message_id)["state"], "delivered")
+
+
+@sentence(
+    "2 Messages",
+    "The first send and the resends (after 1, 2, 4, 8 s, then every 8 s) go to down/{user}",
+    waits=32,
+)
+def a_message_is_sent_again_after_1_2_4_8_and_every_8_seconds(scene: Scene) -> None:
+    alice, bob = scene.device("alice"), scene.device("bob", auto_ack=False)
+    message_id = _send(alice, bob, ttl=60)
+    copies = [_nth(bob, number, message_id, 12) for number in range(1, 7)]
+    for gap, (earlier, later) in zip((1, 2, 4, 8, 8), zip(copies, copies[1:])):
+        between(f"seconds before the copy that comes after {gap}", later.at - earlier.at, gap - 0.5, gap + 0.5)
+    equal("the topics", {message.topic for message in copies}, {bob.user_topic})
+    bob.ack_message(message_id)
+
+
+@sentence(
+    "2 Messages",
+    "to a device that begins a session its user's waiting messages, up to 64, go at once, on its own topic",
+)
+def waiting_messages_go_to_a_device_that_begins_a_session(scene: Scene) -> None:
+    alice, bob = scene.device("alice"), scene.absent("bob")
+    sent = [_send(alice, bob, data=number) for number in range(5)]
+    device = scene.device_of(bob)
+
+    def own() -> set[str]:
+        return {m["messageID"] for m in device.find(_is_message()) if m.topic == device.device_topic}
+
+    device.wait_for(lambda: set(sent) <= own() or None, None, "the messages on its own topic")
+    for message_id in sent:
+        equal("the receipt", _receipt(alice, message_id)["state"], "delivered")
+
+
+@sentence("2 Messages", "to a device that begins a session its user's waiting messages", waits=1)
+def waiting_messages_do_not_go_again_in_the_same_session(scene: Scene) -> None:
+    alice, bob = scene.device("alice"), scene.device("bob", auto_ack=False)
+    time.sleep(BACKOFF[0])  # a presence that is repeated sooner still belongs to the beginning
+    message_id = _send(alice, bob)
+    _message(bob, message_id)
+
+    def own(message: Message) -> bool:
+        return message.type == "message" and message.topic == bob.device_topic
+
+    with bob.hears_nothing("message on its own topic", own):
+        bob.present(True)
+    bob.present(True, session="another")
+    equal("the message in another session", bob.wait(own, None, "the message")["messageID"], message_id)
+
+
+@sentence("2 Messages", "its user's waiting messages, up to 64")
+def at_most_64_waiting_messages_go_at_once(scene: Scene) -> None:
+    alice, bob = scene.device("alice"), scene.absent("bob")
+    for number in range(MOST_AT_ONCE + 3):
+        _send(alice, bob, data=number, ttl=600)
+    device = scene.device_of(bob, auto_ack=False)
+
+    def own() -> list[Message]:
+        return device.find(lambda m: m.type == "message" and m.topic == device.device_topic)
+
+    device.wait_for(lambda: own() if len(own()) >= MOST_AT_ONCE else None, None, f"{MOST_AT_ONCE} messages")
+    time.sleep(0.5)
+    equal("the messages on the device's own topic", len({m["messageID"] for m in own()}), MOST_AT_ONCE)
+
+
+@sentence(
+    "2 Messages", "MQTT 5 Message Expiry is what is left of ttl, rounded up to whole seconds.", versions=MQTT5, waits=1
+)
+def the_message_expiry_is_what_is_left_of_the_ttl(scene: Scene) -> None:
+    alice, bob = scene.device("alice"), scene.device("bob", auto_ack=False)
+    message_id = _send(alice, bob, ttl=20)
+    equal("the expiry of the first send", _message(bob, message_id).expiry, 20)
+    between("that of the resend after 1 s", _nth(bob, 2, message_id, 3).expiry, 18, 19)
+    equal("that of a message without ttl", _message(bob, _send(alice, bob)).expiry, 30)
+
+
+@sentence("2 Messages", "The ack of any device of the recipient delivers the message.")
+def the_ack_of_any_device_delivers_a_message(scene: Scene) -> None:
+    alice, bob = scene.device("alice"), scene.device("bob", auto_ack=False)
+    tablet = scene.another(bob, "tablet", auto_ack=False)
+    message_id = _send(alice, bob)
+    _message(tablet, message_id)
+    tablet.ack_message(message_id)
+    equal("the receipt", _receipt(alice, message_id)["state"], "delivered")
+    bob.heard_nothing("resend", _is_message(message_id), bob.mark, 1.5)
+
+
+@sentence("2 Messages", "Acks of unknown or finished messages are ignored.", waits=1)
+def acks_of_unknown_or_finished_messages_are_ignored(scene: Scene) -> None:
+    alice, bob, mallory = scene.device("alice"), scene.device("bob", auto_ack=False), scene.device("mallory")
+    expired, waiting = _send(alice, bob, ttl=1), _send(alice, bob)
+    _receipt(alice, expired)
+    with bob.hears_nothing("answer", lambda m: m.type in ("error", "response") and m.get("id") is None):
+        for message_id in (expired, new_id()):
+            bob.ack_message(message_id)
+    with alice.hears_nothing("receipt for the ack of a stranger", lambda m: m.type == "receipt"):
+        mallory.ack_message(waiting)
+    bob.ack_message(waiting)
+    equal("the receipt", _receipt(alice, waiting)["state"], "delivered")
+
+
+@sentence("2 Messages", "The receipt also carries to and time, and goes to the device that sent.")
+def a_receipt_goes_to_the_device_that_sent(scene: Scene) -> None:
+    alice, bob = scene.devices("alice", "bob")
+    tablet = scene.another(alice, "tablet")
+    with tablet.hears_nothing("receipt", lambda m: m.type == "receipt"):
+        sent = alice.ok("message.send", to=bob.user, data=1)
+        receipt = _receipt(alice, sent["messageID"])
+    fields("the receipt", receipt.body, to=bob.user, state="delivered")
+    between("milliseconds from the send to the receipt", receipt["time"] - sent["time"], 0, 5000)
+    equal("its topic", receipt.topic, alice.device_topic)
+
+
+@sentence("2 Messages", "It is not acked.", waits=2)
+def a_receipt_is_not_sent_again(scene: Scene) -> None:
+    alice, bob = scene.device("alice", auto_ack=False), scene.device("bob")
+    message_id = _send(alice, bob)
+    _receipt(alice, message_id)
+    alice.heard_nothing("second receipt", lambda m: m.type == "receipt", alice.mark, 3.5)
+
+
+@sentence("2 Messages", "(expired: no ack is known)", waits=1)
+def a_late_ack_does_not_deliver_an_expired_message(scene: Scene) -> None:
+    alice, bob = scene.device("alice"), scene.device("bob", auto_ack=False)
+    request = alice.request("message.send", to=bob.user, data=1, ttl=1)
+    message_id = request.ok()["messageID"]
+    equal("the receipt", _receipt(alice, message_id)["state"], "expired")
+    bob.ack_message(message_id)
+    time.sleep(QUIET)  # nothing may come of it
+    equal("the state", request.again().ok()["state"], "expired")
+    equal("the receipts", len(alice.find(lambda m: m.type == "receipt")), 1)
+
+
+@sentence(
+    "2 Rate limits",
+    "At most 256 messages may wait for one user; a further one is refused with rateLimited, whoever sends it.",
+)
+def at_most_256_messages_wait_for_a_user(scene: Scene) -> None:
+    _, burst = scene.limits.rates.get("message", (0.0, MOST_FOR_A_USER * 4))
+    bob, carol = scene.absent("bob"), scene.absent("carol")
+    senders = scene.devices(*(f"sender{number}" for number in range(1 + MOST_FOR_A_USER * 2 // burst)))
+    for number in range(MOST_FOR_A_USER):
+        _send(senders[number % len(senders)], bob, ttl=60)
+    for device in (senders[0], scene.device("another")):
+        error = device.refused("message.send", "rateLimited", to=bob, data=1)
+        true("retryAfter is at least 1", error["retryAfter"] >= 1, error)
+    _send(senders[0], carol)
+
+
+@sentence("2 Messages", "A message.send to an unknown user is refused with userNotRegistered.")
+def a_message_to_an_unknown_user_is_refused(scene: Scene) -> None:
+    require(scene.options.users == "known", "anybody may be sent messages (--users any)")
+    alice, bob = scene.devices("alice", "bob")
+    alice.refused("message.send", "userNotRegistered", to=scene.user("unknown"), data=1)
+    _receipt(alice, _send(alice, bob))
+
+
+@sentence(
+    "2 message.send",
+    "message.send | to user, data any JSON ≤32 KiB, ttl? 1–600 s (default 30), messageID?, seq? | anyone",
+)
+def the_seq_of_a_message_is_passed_on(scene: Scene) -> None:
+    alice, bob = scene.devices("alice", "bob")
+    for seq in (0, 1, 2**53 - 1):
+        equal("seq", _message(bob, _send(alice, bob, seq=seq))["seq"], seq)
+    equal("without", _message(bob, _send(alice, bob)).get("seq"), None)
+    for wrong in (-1, 2**53, 1.5, "1"):
+        error = alice.refused("message.send", "badRequest", to=bob.user, data=1, seq=wrong)
+        names(f"seq {wrong!r}", error["message"], "seq")
+
+
+@sentence("2 message.send", "reliable peer message")
+def a_message_survives_that_both_were_away(scene: Scene) -> None:
+    alice, bob = scene.device("alice"), scene.device("bob")
+    bob.drop()
+    message_id = _send(alice, bob, ttl=60)
+    alice.drop()
+    bob.connect()
+    _message(bob, message_id)
+    alice.connect()
+    request = alice.request("message.send", to=bob.user, messageID=message_id, data="hello")
+    eventually(scene, "the message is delivered", lambda: request.again().ok()["state"] == "delivered")

@@ -1,0 +1,187 @@
+"""Section 2, Rate limits. Each of these tests runs alone: it has to send faster than the service lets it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from ..client import Device, Message
+from ..expect import between, equal, true
+from ..scene import Scene
+from ..suite import require, sentence, skip
+from .steps import new_id, talk
+
+MOST = 6
+"""How many times the burst is sent at most before a refusal must have come."""
+
+SLICE = 100
+"""Requests that are sent at once. No more are on their way, so that a refusal is heard of before the next ones go."""
+
+
+def _limit(scene: Scene, name: str) -> tuple[float, int]:
+    require(name in scene.limits.rates, "this deployment limits no rates (--rate-limits)")
+    rate, burst = scene.limits.rates[name]
+    return rate, burst * scene.options.replicas
+
+
+def _slice(device: Device, request: Callable[[], dict[str, Any]]) -> list[Message]:
+    """The responses to some requests that are sent at once."""
+    since = device.mark
+    wanted = {new_id() for _ in range(SLICE)}
+    for identity in wanted:
+        device.send({"id": identity} | request(), hurry=True)
+
+    def look() -> list[Message] | None:
+        # Looking at all of them for each one that comes would take longer than the requests.
+        if device.mark < since + SLICE:
+            return None
+        found = device.find(lambda m: m.type == "response" and m["id"] in wanted, since)
+        return found if len(found) == SLICE else None
+
+    return device.wait_for(look, 30, f"{SLICE} responses")
+
+
+def _flood(scene: Scene, device: Device, name: str, request: Callable[[], dict[str, Any]]) -> None:
+    """Requests of one class, as fast as they can be sent, until some are refused. The user has sent none before."""
+    rate, burst = _limit(scene, name)
+    sent, refused = 0, 0
+    began = time.monotonic()
+    while sent < burst * MOST and not refused:
+        refused = len(_refusals(_slice(device, request)))
+        sent += SLICE
+    seconds = time.monotonic() - began
+    if not refused and sent < burst + rate * scene.options.replicas * seconds:
+        skip(f"this machine sends only {sent / seconds:.0f} requests per second")
+    what = f"how many of {sent} requests in {seconds:.2f} s were served"
+    between(what, sent - refused, burst, burst + rate * scene.options.replicas * (seconds + 0.5))
+
+
+def _limited(scene: Scene, device: Device, request: Callable[[], dict[str, Any]]) -> list[Message]:
+    """The responses to further requests of a class that a flood used up; some are refused."""
+    _, burst = _limit(scene, "other")
+    responses: list[Message] = []
+    # While a busy machine takes its time, the class fills up again.
+    while len(responses) < burst * MOST and not _refusals(responses):
+        responses += _slice(device, request)
+    true("further requests are refused too", bool(_refusals(responses)), len(responses))
+    return responses
+
+
+def _refusals(responses: list[Message]) -> list[dict[str, Any]]:
+    """The errors of those that were refused for the rate."""
+    errors = [message.get("error") or {} for message in responses]
+    return [error for error in errors if error.get("code") == "rateLimited"]
+
+
+def _queries() -> dict[str, Any]:
+    """A request that is well-formed, and cheap: nobody knows the call."""
+    return {"type": "call.get", "callID": "none"}
+
+
+@sentence("2 Rate limits", "call.signal 500 per second, burst 1000", alone=True)
+def signals_are_limited(scene: Scene) -> None:
+    alice = scene.device("alice")
+    _flood(scene, alice, "signal", lambda: {"type": "call.signal", "callID": "none", "data": 1})
+
+
+@sentence("2 Rate limits", "message.send 100 per second, burst 500", alone=True)
+def messages_are_limited(scene: Scene) -> None:
+    alice, bob = scene.device("alice"), scene.absent("bob")
+    # Always the same message: more than 256 may not wait for one user.
+    _flood(scene, alice, "message", lambda: {"type": "message.send", "to": bob, "data": 1, "messageID": "m"})
+
+
+@sentence("2 Rate limits", "all other requests 500 per second, burst 2000", alone=True)
+def all_other_requests_are_limited(scene: Scene) -> None:
+    _flood(scene, scene.device("alice"), "other", _queries)
+
+
+@sentence(
+    "2 Rate limits",
+    "Beyond: rateLimited with retryAfter in milliseconds, after which one request of that class is free again.",
+    alone=True,
+)
+def after_retry_after_one_request_is_free_again(scene: Scene) -> None:
+    require(scene.options.replicas == 1, "each replica counts for itself (--replicas)")
+    alice = scene.device("alice")
+    rate, _ = _limit(scene, "other")
+    _flood(scene, alice, "other", _queries)
+    for _ in range(3):
+        refused = _refusals(_limited(scene, alice, _queries))
+        for error in refused:
+            between("retryAfter", error["retryAfter"], 1, 1000 / rate + 1)
+        time.sleep(refused[-1]["retryAfter"] / 1000)
+        alice.refused("call.get", "callNotFound", callID="none")
+
+
+@sentence("2 Rate limits", "Nothing was done.", alone=True)
+def a_request_over_the_limit_does_nothing(scene: Scene) -> None:
+    alice, carol, bob = scene.device("alice"), scene.device("carol"), scene.absent("bob")
+    _flood(scene, alice, "other", _queries)
+    calls: list[str] = []
+
+    def invite() -> dict[str, Any]:
+        calls.append(new_id())
+        return {"type": "call.invite", "callID": calls[-1], "invitees": [bob]}
+
+    responses = _limited(scene, alice, invite)
+    served = {message["callID"] for message in responses if message["ok"]}
+    refused = [call for call in calls if call not in served]
+    equal("the refused ones", len(_refusals(responses)), len(refused))
+    for call in refused[:10]:
+        # A call that was not made leaves its id free.
+        equal("the call of that id", carol.ok("call.invite", callID=call, invitees=[bob])["revision"], 1)
+
+
+@sentence("2 Rate limits", "Requests are counted per user, all devices together, in three classes", alone=True)
+def requests_are_counted_per_user_and_class(scene: Scene) -> None:
+    alice, bob, carol = scene.devices("alice", "bob", "carol")
+    tablet = scene.another(alice, "tablet")
+    call = talk(bob, carol)
+    _flood(scene, alice, "other", _queries)
+    _limited(scene, tablet, _queries)  # another device of the same user
+    alice.refused("call.signal", "callNotFound", callID=call, data=1)
+    alice.ok("message.send", to=bob.user, data=1)
+    bob.ok("call.get", callID=call)
+
+
+@sentence("2 Rate limits", "Acks, heartbeats, presence and what is malformed are not counted.", alone=True)
+def acks_heartbeats_presence_and_malformed_messages_are_not_counted(scene: Scene) -> None:
+    alice = scene.device("alice")
+    _, burst = _limit(scene, "other")
+    began, count = time.monotonic(), burst // 2
+    bad = {"type": "call.get", "id": "bad", "callID": 5}
+    for _ in range(count):
+        for body in (
+            {"type": "ack", "callID": "none", "revision": 1},
+            {"type": "call.heartbeat", "callID": "none"},
+            bad,
+        ):
+            alice.send(body, hurry=True)
+    alice.present(True)
+
+    alice.wait_for(lambda: alice.mark >= count + 1 or None, 30, f"{count} refusals")
+    alice.settle()
+    seconds = time.monotonic() - began
+    codes = [m["error"]["code"] for m in alice.find(lambda m: m.get("id") == "bad")]
+    equal("the codes", (len(codes), set(codes)), (count, {"badRequest"}))
+    # The whole burst is still there.
+    requests = min(burst - 1, 10 * SLICE) // SLICE * SLICE
+    refused = [error for _ in range(0, requests, SLICE) for error in _refusals(_slice(alice, _queries))]
+    equal(f"refusals of {requests} requests, after {3 * count} others in {seconds:.1f} s", len(refused), 0)
+
+
+@sentence("2 Signals", "invalidState with state (the sender is not accepted), rateLimited", alone=True)
+def a_signal_without_id_over_the_limit_is_answered_by_an_error(scene: Scene) -> None:
+    alice, bob = scene.devices("alice", "bob")
+    call = talk(alice, bob)
+    rate, burst = _limit(scene, "signal")
+    sent = 0
+    while sent < burst * MOST and not alice.find(lambda m: m.type == "error"):
+        for _ in range(SLICE):
+            alice.send({"type": "call.signal", "callID": call, "data": sent}, hurry=True)
+        sent += SLICE
+    error = alice.wait(lambda m: m.type == "error", None, "an error")["error"]
+    equal("the code", error["code"], "rateLimited")
+    between("retryAfter", error["retryAfter"], 1, 1000 / rate + 1)

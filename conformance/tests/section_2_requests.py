@@ -1,0 +1,371 @@
+"""Section 2: requests and responses, repeated requests, the fast cancel, the alias that a glare merge leaves."""
+
+from __future__ import annotations
+
+import time
+
+from ..client import Device, Request
+from ..expect import change, equal, errors, fields, member, states, true
+from ..scene import Scene
+from ..suite import MQTT5, sentence
+from .steps import new_id, ring, talk
+
+REPEATED = "a repeated request that succeeded changes nothing, however late it comes, and gets the same outcome"
+
+
+@sentence("2", "Each gets exactly one outcome, sent to the requesting device")
+def each_request_gets_exactly_one_outcome(scene: Scene) -> None:
+    alice, bob = scene.devices("alice", "bob")
+    tablet = scene.another(alice, "tablet")
+    with tablet.hears_nothing("response to the phone", lambda m: m.type == "response"):
+        call = talk(alice, bob)
+        alice.refused("call.accept", "invalidState", callID=call)
+        alice.end(call)
+    answered = [message["id"] for message in alice.messages if message.type == "response"]
+    equal("the requests that were answered", sorted(answered), sorted(alice.asked))
+
+
+@sentence("2", '{"type":"response","id":"…","ok":false,"error":{"code":"…","message":"…"}}')
+def a_refusal_has_a_code_and_a_message(scene: Scene) -> None:
+    alice = scene.device("alice")
+    request_id = new_id()
+    body = alice.request("call.get", id=request_id, callID=new_id()).response().body
+    fields("the response", body, type="response", id=request_id, ok=False)
+    equal("its fields", sorted(body), ["error", "id", "ok", "type"])
+    equal("the code", body["error"]["code"], "callNotFound")
+    true("the message is a text", isinstance(body["error"]["message"], str) and len(body["error"]["message"]) > 0)
+
+
+def _repeat(request: Request, asker: Device, *others: Device) -> None:
+    """The request again, after it was served: the same outcome, with the call as it is now, and no event."""
+    call = asker.ok("call.get", callID=request.ok()["callID"])
+    first = request.ok()
+    marks = [device.mark for device in others]
+    again = request.again().ok()
+    for name in ("offline", "errors", "merged"):
+        equal(f"{name} of the repeated request", again.get(name), first.get(name))
+    for name in ("callID", "revision", "time", "call"):
+        equal(f"{name} of the repeated request", again[name], call[name])
+    for device, mark in zip(others, marks):
+        device.heard_nothing("event of a repeated request", lambda m: m.is_event() and m.fresh, mark, 0.2)
+
+
+@sentence("2", REPEATED)
+def a_repeated_invite_changes_nothing(scene: Scene) -> None:
+    alice, bob = scene.devices("alice", "bob")
+    request = alice.request("call.invite", callID=new_id(), invitees=[bob.user, scene.absent("carol")])
+    alice.change(request.ok()["callID"], bob, "received")
+    _repeat(request, alice, bob)
+    bob.reject(request.ok()["callID"])
+    alice.change(request.ok()["callID"], bob, "rejected")
+    _repeat(request, alice, bob)
+
+
+@sentence("2", REPEATED)
+def a_repeated_cancel_changes_nothing(scene: Scene) -> None:
+    alice, bob = scene.devices("alice", "bob")
+    call = ring(alice, bob)
+    request = alice.request("call.cancel", callID=call)
+    request.ok()
+    bob.event("call.cancelled", call)
+    _repeat(request, alice, bob)
+
+
+@sentence("2", REPEATED)
+def a_repeated_accept_changes_nothing(scene: Scene) -> None:
+    alice, bob = scene.devices("alice", "bob")
+    call = ring(alice, bob, mode="advanced")
+    request = bob.request("call.accept", callID=call)
+    request.ok()
+    alice.change(call, bob, "accepted")
+    _repeat(request, bob, alice)
+    alice.end(call)
+    bob.event("call.ended", call)
+    _repeat(request, bob, alice)
+
+
+@sentence("2", REPEATED)
+def a_repeated_reject_changes_nothing(scene: Scene) -> None:
+    alice, bob, carol = scene.devices("alice", "bob", "carol")
+    call = ring(alice, bob, carol)
+    request = bob.request("call.reject", callID=call, reason="later")
+    request.ok()
+    alice.change(call, bob, "rejected")
+    carol.change(call, bob, "rejected")
+    _repeat(request, bob, alice, carol)
+
+
+@sentence("2", REPEATED)
+def a_repeated_add_changes_nothing(scene: Scene) -> None:
+    alice, bob, carol = scene.devices("alice", "bob", "carol")
+    call = talk(alice, bob)
+    request = alice.request("call.add", callID=call, invitees=[carol.user, bob.user, scene.absent("dave")])
+    equal("errors", errors(request.ok()), {bob.user: "invalidState"})
+    alice.change(call, carol, "received")
+    bob.change(call, carol, "received")
+    _repeat(request, alice, bob, carol)
+
+
+@sentence("2", REPEATED)
+def a_repeated_join_changes_nothing(scene: Scene) -> None:
+    alice, bob, carol = scene.devices("alice", "bob", "carol")
+    call = talk(alice, bob, joinPolicy="anyone")
+    request = carol.request("call.join", callID=call)
+    request.ok()
+    alice.change(call, carol, "accepted")
+    bob.change(call, carol, "accepted")
+    _repeat(request, carol, alice, bob)
+    carol.quit(call)
+    bob.change(call, carol, "quit")
+    alice.change(call, carol, "quit")
+    _repeat(request, carol, alice, bob)
+    equal("carol's state", member(alice.call(call), carol)["state"], "quit")
+
+
+@sentence("2", REPEATED)
+def a_repeated_quit_changes_nothing(scene: Scene) -> None:
+    alice, bob, carol = scene.devices("alice", "bob", "carol")
+    call = talk(alice, bob, carol)
+    request = carol.request("call.quit", callID=call)
+    request.ok()
+    alice.change(call, carol, "quit")
+    bob.change(call, carol, "quit")
+    _repeat(request, carol, alice, bob)
+    joined = carol.join(call)["revision"]
+    alice.change(call, carol, "accepted", after=joined - 1)
+    bob.change(call, carol, "accepted", after=joined - 1)
+    _repeat(request, carol, alice, bob)
+    equal("carol's state", member(alice.call(call), carol)["state"], "accepted")
+
+
+@sentence("2", REPEATED)
+def a_repeated_end_changes_nothing(scene: Scene) -> None:
+    alice, bob = scene.devices("alice", "bob")
+    call = talk(alice, bob)
+    request = alice.request("call.end", callID=call, reason="bye")
+    request.ok()
+    bob.event("call.ended", call)
+    _repeat(request, alice, bob)
+
+
+@sentence("2", "the last 16 requests of a device per call are remembered")
+def the_last_16_requests_of_a_device_are_remembered(scene: Scene) -> None:
+    alice, bob, carol = scene.devices("alice", "bob", "carol")
+    call = ring(alice, bob, carol, mode="advanced")
+    carol.accept(call)
+    accept = bob.request("call.accept", callID=call)
+    accept.ok()
+    for _ in range(7):
+        bob.quit(call)
+        bob.join(call)
+    quit_ = bob.quit(call)
+    again = accept.again().ok()
+    fields("the accept, repeated after 15 more requests", again, callID=call, revision=quit_["revision"])
+    equal("bob's state", member(again["call"], bob)["state"], "quit")
+
+
+@sentence("2", "one that was refused is judged again")
+def a_request_that_was_refused_is_judged_again(scene: Scene) -> None:
+    alice, bob = scene.devices("alice", "bob")
+    call = new_id()
+    request = bob.request("call.accept", callID=call)
+    request.refused("callNotFound")
+    alice.invite(bob, callID=call)
+    equal("bob's state", member(request.again().ok()["call"], bob)["state"], "accepted")
+
+
+# The fast cancel
+
+
+@sentence(
+    "2 Fast cancel",
+    "a call.cancel naming a callID that does not exist (yet) is answered callNotFound and remembered for 30 s: a"
+    " call.invite of the same user with that callID that is handled later creates the call cancelled and rings nobody.",
+)
+def a_cancel_before_its_invite_lets_nobody_ring(scene: Scene) -> None:
+    alice, bob = scene.devices("alice", "bob")
+    call = new_id()
+    with bob.hears_nothing("event", lambda m: m.is_event()):
+        alice.refused("call.cancel", "callNotFound", callID=call)
+        invited = alice.ok("call.invite", callID=call, invitees=[bob.user])
+    equal("the call's state", invited["call"]["state"], "ended")
+
+
+@sentence(
+    "2 Fast cancel",
+    "The later call.invite is answered ok with a call whose state is ended, whose endReason is cancelled and whose"
+    " invitees are cancelled.",
+)
+def an_invite_after_its_cancel_is_answered_with_a_cancelled_call(scene: Scene) -> None:
+    alice, bob, carol = scene.devices("alice", "bob", "carol")
+    for mode in ("common", "advanced"):
+        call = new_id()
+        alice.refused("call.cancel", "callNotFound", callID=call)
+        made = alice.ok("call.invite", callID=call, invitees=[bob.user, carol.user], mode=mode)["call"]
+        fields("the call", made, callID=call, state="ended", endReason="cancelled")
+        equal("its members' states", states(made)[1:], ["cancelled", "cancelled"])
+
+
+@sentence("2 Fast cancel", "Fast cancel: it is remembered per user.")
+def a_cancel_before_its_invite_is_remembered_per_user(scene: Scene) -> None:
+    alice, bob, mallory = scene.devices("alice", "bob", "mallory")
+    call = new_id()
+    mallory.refused("call.cancel", "callNotFound", callID=call)
+    equal("alice's call", alice.ok("call.invite", callID=call, invitees=[bob.user])["call"]["state"], "ringing")
+    bob.event("call.invited", call)
+    call = new_id()
+    scene.another(alice, "tablet").refused("call.cancel", "callNotFound", callID=call)
+    cancelled = alice.ok("call.invite", callID=call, invitees=[bob.user])["call"]
+    equal("the call that another device of alice cancelled", cancelled["state"], "ended")
+
+
+@sentence("2 Fast cancel", "remembered for 30 s", waits=lambda t: t.cancel_memory + 2)
+def a_cancel_before_its_invite_is_remembered_for_its_time(scene: Scene) -> None:
+    alice, bob = scene.devices("alice", "bob")
+    memory = scene.timings.cancel_memory
+    early, late = new_id(), new_id()
+    for call in (early, late):
+        alice.refused("call.cancel", "callNotFound", callID=call)
+    began = time.monotonic()
+    time.sleep(memory * 0.9)
+    invited = alice.ok("call.invite", callID=early, invitees=[bob.user])
+    equal("the call before the time is over", invited["call"]["state"], "ended")
+    time.sleep(max(0.0, began + memory + 1.5 - time.monotonic()))
+    invited = alice.ok("call.invite", callID=late, invitees=[bob.user])
+    equal("the call after it", invited["call"]["state"], "ringing")
+
+
+# The alias that a glare merge leaves
+
+
+@sentence(
+    "2",
+    "After a glare merge, the inviter's own callID is an alias of the merged call: a resent invite finds it",
+)
+def after_a_glare_merge_a_resent_invite_finds_the_merged_call(scene: Scene) -> None:
+    alice, bob = scene.devices("alice", "bob")
+    call = ring(alice, bob, mode="advanced")
+    for own in (new_id(), None):
+        request = bob.request("call.invite", callID=own, invitees=[alice.user], mode="advanced", glare="merge")
+        if own:
+            fields("the merge", request.ok(), callID=call, merged=True)
+            fields("the resent invite", request.again().ok(), callID=call, merged=True)
+            alice.end(call)
+            bob.event("call.ended", call)
+            fields("the invite resent after the end", request.again().ok(), callID=call, merged=True)
+            call = ring(alice, bob, mode="advanced")
+        else:
+            fields("the merge without a callID", request.ok(), callID=call, merged=True)
+            fields("the resent invite without a callID", request.again().ok(), callID=call, merged=True)
+
+
+@sentence("2", "and a call.cancel of it ends the merged call")
+def a_cancel_of_the_alias_ends_the_merged_call(scene: Scene) -> None:
+    alice, bob = scene.devices("alice", "bob")
+    call = ring(alice, bob, mode="advanced")
+    own = new_id()
+    bob.ok("call.invite", callID=own, invitees=[alice.user], mode="advanced", glare="merge")
+    alice.change(call, bob, "accepted")
+    fields("the response to the cancel", bob.cancel(own), callID=call)
+    equal("the call alice hears of", alice.event("call.ended", call)["call"]["state"], "ended")
+
+
+# Responses
+
+
+@sentence("2", "With MQTT 5 Correlation Data on the request, the response carries it back.", versions=MQTT5)
+def a_response_carries_the_correlation_data_back(scene: Scene) -> None:
+    alice = scene.device("alice")
+    for data in (b"x", bytes(range(256)), b"\x00" * 1000):
+        for request in (
+            alice.request("call.invite", invitees=[scene.absent("bob")], correlation=data),
+            alice.request("call.get", callID=new_id(), correlation=data),
+        ):
+            equal("the Correlation Data", request.response().correlation, data)
+    equal("without any", alice.request("call.get", callID=new_id()).response().correlation, None)
+
+
+@sentence("2", "Responses about a call carry callID, revision, time and call (section 4).")
+def responses_about_a_call_carry_the_call(scene: Scene) -> None:
+    alice, bob, carol = scene.devices("alice", "bob", "carol")
+    call = new_id()
+    responses = {
+        "call.invite": alice.ok("call.invite", callID=call, invitees=[bob.user, carol.user], mode="advanced"),
+        "call.accept": bob.accept(call),
+        "call.reject": carol.reject(call),
+        "call.add": bob.add(call, carol),
+        "call.cancel": bob.cancel(call, carol),
+        "call.join": carol.join(call),
+        "call.quit": carol.quit(call),
+        "call.end": alice.end(call),
+        "call.get": alice.ok("call.get", callID=call),
+    }
+    for type_, response in responses.items():
+        equal(f"callID of {type_}", (response["callID"], response["call"]["callID"]), (call, call))
+        equal(f"revision of {type_}", response["revision"], response["call"]["revision"])
+    revisions = [
+        responses[t]["revision"] for t in ("call.invite", "call.accept", "call.reject", "call.add", "call.end")
+    ]
+    equal("the revisions grow", revisions, sorted(set(revisions)))
+
+
+@sentence(
+    "2",
+    'Those to call.invite and call.add also carry "offline":[users], the invitees without an online device: they ring'
+    " when they come online.",
+)
+def invite_and_add_tell_who_is_offline(scene: Scene) -> None:
+    alice, bob = scene.devices("alice", "bob")
+    away, gone = scene.absent("away"), scene.absent("gone")
+    response = alice.ok("call.invite", invitees=[away, bob.user], mode="advanced")
+    equal("offline of call.invite", response["offline"], [away])
+    call = response["callID"]
+    bob.accept(call)
+    equal("offline of call.add", bob.add(call, gone)["offline"], [gone])
+    equal("offline with everybody online", bob.add(call, scene.device("carol"))["offline"], [])
+    for user in (away, gone):
+        scene.device_of(user).event("call.invited", call)
+
+
+@sentence(
+    "2",
+    'Per-user problems in an otherwise successful request come as "errors":[{"userID":"…","code":"…"}].',
+)
+def problems_of_single_users_come_as_errors(scene: Scene) -> None:
+    alice, bob, carol = scene.devices("alice", "bob", "carol")
+    call = talk(alice, bob)
+    response = alice.add(call, bob, carol)
+    equal("errors", response["errors"], [{"userID": bob.user, "code": "invalidState"}])
+    equal("carol's state", member(response["call"], carol)["state"], "inviting")
+
+
+@sentence(
+    "2",
+    "The response to a repeated request has the same outcome fields (offline, errors, merged), with the call as it is"
+    " now: revision, time and call are current.",
+)
+def the_response_to_a_repeated_request_has_the_call_as_it_is_now(scene: Scene) -> None:
+    alice, bob = scene.devices("alice", "bob")
+    away = scene.absent("away")
+    request = alice.request("call.invite", callID=new_id(), invitees=[bob.user, away])
+    call = request.ok()["callID"]
+    alice.change(call, bob, "received")
+    scene.device_of(away)
+    alice.change(call, away, "received")
+    rejected = bob.reject(call)
+    again = request.again().ok()
+    fields("the response", again, offline=[away], revision=rejected["revision"], time=rejected["time"])
+    equal("bob's state", member(again["call"], bob)["state"], "rejected")
+
+
+@sentence("2", "time in a response or an event about a call is when that revision was made.")
+def the_time_of_a_response_or_event_is_that_of_its_revision(scene: Scene) -> None:
+    alice, bob, carol = scene.devices("alice", "bob", "carol")
+    call = ring(alice, bob, carol)
+    rejected = bob.reject(call)
+    equal("the member's updatedAt", member(rejected["call"], bob)["updatedAt"], rejected["time"])
+    told = alice.change(call, bob, "rejected")
+    equal("the event's time", (told["revision"], told["time"]), (rejected["revision"], rejected["time"]))
+    time.sleep(0.05)  # so that a clock read now would differ
+    equal("the time in a later response", alice.ok("call.get", callID=call)["time"], rejected["time"])
+    equal("the change", change(told, bob)["state"], "rejected")

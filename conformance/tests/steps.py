@@ -1,0 +1,74 @@
+"""Short steps that many tests share."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable
+from typing import Any
+
+from ..client import BrokerRefused, Device
+from ..expect import true
+from ..scene import Scene
+from ..suite import require, skip
+
+
+def new_id() -> str:
+    """A callID, request id or messageID that nobody has used."""
+    return secrets.token_hex(12)
+
+
+def ring(caller: Device, *callees: Device, **fields: Any) -> str:
+    """A call whose caller knows that it rings at every callee; its id."""
+    call = caller.invite(*callees, **fields)
+    for callee in callees:
+        caller.change(call, callee, "received")
+    return call
+
+
+def talk(caller: Device, *callees: Device, **fields: Any) -> str:
+    """An advanced call in which everybody has accepted, and knows it; its id."""
+    call = ring(caller, *callees, mode="advanced", **fields)
+    accepted: list[Device] = []
+    for callee in callees:
+        callee.accept(call)
+        for other in [caller, *accepted]:
+            other.change(call, callee, "accepted")
+        accepted.append(callee)
+    return call
+
+
+def need_members(scene: Scene, count: int) -> None:
+    """Skips where a call may not have so many live members."""
+    limit = scene.limits.max_members
+    require(limit >= count, f"a call has at most {limit} members (--max-members)")
+
+
+def intruder(scene: Scene, user: str, device: str = "phone", *, level: str | None = None) -> Device:
+    """A client at a topic that is not canonical: because of its device, or of the user's level."""
+    made = scene.device_of(user, device, level=level, connect=False)
+    try:
+        made.open()
+    except BrokerRefused as refusal:
+        skip(f"the broker lets nobody in at such a topic: {refusal}")
+    return made
+
+
+def eventually(scene: Scene, what: str, holds: Callable[[], bool]) -> None:
+    """Waits for what no message tells: one replica may still be busy with what another one is asked about."""
+    deadline = time.monotonic() + scene.deployment.patience
+    while not holds():
+        true(f"{what} within {scene.deployment.patience:g} s", time.monotonic() < deadline)
+        time.sleep(0.05)
+
+
+def wait_offline(scene: Scene, user: str) -> None:
+    eventually(scene, f"{user} goes offline", lambda: not is_online(scene, user))
+
+
+def is_online(scene: Scene, user: str) -> bool:
+    """Whether the service counts a user online, as `offline` in the response to an invite shows (section 2)."""
+    asker = scene.device("asker", presence=False)
+    response = asker.ok("call.invite", invitees=[user])
+    asker.cancel(response["callID"])
+    return user not in response["offline"]
