@@ -36,11 +36,16 @@ let package = Package(
         ),
         .target(name: "BellwireClient", dependencies: ["SignalingProtocol", "MQTTClient"], swiftSettings: strict),
         .target(name: "HistoryChecker", dependencies: ["SignalingProtocol"], swiftSettings: strict),
+        .target(
+            name: "BellwireSimulator",
+            dependencies: [
+                "Coordinator", "CallStore", "CallCore", "BellwireClient", "SignalingProtocol", "HistoryChecker",
+            ], swiftSettings: strict),
         .executableTarget(
             name: "bellwire",
             dependencies: [
                 "Coordinator", "CallStore", "CallCore", "BellwireClient", "SignalingProtocol", "MQTTClient", "CProcess",
-                "HistoryChecker",
+                "HistoryChecker", "BellwireSimulator",
             ],
             swiftSettings: strict
         ),
@@ -59,6 +64,9 @@ let package = Package(
         ),
         .testTarget(
             name: "BellwireClientTests", dependencies: ["BellwireClient", "SignalingProtocol"], swiftSettings: strict),
+        .testTarget(
+            name: "BellwireSimulatorTests", dependencies: ["BellwireSimulator", "HistoryChecker"], swiftSettings: strict
+        ),
         .testTarget(
             name: "HistoryCheckerTests", dependencies: ["HistoryChecker", "SignalingProtocol"], swiftSettings: strict),
     ]

@@ -85,6 +85,7 @@ extension HistoryChecker {
         case .signal: break
         case .message(let message): received(message, by: device, entry)
         case .receipt(let receipt): received(receipt, by: device, entry)
+        case .error(let error) where !error.code.isMalformed: break  // A signal without id was refused.
         case .error(let error):
             report(.unanswered, nil, device, "a message was refused as a whole: \(error)", entry: entry)
         }

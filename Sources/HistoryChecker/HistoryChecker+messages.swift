@@ -81,7 +81,10 @@ extension HistoryChecker {
     }
 
     mutating func acked(_ messageID: MessageID, by device: DeviceAddress) {
-        guard let key = messageKeys[MessageKey(to: device.userID, messageID: messageID)] else { return }
+        // The ack of the sending device does not deliver a message to oneself.
+        guard let key = messageKeys[MessageKey(to: device.userID, messageID: messageID)], key.device != device else {
+            return
+        }
         messages[key]?.acks.append(now)
     }
 
@@ -144,7 +147,8 @@ extension HistoryChecker {
                 !disturbances.touch(accepted.time - tolerances.aftermath, outcome.time)
             else { return }
             let reachable = devices.filter { device, history in
-                device.userID == messages[key]?.request.to && history.wasConnected(from: accepted.time, to: outcome.at)
+                device.userID == messages[key]?.request.to && device != key.device
+                    && history.wasConnected(from: accepted.time, to: outcome.at)
                     && !disturbances.hadLoss(device, accepted.time - tolerances.aftermath, outcome.at)
             }
             if let device = reachable.keys.min() {

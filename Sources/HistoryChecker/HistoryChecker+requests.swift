@@ -16,6 +16,9 @@ struct RequestHistory {
 }
 
 extension ErrorCode {
+    /// The service could not read the message.
+    var isMalformed: Bool { [.badRequest, .tooLarge, .unknownType].contains(self) }
+
     /// The service asks to be asked again.
     var isTemporary: Bool { [.unavailable, .rateLimited, .internal].contains(self) }
 }

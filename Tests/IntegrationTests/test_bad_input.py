@@ -340,6 +340,8 @@ BAD_TEXT_FIELDS: list[tuple[str, list[tuple[str, Any]]]] = [
             ("with a line feed", "a\nb"),
             ("with an escape", "\u001b[31m"),
             ("with DEL", "\u007f"),
+            ("with U+0085", "a\u0085"),
+            ("with U+009B", "\u009b31m"),
         ],
     )
     for field, limit in (("name", 256), ("avatarURL", 512))

@@ -27,8 +27,8 @@ from harness import (
 
 PUNCTUAL_MS = 50
 """How late a message may expire."""
-TRANSPORT_MS = 100
-"""What broker and test client may add until it is seen."""
+TRANSPORT_MS = 500
+"""What broker and test client may add until it is seen, on a busy machine."""
 TAKEOVER = 2.5
 """Seconds until another coordinator resends what one that died should have sent after 1 s."""
 KIB = 1024
@@ -342,15 +342,23 @@ def test_at_most_64_messages_go_at_once_to_a_device_that_comes_online(both: list
         wait_until(lambda: len(shown(bob)) == 70, 5, "the others have come")
 
 
-def test_what_waits_goes_to_a_session_that_begins(world: World) -> None:
-    """§2: also to a device whose former session has had it, and lost it with the app."""
-    alice, bob = world.phone("alice"), world.phone("bob", auto_ack=False)
-    message = alice.message(bob, ttl=60)
-    bob.expect_type("message", messageID=message)
-    bob.drop()
-    mark = bob.mark
-    bob.connect()
-    assert bob.expect_type("message", since=mark, messageID=message).topic == bob.device_topic
+def test_what_waits_goes_at_once_to_a_session_that_begins(both: list[World]) -> None:
+    """§2: also when a former session of the device has had it; not to one that publishes its presence again later than
+    500 ms after the first time."""
+    conversations = []
+    for world in both:
+        alice, bob = world.phone("alice"), world.phone("bob", auto_ack=False)
+        conversations.append((bob, now_ms(), alice.message(bob, ttl=60)))
+    for bob, since, message in conversations:
+        bob.expect_type("message", messageID=message)
+        wait_until(lambda since=since: now_ms() > since + 550, 2, "the session is not new")
+        bob.come_online()
+        bob.ok("user.query", userIDs=[bob.user])
+        assert {m.topic for m in bob.had("message")} == {bob.user_topic}
+        bob.drop()
+        mark = bob.mark
+        bob.connect()
+        assert bob.expect_type("message", since=mark, messageID=message).topic == bob.device_topic
 
 
 def test_so_many_messages_may_wait_for_one_user(both: list[World]) -> None:
@@ -358,8 +366,8 @@ def test_so_many_messages_may_wait_for_one_user(both: list[World]) -> None:
     for world in both:
         alice, carol = world.phones("alice", "carol")
         bob = world.device(World.user("bob"), connect=False, auto_ack=False)
-        first = alice.message(bob, 0, ttl=600)
-        answers([alice.start("message.send", to=bob.user, data=number, ttl=600) for number in range(1, 256)])
+        first = alice.message(bob, 0, ttl=60)
+        others = answers([alice.start("message.send", to=bob.user, data=number, ttl=60) for number in range(1, 256)])
         for sender in (alice, carol):
             refused = sender.refused("message.send", "rateLimited", to=bob.user, data="one more", id="more")
             assert refused["retryAfter"] > 0
@@ -369,6 +377,11 @@ def test_so_many_messages_may_wait_for_one_user(both: list[World]) -> None:
         bob.ack_message(first)
         delivered(alice, first)
         assert carol.ok("message.send", to=bob.user, data="one more", id="more")["state"] == "sent"
+        # Nothing of it is to come again while other tests run.
+        bob.auto_ack = True
+        for other in others:
+            bob.ack_message(other["messageID"])
+        alice.expect_type("receipt", 5, count=len(others))
 
 
 def test_a_sender_that_was_away_asks_by_repeating_its_request(world: World) -> None:
@@ -444,7 +457,7 @@ def test_a_message_outlives_the_coordinator_that_took_it(pairs: list[Corresponde
     for pair in pairs:
         sent = [pair.alice.message(pair.bob, number) for number in range(12)]
         pair.bob.expect_type("message", count=12)
-        assert all(served(pair.world)), "each coordinator took some"
+        wait_until(lambda pair=pair: all(served(pair.world)), 2, "each coordinator took some")
         pair.world.service.kill()
         for message in sent[:6]:
             pair.bob.ack_message(message)

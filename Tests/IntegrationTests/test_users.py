@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from harness import STORES, Deploy, Device, RedisServer, World, call_id, member, on_each_store, ring, talk
+from harness import STORES, Deploy, Device, RedisServer, World, call_id, member, on_each_store, ring, talk, wait_until
 
 
 @pytest.fixture(scope="module")
@@ -39,6 +39,13 @@ def profile(asker: Device, user: Device | str) -> dict[str, Any]:
     assert not response.get("errors"), response
     (found,) = response["users"]
     return found
+
+
+def leave(asker: Device, device: Device) -> None:
+    """Logs the user's last device out, and waits until the service knows: its goodbye may be served by one coordinator
+    while another serves the next question."""
+    device.logout()
+    wait_until(lambda: not profile(asker, device)["online"], 2, f"{device} is offline")
 
 
 def is_known(asker: Device, user: str) -> bool:
@@ -118,7 +125,7 @@ def test_a_user_is_known_after_presence_or_an_update(world: World) -> None:
     assert not any(is_known(asker, user) for user in (seen, silent, updated))
     phone = world.device(seen)
     assert profile(asker, seen) == {"userID": seen, "online": True}
-    phone.logout()
+    leave(asker, phone)
     assert profile(asker, seen) == {"userID": seen, "online": False}
     other = world.device(updated, presence=False)
     other.ok("user.update")
@@ -148,8 +155,7 @@ def test_online_is_said_as_it_is_now(world: World) -> None:
     tablet = world.another(phone, "tablet")
     phone.logout()
     assert profile(asker, phone)["online"]
-    tablet.logout()
-    assert not profile(asker, phone)["online"]
+    leave(asker, tablet)
     tablet.connect()
     assert profile(asker, phone)["online"]
 
@@ -185,7 +191,7 @@ def test_profiles_survive_the_coordinator(rig: Any) -> None:
     world = rig.world(users="known")
     alice, bob = world.phones("alice", "bob")
     alice.ok("user.update", name="Alice")
-    bob.logout()
+    leave(alice, bob)
     world.service.restart()
     assert profile(alice, alice) == {"userID": alice.user, "name": "Alice", "online": True}
     assert member(alice.ok("call.invite", invitees=[bob.user])["call"], alice)["name"] == "Alice"
@@ -261,7 +267,7 @@ def test_unknown_invitees_are_left_out(closed: World) -> None:
     """§2: they are listed in `errors`, are no members, and do not ring later; a repeated request says the same."""
     alice, bob = closed.phones("alice", "bob")
     offline = closed.phone("offline")
-    offline.logout()
+    leave(alice, offline)
     unknown = closed.user("unknown")
     fields: dict[str, Any] = {"id": "invite-1", "invitees": [unknown, bob.user, offline.user], "mode": "advanced"}
     errors = [{"userID": unknown, "code": "userNotRegistered"}]

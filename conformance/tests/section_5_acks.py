@@ -164,7 +164,7 @@ def other_unacked_events_are_resent_for_their_time(scene: Scene) -> None:
 @sentence("5 Resends", "Unacked events are resent after 1, 2, 4", waits=6)
 def an_unacked_change_is_resent_to_the_inviter(scene: Scene) -> None:
     alice, bob = scene.device("alice", auto_ack=False), scene.device("bob")
-    call = alice.invite(bob)
+    call = alice.invite(bob, timeout=20)
     copies = _backoff(alice, "call.userStateChanged", call, [1, 2, 4])
     equal("the topics", {message.topic for message in copies}, {alice.device_topic})
 

@@ -1,0 +1,61 @@
+import CallCore
+
+/// Which faults a world has, and how many: drawn from its seed, so that some worlds have few kinds of faults in plenty
+/// and others many. Times are in milliseconds, chances per mille.
+struct FaultMix: Sendable, Equatable {
+    // Of each message on a device's link.
+    var loss = 0
+    var duplication = 0
+    /// The longest delay of a link.
+    var delay: Milliseconds = 5
+
+    // Faults of things, by their mean distance; 0 means never.
+    var coordinatorCrash: Milliseconds = 0
+    var coordinatorFreeze: Milliseconds = 0
+    var coordinatorStop: Milliseconds = 0
+    var brokerRestart: Milliseconds = 0
+    var storeOutage: Milliseconds = 0
+    var partition: Milliseconds = 0
+    var connectionDrop: Milliseconds = 0
+    var appRestart: Milliseconds = 0
+
+    // Of each operation on the store.
+    /// It fails and did nothing.
+    var storeFailure = 0
+    /// It was done, and the answer was lost.
+    var lostAnswer = 0
+    /// The coordinator dies before or after it.
+    var crashAtOperation = 0
+    /// The longest time that an operation takes.
+    var storeLatency: Milliseconds = 1
+
+    /// By which devices' clocks go wrong, in millionths.
+    var drift = 0
+
+    /// No faults at all.
+    static let none = FaultMix()
+
+    /// Each kind is there or not; of those that are, some are rare and some frequent.
+    static func drawn(_ random: inout SeededRandom) -> FaultMix {
+        var mix = FaultMix()
+        func chance(_ values: [Int]) -> Int { random.chance(500) ? random.pick(values) : 0 }
+        func distance(_ values: [Milliseconds]) -> Milliseconds { random.chance(450) ? random.pick(values) : 0 }
+        mix.loss = chance([10, 50, 200])
+        mix.duplication = chance([20, 100, 300])
+        mix.delay = random.pick([1, 5, 50, 400])
+        mix.coordinatorCrash = distance([2_000, 8_000])
+        mix.coordinatorFreeze = distance([3_000, 10_000])
+        mix.coordinatorStop = distance([5_000, 15_000])
+        mix.brokerRestart = distance([8_000, 20_000])
+        mix.storeOutage = distance([6_000, 15_000])
+        mix.partition = distance([3_000, 10_000])
+        mix.connectionDrop = distance([1_000, 5_000])
+        mix.appRestart = distance([3_000, 10_000])
+        mix.storeFailure = chance([1, 10, 50])
+        mix.lostAnswer = chance([1, 10, 50])
+        mix.crashAtOperation = chance([1, 5])
+        mix.storeLatency = random.pick([0, 1, 5, 30])
+        mix.drift = chance([50, 500])
+        return mix
+    }
+}

@@ -1,0 +1,190 @@
+import CallCore
+import SignalingProtocol
+
+/// Something that a person or an accident does at a certain time. A plan is drawn from the seed before the world begins, so
+/// that a failing world can be made smaller by leaving things out.
+struct PlannedAct: Sendable {
+    enum What: Sendable {
+        case invite(Request.Invite)
+        /// On a call that this user may know, the newest for 0.
+        case accept(CallID), reject(CallID), cancel(CallID), join(CallID), quit(CallID), end(CallID)
+        case add(CallID, [UserID])
+        case message(Request.Message)
+        case signal(CallID)
+        case get(CallID)
+        case crash(Int), freeze(Int, Milliseconds), stop(Int)
+        case brokerRestart(Milliseconds), storeOutage(Milliseconds)
+        case partition(up: Bool, down: Bool, Milliseconds)
+        case drop(Milliseconds), logOut(Milliseconds), appRestart(Milliseconds)
+    }
+
+    let number: Int
+    let at: Milliseconds
+    /// Whose act it is; nil for an accident that is nobody's.
+    let device: DeviceAddress?
+    let what: What
+}
+
+struct Plan: Sendable {
+    var seed: UInt64
+    var mix: FaultMix
+    var coordinators: Int
+    var users: [(user: UserID, devices: [DeviceID])]
+    /// How long people and accidents act, in milliseconds.
+    var duration: Milliseconds
+    /// In the order of their time.
+    var acts: [PlannedAct]
+    /// What a person does with a call that rings: chances per mille of accepting and rejecting.
+    var acceptance: Int
+    var rejection: Int
+    /// How long people take.
+    var reaction: Milliseconds
+
+    static func drawn(seed: UInt64, isLite: Bool) -> Plan {
+        var random = SeededRandom(seed: seed)
+        var mix = isLite ? FaultMix.none : FaultMix.drawn(&random)
+        if isLite {
+            mix.delay = random.pick([1, 5, 50])
+            mix.storeLatency = random.pick([0, 1, 5])
+        }
+        let names = ["alice", "bob", "carol", "dave", "erin", "frank"].map { UserID($0)! }
+        let devices = ["phone", "web", "tablet"].map { DeviceID($0)! }
+        let users = random.sample(names, 3 + random.below(4)).map { user in
+            (user: user, devices: Array(devices.prefix(1 + random.below(3))))
+        }
+        var plan = Plan(
+            seed: seed, mix: mix, coordinators: 1 + random.below(4), users: users,
+            duration: random.pick([15_000, 30_000, 60_000]), acts: [], acceptance: random.pick([300, 600, 800]),
+            rejection: random.pick([100, 200]), reaction: random.pick([0, 50, 1_500]))
+        plan.drawPeople(&random, every: random.pick([150, 400, 1_000]))
+        plan.drawAccidents(&random)
+        plan.acts.sort { ($0.at, $0.number) < ($1.at, $1.number) }
+        return plan
+    }
+
+    var addresses: [DeviceAddress] {
+        users.flatMap { user in user.devices.map { DeviceAddress(userID: user.user, deviceID: $0) } }
+    }
+
+    private mutating func add(_ at: Milliseconds, _ device: DeviceAddress?, _ what: PlannedAct.What) {
+        acts.append(PlannedAct(number: acts.count, at: at, device: device, what: what))
+    }
+
+    // MARK: People
+
+    private mutating func drawPeople(_ random: inout SeededRandom, every pause: Milliseconds) {
+        var at: Milliseconds = 0
+        var calls: [(id: CallID, isAdvanced: Bool)] = []
+        var messages = 0
+        while true {
+            at += random.between(1, 2 * pause)
+            guard at < duration else { return }
+            let device = random.pick(addresses)
+            switch random.below(20) {
+            case 0...7:
+                let invite = drawInvite(&random, by: device.userID, number: calls.count)
+                calls.append((invite.callID!, invite.mode == .advanced))
+                add(at, device, .invite(invite))
+                followUp(invite, by: device, at: at, &random)
+            case 8...9:
+                messages += 1
+                let to = random.pick(users).user
+                add(
+                    at, device,
+                    .message(
+                        Request.Message(
+                            to: to, data: JSONText("{\"n\":\(messages)}")!, ttl: 1 + random.below(10),
+                            messageID: MessageID("m\(seed % 1000)-\(messages)")!, seq: Int64(messages))))
+            default:
+                guard let call = calls.suffix(6).isEmpty ? nil : random.pick(Array(calls.suffix(6))) else { continue }
+                add(at, device, drawAct(&random, call.id, call.isAdvanced, by: device.userID))
+            }
+        }
+    }
+
+    private func drawInvite(_ random: inout SeededRandom, by user: UserID, number: Int) -> Request.Invite {
+        let others = users.map(\.user).filter { $0 != user }
+        let isGroup = random.chance(350)
+        var invite = Request.Invite(
+            invitees: random.sample(others, isGroup ? 1 + random.below(others.count) : 1),
+            callID: CallID("c\(number)")!,
+            mode: random.chance(500) ? .advanced : .common)
+        invite.timeout = 1 + random.below(12)
+        invite.notReceivedCheck = random.chance(300)
+        if invite.notReceivedCheck { invite.notReceivedAfter = 1 + random.below(4) }
+        invite.autoEnd = random.chance(850)
+        invite.ifBusy = random.chance(150) ? .reject : .ring
+        invite.glare = random.chance(400) ? .merge : .ring
+        invite.joinPolicy = random.chance(200) ? .anyone : .invited
+        return invite
+    }
+
+    /// What the inviter often does with the own call: calls back, cancels, ends.
+    private mutating func followUp(
+        _ invite: Request.Invite, by device: DeviceAddress, at: Milliseconds, _ random: inout SeededRandom
+    ) {
+        let callID = invite.callID!
+        if random.chance(250) { add(at + random.pick([0, 1, random.between(0, 4_000)]), device, .cancel(callID)) }
+        if invite.mode == .advanced, random.chance(600) {
+            add(at + random.between(500, 12_000), device, .end(callID))
+        }
+        // Glare: the invitee calls at the same moment.
+        if invite.invitees.count == 1, random.chance(150),
+            let other = users.first(where: { $0.user == invite.invitees[0] })
+        {
+            var back = invite
+            back.callID = CallID("\(callID)-back")!
+            back.invitees = [device.userID]
+            let device = DeviceAddress(userID: other.user, deviceID: random.pick(other.devices))
+            add(at + random.between(0, 20), device, .invite(back))
+        }
+    }
+
+    private func drawAct(
+        _ random: inout SeededRandom, _ call: CallID, _ isAdvanced: Bool, by user: UserID
+    ) -> PlannedAct.What {
+        let others = users.map(\.user).filter { $0 != user }
+        let common: [(Int, PlannedAct.What)] = [
+            (4, .accept(call)), (2, .reject(call)), (2, .cancel(call)), (1, .get(call)),
+        ]
+        guard isAdvanced else { return random.weighted(common) }
+        return random.weighted(
+            common + [
+                (3, .join(call)), (3, .quit(call)), (1, .end(call)), (2, .signal(call)),
+                (3, .add(call, random.sample(others, 1 + random.below(2)))),
+            ])
+    }
+
+    // MARK: Accidents
+
+    private mutating func drawAccidents(_ random: inout SeededRandom) {
+        func times(_ distance: Milliseconds) -> [Milliseconds] {
+            guard distance > 0 else { return [] }
+            var times: [Milliseconds] = []
+            var at = random.between(0, 2 * distance)
+            while at < duration {
+                times.append(at)
+                at += random.between(1, 2 * distance)
+            }
+            return times
+        }
+        for at in times(mix.coordinatorCrash) { add(at, nil, .crash(random.below(coordinators))) }
+        for at in times(mix.coordinatorFreeze) {
+            add(at, nil, .freeze(random.below(coordinators), random.pick([100, 700, 3_000, 10_000])))
+        }
+        for at in times(mix.coordinatorStop) { add(at, nil, .stop(random.below(coordinators))) }
+        for at in times(mix.brokerRestart) { add(at, nil, .brokerRestart(random.between(50, 2_000))) }
+        for at in times(mix.storeOutage) { add(at, nil, .storeOutage(random.between(50, 4_000))) }
+        for at in times(mix.partition) {
+            let (up, down) = random.pick([(true, true), (true, false), (false, true)])
+            add(at, random.pick(addresses), .partition(up: up, down: down, random.pick([500, 3_000, 20_000])))
+        }
+        for at in times(mix.connectionDrop) {
+            add(at, random.pick(addresses), .drop(random.pick([10, 300, random.between(1_000, 15_000)])))
+        }
+        for at in times(mix.appRestart) {
+            let away = random.pick([100, 1_000, random.between(1_000, 12_000)])
+            add(at, random.pick(addresses), random.chance(500) ? .appRestart(away) : .logOut(away))
+        }
+    }
+}

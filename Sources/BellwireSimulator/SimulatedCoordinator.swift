@@ -1,0 +1,202 @@
+import CallCore
+import CallStore
+import Coordinator
+import SignalingProtocol
+
+/// The real decision code of a coordinator in a shell that knows virtual time: what `Coordinator.Coordinator` does with
+/// threads and sockets, without them.
+final class SimulatedCoordinator: BrokerClient {
+    private enum Bounds {
+        static let slice = 64
+        static let unservedAfter: Milliseconds = 2_000
+        static let staleAfter: Milliseconds = 500
+        static let sweepInterval: Milliseconds = 500
+        static let sweepGrace: Milliseconds = 500
+        static let reconnectDelay: Milliseconds = 250
+    }
+
+    let clientID: String
+    private unowned let world: World
+    private let memory: MemoryCallStore
+    private var store: SimulatedStore
+    private var service: CallService
+    private var random: SeededRandom
+    private var connection: Int?
+    private var inbox: [(at: Milliseconds, message: InboundMessage)] = []
+    private var isBusy = false
+    private var nextSweep: Milliseconds = 0
+    private var hasSwept = false
+    private var wakeAt = Milliseconds.max
+    private var wakeNumber = 0
+    private(set) var frozenUntil: Milliseconds = 0
+    private(set) var isUp = false
+    /// Counts lives, so that what an earlier one had planned does not happen.
+    private var life = 0
+
+    init(_ clientID: String, memory: MemoryCallStore, in world: World, random: SeededRandom) {
+        self.clientID = clientID
+        self.memory = memory
+        self.world = world
+        self.random = random
+        store = SimulatedStore(memory, of: clientID, in: world, random: self.random.fork())
+        service = CallService(store: store, settings: world.settings)
+    }
+
+    // MARK: Life
+
+    func start() {
+        guard !isUp else { return }
+        isUp = true
+        life += 1
+        store = SimulatedStore(memory, of: clientID, in: world, random: random.fork())
+        service = CallService(store: store, settings: world.settings)
+        let (world, random) = (world, random)
+        var pauses = random
+        service.pauseBriefly = { world.letPass(pauses.between(1, 4)) }
+        inbox = []
+        isBusy = false
+        frozenUntil = 0
+        hasSwept = false
+        connect(life)
+    }
+
+    private func connect(_ life: Int) {
+        guard isUp, self.life == life, connection == nil else { return }
+        guard let connection = world.broker.connect(self, will: nil, isDevice: false) else {
+            world.at(world.now + Bounds.reconnectDelay) { [self] in connect(life) }
+            return
+        }
+        self.connection = connection
+        world.broker.share(connection)
+        service.listeningSince = world.now
+        nextSweep = world.now
+        wake()
+    }
+
+    /// `kill -9`: all that it had in memory is gone.
+    func crash() {
+        guard isUp else { return }
+        store.die()
+        leave()
+    }
+
+    /// SIGTERM: leaves the group, serves what it holds, and goes.
+    func stop() {
+        guard isUp, !isBusy else { return crash() }
+        if let connection { world.broker.unshare(connection) }
+        if frozenUntil <= world.now { turn() }
+        leave()
+    }
+
+    private func leave() {
+        isUp = false
+        life += 1
+        inbox = []
+        if let connection {
+            self.connection = nil
+            world.broker.disconnect(connection)
+        }
+    }
+
+    /// SIGSTOP for a while.
+    func freeze(for duration: Milliseconds) {
+        frozenUntil = world.now + duration
+        let life = life
+        world.at(frozenUntil) { [self] in
+            guard self.life == life, isUp else { return }
+            // It wakes up in the middle of what it did: what it reads now is old, and it knows.
+            inbox = []
+            if let connection {
+                self.connection = nil
+                world.broker.disconnect(connection)
+            }
+            connect(life)
+        }
+        // A broker notices after a while that nobody is there.
+        world.at(world.now + 7_500) { [self] in
+            guard self.life == life, frozenUntil > world.now, let connection else { return }
+            self.connection = nil
+            world.broker.lose(connection)
+        }
+    }
+
+    var isServing: Bool { isUp && frozenUntil <= world.now && connection != nil }
+
+    func missed(connection: Int) {}
+
+    func doubled(_ payload: [UInt8]) {}
+
+    func disconnected(connection: Int) {
+        guard connection == self.connection else { return }
+        self.connection = nil
+        inbox = []
+        let life = life
+        world.at(world.now + Bounds.reconnectDelay) { [self] in connect(life) }
+    }
+
+    // MARK: Work
+
+    func received(topic: String, payload: [UInt8], connection: Int, isCopy: Bool) {
+        guard connection == self.connection else { return }
+        inbox.append((world.now, InboundMessage(topic: topic, payload: payload)))
+        wake()
+    }
+
+    /// Sees to it that `turn` comes when there is something to do.
+    private func wake() {
+        guard isUp, connection != nil, !isBusy else { return }
+        // A deadline that could not be served, as while the store is away, is tried again and again, but not at once.
+        var at = max(min(nextSweep, service.nextDeadline ?? .max), world.now + 1)
+        if !inbox.isEmpty { at = world.now }
+        at = max(at, frozenUntil)
+        guard at < wakeAt || wakeAt <= world.now else { return }
+        wakeAt = at
+        wakeNumber += 1
+        let (number, life) = (wakeNumber, life)
+        world.at(at) { [self] in
+            guard number == wakeNumber, self.life == life else { return }
+            wakeAt = .max
+            guard frozenUntil <= world.now else { return wake() }
+            turn()
+        }
+    }
+
+    private func turn() {
+        guard isUp, !isBusy else { return }
+        isBusy = true
+        let life = life
+        while self.life == life, !inbox.isEmpty {
+            let batch = inbox.prefix(Bounds.slice)
+            inbox.removeFirst(batch.count)
+            let fresh = batch.filter { world.now - $0.at < Bounds.unservedAfter }.map(\.message)
+            let started = world.now
+            publish(service.process(fresh), since: started, life)
+        }
+        if self.life == life, let deadline = service.nextDeadline, deadline <= world.now {
+            let started = world.now
+            publish(service.serveDeadlines(), since: started, life)
+        }
+        if self.life == life, world.now >= nextSweep {
+            let started = world.now
+            let (messages, hasMore) = service.sweep(grace: hasSwept ? Bounds.sweepGrace : 0)
+            publish(messages, since: started, life)
+            hasSwept = true
+            nextSweep = hasMore ? world.now : started + Bounds.sweepInterval
+        }
+        guard self.life == life else { return }
+        isBusy = false
+        wake()
+    }
+
+    private func publish(_ messages: [OutboundMessage], since started: Milliseconds, _ life: Int) {
+        // It may have died within an operation, or been frozen since: then nothing goes out, or what is stale is dropped.
+        guard self.life == life, !store.isDead, let connection, frozenUntil <= world.now,
+            world.now - started < Bounds.staleAfter
+        else { return }
+        for message in messages {
+            world.broker.publish(
+                connection, topic: message.topic, payload: message.payload, expirySeconds: message.expirySeconds)
+        }
+        service.published(messages)
+    }
+}

@@ -1,0 +1,270 @@
+import BellwireClient
+import CallCore
+import HistoryChecker
+import SignalingProtocol
+
+/// A phone: the real decision code of the SDK, with a person who does what the plan says.
+final class SimulatedDevice: BrokerClient {
+    private enum Bounds {
+        static let reconnectDelay: ClosedRange<Int64> = 125...1_000
+        /// How long a broken connection goes unnoticed by the device, and by the broker.
+        static let keepalive: Milliseconds = 7_500
+    }
+
+    let address: DeviceAddress
+    let clientID: String
+    private unowned let world: World
+    private var machine: ClientMachine
+    private var random: SeededRandom
+    private var connection: Int?
+    private var session = ""
+    private var timerAt = Milliseconds.max
+    private var timerNumber = 0
+    private var requests = 0
+    private var runs = 0
+    private(set) var wantsConnection = false
+    private(set) var isWelcome = false
+    /// Parts of a million by which this device's clock is fast.
+    private let drift: Int64
+    /// The calls as this device was told them last.
+    private(set) var calls: [CallID: CallSnapshot] = [:]
+    /// Peer messages without a receipt.
+    private(set) var awaited: Set<MessageID> = []
+    private(set) var unanswered = 0
+    private var isCut: (up: Bool, down: Bool) = (false, false)
+
+    init(_ address: DeviceAddress, in world: World, random: SeededRandom) {
+        self.address = address
+        self.world = world
+        self.random = random
+        clientID = Topics.clientID(address)
+        drift = self.random.between(-Int64(world.mix.drift), Int64(world.mix.drift))
+        machine = ClientMachine(device: address)
+        newMachine()
+    }
+
+    private func newMachine() {
+        runs += 1
+        var configuration = ClientMachine.Configuration()
+        configuration.signalStream = "run-\(runs)"
+        machine = ClientMachine(device: address, configuration: configuration)
+        unanswered = 0
+        awaited = []
+        calls = [:]
+    }
+
+    /// The device's own clock: it began somewhere else and goes at its own speed.
+    private var now: Int64 {
+        let elapsed = world.now - world.start
+        return 5_000_000 + elapsed + elapsed * drift / 1_000_000
+    }
+
+    // MARK: The connection
+
+    func online() {
+        wantsConnection = true
+        connect()
+    }
+
+    private func connect() {
+        guard wantsConnection, connection == nil else { return }
+        let session = "\(random.next() % 0xFFFF_FFFF)"
+        let will = SimulatedBroker.Will(
+            topic: world.topics.presence(address), payload: PresenceMessage(.offline(.lost), session: session).encoded()
+        )
+        guard let connection = world.broker.connect(self, will: will, isDevice: true) else { return reconnectLater() }
+        self.connection = connection
+        self.session = session
+        isCut = (false, false)
+        perform(machine.connected(session: session, now: now))
+        // CONNACK, SUBSCRIBE, SUBACK.
+        world.at(world.now + 1 + random.between(0, world.hasFaults ? world.mix.delay : 1)) { [self] in
+            guard self.connection == connection else { return }
+            world.broker.subscribe(
+                connection, topics: [world.topics.down(address.userID), world.topics.down(address)])
+            world.note(.connected(address, session: session))
+            perform(machine.subscribed(now: now))
+        }
+    }
+
+    private func reconnectLater() {
+        let delay = random.between(Bounds.reconnectDelay.lowerBound, Bounds.reconnectDelay.upperBound)
+        world.at(world.now + delay) { [self] in connect() }
+    }
+
+    func missed(connection: Int) {
+        guard connection == self.connection else { return }
+        world.note(.lost(address, .down))
+    }
+
+    func disconnected(connection: Int) {
+        guard connection == self.connection else { return }
+        gone("the connection is lost")
+        reconnectLater()
+    }
+
+    private func gone(_ reason: String) {
+        connection = nil
+        isWelcome = false
+        world.note(.disconnected(address))
+        perform(machine.disconnected(reason: reason, now: now))
+    }
+
+    /// The connection breaks; the device comes back after a while.
+    func drop(for away: Milliseconds) {
+        guard let connection else { return }
+        wantsConnection = false
+        world.broker.lose(connection)
+        world.at(world.now + away) { [self] in online() }
+    }
+
+    /// The network swallows everything, in one direction or both; after a while broker and device notice.
+    func partition(up: Bool, down: Bool, for duration: Milliseconds) {
+        guard let connection, !isCut.up, !isCut.down else { return }
+        isCut = (up, down)
+        world.broker.cut(connection, down)
+        world.at(world.now + min(duration, Bounds.keepalive)) { [self] in
+            guard self.connection == connection else { return }
+            if duration < Bounds.keepalive {
+                // TCP has tried again and again: the connection goes on, what was lost before its time stays lost.
+                world.broker.cut(connection, false)
+                isCut = (false, false)
+            } else {
+                world.broker.lose(connection)
+            }
+        }
+    }
+
+    /// The app says goodbye, and comes back after a while.
+    func logOut(for away: Milliseconds) {
+        guard let connection else { return }
+        wantsConnection = false
+        perform(machine.loggedOut(now: now))
+        self.connection = nil
+        isWelcome = false
+        world.note(.disconnected(address))
+        // The goodbye was sent over this connection: it is on its way before the connection goes.
+        world.at(world.now + 1 + (world.hasFaults ? world.mix.delay : 1)) { [self] in
+            world.broker.disconnect(connection)
+        }
+        newMachine()
+        world.at(world.now + max(away, world.mix.delay + 5)) { [self] in online() }
+    }
+
+    /// The app is killed, and started again after a while: all that it knew is gone.
+    func restart(after away: Milliseconds) {
+        wantsConnection = false
+        if let connection {
+            self.connection = nil
+            isWelcome = false
+            world.note(.disconnected(address))
+            world.broker.lose(connection)
+        }
+        newMachine()
+        world.at(world.now + away) { [self] in online() }
+    }
+
+    var isConnected: Bool { connection != nil }
+
+    // MARK: Messages
+
+    func doubled(_ payload: [UInt8]) {
+        if case .success(let message) = UpMessage.decode(payload) { world.note(.sent(address, message)) }
+    }
+
+    func received(topic: String, payload: [UInt8], connection: Int, isCopy: Bool) {
+        guard connection == self.connection, let message = DownMessage.decode(payload) else { return }
+        if world.hasFaults, random.chance(world.mix.loss) {
+            world.note(.lost(address, .down))
+            return
+        }
+        if !isCopy { world.note(.received(address, message)) }
+        perform(machine.received(message, now: now))
+    }
+
+    private func publish(_ message: UpMessage) {
+        guard let connection else { return }
+        if isCut.up || world.hasFaults && random.chance(world.mix.loss) {
+            world.note(.lost(address, .up))
+            return
+        }
+        world.note(.sent(address, message))
+        world.broker.publish(connection, topic: world.topics.up(address), payload: message.encoded())
+    }
+
+    private func publish(_ presence: PresenceMessage) {
+        guard let connection else { return }
+        if isCut.up || world.hasFaults && random.chance(world.mix.loss) {
+            world.note(.lost(address, .up))
+            return
+        }
+        world.note(.presented(address, presence))
+        world.broker.publish(connection, topic: world.topics.presence(address), payload: presence.encoded())
+    }
+
+    /// What the person does.
+    func request(_ body: Request.Body) {
+        requests += 1
+        unanswered += 1
+        let id = RequestID("r\(runs)-\(requests)")!
+        perform(machine.send(Request(id: id, body: body), now: now))
+    }
+
+    func signal(_ callID: CallID, _ data: JSONText) {
+        perform(machine.send(Request.Signal(callID: callID, data: data), now: now))
+    }
+
+    private func perform(_ actions: [ClientMachine.Action]) {
+        for action in actions {
+            switch action {
+            case .publish(let message): publish(message)
+            case .publishPresence(let presence): publish(presence)
+            case .deliver(let event): told(event)
+            case .succeed(_, let success):
+                unanswered -= 1
+                learn(success.call)
+            case .answer(_, let answer):
+                unanswered -= 1
+                if case .message(let messageID, _, .sent) = answer { awaited.insert(messageID) }
+            case .fail: unanswered -= 1
+            }
+        }
+        setTimer()
+    }
+
+    private func setTimer() {
+        guard let deadline = machine.nextDeadline else { return }
+        // From the device's clock to the world's. A little late never hurts; early would be asked again and again.
+        let wait = max(0, deadline - now)
+        let at = world.now + (wait == 0 ? 0 : wait * 1_000_000 / (1_000_000 + drift) + 1)
+        guard at < timerAt || timerAt <= world.now else { return }
+        timerAt = at
+        timerNumber += 1
+        let number = timerNumber
+        world.at(at) { [self] in
+            guard number == timerNumber else { return }
+            timerAt = .max
+            perform(machine.timerFired(now: now))
+        }
+    }
+
+    // MARK: The person
+
+    private func told(_ event: ClientEvent) {
+        switch event {
+        case .online: isWelcome = true
+        case .offline: isWelcome = false
+        case .event(let event):
+            learn(event.call)
+            if event.name == .invited { world.rang(self, event.call) }
+        case .snapshot(let call): learn(call)
+        case .receipt(let receipt): awaited.remove(receipt.messageID)
+        case .invitationExpired, .gone, .signal, .message, .error: break
+        }
+    }
+
+    private func learn(_ call: CallSnapshot) {
+        calls[call.callID] = call
+        world.saw(call)
+    }
+}

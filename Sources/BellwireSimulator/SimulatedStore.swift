@@ -1,0 +1,135 @@
+import CallCore
+import CallStore
+import SignalingProtocol
+
+/// One coordinator's way to the common store. Every operation takes time, in which the others go on, and may fail, do its
+/// work and lose the answer, or be the last thing that its coordinator does.
+final class SimulatedStore: CallStore {
+    private let store: MemoryCallStore
+    private unowned let world: World
+    private let owner: String
+    private let mix: FaultMix
+    private var random: SeededRandom
+    /// The coordinator has died within an operation: whatever it still thinks, nothing of it happens.
+    private(set) var isDead = false
+    private var hasStopped = false
+
+    init(_ store: MemoryCallStore, of owner: String, in world: World, random: SeededRandom) {
+        self.store = store
+        self.owner = owner
+        self.world = world
+        self.mix = world.mix
+        self.random = random
+    }
+
+    /// The coordinator was killed from outside.
+    func die() { isDead = true }
+
+    var summary: String { "simulated" }
+
+    /// Runs one operation with everything that may befall it.
+    private func run<Value>(_ body: () throws(StoreError) -> Value) throws(StoreError) -> Value {
+        try pass()
+        let value = try body()
+        if world.hasFaults, random.chance(mix.lostAnswer) {
+            world.storeFailed("store answer lost")
+            throw StoreError("the answer was lost")
+        }
+        try pass()
+        return value
+    }
+
+    private func pass() throws(StoreError) {
+        if isDead { throw StoreError("dead") }
+        if world.hasFaults {
+            if random.chance(mix.crashAtOperation) {
+                world.crash(owner)
+                throw StoreError("dead")
+            }
+            if random.chance(mix.storeFailure) {
+                world.storeFailed("store operation failed")
+                throw StoreError("the store failed")
+            }
+        }
+        let latency = random.between(0, mix.storeLatency)
+        if latency > 0 { world.letPass(latency) }
+        world.letThaw(owner)
+        if isDead { throw StoreError("dead") }
+        if world.isStoreDown { throw StoreError("the store is down") }
+    }
+
+    // MARK: Operations
+
+    func now() throws(StoreError) -> Milliseconds {
+        if isDead { throw StoreError("dead") }
+        if world.isStoreDown { throw StoreError("the store is down") }
+        return world.now
+    }
+
+    func load(_ ids: [RecordID]) throws(StoreError) -> [StoredRecord?] {
+        try run { () throws(StoreError) in store.load(ids) }
+    }
+
+    /// One after the other, as a pipeline is executed: a crash may leave a part of it done.
+    func commit(_ commits: [Commit]) throws(StoreError) -> [CommitOutcome] {
+        var outcomes: [CommitOutcome] = []
+        for commit in commits { outcomes += try run { () throws(StoreError) in store.commit([commit]) } }
+        return outcomes
+    }
+
+    func note(_ notes: [Note]) throws(StoreError) { try run { () throws(StoreError) in store.note(notes) } }
+
+    func due(before moment: Milliseconds, limit: Int) throws(StoreError) -> [RecordID] {
+        try run { () throws(StoreError) in store.due(before: moment, limit: limit) }
+    }
+
+    func calls(of user: UserID, endedAfter moment: Milliseconds, limit: Int) throws(StoreError) -> [CallID] {
+        try run { () throws(StoreError) in store.calls(of: user, endedAfter: moment, limit: limit) }
+    }
+
+    func history(of user: UserID, after place: HistoryPlace?, limit: Int) throws(StoreError) -> [HistoryPlace] {
+        try run { () throws(StoreError) in store.history(of: user, after: place, limit: limit) }
+    }
+
+    func messages(for user: UserID, limit: Int) throws(StoreError) -> [RecordID] {
+        try run { () throws(StoreError) in store.messages(for: user, limit: limit) }
+    }
+
+    func holders(of claims: [Claim]) throws(StoreError) -> [CallID?] {
+        try run { () throws(StoreError) in store.holders(of: claims) }
+    }
+
+    func profiles(of users: [UserID]) throws(StoreError) -> [UserProfile?] {
+        try run { () throws(StoreError) in store.profiles(of: users) }
+    }
+
+    func update(_ user: UserID, _ update: Request.UserUpdate) throws(StoreError) -> UserProfile {
+        try run { () throws(StoreError) in store.update(user, update) }
+    }
+
+    func devices(of users: [UserID]) throws(StoreError) -> [[DevicePresence]] {
+        try run { () throws(StoreError) in store.devices(of: users) }
+    }
+
+    func cameOnline(
+        _ device: DeviceAddress, session: String, policy: PresencePolicy
+    ) throws(StoreError) -> OnlineOutcome {
+        try run { () throws(StoreError) in store.cameOnline(device, session: session, policy: policy) }
+    }
+
+    func wentOffline(
+        _ device: DeviceAddress, session: String, policy: PresencePolicy
+    ) throws(StoreError) -> Bool {
+        try run { () throws(StoreError) in store.wentOffline(device, session: session, policy: policy) }
+    }
+
+    func renew(_ devices: [DeviceAddress]) throws(StoreError) {
+        try run { () throws(StoreError) in store.renew(devices) }
+    }
+
+    func trace(_ traces: [CallTrace], life: Milliseconds) throws(StoreError) {}
+
+    func timeline(of callID: CallID) throws(StoreError) -> Timeline { Timeline(entries: []) }
+
+    func clean(limit: Int) throws(StoreError) -> Int { try run { () throws(StoreError) in store.clean(limit: limit) } }
+}

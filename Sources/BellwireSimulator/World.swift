@@ -1,0 +1,309 @@
+import CallCore
+import CallStore
+import Coordinator
+import HistoryChecker
+import SignalingProtocol
+
+/// A whole deployment in one thread and in virtual time: devices, a broker, coordinators, a store, and what goes wrong.
+///
+/// It is deterministic: everything happens from one queue, ordered by time and by who asked first, and every number comes from
+/// the plan's seed.
+final class World {
+    let plan: Plan
+    let mix: FaultMix
+    let topics = Topics.standard
+    let downPrefix: String
+    let settings: ServiceSettings
+    let start: Milliseconds = 1_790_000_000_000
+    private(set) var now: Milliseconds
+    private(set) var isStoreDown = false
+    /// False once everything is to come to rest.
+    private(set) var hasFaults = true
+    private(set) var broker: SimulatedBroker!
+    private(set) var coordinators: [SimulatedCoordinator] = []
+    private(set) var devices: [SimulatedDevice] = []
+    private var queue = EventQueue()
+    private var checker = HistoryChecker(tolerances: World.tolerances)
+    private var random: SeededRandom
+    private var reactions: Set<String> = []
+    private var latest: [CallID: CallSnapshot] = [:]
+    private let left: Set<Int>
+    private let keepsLines: Bool
+
+    /// What was injected, by kind.
+    private(set) var faults: [String: Int] = [:]
+    /// FNV-1a over everything that was seen: two runs of one seed must have the same.
+    private(set) var fingerprint: UInt64 = 0xcbf2_9ce4_8422_2325
+    private(set) var lines: [String] = []
+
+    /// `leaving`: the numbers of planned acts that do not happen.
+    init(_ plan: Plan, leaving left: Set<Int> = [], keepsLines: Bool = false) {
+        self.plan = plan
+        self.left = left
+        self.keepsLines = keepsLines
+        mix = plan.mix
+        now = start
+        downPrefix = "\(Topics.defaultRoot)/down/"
+        var settings = ServiceSettings()
+        settings.trace = .off
+        settings.limits.requests = .init(rate: 0, burst: 0)
+        settings.limits.messages = .init(rate: 0, burst: 0)
+        settings.limits.signals = .init(rate: 0, burst: 0)
+        self.settings = settings
+        random = SeededRandom(seed: plan.seed &* 0x9E37_79B9 &+ 1)
+        hasFaults = true
+        broker = SimulatedBroker(in: self, random: random.fork())
+        let memory = MemoryCallStore { [unowned self] in now }
+        coordinators = (1...plan.coordinators).map {
+            SimulatedCoordinator("coordinator-\($0)", memory: memory, in: self, random: random.fork())
+        }
+        devices = plan.addresses.map { SimulatedDevice($0, in: self, random: random.fork()) }
+    }
+
+    /// As in the chaos test, but for what a slow store costs: a request takes some ten operations, each as long as it likes.
+    private static var tolerances: Tolerances {
+        var tolerances = Tolerances()
+        tolerances.timer = 1_000
+        tolerances.disturbedTimer = 3_000
+        tolerances.ringing = 2_000
+        tolerances.disturbedRinging = 4_500
+        tolerances.response = 3_000
+        return tolerances
+    }
+
+    // MARK: Time
+
+    func at(_ moment: Milliseconds, _ action: @escaping () -> Void) { queue.add(at: max(moment, now), action) }
+
+    /// Lets time pass for everybody else while somebody waits.
+    func letPass(_ duration: Milliseconds) { run(until: now + duration) }
+
+    /// A frozen coordinator goes no further until it is thawed.
+    func letThaw(_ coordinator: String) {
+        guard let frozen = coordinators.first(where: { $0.clientID == coordinator })?.frozenUntil, frozen > now else {
+            return
+        }
+        run(until: frozen)
+    }
+
+    private func run(until end: Milliseconds) {
+        while let next = queue.next, next <= end, let event = queue.take() {
+            now = max(now, event.at)
+            event.action()
+        }
+        now = max(now, end)
+    }
+
+    // MARK: A run
+
+    func play() -> Verdict {
+        note(.began(coordinators: coordinators.map(\.clientID)))
+        for coordinator in coordinators { coordinator.start() }
+        for device in devices { device.online() }
+        letPass(100)
+        let began = now
+        for act in plan.acts where !left.contains(act.number) {
+            at(began + act.at) { [self] in perform(act) }
+        }
+        run(until: began + plan.duration)
+        settle()
+        checker.finish()
+        return Verdict(
+            violations: checker.violations, summary: checker.summary, fingerprint: fingerprint,
+            virtualTime: now - start, faults: faults, calls: checker.summary.calls.values.reduce(0, +))
+    }
+
+    /// The faults stop; everything serves, everybody is online, every call comes to its end, everybody is told.
+    private func settle() {
+        hasFaults = false
+        for device in devices { device.online() }
+        var rest = 240
+        while rest > 0, !isAtRest {
+            rest -= 1
+            letPass(500)
+            if rest % 4 == 0 { endCalls() }
+        }
+        // Resends of what was lost last, and whoever still has to learn something.
+        letPass(20_000)
+        note(.settled)
+    }
+
+    private var isAtRest: Bool {
+        coordinators.allSatisfy(\.isServing)
+            && devices.allSatisfy { $0.isWelcome && $0.unanswered == 0 && $0.awaited.isEmpty }
+            && latest.values.allSatisfy { $0.state == .ended }
+    }
+
+    /// Somebody who is in an advanced call ends it; and somebody asks, since of a call that ended while its members were
+    /// away nobody is told.
+    private func endCalls() {
+        for call in latest.values.sorted(by: { $0.callID < $1.callID }) where call.state != .ended {
+            for member in call.members {
+                let own = devices.first {
+                    $0.address.userID == member.userID && (member.device ?? $0.address.deviceID) == $0.address.deviceID
+                }
+                guard let own, own.isWelcome else { continue }
+                if call.mode == .advanced, member.state == .accepted { own.request(.end(.init(callID: call.callID))) }
+                own.request(.get(.init(callID: call.callID)))
+                break
+            }
+        }
+    }
+
+    // MARK: Acts and accidents
+
+    private func perform(_ act: PlannedAct) {
+        if let address = act.device, let device = devices.first(where: { $0.address == address }) {
+            perform(act.what, device)
+        } else {
+            befall(act.what)
+        }
+    }
+
+    private func perform(_ what: PlannedAct.What, _ device: SimulatedDevice) {
+        switch what {
+        case .invite(let invite): device.request(.invite(invite))
+        case .accept(let call): device.request(.accept(.init(callID: call)))
+        case .reject(let call): device.request(.reject(.init(callID: call)))
+        case .cancel(let call): device.request(.cancel(.init(callID: call)))
+        case .join(let call): device.request(.join(.init(callID: call)))
+        case .quit(let call): device.request(.quit(.init(callID: call)))
+        case .end(let call): device.request(.end(.init(callID: call)))
+        case .add(let call, let users): device.request(.add(.init(callID: call, invitees: users)))
+        case .get(let call): device.request(.get(.init(callID: call)))
+        case .message(let message): device.request(.message(message))
+        case .signal(let call): device.signal(call, JSONText("1")!)
+        case .partition(let up, let down, let duration):
+            count("partition")
+            device.partition(up: up, down: down, for: duration)
+        case .drop(let away):
+            count("connection dropped")
+            device.drop(for: away)
+        case .logOut(let away):
+            count("logged out")
+            device.logOut(for: away)
+        case .appRestart(let away):
+            count("app restarted")
+            device.restart(after: away)
+        case .crash, .freeze, .stop, .brokerRestart, .storeOutage: preconditionFailure("no device's")
+        }
+    }
+
+    private func befall(_ what: PlannedAct.What) {
+        switch what {
+        case .crash(let index): crash(coordinators[index].clientID)
+        case .freeze(let index, let duration):
+            let coordinator = coordinators[index]
+            guard coordinator.isServing else { return }
+            count("coordinator frozen")
+            note(.faultBegan(target: coordinator.clientID, .frozen))
+            coordinator.freeze(for: duration)
+            at(now + duration + 300) { [self] in served(coordinator) }
+        case .stop(let index):
+            let coordinator = coordinators[index]
+            guard coordinator.isServing else { return }
+            count("coordinator stopped")
+            note(.faultBegan(target: coordinator.clientID, .stopped))
+            coordinator.stop()
+            startLater(coordinator)
+        case .brokerRestart(let away):
+            guard broker.isUp else { return }
+            count("broker restarted")
+            note(.faultBegan(target: HistoryEntry.broker, .killed))
+            broker.crash()
+            at(now + away) { [self] in
+                broker.start()
+                // Until the coordinators are back.
+                at(now + 300) { [self] in note(.faultEnded(target: HistoryEntry.broker)) }
+            }
+        case .storeOutage(let away):
+            guard !isStoreDown else { return }
+            count("store outage")
+            note(.faultBegan(target: HistoryEntry.store, .stopped))
+            isStoreDown = true
+            at(now + away) { [self] in
+                isStoreDown = false
+                note(.faultEnded(target: HistoryEntry.store))
+            }
+        default: preconditionFailure("somebody's")
+        }
+    }
+
+    /// `kill -9`, at any point of what it does.
+    func crash(_ name: String) {
+        guard let coordinator = coordinators.first(where: { $0.clientID == name }), coordinator.isUp else { return }
+        count("coordinator crashed")
+        note(.faultBegan(target: name, .killed))
+        coordinator.crash()
+        startLater(coordinator)
+    }
+
+    private func startLater(_ coordinator: SimulatedCoordinator) {
+        at(now + random.between(20, 2_000)) { [self] in
+            coordinator.start()
+            at(now + 300) { [self] in served(coordinator) }
+        }
+    }
+
+    /// The coordinator serves again, unless something befell it meanwhile.
+    private func served(_ coordinator: SimulatedCoordinator) {
+        guard coordinator.isServing else {
+            guard coordinator.isUp else { return }
+            at(now + 100) { [self] in served(coordinator) }
+            return
+        }
+        note(.faultEnded(target: coordinator.clientID))
+    }
+
+    // MARK: People
+
+    /// A phone rings: its owner may answer.
+    func rang(_ device: SimulatedDevice, _ call: CallSnapshot) {
+        guard reactions.insert("\(device.address) \(call.callID)").inserted else { return }
+        let dice = random.below(1000)
+        let delay = random.between(0, plan.reaction)
+        let body: Request.Body
+        if dice < plan.acceptance {
+            body = .accept(.init(callID: call.callID))
+        } else if dice < plan.acceptance + plan.rejection {
+            body = .reject(.init(callID: call.callID))
+        } else {
+            return
+        }
+        at(now + delay) { device.request(body) }
+    }
+
+    func saw(_ call: CallSnapshot) {
+        if call.revision > latest[call.callID]?.revision ?? 0 { latest[call.callID] = call }
+    }
+
+    // MARK: What is seen
+
+    /// One operation failed: whatever was served then may come late.
+    func storeFailed(_ fault: String) {
+        count(fault)
+        guard !isStoreDown else { return }
+        note(.faultBegan(target: HistoryEntry.store, .stopped))
+        note(.faultEnded(target: HistoryEntry.store))
+    }
+
+    func count(_ fault: String) { faults[fault, default: 0] += 1 }
+
+    func note(_ content: HistoryEntry.Content) {
+        let entry = HistoryEntry(at: now, content)
+        let line = "\(entry)"
+        for byte in line.utf8 { fingerprint = (fingerprint ^ UInt64(byte)) &* 0x100_0000_01b3 }
+        if keepsLines { lines.append(line) }
+        checker.observe(entry)
+    }
+}
+
+/// How a world went.
+struct Verdict {
+    let violations: [Violation]
+    let summary: Summary
+    let fingerprint: UInt64
+    let virtualTime: Milliseconds
+    let faults: [String: Int]
+    let calls: Int
+}

@@ -1,0 +1,31 @@
+import BellwireSimulator
+import HistoryChecker
+import Testing
+
+/// Whole deployments in virtual time.
+struct SimulatorTests {
+    /// Networks and stores take their time, replicas meet each other between load and commit, and nothing fails: then
+    /// nothing may go wrong. Seed 431 found a merge that was none.
+    @Test(arguments: Array(1...40 as ClosedRange<UInt64>) + [431])
+    func withoutFaultsNothingGoesWrong(_ seed: UInt64) {
+        let result = Simulator(isLite: true).run(seed: seed)
+        #expect(result.calls > 0)
+        #expect(result.violations.isEmpty, "\(result.violations[0])")
+    }
+
+    @Test(arguments: [true, false], [7, 43] as [UInt64])
+    func theSameSeedIsTheSameWorld(isLite: Bool, seed: UInt64) {
+        let simulator = Simulator(isLite: isLite)
+        let first = simulator.run(seed: seed)
+        let again = simulator.run(seed: seed)
+        #expect(first.fingerprint == again.fingerprint)
+        #expect(first.virtualTime == again.virtualTime)
+        #expect(first.fingerprint != simulator.run(seed: seed + 1).fingerprint)
+    }
+
+    @Test func theTraceIsWhatTheFingerprintIsMadeOf() {
+        let lines = Simulator(isLite: true).trace(seed: 3)
+        #expect(lines.count > 100)
+        #expect(lines == Simulator(isLite: true).trace(seed: 3))
+    }
+}
