@@ -21,6 +21,7 @@ let package = Package(
         .systemLibrary(name: "CHiredis"),
         .systemLibrary(name: "CMicrohttpd"),
         .target(name: "CProcess"),
+        .target(name: "CCoroutine"),
 
         .target(name: "ServerURL", swiftSettings: strict),
         .target(name: "SignalingProtocol", swiftSettings: strict),
@@ -40,6 +41,7 @@ let package = Package(
             name: "BellwireSimulator",
             dependencies: [
                 "Coordinator", "CallStore", "CallCore", "BellwireClient", "SignalingProtocol", "HistoryChecker",
+                "CCoroutine",
             ], swiftSettings: strict),
         .executableTarget(
             name: "bellwire",

@@ -7,7 +7,6 @@ import SignalingProtocol
 /// threads and sockets, without them.
 final class SimulatedCoordinator: BrokerClient {
     private enum Bounds {
-        static let slice = 64
         static let unservedAfter: Milliseconds = 2_000
         static let staleAfter: Milliseconds = 500
         static let sweepInterval: Milliseconds = 500
@@ -18,12 +17,17 @@ final class SimulatedCoordinator: BrokerClient {
     let clientID: String
     private unowned let world: World
     private let memory: MemoryCallStore
-    private var store: SimulatedStore
-    private var service: CallService
+    private var store: SimulatedStore!
+    private var service: CallService!
     private var random: SeededRandom
     private var connection: Int?
+    private var messageSlice = SliceSize(largest: ServiceBounds.messagesPerRound)
+    private var deadlineSlice = SliceSize(largest: ServiceBounds.deadlinesPerRound)
     private var inbox: [(at: Milliseconds, message: InboundMessage)] = []
     private var isBusy = false
+    /// Also those of earlier lives that still stand in an operation.
+    private var turns: [Coroutine] = []
+    private var isStopping = false
     private var nextSweep: Milliseconds = 0
     private var hasSwept = false
     private var wakeAt = Milliseconds.max
@@ -38,25 +42,31 @@ final class SimulatedCoordinator: BrokerClient {
         self.memory = memory
         self.world = world
         self.random = random
-        store = SimulatedStore(memory, of: clientID, in: world, random: self.random.fork())
-        service = CallService(store: store, settings: world.settings)
     }
 
     // MARK: Life
 
     func start() {
-        guard !isUp else { return }
+        guard !isUp else {
+            // The one before still serves what it holds.
+            if isStopping { world.at(world.now + Bounds.reconnectDelay) { [self] in start() } }
+            return
+        }
         isUp = true
         life += 1
-        store = SimulatedStore(memory, of: clientID, in: world, random: random.fork())
+        let store = SimulatedStore(memory, of: self, in: world, random: random.fork())
+        self.store = store
         service = CallService(store: store, settings: world.settings)
-        let (world, random) = (world, random)
-        var pauses = random
-        service.pauseBriefly = { world.letPass(pauses.between(1, 4)) }
+        var pauses = random.fork()
+        service.pauseBriefly = { [unowned store] in store.wait(pauses.between(1, 4)) }
         inbox = []
         isBusy = false
+        isStopping = false
         frozenUntil = 0
+        wakeAt = .max
         hasSwept = false
+        messageSlice = SliceSize(largest: ServiceBounds.messagesPerRound)
+        deadlineSlice = SliceSize(largest: ServiceBounds.deadlinesPerRound)
         connect(life)
     }
 
@@ -80,12 +90,18 @@ final class SimulatedCoordinator: BrokerClient {
         leave()
     }
 
+    /// The world is over.
+    func end() {
+        crash()
+        for turn in turns { while !turn.hasEnded { turn.resume() } }
+    }
+
     /// SIGTERM: leaves the group, serves what it holds, and goes.
     func stop() {
-        guard isUp, !isBusy else { return crash() }
+        guard isUp, !isStopping else { return }
+        isStopping = true
         if let connection { world.broker.unshare(connection) }
-        if frozenUntil <= world.now { turn() }
-        leave()
+        wake()
     }
 
     private func leave() {
@@ -120,7 +136,7 @@ final class SimulatedCoordinator: BrokerClient {
         }
     }
 
-    var isServing: Bool { isUp && frozenUntil <= world.now && connection != nil }
+    var isServing: Bool { isUp && !isStopping && frozenUntil <= world.now && connection != nil }
 
     func missed(connection: Int) {}
 
@@ -144,10 +160,10 @@ final class SimulatedCoordinator: BrokerClient {
 
     /// Sees to it that `turn` comes when there is something to do.
     private func wake() {
-        guard isUp, connection != nil, !isBusy else { return }
+        guard isUp, connection != nil || isStopping, !isBusy else { return }
         // A deadline that could not be served, as while the store is away, is tried again and again, but not at once.
         var at = max(min(nextSweep, service.nextDeadline ?? .max), world.now + 1)
-        if !inbox.isEmpty { at = world.now }
+        if !inbox.isEmpty || isStopping { at = world.now }
         at = max(at, frozenUntil)
         guard at < wakeAt || wakeAt <= world.now else { return }
         wakeAt = at
@@ -157,42 +173,66 @@ final class SimulatedCoordinator: BrokerClient {
             guard number == wakeNumber, self.life == life else { return }
             wakeAt = .max
             guard frozenUntil <= world.now else { return wake() }
-            turn()
+            beginTurn()
         }
     }
 
-    private func turn() {
+    private func beginTurn() {
         guard isUp, !isBusy else { return }
         isBusy = true
-        let life = life
+        let work = Coroutine { [self, life, store] in
+            turn(life)
+            store?.turn = nil
+        }
+        store.turn = work
+        turns.removeAll(where: \.hasEnded)
+        turns.append(work)
+        work.resume()
+    }
+
+    private func turn(_ life: Int) {
         while self.life == life, !inbox.isEmpty {
-            let batch = inbox.prefix(Bounds.slice)
+            let batch = inbox.prefix(messageSlice.current)
             inbox.removeFirst(batch.count)
             let fresh = batch.filter { world.now - $0.at < Bounds.unservedAfter }.map(\.message)
             let started = world.now
+            world.tell("\(clientID) serves \(fresh.count) of \(batch.count) messages")
             publish(service.process(fresh), since: started, life)
+            messageSlice.took(world.now - started)
+            serveDeadlines(life)
         }
-        if self.life == life, let deadline = service.nextDeadline, deadline <= world.now {
+        serveDeadlines(life)
+        if self.life == life, !isStopping, world.now >= nextSweep {
             let started = world.now
-            publish(service.serveDeadlines(), since: started, life)
-        }
-        if self.life == life, world.now >= nextSweep {
-            let started = world.now
-            let (messages, hasMore) = service.sweep(grace: hasSwept ? Bounds.sweepGrace : 0)
+            let (messages, hasMore) = service.sweep(
+                grace: hasSwept ? Bounds.sweepGrace : 0, limit: deadlineSlice.current)
             publish(messages, since: started, life)
+            deadlineSlice.took(world.now - started)
             hasSwept = true
             nextSweep = hasMore ? world.now : started + Bounds.sweepInterval
         }
         guard self.life == life else { return }
         isBusy = false
-        wake()
+        if isStopping, inbox.isEmpty { leave() } else { wake() }
+    }
+
+    private func serveDeadlines(_ life: Int) {
+        guard self.life == life, let deadline = service.nextDeadline, deadline <= world.now else { return }
+        let started = world.now
+        world.tell("\(clientID) serves deadlines")
+        publish(service.serveDeadlines(limit: deadlineSlice.current), since: started, life)
+        deadlineSlice.took(world.now - started)
     }
 
     private func publish(_ messages: [OutboundMessage], since started: Milliseconds, _ life: Int) {
         // It may have died within an operation, or been frozen since: then nothing goes out, or what is stale is dropped.
         guard self.life == life, !store.isDead, let connection, frozenUntil <= world.now,
             world.now - started < Bounds.staleAfter
-        else { return }
+        else {
+            if !messages.isEmpty { world.tell("\(clientID) publishes nothing of \(messages.count) messages") }
+            return
+        }
+        world.tell("\(clientID) publishes \(messages.count) messages")
         for message in messages {
             world.broker.publish(
                 connection, topic: message.topic, payload: message.payload, expirySeconds: message.expirySeconds)

@@ -164,8 +164,6 @@ final class SimulatedDevice: BrokerClient {
         world.at(world.now + away) { [self] in online() }
     }
 
-    var isConnected: Bool { connection != nil }
-
     // MARK: Messages
 
     func doubled(_ payload: [UInt8]) {

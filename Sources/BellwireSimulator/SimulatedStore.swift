@@ -7,14 +7,15 @@ import SignalingProtocol
 final class SimulatedStore: CallStore {
     private let store: MemoryCallStore
     private unowned let world: World
-    private let owner: String
+    private unowned let owner: SimulatedCoordinator
     private let mix: FaultMix
     private var random: SeededRandom
+    /// The turn of the coordinator that is under way, which stands still while an operation takes its time.
+    var turn: Coroutine?
     /// The coordinator has died within an operation: whatever it still thinks, nothing of it happens.
     private(set) var isDead = false
-    private var hasStopped = false
 
-    init(_ store: MemoryCallStore, of owner: String, in world: World, random: SeededRandom) {
+    init(_ store: MemoryCallStore, of owner: SimulatedCoordinator, in world: World, random: SeededRandom) {
         self.store = store
         self.owner = owner
         self.world = world
@@ -33,6 +34,7 @@ final class SimulatedStore: CallStore {
         let value = try body()
         if world.hasFaults, random.chance(mix.lostAnswer) {
             world.storeFailed("store answer lost")
+            world.tell("\(owner.clientID): an operation was done, and its answer lost")
             throw StoreError("the answer was lost")
         }
         try pass()
@@ -43,19 +45,31 @@ final class SimulatedStore: CallStore {
         if isDead { throw StoreError("dead") }
         if world.hasFaults {
             if random.chance(mix.crashAtOperation) {
-                world.crash(owner)
+                world.crash(owner.clientID)
                 throw StoreError("dead")
             }
             if random.chance(mix.storeFailure) {
                 world.storeFailed("store operation failed")
+                world.tell("\(owner.clientID): an operation failed")
                 throw StoreError("the store failed")
             }
         }
-        let latency = random.between(0, mix.storeLatency)
-        if latency > 0 { world.letPass(latency) }
-        world.letThaw(owner)
+        // Half on the way there, half on the way back.
+        wait(random.between(0, mix.storeLatency) / 2)
         if isDead { throw StoreError("dead") }
         if world.isStoreDown { throw StoreError("the store is down") }
+    }
+
+    /// Lets time pass for everybody else. A frozen coordinator goes no further until it is thawed.
+    func wait(_ duration: Milliseconds) {
+        guard let turn else { return }
+        var until = world.now + duration
+        while !isDead {
+            until = max(until, owner.frozenUntil)
+            guard until > world.now else { return }
+            world.at(until) { turn.resume() }
+            turn.stand()
+        }
     }
 
     // MARK: Operations

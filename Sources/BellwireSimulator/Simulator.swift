@@ -6,7 +6,7 @@ public struct Simulator {
     public struct Result: Sendable {
         public let seed: UInt64
         public let violations: [Violation]
-        /// Of everything that was seen: the same for the same seed, on every machine.
+        /// Of everything that was seen: the same for the same seed, in every run.
         public let fingerprint: UInt64
         /// Milliseconds that passed in the world.
         public let virtualTime: Int64
@@ -59,8 +59,7 @@ public struct Simulator {
                 best = verdict.violations
                 isSmaller = true
             }
-            if !isSmaller || size > 1 { size = isSmaller ? size : size / 2 }
-            if size == 1, !isSmaller { break }
+            if !isSmaller { size /= 2 }
         }
         return (best.filter { $0.kind == kind }, plan.acts.count - left.count, plan.acts.count)
     }

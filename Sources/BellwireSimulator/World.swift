@@ -75,17 +75,6 @@ final class World {
 
     func at(_ moment: Milliseconds, _ action: @escaping () -> Void) { queue.add(at: max(moment, now), action) }
 
-    /// Lets time pass for everybody else while somebody waits.
-    func letPass(_ duration: Milliseconds) { run(until: now + duration) }
-
-    /// A frozen coordinator goes no further until it is thawed.
-    func letThaw(_ coordinator: String) {
-        guard let frozen = coordinators.first(where: { $0.clientID == coordinator })?.frozenUntil, frozen > now else {
-            return
-        }
-        run(until: frozen)
-    }
-
     private func run(until end: Milliseconds) {
         while let next = queue.next, next <= end, let event = queue.take() {
             now = max(now, event.at)
@@ -100,7 +89,7 @@ final class World {
         note(.began(coordinators: coordinators.map(\.clientID)))
         for coordinator in coordinators { coordinator.start() }
         for device in devices { device.online() }
-        letPass(100)
+        run(until: now + 100)
         let began = now
         for act in plan.acts where !left.contains(act.number) {
             at(began + act.at) { [self] in perform(act) }
@@ -108,6 +97,8 @@ final class World {
         run(until: began + plan.duration)
         settle()
         checker.finish()
+        for coordinator in coordinators { coordinator.end() }
+        queue = EventQueue()
         return Verdict(
             violations: checker.violations, summary: checker.summary, fingerprint: fingerprint,
             virtualTime: now - start, faults: faults, calls: checker.summary.calls.values.reduce(0, +))
@@ -120,11 +111,11 @@ final class World {
         var rest = 240
         while rest > 0, !isAtRest {
             rest -= 1
-            letPass(500)
+            run(until: now + 500)
             if rest % 4 == 0 { endCalls() }
         }
         // Resends of what was lost last, and whoever still has to learn something.
-        letPass(20_000)
+        run(until: now + 20_000)
         note(.settled)
     }
 
@@ -285,6 +276,11 @@ final class World {
         guard !isStoreDown else { return }
         note(.faultBegan(target: HistoryEntry.store, .stopped))
         note(.faultEnded(target: HistoryEntry.store))
+    }
+
+    /// What nobody outside sees, for the trace.
+    func tell(_ what: @autoclosure () -> String) {
+        if keepsLines { lines.append("\(clock(now))  (\(what()))") }
     }
 
     func count(_ fault: String) { faults[fault, default: 0] += 1 }

@@ -114,7 +114,7 @@ public struct PeerMessage: Equatable, Sendable {
         }
     }
 
-    /// The receipt has been handed to the broker.
+    /// The broker has the receipt.
     public mutating func receiptSent() { receiptDue = nil }
 
     private mutating func finish(_ state: MessageState, at now: Milliseconds) {

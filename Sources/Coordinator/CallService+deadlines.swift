@@ -20,17 +20,19 @@ extension CallService {
 
     /// Serves deadlines that nobody served for `grace`: their coordinator is gone, or this is a restart. Returns what is
     /// to be published, and whether there were more than one round takes.
-    public func sweep(grace: Milliseconds) -> (messages: [OutboundMessage], hasMore: Bool) {
+    public func sweep(
+        grace: Milliseconds, limit: Int = ServiceBounds.deadlinesPerRound
+    ) -> (messages: [OutboundMessage], hasMore: Bool) {
         readClock()
         guard clockFailure == nil else { return ([], false) }
         var hasMore = false
         do throws(StoreError) {
-            let due = try store.due(before: now - grace, limit: ServiceBounds.deadlinesPerRound)
+            let due = try store.due(before: now - grace, limit: limit)
             storeFailure = nil
             // Only after progress: deadlines that cannot be served must not be tried without a pause.
             let commits = counters[.commits]
             serveDeadlines(of: due)
-            hasMore = due.count == ServiceBounds.deadlinesPerRound && counters[.commits] > commits
+            hasMore = due.count == limit && counters[.commits] > commits
         } catch {
             failed(error)
         }
@@ -59,6 +61,6 @@ extension CallService {
             }
         }
         serve(calls)
-        if !messages.isEmpty { serveMessages(messages) }
+        serveMessages(messages)
     }
 }

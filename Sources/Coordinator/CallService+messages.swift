@@ -9,7 +9,7 @@ enum MessageEvent {
     /// A device of the recipient came online.
     case cameOnline(DeviceAddress)
     case deadline
-    /// The receipt was handed to the broker.
+    /// The broker has the receipt.
     case receiptSent
 }
 

@@ -34,19 +34,22 @@ extension CallService {
 
     /// Notes what a decision says, once it is published.
     func note(_ decision: Decision, _ call: Call) {
-        var steps = decision.steps
-        if decision.isVisiblyChanged {
-            let known = decision.before?.revision ?? 0
-            steps.append(
-                .transition(
-                    revision: call.revision, state: call.state, endReason: call.endReason, actor: call.actor,
-                    changes: call.members.filter { $0.changedRevision > known }.map { member in
-                        // What members tell each other explains nothing here, and is long.
-                        var change = member.change
-                        change.extendedData = nil
-                        return change
-                    }))
+        recorder.add(steps(of: decision, call), of: call.callID, at: now)
+    }
+
+    private func steps(of decision: Decision, _ call: Call) -> [TraceEntry.Step] {
+        guard decision.isVisiblyChanged else { return decision.steps }
+        let known = decision.before?.revision ?? 0
+        let changes = call.members.filter { $0.changedRevision > known }.map { member in
+            // What members tell each other explains nothing here, and is long.
+            var change = member.change
+            change.extendedData = nil
+            return change
         }
-        recorder.add(steps, of: call.callID, at: now)
+        return decision.steps + [
+            .transition(
+                revision: call.revision, state: call.state, endReason: call.endReason, actor: call.actor,
+                changes: changes)
+        ]
     }
 }

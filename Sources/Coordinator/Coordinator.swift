@@ -40,8 +40,6 @@ public final class Coordinator {
         /// What was read and not served for this long is dropped: the process was frozen, or the devices have sent it
         /// again by now.
         static let unservedAfter: Int64 = 2_000
-        /// Messages that are served in one go.
-        static let slice = 64
         /// Messages; beyond it publications are dropped until the broker has caught up.
         static let brokerBacklog = 50_000
     }
@@ -57,6 +55,8 @@ public final class Coordinator {
     private var nextAttempt: Int64 = 0
     private var backoff = Bounds.backoff.lowerBound
     private var nextSweep: Int64 = 0
+    private var messageSlice = SliceSize(largest: ServiceBounds.messagesPerRound)
+    private var deadlineSlice = SliceSize(largest: ServiceBounds.deadlinesPerRound)
     /// The first sweep has no grace: what came due while nobody was there fires at once.
     private var hasSwept = false
     private var nextCleaning: Int64 = 0
@@ -70,7 +70,9 @@ public final class Coordinator {
         self.configuration = configuration
         self.status = status
         self.log = log
-        service = CallService(store: store, settings: configuration.settings)
+        var settings = configuration.settings
+        settings.coordinator = configuration.id
+        service = CallService(store: store, settings: settings)
         service.pauseBriefly = { usleep(UInt32.random(in: 500...4_000)) }
     }
 
@@ -198,11 +200,13 @@ public final class Coordinator {
                 service.counters.add(.messagesDropped, "", rest.count)
                 return
             }
-            publish(service.process(Array(rest.prefix(Bounds.slice))), since: started)
-            rest = rest.dropFirst(Bounds.slice)
+            let slice = rest.prefix(messageSlice.current)
+            publish(service.process(Array(slice)), since: started)
+            messageSlice.took(monotonicMilliseconds() - started)
+            rest = rest.dropFirst(slice.count)
             if service.hasManyTraces { service.writeTraces() }
             // Resends of a flood must not keep its requests waiting, so only some deadlines at a time.
-            if !rest.isEmpty { serveDueTimers(limit: Bounds.slice) }
+            if !rest.isEmpty { serveDueTimers(limit: ServiceBounds.messagesPerRound) }
         }
     }
 
@@ -212,8 +216,10 @@ public final class Coordinator {
         serveDueTimers(limit: ServiceBounds.deadlinesPerRound)
         let started = monotonicMilliseconds()
         if started >= nextSweep {
-            let (messages, hasMore) = service.sweep(grace: hasSwept ? Bounds.sweepGrace : 0)
+            let (messages, hasMore) = service.sweep(
+                grace: hasSwept ? Bounds.sweepGrace : 0, limit: deadlineSlice.current)
             publish(messages, since: started)
+            deadlineSlice.took(monotonicMilliseconds() - started)
             guard !hasMore else { return }
             hasSwept = true
             nextSweep = started + Bounds.sweepInterval + Int64.random(in: 0...Bounds.sweepInterval / 4)
@@ -238,7 +244,8 @@ public final class Coordinator {
     private func serveDueTimers(limit: Int) {
         guard let deadline = service.nextDeadline, let now = try? service.store.now(), deadline <= now else { return }
         let started = monotonicMilliseconds()
-        publish(service.serveDeadlines(limit: limit), since: started)
+        publish(service.serveDeadlines(limit: min(limit, deadlineSlice.current)), since: started)
+        deadlineSlice.took(monotonicMilliseconds() - started)
     }
 
     private func publish(_ messages: [OutboundMessage], since started: Int64) {

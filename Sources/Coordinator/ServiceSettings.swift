@@ -40,7 +40,9 @@ public enum UsersPolicy: String, Sendable, CaseIterable {
 public enum ServiceBounds {
     /// How often a call is judged again because somebody else changed it meanwhile. Beyond it: `unavailable`.
     static let commitAttempts = 8
-    /// How many deadlines are served in one go, so that requests are not kept waiting.
+    /// How many messages are served in one go, at most.
+    package static let messagesPerRound = 64
+    /// How many deadlines are served in one go, at most, so that requests are not kept waiting.
     public static let deadlinesPerRound = 256
     /// How many calls a `welcome` looks at. Beyond it the oldest are left out.
     static let callsPerWelcome = 50

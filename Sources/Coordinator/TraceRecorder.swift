@@ -56,15 +56,16 @@ struct TraceRecorder {
         switch policy {
         case .all, .errors: true
         case .off: false
-        case .share(let share):
-            // FNV-1a: every coordinator must pick the same calls.
-            callID.string.utf8.reduce(0xcbf2_9ce4_8422_2325 as UInt64) { ($0 ^ UInt64($1)) &* 0x100_0000_01b3 } % 10_000
-                < UInt64(share)
+        // Every coordinator must pick the same calls.
+        case .share(let share): stableHash(callID.string) % 10_000 < UInt64(share)
         }
     }
 
-    mutating func add(_ steps: [TraceEntry.Step], of callID: CallID, at now: Milliseconds) {
-        guard !steps.isEmpty, isTraced(callID) else { return }
+    /// What is not kept is not even made.
+    mutating func add(_ steps: @autoclosure () -> [TraceEntry.Step], of callID: CallID, at now: Milliseconds) {
+        guard isTraced(callID) else { return }
+        let steps = steps()
+        guard !steps.isEmpty else { return }
         let entries = steps.map { TraceEntry(time: now, coordinator: coordinator, step: $0) }
         guard policy == .errors, !troubled.contains(callID) else {
             append(entries, of: callID)

@@ -99,7 +99,7 @@ extension CallSnapshot {
 }
 
 /// The time within a day, UTC, to the millisecond.
-func clock(_ at: Int64) -> String {
+public func clock(_ at: Int64) -> String {
     func digits(_ value: Int64, _ count: Int) -> String {
         let text = String(value)
         return String(repeating: "0", count: max(0, count - text.count)) + text

@@ -105,6 +105,11 @@ public struct DeviceAddress: Hashable, Comparable, Sendable, CustomStringConvert
     public var description: String { "\(userID)/\(deviceID)" }
 }
 
+/// FNV-1a over the bytes: the same on every machine and in every run, unlike Swift's own hashing.
+public func stableHash(_ text: String) -> UInt64 {
+    text.utf8.reduce(0xcbf2_9ce4_8422_2325) { ($0 ^ UInt64($1)) &* 0x100_0000_01b3 }
+}
+
 private func isToken(_ string: String, extra: [UInt8] = []) -> Bool {
     guard (1...64).contains(string.utf8.count) else { return false }
     return string.utf8.allSatisfy { byte in

@@ -59,10 +59,7 @@ public final class RedisCallStore: CallStore {
     // MARK: Keys
 
     private func partition(_ id: RecordID) -> String {
-        // FNV-1a: the same on every machine and in every run, unlike Swift's own hashing.
-        var hash: UInt64 = 0xcbf2_9ce4_8422_2325
-        for byte in id.string.utf8 { hash = (hash ^ UInt64(byte)) &* 0x100_0000_01b3 }
-        return "{p\(hash % UInt64(Bounds.partitions))}"
+        "{p\(stableHash(id.string) % UInt64(Bounds.partitions))}"
     }
 
     private func key(_ id: RecordID) -> [UInt8] {

@@ -13,14 +13,14 @@ public final class SQLiteCallStore: CallStore {
         case full
     }
 
-    private let database: SQLiteDatabase
+    let database: SQLiteDatabase
     private let path: String
     private let synchronous: Synchronous
     private let historyPerUser: Int
     private let lease: Milliseconds
 
     /// `ended_at` of a call that lives: it stands behind every moment, so that one index answers "live or ended since".
-    private static let notEnded = Int64.max
+    static let notEnded = Int64.max
     private static let schemaVersion: Int64 = 2
 
     public init(
@@ -244,89 +244,6 @@ public final class SQLiteCallStore: CallStore {
         ) { RecordID($0.text(0)) }
     }
 
-    // MARK: What belongs to a user
-
-    public func calls(of user: UserID, endedAfter moment: Milliseconds, limit: Int) throws(StoreError) -> [CallID] {
-        try database.query(
-            "SELECT call_id FROM user_calls WHERE user_id=? AND ended_at>? ORDER BY created_at DESC LIMIT ?",
-            .id(user), .integer(moment), .integer(Int64(limit))
-        ) { CallID($0.text(0)) }
-    }
-
-    public func history(
-        of user: UserID, after place: HistoryPlace?, limit: Int
-    ) throws(StoreError) -> [HistoryPlace] {
-        try database.query(
-            """
-            SELECT created_at, call_id FROM user_calls WHERE user_id=?1 AND (created_at, call_id)<(?2, ?3)
-            ORDER BY created_at DESC, call_id DESC LIMIT ?4
-            """, .id(user), .integer(place?.createdAt ?? .max), .text(place?.callID.string ?? ""),
-            .integer(Int64(limit))
-        ) { row in CallID(row.text(1)).map { HistoryPlace(createdAt: row.integer(0), callID: $0) } }
-    }
-
-    public func messages(for user: UserID, limit: Int) throws(StoreError) -> [RecordID] {
-        try database.query(
-            "SELECT call_id FROM user_messages WHERE user_id=? ORDER BY created_at, call_id LIMIT ?", .id(user),
-            .integer(Int64(limit))
-        ) { RecordID($0.text(0)) }
-    }
-
-    public func profiles(of users: [UserID]) throws(StoreError) -> [UserProfile?] {
-        var profiles: [UserProfile?] = []
-        for user in users { profiles.append(try profile(of: user)) }
-        return profiles
-    }
-
-    private func profile(of user: UserID) throws(StoreError) -> UserProfile? {
-        try database.query("SELECT name, avatar_url, extended_data FROM users WHERE user_id=?", .id(user)) { row in
-            UserProfile(name: row.optionalText(0), avatarURL: row.optionalText(1), extendedData: row.optionalText(2))
-        }.first
-    }
-
-    public func update(_ user: UserID, _ update: Request.UserUpdate) throws(StoreError) -> UserProfile {
-        try database.transaction { () throws(StoreError) in
-            var profile = try profile(of: user) ?? UserProfile()
-            profile.apply(update)
-            try database.run(
-                "INSERT OR REPLACE INTO users VALUES(?,?,?,?)", .id(user), .optionalText(profile.name),
-                .optionalText(profile.avatarURL), .optionalText(profile.extendedData))
-            return profile
-        }
-    }
-
-    // MARK: Timelines
-
-    /// The timeline goes with its call, so that `life` is the call's.
-    public func trace(_ traces: [CallTrace], life: Milliseconds) throws(StoreError) {
-        try database.transaction { () throws(StoreError) in
-            for trace in traces {
-                let last =
-                    try database.query("SELECT max(number) FROM trace WHERE call_id=?", .id(trace.callID)) {
-                        $0.integer(0)
-                    }.first ?? 0
-                for (index, entry) in trace.entries.enumerated() {
-                    try database.run(
-                        "INSERT INTO trace SELECT ?1,?2,?3 WHERE EXISTS(SELECT 1 FROM calls WHERE call_id=?1)",
-                        .id(trace.callID), .integer(last + Int64(index) + 1), .blob(entry.encoded()))
-                }
-                try database.run(
-                    "DELETE FROM trace WHERE call_id=? AND number<=?", .id(trace.callID),
-                    .integer(last + Int64(trace.entries.count - Limits.traceEntries)))
-            }
-        }
-    }
-
-    public func timeline(of callID: CallID) throws(StoreError) -> Timeline {
-        var first: Int64?
-        let entries = try database.query("SELECT number, entry FROM trace WHERE call_id=? ORDER BY number", .id(callID))
-        { row in
-            first = first ?? row.integer(0)
-            return TraceEntry(row.bytes(1))
-        }
-        return Timeline(entries: entries, omitted: Int(first ?? 1) - 1)
-    }
-
     public func holders(of claims: [Claim]) throws(StoreError) -> [CallID?] {
         var holders: [CallID?] = []
         for claim in claims { holders.append(try holder(of: claim)) }
@@ -353,103 +270,15 @@ public final class SQLiteCallStore: CallStore {
             return over.count
         }
     }
-
-    // MARK: Presence
-
-    public func devices(of users: [UserID]) throws(StoreError) -> [[DevicePresence]] {
-        var devices: [[DevicePresence]] = []
-        for user in users { devices.append(try self.devices(of: user)) }
-        return devices
-    }
-
-    private func devices(of user: UserID) throws(StoreError) -> [DevicePresence] {
-        try database.query(
-            "SELECT user_id, device_id, session, online, since, seen FROM presence WHERE user_id=?", .id(user)
-        ) { row in
-            row.device(0).map {
-                DevicePresence(
-                    device: $0, session: row.text(2), isOnline: row.integer(3) != 0, since: row.integer(4),
-                    seen: row.integer(5))
-            }
-        }
-    }
-
-    public func cameOnline(
-        _ device: DeviceAddress, session: String, policy: PresencePolicy
-    ) throws(StoreError) -> OnlineOutcome {
-        let now = now()
-        return try database.transaction { () throws(StoreError) in
-            let over = try database.query(
-                "SELECT 1 FROM over_sessions WHERE user_id=? AND device_id=? AND session=? AND until>?",
-                .id(device.userID), .id(device.deviceID), .text(session), .integer(now)
-            ) { $0.integer(0) }
-            guard over.isEmpty else { return .over }
-            try database.run("INSERT OR IGNORE INTO users(user_id) VALUES(?)", .id(device.userID))
-            try database.run(
-                """
-                INSERT INTO presence VALUES(?1,?2,?3,1,?4,?4)
-                ON CONFLICT(user_id, device_id) DO UPDATE SET
-                since=CASE WHEN online AND session=?3 THEN since ELSE ?4 END, session=?3, online=1, seen=?4
-                """, .id(device.userID), .id(device.deviceID), .text(session), .integer(now))
-            try database.run(
-                """
-                DELETE FROM presence WHERE user_id=?1 AND device_id IN
-                (SELECT device_id FROM presence WHERE user_id=?1 AND online AND device_id<>?2
-                 ORDER BY seen DESC LIMIT -1 OFFSET ?3)
-                """, .id(device.userID), .id(device.deviceID), .integer(Int64(policy.maxDevices - 1)))
-            try database.run(
-                """
-                DELETE FROM presence WHERE user_id=?1 AND device_id IN
-                (SELECT device_id FROM presence WHERE user_id=?1 ORDER BY online DESC, seen DESC LIMIT -1 OFFSET ?2)
-                """, .id(device.userID),
-                .integer(Int64(policy.maxDevices * MemoryCallStore.devicesKnownPerOnline)))
-            return .current
-        }
-    }
-
-    public func wentOffline(
-        _ device: DeviceAddress, session: String, policy: PresencePolicy
-    ) throws(StoreError) -> Bool {
-        let now = now()
-        return try database.transaction { () throws(StoreError) in
-            if !session.isEmpty { try rememberOver(device, session, until: now + policy.sessionMemory) }
-            return try database.run(
-                "UPDATE presence SET online=0, seen=? WHERE user_id=? AND device_id=? AND session=? AND online",
-                .integer(now), .id(device.userID), .id(device.deviceID), .text(session)) > 0
-        }
-    }
-
-    private func rememberOver(_ device: DeviceAddress, _ session: String, until: Milliseconds) throws(StoreError) {
-        try database.run(
-            "INSERT OR REPLACE INTO over_sessions VALUES(?,?,?,?)", .id(device.userID), .id(device.deviceID),
-            .text(session), .integer(until))
-        try database.run(
-            """
-            DELETE FROM over_sessions WHERE user_id=?1 AND (device_id, session) IN
-            (SELECT device_id, session FROM over_sessions WHERE user_id=?1 ORDER BY until DESC LIMIT -1 OFFSET ?2)
-            """, .id(device.userID), .integer(Int64(MemoryCallStore.sessionsRemembered)))
-    }
-
-    public func renew(_ devices: [DeviceAddress]) throws(StoreError) {
-        guard !devices.isEmpty else { return }
-        let now = now()
-        try database.transaction { () throws(StoreError) in
-            for device in devices {
-                try database.run(
-                    "UPDATE presence SET seen=? WHERE user_id=? AND device_id=? AND online", .integer(now),
-                    .id(device.userID), .id(device.deviceID))
-            }
-        }
-    }
 }
 
 extension SQLiteValue {
-    fileprivate static func id(_ id: some ByteIdentifier) -> SQLiteValue { .text(id.string) }
-    fileprivate static func id(_ id: RecordID) -> SQLiteValue { .text(id.string) }
-    fileprivate static func optionalText(_ text: String?) -> SQLiteValue { text.map(SQLiteValue.text) ?? .integer(nil) }
+    static func id(_ id: some ByteIdentifier) -> SQLiteValue { .text(id.string) }
+    static func id(_ id: RecordID) -> SQLiteValue { .text(id.string) }
+    static func optionalText(_ text: String?) -> SQLiteValue { text.map(SQLiteValue.text) ?? .integer(nil) }
 
     /// A claim's key. Lengths stand in front of user ids, so that no two claims share a key.
-    fileprivate static func claim(_ claim: Claim) -> SQLiteValue {
+    static func claim(_ claim: Claim) -> SQLiteValue {
         switch claim {
         case .activeCall(let user): .text("active:\(user)")
         case .ringing(let from, let to): .text("ringing:\(from.string.utf8.count):\(from):\(to)")
@@ -458,7 +287,7 @@ extension SQLiteValue {
 }
 
 extension SQLiteRow {
-    fileprivate func device(_ column: Int32) -> DeviceAddress? {
+    func device(_ column: Int32) -> DeviceAddress? {
         guard let user = UserID(text(column)), let device = DeviceID(text(column + 1)) else { return nil }
         return DeviceAddress(userID: user, deviceID: device)
     }

@@ -22,7 +22,4 @@ public struct JSONText: Equatable, Sendable, CustomStringConvertible {
 
     /// The value as text.
     public var description: String { String(decoding: bytes, as: UTF8.self) }
-
-    /// The value, to look into.
-    public var value: JSONValue { (try? JSONParser.parse(bytes)) ?? .null }
 }

@@ -84,7 +84,6 @@ enum ServeCommand {
             configuration.certificateAuthorityFile = file
         }
         configuration.settings = try SettingsOptions.settings(arguments)
-        configuration.settings.coordinator = id
         return configuration
     }
 

@@ -1,0 +1,91 @@
+import CallCore
+import SignalingProtocol
+
+/// Devices coming and going: one row per device, and the sessions that are over.
+extension SQLiteCallStore {
+    public func devices(of users: [UserID]) throws(StoreError) -> [[DevicePresence]] {
+        var devices: [[DevicePresence]] = []
+        for user in users { devices.append(try self.devices(of: user)) }
+        return devices
+    }
+
+    private func devices(of user: UserID) throws(StoreError) -> [DevicePresence] {
+        try database.query(
+            "SELECT user_id, device_id, session, online, since, seen FROM presence WHERE user_id=?", .id(user)
+        ) { row in
+            row.device(0).map {
+                DevicePresence(
+                    device: $0, session: row.text(2), isOnline: row.integer(3) != 0, since: row.integer(4),
+                    seen: row.integer(5))
+            }
+        }
+    }
+
+    public func cameOnline(
+        _ device: DeviceAddress, session: String, policy: PresencePolicy
+    ) throws(StoreError) -> OnlineOutcome {
+        let now = now()
+        return try database.transaction { () throws(StoreError) in
+            let over = try database.query(
+                "SELECT 1 FROM over_sessions WHERE user_id=? AND device_id=? AND session=? AND until>?",
+                .id(device.userID), .id(device.deviceID), .text(session), .integer(now)
+            ) { $0.integer(0) }
+            guard over.isEmpty else { return .over }
+            try database.run("INSERT OR IGNORE INTO users(user_id) VALUES(?)", .id(device.userID))
+            try database.run(
+                """
+                INSERT INTO presence VALUES(?1,?2,?3,1,?4,?4)
+                ON CONFLICT(user_id, device_id) DO UPDATE SET
+                since=CASE WHEN online AND session=?3 THEN since ELSE ?4 END, session=?3, online=1, seen=?4
+                """, .id(device.userID), .id(device.deviceID), .text(session), .integer(now))
+            try database.run(
+                """
+                DELETE FROM presence WHERE user_id=?1 AND device_id IN
+                (SELECT device_id FROM presence WHERE user_id=?1 AND online AND device_id<>?2
+                 ORDER BY seen DESC LIMIT -1 OFFSET ?3)
+                """, .id(device.userID), .id(device.deviceID), .integer(Int64(policy.maxDevices - 1)))
+            try database.run(
+                """
+                DELETE FROM presence WHERE user_id=?1 AND device_id IN
+                (SELECT device_id FROM presence WHERE user_id=?1 ORDER BY online DESC, seen DESC LIMIT -1 OFFSET ?2)
+                """, .id(device.userID),
+                .integer(Int64(policy.maxDevices * MemoryCallStore.devicesKnownPerOnline)))
+            return .current
+        }
+    }
+
+    public func wentOffline(
+        _ device: DeviceAddress, session: String, policy: PresencePolicy
+    ) throws(StoreError) -> Bool {
+        let now = now()
+        return try database.transaction { () throws(StoreError) in
+            if !session.isEmpty { try rememberOver(device, session, until: now + policy.sessionMemory) }
+            return try database.run(
+                "UPDATE presence SET online=0, seen=? WHERE user_id=? AND device_id=? AND session=? AND online",
+                .integer(now), .id(device.userID), .id(device.deviceID), .text(session)) > 0
+        }
+    }
+
+    private func rememberOver(_ device: DeviceAddress, _ session: String, until: Milliseconds) throws(StoreError) {
+        try database.run(
+            "INSERT OR REPLACE INTO over_sessions VALUES(?,?,?,?)", .id(device.userID), .id(device.deviceID),
+            .text(session), .integer(until))
+        try database.run(
+            """
+            DELETE FROM over_sessions WHERE user_id=?1 AND (device_id, session) IN
+            (SELECT device_id, session FROM over_sessions WHERE user_id=?1 ORDER BY until DESC LIMIT -1 OFFSET ?2)
+            """, .id(device.userID), .integer(Int64(MemoryCallStore.sessionsRemembered)))
+    }
+
+    public func renew(_ devices: [DeviceAddress]) throws(StoreError) {
+        guard !devices.isEmpty else { return }
+        let now = now()
+        try database.transaction { () throws(StoreError) in
+            for device in devices {
+                try database.run(
+                    "UPDATE presence SET seen=? WHERE user_id=? AND device_id=? AND online", .integer(now),
+                    .id(device.userID), .id(device.deviceID))
+            }
+        }
+    }
+}

@@ -1,0 +1,86 @@
+import CallCore
+import SignalingProtocol
+
+/// What belongs to users: their calls, the messages that wait for them, their profiles; and calls' timelines.
+extension SQLiteCallStore {
+    public func calls(of user: UserID, endedAfter moment: Milliseconds, limit: Int) throws(StoreError) -> [CallID] {
+        try database.query(
+            "SELECT call_id FROM user_calls WHERE user_id=? AND ended_at>? ORDER BY created_at DESC LIMIT ?",
+            .id(user), .integer(moment), .integer(Int64(limit))
+        ) { CallID($0.text(0)) }
+    }
+
+    public func history(
+        of user: UserID, after place: HistoryPlace?, limit: Int
+    ) throws(StoreError) -> [HistoryPlace] {
+        try database.query(
+            """
+            SELECT created_at, call_id FROM user_calls WHERE user_id=?1 AND (created_at, call_id)<(?2, ?3)
+            ORDER BY created_at DESC, call_id DESC LIMIT ?4
+            """, .id(user), .integer(place?.createdAt ?? .max), .text(place?.callID.string ?? ""),
+            .integer(Int64(limit))
+        ) { row in CallID(row.text(1)).map { HistoryPlace(createdAt: row.integer(0), callID: $0) } }
+    }
+
+    public func messages(for user: UserID, limit: Int) throws(StoreError) -> [RecordID] {
+        try database.query(
+            "SELECT call_id FROM user_messages WHERE user_id=? ORDER BY created_at, call_id LIMIT ?", .id(user),
+            .integer(Int64(limit))
+        ) { RecordID($0.text(0)) }
+    }
+
+    public func profiles(of users: [UserID]) throws(StoreError) -> [UserProfile?] {
+        var profiles: [UserProfile?] = []
+        for user in users { profiles.append(try profile(of: user)) }
+        return profiles
+    }
+
+    private func profile(of user: UserID) throws(StoreError) -> UserProfile? {
+        try database.query("SELECT name, avatar_url, extended_data FROM users WHERE user_id=?", .id(user)) { row in
+            UserProfile(name: row.optionalText(0), avatarURL: row.optionalText(1), extendedData: row.optionalText(2))
+        }.first
+    }
+
+    public func update(_ user: UserID, _ update: Request.UserUpdate) throws(StoreError) -> UserProfile {
+        try database.transaction { () throws(StoreError) in
+            var profile = try profile(of: user) ?? UserProfile()
+            profile.apply(update)
+            try database.run(
+                "INSERT OR REPLACE INTO users VALUES(?,?,?,?)", .id(user), .optionalText(profile.name),
+                .optionalText(profile.avatarURL), .optionalText(profile.extendedData))
+            return profile
+        }
+    }
+
+    // MARK: Timelines
+
+    /// The timeline goes with its call, so that `life` is the call's.
+    public func trace(_ traces: [CallTrace], life: Milliseconds) throws(StoreError) {
+        try database.transaction { () throws(StoreError) in
+            for trace in traces {
+                let last =
+                    try database.query("SELECT max(number) FROM trace WHERE call_id=?", .id(trace.callID)) {
+                        $0.integer(0)
+                    }.first ?? 0
+                for (index, entry) in trace.entries.enumerated() {
+                    try database.run(
+                        "INSERT INTO trace SELECT ?1,?2,?3 WHERE EXISTS(SELECT 1 FROM calls WHERE call_id=?1)",
+                        .id(trace.callID), .integer(last + Int64(index) + 1), .blob(entry.encoded()))
+                }
+                try database.run(
+                    "DELETE FROM trace WHERE call_id=? AND number<=?", .id(trace.callID),
+                    .integer(last + Int64(trace.entries.count - Limits.traceEntries)))
+            }
+        }
+    }
+
+    public func timeline(of callID: CallID) throws(StoreError) -> Timeline {
+        var first: Int64?
+        let entries = try database.query("SELECT number, entry FROM trace WHERE call_id=? ORDER BY number", .id(callID))
+        { row in
+            first = first ?? row.integer(0)
+            return TraceEntry(row.bytes(1))
+        }
+        return Timeline(entries: entries, omitted: Int(first ?? 1) - 1)
+    }
+}

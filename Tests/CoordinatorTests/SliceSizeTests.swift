@@ -1,0 +1,34 @@
+import Testing
+
+@testable import Coordinator
+
+/// What is done must be told before it is stale, however slow the store is.
+struct SliceSizeTests {
+    /// Each message costs `cost` milliseconds of a store that answers one after the other.
+    private func slices(_ count: Int, cost: Int64, _ size: inout SliceSize) -> [Int] {
+        (0..<count).map { _ in
+            let slice = size.current
+            size.took(Int64(slice) * cost)
+            return slice
+        }
+    }
+
+    @Test func aSlowStoreMakesSlicesThatAreToldInTime() {
+        var size = SliceSize(largest: 64)
+        #expect(slices(4, cost: 40, &size) == [64, 16, 4, 1])
+        #expect(slices(20, cost: 40, &size).allSatisfy { Int64($0) * 40 < 500 })
+    }
+
+    @Test func itNeverStopsAndNeverGrowsBeyondTheLargest() {
+        var size = SliceSize(largest: 64)
+        _ = slices(20, cost: 5_000, &size)
+        #expect(size.current == 1)
+        _ = slices(20, cost: 0, &size)
+        #expect(size.current == 64)
+    }
+
+    @Test func withAStoreThatIsFastItStaysLarge() {
+        var size = SliceSize(largest: 64)
+        #expect(slices(50, cost: 1, &size).allSatisfy { $0 == 64 })
+    }
+}
