@@ -54,7 +54,7 @@ struct FaultMix: Sendable, Equatable {
         mix.storeFailure = chance([1, 10, 50])
         mix.lostAnswer = chance([1, 10, 50])
         mix.crashAtOperation = chance([1, 5])
-        mix.storeLatency = random.pick([0, 1, 4, 12])
+        mix.storeLatency = random.pick([0, 1, 4, 10])
         mix.drift = chance([50, 500])
         return mix
     }

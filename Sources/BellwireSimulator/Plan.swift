@@ -27,6 +27,8 @@ struct PlannedAct: Sendable {
 
 struct Plan: Sendable {
     var seed: UInt64
+    /// Without faults: only time passes.
+    var isLite: Bool
     var mix: FaultMix
     var coordinators: Int
     var users: [(user: UserID, devices: [DeviceID])]
@@ -53,7 +55,7 @@ struct Plan: Sendable {
             (user: user, devices: Array(devices.prefix(1 + random.below(3))))
         }
         var plan = Plan(
-            seed: seed, mix: mix, coordinators: 1 + random.below(4), users: users,
+            seed: seed, isLite: isLite, mix: mix, coordinators: 1 + random.below(4), users: users,
             duration: random.pick([15_000, 30_000, 60_000]), acts: [], acceptance: random.pick([300, 600, 800]),
             rejection: random.pick([100, 200]), reaction: random.pick([0, 50, 1_500]))
         plan.drawPeople(&random, every: random.pick([150, 400, 1_000]))

@@ -1,11 +1,17 @@
 import CallCore
 import SignalingProtocol
 
+/// One message on its way to one client, as one copy or more.
+final class Delivery {
+    /// A copy was received.
+    var isSeen = false
+}
+
 /// Who is connected to the simulated broker.
 protocol BrokerClient: AnyObject {
     var clientID: String { get }
-    /// A message has arrived over this connection; `isCopy` when the network made two of one.
-    func received(topic: String, payload: [UInt8], connection: Int, isCopy: Bool)
+    /// A message has arrived over this connection; its copies, when the network made two of one, share the `delivery`.
+    func received(topic: String, payload: [UInt8], connection: Int, delivery: Delivery)
     /// A message of this client was doubled on its way.
     func doubled(_ payload: [UInt8])
     /// A message was lost in a network that is cut.
@@ -146,7 +152,8 @@ final class SimulatedBroker {
     private func deliver(_ topic: String, _ payload: [UInt8], to connection: Connection, _ expiry: Milliseconds?) {
         let number = connection.number
         let copies = connection.isDevice && world.hasFaults && random.chance(world.mix.duplication) ? 2 : 1
-        for copy in 0..<copies {
+        let delivery = Delivery()
+        for _ in 0..<copies {
             let delay = connection.isDevice ? delay() : 0
             connection.lastArrival.down = max(connection.lastArrival.down, world.now + delay)
             world.at(connection.lastArrival.down) { [self] in
@@ -156,7 +163,7 @@ final class SimulatedBroker {
                     return
                 }
                 if let expiry, expiry <= world.now { return }
-                connection.client?.received(topic: topic, payload: payload, connection: number, isCopy: copy > 0)
+                connection.client?.received(topic: topic, payload: payload, connection: number, delivery: delivery)
             }
         }
     }

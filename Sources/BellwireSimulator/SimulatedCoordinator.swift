@@ -152,7 +152,7 @@ final class SimulatedCoordinator: BrokerClient {
 
     // MARK: Work
 
-    func received(topic: String, payload: [UInt8], connection: Int, isCopy: Bool) {
+    func received(topic: String, payload: [UInt8], connection: Int, delivery: Delivery) {
         guard connection == self.connection else { return }
         inbox.append((world.now, InboundMessage(topic: topic, payload: payload)))
         wake()
@@ -195,6 +195,8 @@ final class SimulatedCoordinator: BrokerClient {
             let batch = inbox.prefix(messageSlice.current)
             inbox.removeFirst(batch.count)
             let fresh = batch.filter { world.now - $0.at < Bounds.unservedAfter }.map(\.message)
+            if fresh.count < batch.count { world.workWasStale("messages dropped unserved") }
+            guard !fresh.isEmpty else { continue }
             let started = world.now
             world.tell("\(clientID) serves \(fresh.count) of \(batch.count) messages")
             publish(service.process(fresh), since: started, life)
@@ -226,11 +228,12 @@ final class SimulatedCoordinator: BrokerClient {
 
     private func publish(_ messages: [OutboundMessage], since started: Milliseconds, _ life: Int) {
         // It may have died within an operation, or been frozen since: then nothing goes out, or what is stale is dropped.
-        guard self.life == life, !store.isDead, let connection, frozenUntil <= world.now,
-            world.now - started < Bounds.staleAfter
-        else {
-            if !messages.isEmpty { world.tell("\(clientID) publishes nothing of \(messages.count) messages") }
+        guard !messages.isEmpty, self.life == life, !store.isDead, let connection, frozenUntil <= world.now else {
             return
+        }
+        guard world.now - started < Bounds.staleAfter else {
+            world.tell("\(clientID) drops \(messages.count) messages, which are stale")
+            return world.workWasStale("stale work dropped")
         }
         world.tell("\(clientID) publishes \(messages.count) messages")
         for message in messages {

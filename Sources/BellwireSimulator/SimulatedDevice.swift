@@ -170,13 +170,16 @@ final class SimulatedDevice: BrokerClient {
         if case .success(let message) = UpMessage.decode(payload) { world.note(.sent(address, message)) }
     }
 
-    func received(topic: String, payload: [UInt8], connection: Int, isCopy: Bool) {
+    func received(topic: String, payload: [UInt8], connection: Int, delivery: Delivery) {
         guard connection == self.connection, let message = DownMessage.decode(payload) else { return }
         if world.hasFaults, random.chance(world.mix.loss) {
             world.note(.lost(address, .down))
             return
         }
-        if !isCopy { world.note(.received(address, message)) }
+        if !delivery.isSeen {
+            delivery.isSeen = true
+            world.note(.received(address, message))
+        }
         perform(machine.received(message, now: now))
     }
 

@@ -278,6 +278,12 @@ final class World {
         note(.faultEnded(target: HistoryEntry.store))
     }
 
+    /// A coordinator could not keep up, or was frozen: it dropped what it received, or did not tell what it did. With a slow
+    /// store and many messages that is a fault like others; without faults it must not happen.
+    func workWasStale(_ fault: String) {
+        if !plan.isLite { storeFailed(fault) }
+    }
+
     /// What nobody outside sees, for the trace.
     func tell(_ what: @autoclosure () -> String) {
         if keepsLines { lines.append("\(clock(now))  (\(what()))") }

@@ -48,9 +48,17 @@ extension CallService {
     ) throws -> Response.Outcome? {
         let user = received.device.userID
         let claim = Claim.ringing(from: invite.invitees[0], to: user)
-        let holder = try deservedHolder(of: claim, besides: [callID], &decision) { other in
+        func isMergeable(_ other: Call) -> Bool {
             other.isLive && other.inviter == invite.invitees[0] && other.members.count == 2
                 && (other.member(user)?.state.isPending ?? false || other.outcome(of: received.key) != nil)
+        }
+        var holder = try deservedHolder(of: claim, besides: [callID], &decision, deserves: isMergeable)
+        if holder == nil {
+            // Who rings somebody in two calls has one claim: when the later call is over, the earlier one rings on.
+            let callIDs = try store.calls(of: user, endedAfter: .max - 1, limit: ServiceBounds.callsPerBusyCheck)
+            holder = try store.load(callIDs.filter { $0 != callID }).compactMap(\.self).first { stored in
+                if case .call(let call) = stored.record { isMergeable(call) } else { false }
+            }
         }
         guard let other = holder, case .call(let call) = other.record else { return nil }
         if let known = call.outcome(of: received.key) {

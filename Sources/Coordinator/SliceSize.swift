@@ -7,6 +7,8 @@ package struct SliceSize: Sendable {
     /// Milliseconds: well below the age at which publications are dropped.
     private static let comfortable: ClosedRange<Int64> = 50...150
 
+    private static let step = 4
+
     private let largest: Int
     package private(set) var current: Int
 
@@ -20,7 +22,8 @@ package struct SliceSize: Sendable {
         if duration > Self.comfortable.upperBound {
             current = max(1, current / 4)
         } else if duration < Self.comfortable.lowerBound {
-            current = min(largest, current * 2)
+            // Slowly, since the next messages may cost more than these: a slice that is too long tells nothing at all.
+            current = min(largest, current + Self.step)
         }
     }
 }

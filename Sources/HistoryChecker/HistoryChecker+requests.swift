@@ -9,8 +9,8 @@ struct RequestHistory {
     var responses = 0
     /// The first `ok`, when it came.
     var success: (outcome: Response.Success, at: Int64)?
-    /// When any answer came last, also a refusal.
-    var answeredAt: Int64?
+    /// When answers came, also refusals.
+    var answers: [Int64] = []
     /// A final answer came: anything but `unavailable`.
     var isAnswered = false
 }
@@ -70,7 +70,7 @@ extension HistoryChecker {
             return
         }
         history.responses += 1
-        history.answeredAt = entry.at
+        history.answers.append(entry.at)
         if history.responses > history.copies {
             report(
                 .answeredTwice, named, device,

@@ -31,12 +31,22 @@ extension HistoryChecker {
         guard let latest = call.latest?.call else { return }
         for (device, history) in devices.sorted(by: { $0.key < $1.key }) where latest.member(device.userID) != nil {
             guard let online = history.onlineSince, isOwed(latest, since: online) else { continue }
-            let isAsking = requests.contains { key, request in
-                key.device == device && !request.isAnswered && request.request.body.callID == call.callID
+            let isWithoutAnswer = requests.contains { key, request in
+                guard key.device == device, request.request.body.callID == call.callID else { return false }
+                return !request.isAnswered || wasServedAfterItsRefusal(request, latest)
             }
-            guard !isAsking, let what = ignorance(of: latest, device, history.known[call.callID]) else { continue }
+            guard !isWithoutAnswer, let what = ignorance(of: latest, device, history.known[call.callID]) else {
+                continue
+            }
             report(.notTold, call.callID, device, what)
         }
+    }
+
+    /// One copy of the invite was refused, and another one made the call afterwards: its device is told by the response,
+    /// which nobody waits for any more, and by what happens to the call next.
+    private func wasServedAfterItsRefusal(_ request: RequestHistory, _ call: CallSnapshot) -> Bool {
+        guard case .invite = request.request.body else { return false }
+        return request.success == nil && call.revision == 1
     }
 
     /// Calls that were over before the session began are not owed to it. A session that began while the call ended may

@@ -107,6 +107,11 @@ extension HistoryChecker {
             call.state == .ended || !(call.member(device.userID)?.state.isPending ?? false)
         }
         guard let over else { return }
+        // Who answers the phone has silenced it; whether the answer is answered is another matter.
+        let isAnswering = requests.contains { key, request in
+            key.device == device && request.firstSent <= stopped && request.request.body.answers(callID)
+        }
+        guard !isAnswering else { return }
         let start = disturbances.clear(
             after: max(over.time, since, reachable), tolerance: tolerances.disturbedRinging)
         let isDisturbed = disturbances.touch(over.time - tolerances.ringing, stopped)
@@ -128,7 +133,7 @@ extension HistoryChecker {
     private mutating func judgeCopy(_ key: RequestKey, _ sentAt: Int64) {
         guard let request = requests[key] else { return }
         let until = sentAt + tolerances.response
-        if let answeredAt = request.answeredAt, answeredAt <= until {
+        if let answeredAt = request.answers.first(where: { $0 >= sentAt && $0 <= until }) {
             let isPlain = request.copies == 1 && !disturbances.touch(sentAt - tolerances.aftermath, until)
             if isPlain { summary.slowestAnswer = max(summary.slowestAnswer, answeredAt - sentAt) }
             return
@@ -141,5 +146,18 @@ extension HistoryChecker {
             .unanswered, request.request.body.callID, key.device,
             "request \(key.id), sent at \(clock(sentAt)), had no answer within \(tolerances.response) ms, "
                 + "and nothing was disturbed")
+    }
+}
+
+extension Request.Body {
+    /// It accepts or rejects the invitation to this call.
+    fileprivate func answers(_ call: CallID) -> Bool {
+        switch self {
+        case .accept(let accept): accept.callID == call
+        case .reject(let reject): reject.callID == call
+        case .invite, .cancel, .add, .join, .quit, .end, .get, .signal, .report, .trace, .query, .message, .userUpdate,
+            .userQuery:
+            false
+        }
     }
 }

@@ -20,7 +20,7 @@ final class FaultyStore: CallStore {
     var beforeCommit: ((Int) -> Void)?
     /// Called after every commit that went through, before the coordinator hears of it.
     var afterCommit: (() throws(StoreError) -> Void)?
-    private var commits = 0
+    private(set) var commits = 0
 
     init(_ store: any CallStore) { self.store = store }
 

@@ -138,25 +138,48 @@ struct GlareTests {
         #expect(!alice.names.contains(.invited))
     }
 
+    // MARK: Two coordinators
+
+    /// Two coordinators, and a store that lets the second one in between the first one's looking and writing.
+    private struct TwoCoordinators {
+        let world: World
+        let alice: Phone
+        let bob: Phone
+        private let store: FaultyStore
+
+        init() {
+            var faulty: FaultyStore!
+            world = World(
+                coordinators: 2,
+                store: { memory in
+                    faulty = FaultyStore(memory)
+                    return faulty
+                })
+            store = faulty
+            alice = world.phone("alice/phone")
+            bob = world.phone("bob/phone")
+        }
+
+        /// Everything that is sent from now on goes to the first coordinator; before its `commit`th commit the second one
+        /// serves this.
+        func meanwhile(beforeCommit commit: Int = 1, _ phone: Phone, _ body: Request.Body) {
+            world.route = { _ in 0 }
+            let before = store.commits
+            store.beforeCommit = { [store, world] count in
+                guard count == before + commit else { return }
+                store.beforeCommit = nil
+                world.deliver(world.services[1].process([phone.up(body)]), from: world.services[1])
+            }
+        }
+    }
+
     /// Each coordinator looked before the other one wrote.
     @Test(arguments: [CallMode.common, .advanced])
     func atTheSameInstantOnTwoCoordinatorsOneCallIsMade(_ mode: CallMode) throws {
-        var faulty: FaultyStore!
-        let world = World(
-            coordinators: 2,
-            store: { memory in
-                faulty = FaultyStore(memory)
-                return faulty
-            })
-        let alice = world.phone("alice/phone")
-        let bob = world.phone("bob/phone")
-        faulty.beforeCommit = { count in
-            faulty.beforeCommit = nil
-            let invite = Request.Invite(
-                invitees: [alice.user], callID: CallID("b")!, mode: mode, glare: .merge)
-            world.deliver(world.services[1].process([bob.up(.invite(invite))]), from: world.services[1])
-        }
-        world.route = { _ in 0 }
+        let two = TwoCoordinators()
+        let (world, alice, bob) = (two.world, two.alice, two.bob)
+        let invite = Request.Invite(invitees: [alice.user], callID: CallID("b")!, mode: mode, glare: .merge)
+        two.meanwhile(bob, .invite(invite))
         let outcome = try #require(alice.invite("bob", callID: "a", mode: mode, change: merge)?.success)
         #expect(outcome.merged)
         #expect(outcome.call.callID == CallID("b"))
@@ -167,22 +190,10 @@ struct GlareTests {
     }
 
     @Test func aMergeThatLosesAgainstACancelRingsInstead() {
-        var faulty: FaultyStore!
-        let world = World(
-            coordinators: 2,
-            store: { memory in
-                faulty = FaultyStore(memory)
-                return faulty
-            })
-        let alice = world.phone("alice/phone")
-        let bob = world.phone("bob/phone")
+        let two = TwoCoordinators()
+        let (world, alice, bob) = (two.world, two.alice, two.bob)
         alice.invite("bob", callID: "a")
-        world.route = { _ in 0 }
-        faulty.beforeCommit = { _ in
-            faulty.beforeCommit = nil
-            world.deliver(
-                world.services[1].process([alice.up(.cancel(.init(callID: CallID("a")!)))]), from: world.services[1])
-        }
+        two.meanwhile(alice, .cancel(.init(callID: CallID("a")!)))
         let outcome = bob.invite("alice", callID: "b", change: merge)
         #expect(outcome?.success?.merged == false)
         #expect(outcome?.call?.callID == CallID("b"))
@@ -194,25 +205,12 @@ struct GlareTests {
     /// merge.
     @Test(arguments: [CallMode.common, .advanced])
     func aMergeThatLosesAgainstAnAcceptOnAnotherDeviceIsNone(_ mode: CallMode) {
-        var faulty: FaultyStore!
-        let world = World(
-            coordinators: 2,
-            store: { memory in
-                faulty = FaultyStore(memory)
-                return faulty
-            })
-        let alice = world.phone("alice/phone")
-        let bob = world.phone("bob/phone")
+        let two = TwoCoordinators()
+        let (world, alice, bob) = (two.world, two.alice, two.bob)
         let web = world.phone("bob/web")
         alice.invite("bob", callID: "a", mode: mode)
-        world.route = { _ in 0 }
-        faulty.beforeCommit = { count in
-            // The first commit writes the alias, the second one the acceptance.
-            guard count == 3 else { return }
-            faulty.beforeCommit = nil
-            world.deliver(
-                world.services[1].process([web.up(.accept(.init(callID: CallID("a")!)))]), from: world.services[1])
-        }
+        // The first commit writes the alias, the second one the acceptance.
+        two.meanwhile(beforeCommit: 2, web, .accept(.init(callID: CallID("a")!)))
         let outcome = bob.invite("alice", callID: "b", change: merge)
         #expect(world.stored(CallID("a")!)?.member(bob.user)?.device == web.address.deviceID)
         #expect(outcome?.success?.merged != true)
@@ -234,27 +232,25 @@ struct GlareTests {
     }
 
     @Test func aMergeThatLosesAgainstARejectOnAnotherDeviceRingsInstead() {
-        var faulty: FaultyStore!
-        let world = World(
-            coordinators: 2,
-            store: { memory in
-                faulty = FaultyStore(memory)
-                return faulty
-            })
-        let alice = world.phone("alice/phone")
-        let bob = world.phone("bob/phone")
+        let two = TwoCoordinators()
+        let (world, alice, bob) = (two.world, two.alice, two.bob)
         let web = world.phone("bob/web")
         alice.invite("bob", callID: "a")
-        world.route = { _ in 0 }
-        faulty.beforeCommit = { _ in
-            faulty.beforeCommit = nil
-            world.deliver(
-                world.services[1].process([web.up(.reject(.init(callID: CallID("a")!)))]), from: world.services[1])
-        }
+        two.meanwhile(web, .reject(.init(callID: CallID("a")!)))
         let outcome = bob.invite("alice", callID: "b", change: merge)
         #expect(outcome?.success?.merged == false)
         #expect(outcome?.call?.callID == CallID("b"))
         #expect(alice.names.last == .invited)
+    }
+
+    /// Found by simulation (seed 615): the claim of the two was the later call's, and went with it.
+    @Test func ofTwoCallsThatRingTheEarlierMergesWhenTheLaterIsOver() {
+        alice.invite("bob", callID: "a1")
+        alice.invite("bob", callID: "a2")
+        alice.cancel("a2")
+        let outcome = bob.invite("alice", callID: "b", change: merge)
+        #expect(outcome?.success?.merged == true)
+        #expect(outcome?.call?.callID == CallID("a1"))
     }
 
     @Test func aThirdMemberEndsTheClaimOfTheTwo() {

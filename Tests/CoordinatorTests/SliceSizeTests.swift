@@ -23,7 +23,7 @@ struct SliceSizeTests {
         var size = SliceSize(largest: 64)
         _ = slices(20, cost: 5_000, &size)
         #expect(size.current == 1)
-        _ = slices(20, cost: 0, &size)
+        _ = slices(30, cost: 0, &size)
         #expect(size.current == 64)
     }
 
