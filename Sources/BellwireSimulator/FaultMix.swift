@@ -58,4 +58,19 @@ struct FaultMix: Sendable, Equatable {
         mix.drift = chance([50, 500])
         return mix
     }
+
+    /// Each takes away one of the faults that are drawn for every message and operation. Those of things are planned acts.
+    static let calmer: [@Sendable (inout FaultMix) -> Void] = [
+        { $0.loss = 0 }, { $0.duplication = 0 }, { $0.delay = 1 }, { $0.storeFailure = 0 }, { $0.lostAnswer = 0 },
+        { $0.crashAtOperation = 0 }, { $0.storeLatency = 0 }, { $0.drift = 0 },
+    ]
+
+    /// What `calmer` has left.
+    var summary: String {
+        let rates = [
+            ("messages lost", loss), ("messages doubled", duplication), ("store operations fail", storeFailure),
+            ("store answers lost", lostAnswer), ("coordinators die within an operation", crashAtOperation),
+        ].filter { $0.1 > 0 }.map { "\($0.0) \($0.1) ‰" }
+        return (rates + ["network up to \(delay) ms", "store up to \(storeLatency) ms"]).joined(separator: ", ")
+    }
 }

@@ -37,30 +37,50 @@ public struct Simulator {
         return world.lines
     }
 
-    /// The story of a failure with as little around it as still makes it happen: planned acts are left out one after the
-    /// other, in larger and then smaller parts, as long as a violation of the same kind remains.
-    public func minimised(seed: UInt64, attempts: Int = 400) -> (violations: [Violation], acts: Int, of: Int) {
-        let plan = Plan.drawn(seed: seed, isLite: isLite)
-        let first = World(plan).play()
-        guard let kind = first.violations.first?.kind else { return ([], plan.acts.count, plan.acts.count) }
-        var left: Set<Int> = []
-        var best = first.violations
+    /// A failure with as little around it as still makes it happen.
+    public struct Story: Sendable {
+        public let violations: [Violation]
+        public let acts: Int
+        public let plannedActs: Int
+        /// What may still go wrong in this world, in words.
+        public let faults: String
+    }
+
+    /// Kinds of faults are taken away one after the other, and then planned acts, in larger and then smaller parts, as long as
+    /// a violation of the same kind remains.
+    public func minimised(seed: UInt64, attempts: Int = 400) -> Story {
+        var plan = Plan.drawn(seed: seed, isLite: isLite)
+        var best = World(plan).play().violations
+        let kind = best.first?.kind
         var rest = attempts
+        func stillFails(_ plan: Plan, leaving left: Set<Int>) -> Bool {
+            guard rest > 0 else { return false }
+            rest -= 1
+            let violations = World(plan, leaving: left).play().violations
+            guard violations.contains(where: { $0.kind == kind }) else { return false }
+            best = violations
+            return true
+        }
+        for calmer in FaultMix.calmer {
+            var candidate = plan
+            calmer(&candidate.mix)
+            if candidate.mix != plan.mix, stillFails(candidate, leaving: []) { plan = candidate }
+        }
+        var left: Set<Int> = []
         var size = max(1, plan.acts.count / 2)
         while size >= 1, rest > 0 {
             var isSmaller = false
             let kept = plan.acts.map(\.number).filter { !left.contains($0) }
-            for part in stride(from: 0, to: kept.count, by: size) where rest > 0 {
-                rest -= 1
+            for part in stride(from: 0, to: kept.count, by: size) {
                 let candidate = left.union(kept[part..<min(part + size, kept.count)])
-                let verdict = World(plan, leaving: candidate).play()
-                guard verdict.violations.contains(where: { $0.kind == kind }) else { continue }
+                guard stillFails(plan, leaving: candidate) else { continue }
                 left = candidate
-                best = verdict.violations
                 isSmaller = true
             }
             if !isSmaller { size /= 2 }
         }
-        return (best.filter { $0.kind == kind }, plan.acts.count - left.count, plan.acts.count)
+        return Story(
+            violations: best.filter { $0.kind == kind }, acts: plan.acts.count - left.count,
+            plannedActs: plan.acts.count, faults: plan.mix.summary)
     }
 }

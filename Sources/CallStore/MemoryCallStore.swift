@@ -3,7 +3,7 @@ import SignalingProtocol
 
 /// A store in memory, for tests and simulation. It forgets everything with the process.
 public final class MemoryCallStore: CallStore {
-    private struct Entry {
+    struct Entry {
         var version: Int64
         var record: Record
         var deadline: Milliseconds?
@@ -13,16 +13,24 @@ public final class MemoryCallStore: CallStore {
         var milestones: [DeviceAddress: [String: Int64]] = [:]
     }
 
+    /// What a store knows, as a value.
+    package struct Contents {
+        var entries: [RecordID: Entry] = [:]
+        var index: [UserID: [CallID]] = [:]
+        var claims: [Claim: CallID] = [:]
+        var profiles: [UserID: UserProfile] = [:]
+        var timelines: [CallID: Timeline] = [:]
+        var presence: [UserID: [DevicePresence]] = [:]
+        var oversessions: [UserID: [(device: DeviceAddress, session: String, until: Milliseconds)]] = [:]
+
+        package init() {}
+    }
+
     private let clock: () -> Milliseconds
     private let historyPerUser: Int
     private let lease: Milliseconds
-    private var entries: [RecordID: Entry] = [:]
-    private var index: [UserID: [CallID]] = [:]
-    private var claims: [Claim: CallID] = [:]
-    private var profiles: [UserID: UserProfile] = [:]
-    private var timelines: [CallID: Timeline] = [:]
-    private var presence: [UserID: [DevicePresence]] = [:]
-    private var oversessions: [UserID: [(device: DeviceAddress, session: String, until: Milliseconds)]] = [:]
+    /// All that it knows: to be set aside, and put back.
+    package var contents = Contents()
 
     public init(
         historyPerUser: Int = 200, lease: Milliseconds = PresencePolicy().lease,
@@ -41,7 +49,7 @@ public final class MemoryCallStore: CallStore {
 
     public func load(_ ids: [RecordID]) -> [StoredRecord?] {
         ids.map { id in
-            entries[id].map { entry in
+            contents.entries[id].map { entry in
                 StoredRecord(
                     id, version: entry.version, record: entry.record,
                     acks: entry.acks.values.sorted { $0.device < $1.device },
@@ -54,22 +62,22 @@ public final class MemoryCallStore: CallStore {
     public func commit(_ commits: [Commit]) -> [CommitOutcome] { commits.map(commit) }
 
     private func commit(_ commit: Commit) -> CommitOutcome {
-        guard entries[commit.id]?.version ?? 0 == commit.expected else { return .conflict }
+        guard contents.entries[commit.id]?.version ?? 0 == commit.expected else { return .conflict }
         let callID = commit.id.callID
         for (claim, holder) in commit.expectedHolders {
-            guard claims[claim] == holder || claims[claim] == callID else { return .claimHeld }
+            guard contents.claims[claim] == holder || contents.claims[claim] == callID else { return .claimHeld }
         }
-        for claim in commit.releases where claims[claim] == callID { claims[claim] = nil }
-        for claim in commit.claims { claims[claim] = callID }
-        var entry = entries[commit.id] ?? Entry(version: 0, record: commit.record)
+        for claim in commit.releases where contents.claims[claim] == callID { contents.claims[claim] = nil }
+        for claim in commit.claims { contents.claims[claim] = callID }
+        var entry = contents.entries[commit.id] ?? Entry(version: 0, record: commit.record)
         entry.version += 1
         entry.record = commit.record
         entry.deadline = commit.deadline
         entry.expiresAt = commit.expiresAt
-        entries[commit.id] = entry
+        contents.entries[commit.id] = entry
         if let callID {
-            for user in commit.members where !(index[user] ?? []).contains(callID) {
-                index[user, default: []].append(callID)
+            for user in commit.members where !(contents.index[user] ?? []).contains(callID) {
+                contents.index[user, default: []].append(callID)
             }
         }
         if commit.expiresAt != nil { commit.members.forEach(trimHistory) }
@@ -78,14 +86,14 @@ public final class MemoryCallStore: CallStore {
     }
 
     private func trimHistory(of user: UserID) {
-        let ended = (index[user] ?? []).compactMap { callID -> Call? in
-            guard case .call(let call)? = entries[.call(callID)]?.record, !call.isLive else { return nil }
+        let ended = (contents.index[user] ?? []).compactMap { callID -> Call? in
+            guard case .call(let call)? = contents.entries[.call(callID)]?.record, !call.isLive else { return nil }
             return call
         }
         let kept = ended.sorted { ($1.createdAt, $1.callID) < ($0.createdAt, $0.callID) }.prefix(historyPerUser)
         guard kept.count < ended.count else { return }
         let excess = Set(ended.map(\.callID)).subtracting(kept.map(\.callID))
-        index[user]?.removeAll(where: excess.contains)
+        contents.index[user]?.removeAll(where: excess.contains)
     }
 
     public func note(_ notes: [Note]) {
@@ -93,44 +101,44 @@ public final class MemoryCallStore: CallStore {
             let id = RecordID.call(note.callID)
             switch note {
             case .ack(_, let ack):
-                if let known = entries[id]?.acks[ack.device], known.isSession(ack.session),
+                if let known = contents.entries[id]?.acks[ack.device], known.isSession(ack.session),
                     known.revision >= ack.revision
                 {
                     continue
                 }
-                entries[id]?.acks[ack.device] = ack
+                contents.entries[id]?.acks[ack.device] = ack
             case .heard(_, let heard):
-                guard heard.at > entries[id]?.heard[heard.userID] ?? 0 else { continue }
-                entries[id]?.heard[heard.userID] = heard.at
+                guard heard.at > contents.entries[id]?.heard[heard.userID] ?? 0 else { continue }
+                contents.entries[id]?.heard[heard.userID] = heard.at
             case .milestone(_, let device, let milestone):
-                entries[id]?.milestones[device, default: [:]][milestone.name] = milestone.milliseconds
+                contents.entries[id]?.milestones[device, default: [:]][milestone.name] = milestone.milliseconds
             }
         }
     }
 
     public func due(before moment: Milliseconds, limit: Int) -> [RecordID] {
-        let due = entries.filter { $0.value.deadline.map { $0 <= moment } ?? false }
+        let due = contents.entries.filter { $0.value.deadline.map { $0 <= moment } ?? false }
         return due.sorted { ($0.value.deadline!, $0.key) < ($1.value.deadline!, $1.key) }.prefix(limit).map(\.key)
     }
 
     public func calls(of user: UserID, endedAfter moment: Milliseconds, limit: Int) -> [CallID] {
-        let own = (index[user] ?? []).compactMap { callID -> Call? in
-            guard case .call(let call)? = entries[.call(callID)]?.record else { return nil }
+        let own = (contents.index[user] ?? []).compactMap { callID -> Call? in
+            guard case .call(let call)? = contents.entries[.call(callID)]?.record else { return nil }
             return call.endedAt.map { $0 > moment } ?? true ? call : nil
         }
         return own.sorted { ($1.createdAt, $1.callID) < ($0.createdAt, $0.callID) }.prefix(limit).map(\.callID)
     }
 
     public func history(of user: UserID, after place: HistoryPlace?, limit: Int) -> [HistoryPlace] {
-        let places = (index[user] ?? []).compactMap { callID -> HistoryPlace? in
-            guard case .call(let call)? = entries[.call(callID)]?.record else { return nil }
+        let places = (contents.index[user] ?? []).compactMap { callID -> HistoryPlace? in
+            guard case .call(let call)? = contents.entries[.call(callID)]?.record else { return nil }
             return HistoryPlace(createdAt: call.createdAt, callID: callID)
         }
         return Array(places.filter { known in place.map { known < $0 } ?? true }.sorted(by: >).prefix(limit))
     }
 
     public func messages(for user: UserID, limit: Int) -> [RecordID] {
-        let waiting = entries.values.compactMap { entry -> PeerMessage? in
+        let waiting = contents.entries.values.compactMap { entry -> PeerMessage? in
             guard case .message(let message) = entry.record, message.to == user, message.isWaiting else { return nil }
             return message
         }
@@ -138,33 +146,34 @@ public final class MemoryCallStore: CallStore {
             .map { .message($0.messageID, to: user) }
     }
 
-    public func profiles(of users: [UserID]) -> [UserProfile?] { users.map { profiles[$0] } }
+    public func profiles(of users: [UserID]) -> [UserProfile?] { users.map { contents.profiles[$0] } }
 
     public func update(_ user: UserID, _ update: Request.UserUpdate) -> UserProfile {
-        profiles[user, default: UserProfile()].apply(update)
-        return profiles[user, default: UserProfile()]
+        contents.profiles[user, default: UserProfile()].apply(update)
+        return contents.profiles[user, default: UserProfile()]
     }
 
     public func trace(_ traces: [CallTrace], life: Milliseconds) {
         for trace in traces {
-            let entries = (timelines[trace.callID]?.entries ?? []) + trace.entries
+            let entries = (contents.timelines[trace.callID]?.entries ?? []) + trace.entries
             let excess = max(0, entries.count - Limits.traceEntries)
-            timelines[trace.callID] = Timeline(
-                entries: Array(entries.dropFirst(excess)), omitted: (timelines[trace.callID]?.omitted ?? 0) + excess)
+            contents.timelines[trace.callID] = Timeline(
+                entries: Array(entries.dropFirst(excess)),
+                omitted: (contents.timelines[trace.callID]?.omitted ?? 0) + excess)
         }
     }
 
-    public func timeline(of callID: CallID) -> Timeline { timelines[callID] ?? Timeline(entries: []) }
+    public func timeline(of callID: CallID) -> Timeline { contents.timelines[callID] ?? Timeline(entries: []) }
 
-    public func holders(of claims: [Claim]) -> [CallID?] { claims.map { self.claims[$0] } }
+    public func holders(of claims: [Claim]) -> [CallID?] { claims.map { contents.claims[$0] } }
 
-    public func devices(of users: [UserID]) -> [[DevicePresence]] { users.map { presence[$0] ?? [] } }
+    public func devices(of users: [UserID]) -> [[DevicePresence]] { users.map { contents.presence[$0] ?? [] } }
 
     public func cameOnline(_ device: DeviceAddress, session: String, policy: PresencePolicy) -> OnlineOutcome {
         let now = clock()
         if !session.isEmpty, isOver(device, session, after: now) { return .over }
-        if profiles[device.userID] == nil { profiles[device.userID] = UserProfile() }
-        var devices = presence[device.userID] ?? []
+        if contents.profiles[device.userID] == nil { contents.profiles[device.userID] = UserProfile() }
+        var devices = contents.presence[device.userID] ?? []
         let before = devices.first { $0.device == device }
         devices.removeAll { $0.device == device }
         let continues = before.map { $0.isOnline && $0.isSession(session) } ?? false
@@ -187,12 +196,12 @@ public final class MemoryCallStore: CallStore {
         {
             devices.remove(at: oldest)
         }
-        presence[device.userID] = devices.sorted { $0.device < $1.device }
+        contents.presence[device.userID] = devices.sorted { $0.device < $1.device }
         return .current
     }
 
     private func isOver(_ device: DeviceAddress, _ session: String, after now: Milliseconds) -> Bool {
-        (oversessions[device.userID] ?? []).contains {
+        (contents.oversessions[device.userID] ?? []).contains {
             $0.device == device && $0.session.utf8.elementsEqual(session.utf8) && $0.until > now
         }
     }
@@ -200,16 +209,16 @@ public final class MemoryCallStore: CallStore {
     public func wentOffline(_ device: DeviceAddress, session: String, policy: PresencePolicy) -> Bool {
         let now = clock()
         if !session.isEmpty {
-            var over = (oversessions[device.userID] ?? []).filter {
+            var over = (contents.oversessions[device.userID] ?? []).filter {
                 $0.until > now && !($0.device == device && $0.session.utf8.elementsEqual(session.utf8))
             }
             over.append((device, session, now + policy.sessionMemory))
-            oversessions[device.userID] = over.suffix(Self.sessionsRemembered)
+            contents.oversessions[device.userID] = over.suffix(Self.sessionsRemembered)
         }
-        guard let place = presence[device.userID]?.firstIndex(where: { $0.device == device }),
-            let known = presence[device.userID]?[place], known.isOnline, known.isSession(session)
+        guard let place = contents.presence[device.userID]?.firstIndex(where: { $0.device == device }),
+            let known = contents.presence[device.userID]?[place], known.isOnline, known.isSession(session)
         else { return false }
-        presence[device.userID]?[place] = DevicePresence(
+        contents.presence[device.userID]?[place] = DevicePresence(
             device: device, session: session, isOnline: false, since: known.since, seen: now)
         return true
     }
@@ -222,27 +231,28 @@ public final class MemoryCallStore: CallStore {
     public func renew(_ devices: [DeviceAddress]) {
         let now = clock()
         for device in devices {
-            guard let place = presence[device.userID]?.firstIndex(where: { $0.device == device && $0.isOnline }),
-                let known = presence[device.userID]?[place]
+            guard
+                let place = contents.presence[device.userID]?.firstIndex(where: { $0.device == device && $0.isOnline }),
+                let known = contents.presence[device.userID]?[place]
             else { continue }
-            presence[device.userID]?[place] = DevicePresence(
+            contents.presence[device.userID]?[place] = DevicePresence(
                 device: device, session: known.session, isOnline: true, since: known.since, seen: now)
         }
     }
 
     public func clean(limit: Int) -> Int {
         let now = clock()
-        let over = entries.filter { $0.value.expiresAt.map { $0 <= now } ?? false }.keys.sorted().prefix(limit)
+        let over = contents.entries.filter { $0.value.expiresAt.map { $0 <= now } ?? false }.keys.sorted().prefix(limit)
         for id in over {
-            if case .call(let call)? = entries[id]?.record {
-                for member in call.members { index[member.userID]?.removeAll { $0 == call.callID } }
+            if case .call(let call)? = contents.entries[id]?.record {
+                for member in call.members { contents.index[member.userID]?.removeAll { $0 == call.callID } }
             }
-            entries[id] = nil
-            if let callID = id.callID { timelines[callID] = nil }
+            contents.entries[id] = nil
+            if let callID = id.callID { contents.timelines[callID] = nil }
         }
-        claims = claims.filter { !over.contains(.call($0.value)) }
-        for (user, devices) in presence { presence[user] = devices.filter { $0.seen + lease > now } }
-        oversessions = oversessions.filter { $0.value.contains { $0.until > now } }
+        contents.claims = contents.claims.filter { !over.contains(.call($0.value)) }
+        for (user, devices) in contents.presence { contents.presence[user] = devices.filter { $0.seen + lease > now } }
+        contents.oversessions = contents.oversessions.filter { $0.value.contains { $0.until > now } }
         return over.count
     }
 }

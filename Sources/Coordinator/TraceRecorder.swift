@@ -57,7 +57,7 @@ struct TraceRecorder {
         case .all, .errors: true
         case .off: false
         // Every coordinator must pick the same calls.
-        case .share(let share): stableHash(callID.string) % 10_000 < UInt64(share)
+        case .share(let share): stableHash(callID.string.utf8) % 10_000 < UInt64(share)
         }
     }
 

@@ -37,7 +37,7 @@ extension HistoryChecker {
     /// How the call looked at some time between the two moments; nil when that is not known without a gap.
     private func faces(of call: CallHistory, from: Int64, to: Int64) -> [CallSnapshot]? {
         // Since when a revision stands is known from who saw it: it is written some time after the moment that it names.
-        guard let first = call.views.lastIndex(where: { $0.seenAt <= from }) else { return nil }
+        guard let first = call.views.lastIndex(where: { $0.seenAt < from }) else { return nil }
         let end = call.views.firstIndex { $0.time > to + tolerances.clock } ?? call.views.count
         // A revision that nobody saw may be the one that was judged by; so may one after the last that was seen.
         let faces = call.views[first..<end].map(\.call)

@@ -35,7 +35,8 @@ public struct HistoryChecker {
     var disturbances = Disturbances()
     var activeCalls: [UserID: [ActiveSpan]] = [:]
     /// Matters of time, by when they are judged.
-    var judgements: [(at: Int64, matter: Matter)] = []
+    private var judgements: [(at: Int64, matter: Matter)] = []
+    private var nextJudgement = Int64.max
     private var faultEntries: [HistoryEntry] = []
     private var nextCleaning: Int64 = 0
     private var hasSettled = false
@@ -119,14 +120,24 @@ public struct HistoryChecker {
     }
 
     mutating func later(_ matter: Matter, after delay: Int64 = 0) {
-        judgements.append((now + delay + Bounds.judgementDelay, matter))
+        let moment = now + delay + Bounds.judgementDelay
+        judgements.append((moment, matter))
+        nextJudgement = min(nextJudgement, moment)
     }
 
     private mutating func judge(until moment: Int64) {
-        guard judgements.contains(where: { $0.at <= moment }) else { return }
-        let due = judgements.filter { $0.at <= moment }
-        judgements.removeAll { $0.at <= moment }
-        for judgement in due { judge(judgement.matter) }
+        guard nextJudgement <= moment else { return }
+        var due: [Matter] = []
+        nextJudgement = .max
+        judgements.removeAll { at, matter in
+            if at <= moment {
+                due.append(matter)
+            } else {
+                nextJudgement = min(nextJudgement, at)
+            }
+            return at <= moment
+        }
+        for matter in due { judge(matter) }
     }
 
     /// Lets go of what is over, so that a history of any length can be checked.

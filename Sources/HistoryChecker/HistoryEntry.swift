@@ -14,7 +14,8 @@ public struct HistoryEntry: Equatable, Sendable {
         self.content = content
     }
 
-    public enum Content: Equatable, Sendable {
+    /// Indirect, since entries are copied from one story to the next.
+    public indirect enum Content: Equatable, Sendable {
         /// Who serves; comes first.
         case began(coordinators: [String])
         /// The device is connected to the broker and subscribed.

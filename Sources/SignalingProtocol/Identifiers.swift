@@ -106,8 +106,9 @@ public struct DeviceAddress: Hashable, Comparable, Sendable, CustomStringConvert
 }
 
 /// FNV-1a over the bytes: the same on every machine and in every run, unlike Swift's own hashing.
-public func stableHash(_ text: String) -> UInt64 {
-    text.utf8.reduce(0xcbf2_9ce4_8422_2325) { ($0 ^ UInt64($1)) &* 0x100_0000_01b3 }
+@inlinable
+public func stableHash(_ bytes: some Sequence<UInt8>) -> UInt64 {
+    bytes.reduce(0xcbf2_9ce4_8422_2325) { ($0 ^ UInt64($1)) &* 0x100_0000_01b3 }
 }
 
 private func isToken(_ string: String, extra: [UInt8] = []) -> Bool {

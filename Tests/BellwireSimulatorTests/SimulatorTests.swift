@@ -13,6 +13,23 @@ struct SimulatorTests {
         #expect(result.violations.isEmpty, "\(result.violations[0])")
     }
 
+    /// Whatever goes wrong, no call is lost and everybody is told in the end. The last ones found something
+    /// (docs/simulation.md).
+    @Test(arguments: Array(1...20 as ClosedRange<UInt64>) + [88, 615])
+    func withFaultsNothingIsLost(_ seed: UInt64) {
+        let result = Simulator().run(seed: seed)
+        #expect(result.violations.isEmpty, "\(result.violations[0])")
+    }
+
+    @Test(arguments: Exhaustive.worlds)
+    func whateverHappensInASmallWorldIsRight(_ world: String) {
+        let result = Exhaustive(world: world, clock: { 0 }).search(depth: 3, for: 1)
+        #expect(result.depth == 3)
+        #expect(result.states > 100)
+        #expect(result.rests > 0)
+        #expect(result.violation == nil, "\(result.path)")
+    }
+
     @Test(arguments: [true, false], [7, 43] as [UInt64])
     func theSameSeedIsTheSameWorld(isLite: Bool, seed: UInt64) {
         let simulator = Simulator(isLite: isLite)

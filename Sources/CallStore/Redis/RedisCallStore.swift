@@ -59,7 +59,7 @@ public final class RedisCallStore: CallStore {
     // MARK: Keys
 
     private func partition(_ id: RecordID) -> String {
-        "{p\(stableHash(id.string) % UInt64(Bounds.partitions))}"
+        "{p\(stableHash(id.string.utf8) % UInt64(Bounds.partitions))}"
     }
 
     private func key(_ id: RecordID) -> [UInt8] {

@@ -9,7 +9,8 @@ enum SimulateCommand {
         name: "simulate", arguments: "",
         summary: """
             Plays whole deployments with faults in virtual time, one for each seed, and holds what devices see against the
-            protocol. Exit status 1 if there is any violation.
+            protocol. With --exhaustive: tries everything that can happen in small worlds. Exit status 1 if there is any
+            violation.
             """,
         options: [
             Option("seed", "S", default: "1", "the first seed"),
@@ -18,6 +19,8 @@ enum SimulateCommand {
             Option(switch: "lite", "no faults, only time"),
             Option(switch: "brief", "tell a failure in one line, instead of making it small and telling its story"),
             Option(switch: "trace", "print everything that is seen"),
+            Option(switch: "exhaustive", "every order of requests, acks, deadlines and repeats in small worlds"),
+            Option("depth", "N", default: "100", "with --exhaustive: how many steps at most"),
         ], positionals: 0...0)
 
     static func run(_ words: [String]) throws {
@@ -25,6 +28,9 @@ enum SimulateCommand {
         let first = UInt64(try arguments.integer("seed", in: 0...Int.max))
         let count = UInt64(try arguments.integer("seeds", in: 1...1_000_000_000))
         let limit = Int64(try arguments.integer("seconds", in: 0...86_400)) * 1000
+        if arguments.isSet("exhaustive") {
+            try searchSmallWorlds(depth: try arguments.integer("depth", in: 1...1_000), for: limit > 0 ? limit : 60_000)
+        }
         let simulator = Simulator(isLite: arguments.isSet("lite"))
         if arguments.isSet("trace") {
             for line in simulator.trace(seed: first) { writeOutput(line) }
@@ -67,10 +73,32 @@ enum SimulateCommand {
         exit(failures.isEmpty ? 0 : 1)
     }
 
+    /// The time is shared among the worlds.
+    private static func searchSmallWorlds(depth: Int, for milliseconds: Int64) throws -> Never {
+        var isClean = true
+        for (index, name) in Exhaustive.worlds.enumerated() {
+            let share = milliseconds / Int64(Exhaustive.worlds.count)
+            let result = Exhaustive(world: name, clock: monotonicMilliseconds).search(depth: depth, for: share)
+            writeOutput(
+                """
+                \(index + 1). \(name): \(result.isComplete ? "everything" : "everything up to \(result.depth) steps") \
+                was tried, \(result.states) distinct states, \(result.steps) steps, \(result.rests) times to rest
+                """)
+            guard let violation = result.violation else { continue }
+            isClean = false
+            for (number, step) in result.path.enumerated() { writeOutput("  \(number + 1). \(step)") }
+            writeOutput("\(violation)\n")
+        }
+        exit(isClean ? 0 : 1)
+    }
+
     private static func tell(_ result: Simulator.Result, _ simulator: Simulator) {
         let story = simulator.minimised(seed: result.seed)
         writeOutput(
-            "seed \(result.seed): \(result.violations.count) violations; with \(story.acts) of \(story.of) acts:")
+            """
+            seed \(result.seed)\(simulator.isLite ? " (lite)" : ""): \(result.violations.count) violations. The first one, with \
+            \(story.acts) of \(story.plannedActs) acts; \(story.faults):
+            """)
         for violation in (story.violations.isEmpty ? result.violations : story.violations).prefix(1) {
             writeOutput("\(violation)\n")
         }

@@ -1,0 +1,342 @@
+import CallCore
+import CallStore
+import Coordinator
+import HistoryChecker
+import SignalingProtocol
+
+/// Tries everything that can happen in a small world, one step deeper each time, until the time is up.
+///
+/// What was reached on two ways and is the same is gone on from once. From some of the states the world is let come to
+/// rest, and everybody must have been told.
+public final class Exhaustive {
+    public struct Result: Sendable {
+        public let world: String
+        /// Everything of so many steps was tried.
+        public let depth: Int
+        /// All that can happen was tried: a larger depth finds nothing new.
+        public let isComplete: Bool
+        public let states: Int
+        public let steps: Int
+        /// How often the world was let come to rest.
+        public let rests: Int
+        public let violation: Violation?
+        /// What happened up to the violation.
+        public let path: [String]
+    }
+
+    private enum Bounds {
+        /// Requests that are sent again, on one way.
+        static let repeats = 2
+        /// Of so many states the world comes to rest from one.
+        static let restingShare: UInt64 = 64
+        static let restingSteps = 400
+    }
+
+    private enum Step {
+        case request(Int), again(Int), ack(Int, behind: Int), deadline, leave, back
+    }
+
+    /// Everything that decides what can happen next.
+    private struct State {
+        var contents: MemoryCallStore.Contents
+        var contentsKey: UInt64 = 0
+        var checker: HistoryChecker
+        var now: Milliseconds
+        /// Which wishes were sent and changed something, one bit each. One that changed nothing may as well be sent later.
+        var sent: UInt32 = 0
+        var repeats = 0
+        /// The last device: 0 has not been away, 1 is away, 2 is back.
+        var absence = 0
+    }
+
+    private static let start: Milliseconds = 1_790_000_000_000
+
+    private let world: SmallWorld
+    private let clock: () -> Int64
+    private let store: MemoryCallStore
+    private let settings: ServiceSettings
+    private var now = Exhaustive.start
+    private var visited: [UInt64: Int] = [:]
+    private var steps = 0
+    private var rests = 0
+    private var path: [Step] = []
+    private var failure: (violation: Violation, path: [String])?
+    private var wasCut = false
+    private var deadline = Int64.max
+
+    public static var worlds: [String] { SmallWorld.all.map(\.name) }
+
+    /// `clock`: milliseconds of real time, by which the search ends.
+    public init(world name: String, clock: @escaping () -> Int64) {
+        world = SmallWorld.all.first { $0.name == name }!
+        self.clock = clock
+        var settings = ServiceSettings()
+        settings.trace = .off
+        settings.limits.requests = .init(rate: 0, burst: 0)
+        self.settings = settings
+        var moment: () -> Milliseconds = { Exhaustive.start }
+        store = MemoryCallStore { moment() }
+        moment = { [unowned self] in now }
+    }
+
+    /// Searches up to `depth` steps, for `milliseconds` of real time at most.
+    public func search(depth limit: Int, for milliseconds: Int64) -> Result {
+        deadline = clock() + milliseconds
+        let beginning = begin()
+        var reached = 0
+        var isComplete = false
+        for depth in 1...max(1, limit) {
+            wasCut = false
+            explore(beginning, depth)
+            if failure != nil || clock() >= deadline { break }
+            reached = depth
+            if !wasCut {
+                isComplete = true
+                break
+            }
+        }
+        return Result(
+            world: world.name, depth: reached, isComplete: isComplete, states: visited.count, steps: steps,
+            rests: rests,
+            violation: failure?.violation, path: failure?.path ?? [])
+    }
+
+    /// Everybody is online.
+    private func begin() -> State {
+        var state = State(contents: .init(), checker: HistoryChecker(), now: Self.start)
+        state.checker.observe(HistoryEntry(at: now, .began(coordinators: ["coordinator"])))
+        for device in world.devices { comeOnline(device, session: "1", &state) }
+        return state
+    }
+
+    // MARK: The search
+
+    private func explore(_ state: State, _ depth: Int) {
+        guard failure == nil else { return }
+        let key = fingerprint(of: state)
+        let known = visited[key]
+        if let known, known >= depth { return }
+        visited[key] = depth
+        if known == nil, key % Bounds.restingShare == 0 { rest(state) }
+        guard depth > 0 else {
+            wasCut = true
+            return
+        }
+        guard steps % 256 != 0 || clock() < deadline else {
+            wasCut = true
+            return
+        }
+        for step in possibleSteps(state) {
+            var next = state
+            path.append(step)
+            steps += 1
+            take(step, &next)
+            if let violation = next.checker.violations.first {
+                failure = failure ?? (violation, path.map { describe($0) })
+            } else {
+                explore(next, depth - 1)
+            }
+            path.removeLast()
+            if failure != nil || clock() >= deadline { return }
+        }
+    }
+
+    private func fingerprint(of state: State) -> UInt64 {
+        var key = state.contentsKey
+        for part in [UInt64(bitPattern: state.now), UInt64(state.sent), UInt64(state.repeats), UInt64(state.absence)] {
+            key = (key ^ part) &* 0x9E37_79B9_7F4A_7C15
+            key ^= key >> 29
+        }
+        return key
+    }
+
+    private func possibleSteps(_ state: State) -> [Step] {
+        var steps: [Step] = []
+        for index in world.wishes.indices where isOnline(world.wishes[index].device, state) {
+            if state.sent & (1 << index) == 0 {
+                steps.append(.request(index))
+            } else if state.repeats < Bounds.repeats {
+                steps.append(.again(index))
+            }
+        }
+        store.contents = state.contents
+        let calls = callIDs(state)
+        if !calls.isEmpty {
+            for index in world.devices.indices where isOnline(world.devices[index], state) {
+                steps += [.ack(index, behind: 0), .ack(index, behind: 1)]
+            }
+            if !store.due(before: .max, limit: 1).isEmpty { steps.append(.deadline) }
+        }
+        switch state.absence {
+        case 0: steps.append(.leave)
+        case 1: steps.append(.back)
+        default: break
+        }
+        return steps
+    }
+
+    /// Only what was created.
+    private func callIDs(_ state: State) -> [CallID] {
+        Array(Set(world.wishes.compactMap(\.body.callID))).sorted()
+            .filter { id in
+                guard case .call? = store.load([.call(id)])[0]?.record else { return false }
+                return true
+            }
+    }
+
+    // MARK: One step
+
+    private func take(_ step: Step, _ state: inout State) {
+        switch step {
+        case .request(let index): if send(index, &state) { state.sent |= 1 << index }
+        case .again(let index): if send(index, &state) { state.repeats += 1 }
+        case .ack(let index, let behind):
+            store.contents = state.contents
+            for callID in callIDs(state) {
+                guard case .call(let call)? = store.load([.call(callID)])[0]?.record, call.revision > behind else {
+                    continue
+                }
+                send(.ackCall(callID, revision: call.revision - behind), from: world.devices[index], &state)
+            }
+        case .deadline: serveDeadline(&state)
+        case .leave:
+            state.absence = 1
+            goOffline(world.devices[world.devices.count - 1], session: "1", &state)
+        case .back:
+            state.absence = 2
+            comeOnline(world.devices[world.devices.count - 1], session: "2", &state)
+        }
+    }
+
+    /// Returns whether it changed anything.
+    private func send(_ index: Int, _ state: inout State) -> Bool {
+        let wish = world.wishes[index]
+        let before = state.contentsKey
+        send(.request(Request(id: RequestID("q\(index)")!, body: wish.body)), from: wish.device, &state)
+        return state.contentsKey != before
+    }
+
+    private func send(_ message: UpMessage, from device: DeviceAddress, _ state: inout State) {
+        observe(.sent(device, message), &state)
+        let topic = settings.topics.up(device)
+        serve(&state) { $0.process([InboundMessage(topic: topic, payload: message.encoded())]) }
+    }
+
+    private func present(_ device: DeviceAddress, _ presence: PresenceMessage, _ state: inout State) {
+        let topic = settings.topics.presence(device)
+        serve(&state) { $0.process([InboundMessage(topic: topic, payload: presence.encoded())]) }
+    }
+
+    private func comeOnline(_ device: DeviceAddress, session: String, _ state: inout State) {
+        observe(.connected(device, session: session), &state)
+        let presence = PresenceMessage(.online, session: session)
+        observe(.presented(device, presence), &state)
+        present(device, presence, &state)
+    }
+
+    private func goOffline(_ device: DeviceAddress, session: String, _ state: inout State) {
+        observe(.disconnected(device), &state)
+        present(device, PresenceMessage(.offline(.lost), session: session), &state)
+    }
+
+    /// Time passes until the next thing is due.
+    private func serveDeadline(_ state: inout State) {
+        store.contents = state.contents
+        guard let id = store.due(before: .max, limit: 1).first, let due = store.contents.deadline(of: id) else {
+            return
+        }
+        state.now = max(state.now, due)
+        serve(&state) { $0.sweep(grace: 0).messages }
+    }
+
+    /// A coordinator that was just started serves it: it has no memory that counts. Everybody who is online receives what
+    /// it says.
+    private func serve(_ state: inout State, _ work: (CallService) -> [OutboundMessage]) {
+        store.contents = state.contents
+        now = state.now
+        let service = CallService(store: store, settings: settings)
+        service.listeningSince = Self.start
+        let messages = work(service)
+        service.published(messages)
+        state.contents = store.contents
+        state.contentsKey = state.contents.fingerprint
+        for message in messages {
+            guard let content = DownMessage.decode(message.payload) else { continue }
+            for device in world.devices where isOnline(device, state) {
+                let topics = settings.topics
+                guard message.topic == topics.down(device) || message.topic == topics.down(device.userID) else {
+                    continue
+                }
+                observe(.received(device, content), &state)
+                received.append((device, content))
+            }
+        }
+    }
+
+    /// What was received in the last step.
+    private var received: [(device: DeviceAddress, message: DownMessage)] = []
+
+    private func isOnline(_ device: DeviceAddress, _ state: State) -> Bool {
+        state.absence != 1 || device != world.devices.last
+    }
+
+    private func observe(_ content: HistoryEntry.Content, _ state: inout State) {
+        state.checker.observe(HistoryEntry(at: state.now, content))
+    }
+
+    // MARK: Coming to rest
+
+    /// Everybody is online and acks what comes, deadlines are served as they come: in the end all calls must be over, and
+    /// everybody who is owed something must have it.
+    private func rest(_ state: State) {
+        rests += 1
+        var state = state
+        received = []
+        if state.absence == 1 { take(.back, &state) }
+        var left = Bounds.restingSteps
+        while left > 0 {
+            left -= 1
+            let news = received
+            received = []
+            for (device, message) in news.acks() { send(message, from: device, &state) }
+            guard received.isEmpty else { continue }
+            store.contents = state.contents
+            guard !store.due(before: .max, limit: 1).isEmpty else { break }
+            serveDeadline(&state)
+        }
+        observe(.settled, &state)
+        state.checker.finish()
+        if let violation = state.checker.violations.first, failure == nil {
+            failure = (violation, path.map { describe($0) } + ["then the world comes to rest"])
+        }
+    }
+
+    // MARK: Telling
+
+    private func describe(_ step: Step) -> String {
+        switch step {
+        case .request(let index): "\(world.wishes[index].device) sends \(world.wishes[index].body.type)"
+        case .again(let index): "\(world.wishes[index].device) sends \(world.wishes[index].body.type) again"
+        case .ack(let index, let behind):
+            "\(world.devices[index]) acks " + (behind == 0 ? "the latest revision" : "the revision before the latest")
+        case .deadline: "time passes until something is due"
+        case .leave: "\(world.devices[world.devices.count - 1]) is lost"
+        case .back: "\(world.devices[world.devices.count - 1]) is back"
+        }
+    }
+}
+
+extension [(device: DeviceAddress, message: DownMessage)] {
+    /// The acks of these messages, the highest revision of each call.
+    fileprivate func acks() -> [(DeviceAddress, UpMessage)] {
+        var acks: [(device: DeviceAddress, callID: CallID, revision: Int)] = []
+        for case (let device, .event(let event)) in self {
+            if let place = acks.firstIndex(where: { $0.device == device && $0.callID == event.callID }) {
+                acks[place].revision = Swift.max(acks[place].revision, event.call.revision)
+            } else {
+                acks.append((device, event.callID, event.call.revision))
+            }
+        }
+        return acks.map { ($0.device, .ackCall($0.callID, revision: $0.revision)) }
+    }
+}

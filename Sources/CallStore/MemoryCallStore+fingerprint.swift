@@ -1,0 +1,51 @@
+import CallCore
+import SignalingProtocol
+
+extension MemoryCallStore.Contents {
+    /// When the record's next deadline is; nil for none.
+    package func deadline(of id: RecordID) -> Milliseconds? { entries[id]?.deadline }
+
+    /// A number for what is stored, the same in every run. Two contents that no request can tell apart have the same:
+    /// versions, and the order in which requests succeeded, do not count.
+    package var fingerprint: UInt64 {
+        // Summed up, since dictionaries have no order.
+        var sum: UInt64 = 0
+        for (id, entry) in entries { sum &+= fingerprint(of: entry, id) }
+        for (claim, holder) in claims {
+            switch claim {
+            case .activeCall(let user): sum &+= stableHash("active \(user) \(holder)".utf8)
+            case .ringing(let from, let to): sum &+= stableHash("ringing \(from) \(to) \(holder)".utf8)
+            }
+        }
+        for devices in presence.values {
+            for device in devices {
+                let text = "\(device.device) \(device.session) \(device.isOnline) \(device.since)"
+                sum &+= stableHash(text.utf8)
+            }
+        }
+        for sessions in oversessions.values {
+            for session in sessions { sum &+= stableHash("\(session.device) \(session.session) over".utf8) }
+        }
+        return sum
+    }
+
+    private func fingerprint(of entry: MemoryCallStore.Entry, _ id: RecordID) -> UInt64 {
+        var record = entry.record
+        if case .call(var call) = record {
+            call.outcomes.sort { ($0.key.device, $0.key.requestID.string) < ($1.key.device, $1.key.requestID.string) }
+            record = .call(call)
+        }
+        var bytes = RecordCodec.encode(record)
+        func append(_ text: String) {
+            bytes.append(0)
+            bytes += text.utf8
+        }
+        append(id.string)
+        append("\(entry.deadline ?? 0)")
+        for ack in entry.acks.values.sorted(by: { $0.device < $1.device }) {
+            append("\(ack.device) \(ack.session) \(ack.revision)")
+        }
+        for (user, at) in entry.heard.sorted(by: { $0.key < $1.key }) { append("\(user) \(at)") }
+        return stableHash(bytes)
+    }
+}
