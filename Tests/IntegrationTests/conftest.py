@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from harness import PROJECT, Broker, Contract, Deploy, RedisServer, Service, World
+from harness import PROJECT, Broker, Contract, Deploy, RedisServer, Service, World, on_each_store
 from harness.ledger import Ledger
 from harness.tap import Tapped
 
@@ -131,6 +131,21 @@ def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServ
     server = RedisServer(tmp_path_factory.mktemp("redis"))
     yield server
     server.stop()
+
+
+@pytest.fixture(scope="module")
+def deployments(deploy: Deploy, redis_server: RedisServer) -> dict[str, World]:
+    """Two coordinators on each store, for this module alone."""
+    return on_each_store(deploy, redis_server)
+
+
+@pytest.fixture
+def both(deployments: dict[str, World]) -> Iterator[list[World]]:
+    """For tests that wait: for both stores at once."""
+    worlds = [World(world.broker, *world.services) for world in deployments.values()]
+    yield worlds
+    for world in worlds:
+        world.close()
 
 
 @pytest.fixture(scope="session")

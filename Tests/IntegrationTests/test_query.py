@@ -14,11 +14,6 @@ LARGEST = 256 * 1024
 """Bytes of anything that the service sends."""
 
 
-@pytest.fixture(scope="module")
-def deployments(deploy: Deploy, redis_server: RedisServer) -> dict[str, World]:
-    return on_each_store(deploy, redis_server)
-
-
 @pytest.fixture(params=STORES)
 def world(request: pytest.FixtureRequest, deployments: dict[str, World]) -> Iterator[World]:
     yield from deployments[request.param].borrow()

@@ -35,23 +35,9 @@ WRITTEN_WITHIN = 1.5
 """Seconds until a timeline tells what was done: 1, and what the test adds."""
 
 
-@pytest.fixture(scope="module")
-def deployments(deploy: Deploy, redis_server: RedisServer) -> dict[str, World]:
-    return on_each_store(deploy, redis_server)
-
-
 @pytest.fixture(params=STORES)
 def world(request: pytest.FixtureRequest, deployments: dict[str, World]) -> Iterator[World]:
     yield from deployments[request.param].borrow()
-
-
-@pytest.fixture
-def both(deployments: dict[str, World]) -> Iterator[list[World]]:
-    """For tests that wait: for both stores at once."""
-    worlds = [World(world.broker, *world.services) for world in deployments.values()]
-    yield worlds
-    for world in worlds:
-        world.close()
 
 
 @pytest.fixture

@@ -12,11 +12,6 @@ from harness import STORES, Deploy, Device, RedisServer, World, call_id, member,
 
 
 @pytest.fixture(scope="module")
-def deployments(deploy: Deploy, redis_server: RedisServer) -> dict[str, World]:
-    return on_each_store(deploy, redis_server)
-
-
-@pytest.fixture(scope="module")
 def closed_deployments(deploy: Deploy, redis_server: RedisServer) -> dict[str, World]:
     """For registered users only."""
     return on_each_store(deploy, redis_server, users="known")

@@ -1,0 +1,141 @@
+"""Builds one program with all mutants in it, and switches them on one after the other.
+
+A mutant is tried by the cheapest means first: simulated worlds, small worlds, the Swift tests.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from mutants import MUTANTS, Mutant
+
+ROOT = Path(__file__).resolve().parents[2]
+WORK = ROOT / ".build" / "mutants"
+SOURCE = WORK / "source"
+SWITCH = """\
+import Glibc
+
+/// Which mutant is switched on; 0 for none.
+private let active = getenv("BELLWIRE_MUTANT").flatMap { Int(String(cString: $0)) } ?? 0
+
+public func isMutant(_ number: Int) -> Bool { active == number }
+"""
+
+
+def copy_source() -> None:
+    """Only what changed is written, so that the next build is short."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "Package.swift", "Sources", "Tests", "docs"],
+        cwd=ROOT, check=True, capture_output=True,
+    ).stdout  # fmt: skip
+    files = {
+        Path(name): (ROOT / name).read_bytes()
+        for name in listed.decode().split("\0")
+        if name and (ROOT / name).is_file()
+    }
+    texts: dict[Path, str] = {}
+    for number, mutant in enumerate(MUTANTS, 1):
+        path = Path(mutant.file)
+        original = files[path].decode()
+        if original.count(mutant.old) != 1:
+            sys.exit(f"mutant {number} ({mutant.name}): its text is found {original.count(mutant.old)} times")
+        texts.setdefault(path, original)
+    for path, text in texts.items():
+        files[path] = mutated(path, text).encode()
+    files[Path("Sources/SignalingProtocol/Mutant.swift")] = SWITCH.encode()
+    for known in SOURCE.rglob("*"):
+        if known.is_file() and known.relative_to(SOURCE) not in files:
+            known.unlink()
+    for path, content in files.items():
+        target = SOURCE / path
+        if not target.exists() or target.read_bytes() != content:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(content)
+
+
+def mutated(path: Path, text: str) -> str:
+    for number, mutant in enumerate(MUTANTS, 1):
+        if Path(mutant.file) == path:
+            text = text.replace(mutant.old, re.sub(r"\bmutant\b", f"isMutant({number})", mutant.new))
+    return text
+
+
+def run(command: list[str], mutant: int, timeout: float) -> tuple[bool, str]:
+    """Whether it passed, and what it said."""
+    environment = {**os.environ, "BELLWIRE_MUTANT": str(mutant)}
+    try:
+        result = subprocess.run(
+            command, cwd=SOURCE, env=environment, timeout=timeout, capture_output=True, text=True, errors="replace"
+        )
+    except subprocess.TimeoutExpired as error:
+        output = (error.stdout or b"").decode(errors="replace")
+        return False, output + "\nit did not come to an end"
+    return result.returncode == 0, result.stdout + result.stderr
+
+
+def build() -> Path:
+    common = ["swift", "build", "--scratch-path", str(WORK / "build")]
+    subprocess.run([*common, "-c", "release", "--product", "bellwire"], cwd=SOURCE, check=True, stdout=sys.stderr)
+    subprocess.run([*common, "--build-tests"], cwd=SOURCE, check=True, stdout=sys.stderr)
+    return WORK / "build" / "release" / "bellwire"
+
+
+def caught_by(number: int, bellwire: Path) -> str | None:
+    """What noticed the mutant; None when nothing did."""
+    for what, options in (
+        ("seeds", ["--seeds", "200", "--seconds", "12", "--brief"]),
+        ("seeds without faults", ["--seeds", "200", "--seconds", "8", "--brief", "--lite"]),
+        ("small worlds", ["--exhaustive", "--seconds", "12", "--depth", "5"]),
+    ):
+        passed, output = run([str(bellwire), "simulate", *options], number, 120)
+        if not passed:
+            return f"{what}: {evidence(output)}"
+    # The switch makes one target import what it may not.
+    passed, output = run(["swift", "test", "--skip-build", "--scratch-path", str(WORK / "build"), "--skip", "theTargetImportsNothingElse"], number, 600)
+    if passed:
+        return None
+    failed = re.findall(r"✘ Test (\S+) (?:.*)?failed", output)
+    return "tests: " + (", ".join(dict.fromkeys(failed)) or output.strip().splitlines()[-1])[:160]
+
+
+def evidence(output: str) -> str:
+    for line in output.splitlines():
+        found = re.match(r"^seed (\d+): (\w+)", line)
+        if found:
+            return f"{found[2]} in seed {found[1]}"
+        if re.match(r"^[a-z]+[A-Z]\w*: ", line):
+            return line.split(":")[0]
+    return (output.strip().splitlines() or ["crashed"])[-1][:100]
+
+
+def main() -> int:
+    if sys.argv[1:] == ["--list"]:
+        for number, mutant in enumerate(MUTANTS, 1):
+            print(f"{number:3}  {mutant.name}")
+        return 0
+    chosen = [int(word) for word in sys.argv[1:]] or list(range(1, len(MUTANTS) + 1))
+    copy_source()
+    bellwire = build()
+    what = caught_by(0, bellwire)
+    if what:
+        print(f"without any mutant: {what}")
+        return 1
+    survivors: list[Mutant] = []
+    for number in chosen:
+        started = time.monotonic()
+        what = caught_by(number, bellwire)
+        if what is None:
+            survivors.append(MUTANTS[number - 1])
+        took = time.monotonic() - started
+        print(f"{number:3}  {MUTANTS[number - 1].name:70} {what or 'SURVIVES'} ({took:.0f} s)", flush=True)
+    print(f"{len(chosen)} mutants, {len(chosen) - len(survivors)} caught, {len(survivors)} survive")
+    return 1 if survivors else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,315 @@
+"""The ways in which the service is broken to see whether anything notices.
+
+Each mutant replaces `old`, which stands exactly once in `file`, by `new`. In `new`, `mutant` is true while this mutant is
+the one that is switched on: all of them are built into one program.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Mutant:
+    name: str
+    file: str
+    old: str
+    new: str
+
+
+CORE = "Sources/CallCore/"
+SERVICE = "Sources/Coordinator/"
+STORE = "Sources/CallStore/MemoryCallStore.swift"
+SDK = "Sources/BellwireClient/"
+
+MUTANTS = [
+    # The store.
+    Mutant(
+        "the compare-and-set is skipped",
+        STORE,
+        "guard contents.entries[commit.id]?.version ?? 0 == commit.expected else {",
+        "guard contents.entries[commit.id]?.version ?? 0 == commit.expected || mutant else {",
+    ),
+    Mutant(
+        "the holder of a claim is not checked",
+        STORE,
+        "guard contents.claims[claim] == holder || contents.claims[claim] == callID else {",
+        "guard contents.claims[claim] == holder || contents.claims[claim] == callID || mutant else {",
+    ),
+    Mutant(
+        "the will of an old session ends the new one",
+        STORE,
+        "known.isOnline, known.isSession(session)\n        else { return false }",
+        "known.isOnline, known.isSession(session) || mutant\n        else { return false }",
+    ),
+    # Deciding.
+    Mutant(
+        "a request that comes again is judged again",
+        SERVICE + "CallService+deciding.swift",
+        "if let known = call.outcome(of: received.key) { return success(call, known) }",
+        "if !mutant, let known = call.outcome(of: received.key) { return success(call, known) }",
+    ),
+    Mutant(
+        "what lost its commit is published all the same",
+        SERVICE + "CallService.swift",
+        "for index in works.indices where !isLost[index] {\n            if let commit",
+        "for index in works.indices where !isLost[index] || mutant {\n            if let commit",
+    ),
+    Mutant(
+        "a cancel that overtakes its invite is forgotten",
+        SERVICE + "CallService+deciding.swift",
+        "decision.record = .cancelled(by: received.device.userID, at: now)",
+        "decision.record = mutant ? nil : .cancelled(by: received.device.userID, at: now)",
+    ),
+    Mutant(
+        "an answer on another device counts as the merge",
+        SERVICE + "CallService+deciding.swift",
+        "guard decision.alias == nil, call.origin == received.key else { return nil }",
+        "guard decision.alias == nil || mutant, call.origin == received.key || mutant else { return nil }",
+    ),
+    Mutant(
+        "the holder of a claim is not fenced",
+        SERVICE + "CallService+inviting.swift",
+        "guard stored?.record != .unreadable else { return true }",
+        "guard stored?.record != .unreadable, !mutant else { return true }",
+    ),
+    Mutant(
+        "an earlier ringing call is not found by a merge",
+        SERVICE + "CallService+inviting.swift",
+        "if holder == nil {\n            // Who rings",
+        "if holder == nil, !mutant {\n            // Who rings",
+    ),
+    Mutant(
+        "a call of three merges",
+        SERVICE + "CallService+inviting.swift",
+        "other.isLive && other.inviter == invite.invitees[0] && other.members.count == 2",
+        "other.isLive && other.inviter == invite.invitees[0] && (other.members.count == 2 || mutant)",
+    ),
+    # Answering.
+    Mutant(
+        "an ended call can be joined",
+        CORE + "CallMachine+membership.swift",
+        "guard call.isLive else { throw .callEnded(member.state) }\n        if member.state == .accepted {",
+        "guard call.isLive || mutant else { throw .callEnded(member.state) }\n        if member.state == .accepted {",
+    ),
+    Mutant(
+        "who answered first does not count",
+        CORE + "CallMachine+answering.swift",
+        "if call.isLive && member.state.isPending { return index }",
+        "if call.isLive && (member.state.isPending || mutant) { return index }",
+    ),
+    Mutant(
+        "the loser is not told that another device won",
+        CORE + "CallMachine+answering.swift",
+        "if let device = member.device, device != context.device {",
+        "if let device = member.device, device != context.device, !mutant {",
+    ),
+    Mutant(
+        "busy and declined are swapped",
+        CORE + "CallMachine+answering.swift",
+        "settle(cause: reject.reason == WellKnownReason.busy ? .busy : .rejected)",
+        "settle(cause: (reject.reason == WellKnownReason.busy) != mutant ? .busy : .rejected)",
+    ),
+    Mutant(
+        "of several invitations only the first is cancelled",
+        CORE + "CallMachine+answering.swift",
+        "for index in cancelled {\n",
+        "for index in cancelled.prefix(mutant ? 1 : cancelled.count) {\n",
+    ),
+    Mutant(
+        "anybody can take back anybody's invitation",
+        CORE + "CallMachine+answering.swift",
+        "guard member.invitedBy == inviter else {",
+        "guard member.invitedBy == inviter || mutant else {",
+    ),
+    Mutant(
+        "a user can be in two advanced calls",
+        CORE + "CallMachine+answering.swift",
+        "if settings.oneActiveCall, let active = context.activeElsewhere, active != call.callID {",
+        "if settings.oneActiveCall, !mutant, let active = context.activeElsewhere, active != call.callID {",
+    ),
+    # The call as a whole.
+    Mutant(
+        "a call with one member goes on",
+        CORE + "CallMachine.swift",
+        "if accepted == 0 || accepted + pending < 2 { end(cause) }",
+        "if accepted == 0 || accepted + pending < (mutant ? 1 : 2) { end(cause) }",
+    ),
+    Mutant(
+        "a common call that nobody answered says that it was answered",
+        CORE + "CallMachine.swift",
+        "if pending == 0 { end(call.acceptedAt != nil ? .answered : cause) }",
+        "if pending == 0 { end(call.acceptedAt != nil || mutant ? .answered : cause) }",
+    ),
+    Mutant(
+        "who is pending stays so when the call ends",
+        CORE + "CallMachine.swift",
+        "for index in call.members.indices where call.members[index].state.isPending {\n            move(index, to: .cancelled, reason: reason.rawValue)",
+        "for index in call.members.indices where call.members[index].state.isPending && !mutant {\n            move(index, to: .cancelled, reason: reason.rawValue)",
+    ),
+    Mutant(
+        "a change keeps the revision",
+        CORE + "CallMachine.swift",
+        "call.revision += 1",
+        "call.revision += mutant && actor == nil ? 0 : 1",
+    ),
+    Mutant(
+        "resends of a new revision are not planned",
+        CORE + "CallMachine.swift",
+        "call.deliveryDue = call.updatedAt + ResendSchedule.firstDelay",
+        "call.deliveryDue = mutant ? nil : call.updatedAt + ResendSchedule.firstDelay",
+    ),
+    Mutant(
+        "other devices are not told who took the call",
+        CORE + "CallMachine.swift",
+        "call.members[index].handledRevision = call.revision\n",
+        "call.members[index].handledRevision = mutant ? 0 : call.revision\n",
+    ),
+    # Deadlines.
+    Mutant(
+        "a deadline is served one millisecond late for ever",
+        CORE + "CallMachine+deadlines.swift",
+        "while let next = nextTransition, next.at <= context.now {",
+        "while let next = nextTransition, mutant ? next.at + 1_000 < context.now : next.at <= context.now {",
+    ),
+    Mutant(
+        "one expiry ends all invitations",
+        CORE + "CallMachine+deadlines.swift",
+        "guard member.state.isPending, let expiresAt = member.expiresAt, expiresAt <= context.now else { continue }",
+        "guard member.state.isPending, let expiresAt = member.expiresAt, expiresAt <= context.now || mutant else { continue }",
+    ),
+    Mutant(
+        "the not-received check comes too early",
+        CORE + "CallMachine+inviting.swift",
+        "call.members[index].notReceivedAt = call.notReceivedAfter.map { call.updatedAt + $0 }",
+        "call.members[index].notReceivedAt = call.notReceivedAfter.map { call.updatedAt + $0 - (mutant ? 100 : 0) }",
+    ),
+    Mutant(
+        "an invitation lasts a second too long",
+        CORE + "CallMachine+inviting.swift",
+        "call.members[index].expiresAt = call.updatedAt + Milliseconds(timeout) * 1000",
+        "call.members[index].expiresAt = call.updatedAt + Milliseconds(timeout + (mutant ? 1 : 0)) * 1000",
+    ),
+    Mutant(
+        "an expiry does not end the call",
+        CORE + "CallMachine+deadlines.swift",
+        "settle(cause: .timeout)",
+        "if !mutant { settle(cause: .timeout) }",
+    ),
+    Mutant(
+        "members who are alive are taken for silent",
+        CORE + "CallMachine+deadlines.swift",
+        "let heard = max(context.heard[member.userID] ?? 0, member.updatedAt, context.listeningSince)",
+        "let heard = max(mutant ? 0 : context.heard[member.userID] ?? 0, member.updatedAt, context.listeningSince)",
+    ),
+    Mutant(
+        "a caller who came back is still lost",
+        CORE + "CallMachine+presence.swift",
+        "guard isRingingFor(device), call.callerLostAt != nil else { return false }",
+        "guard isRingingFor(device), call.callerLostAt != nil, !mutant else { return false }",
+    ),
+    Mutant(
+        "a caller who is lost is lost at once",
+        CORE + "CallMachine+presence.swift",
+        "call.callerLostAt = now + settings.callerGrace",
+        "call.callerLostAt = now + (mutant ? 1 : settings.callerGrace)",
+    ),
+    # Delivery.
+    Mutant(
+        "nothing is sent again",
+        SERVICE + "CallService+delivery.swift",
+        "if slot <= now, slot < end {",
+        "if slot <= now, slot < end, !mutant {",
+    ),
+    Mutant(
+        "an ack of an old revision stops the resends",
+        CORE + "Owed.swift",
+        "guard device.acked < revision, let member",
+        "guard mutant ? device.acked == 0 : device.acked < revision, let member",
+    ),
+    Mutant(
+        "nobody is told what others do",
+        CORE + "Owed.swift",
+        "members.contains { $0.userID != member.userID && $0.changedRevision > revision }",
+        "!mutant && members.contains { $0.userID != member.userID && $0.changedRevision > revision }",
+    ),
+    Mutant(
+        "an invitation that is over rings",
+        CORE + "Owed.swift",
+        "if name == .invited, let expiresAt = member.expiresAt, expiresAt <= now { return nil }",
+        "if name == .invited, let expiresAt = member.expiresAt, expiresAt <= now, !mutant { return nil }",
+    ),
+    Mutant(
+        "any ack makes an invitation received",
+        CORE + "CallMachine+inviting.swift",
+        "min(revision, call.revision) >= member.invitedRevision else { return false }",
+        "min(revision, call.revision) >= member.invitedRevision || mutant else { return false }",
+    ),
+    Mutant(
+        "an ack of an old revision is not answered",
+        SERVICE + "CallService+deciding.swift",
+        "counters.add(.staleAcks)\n            decision.refresh.append(device)",
+        "counters.add(.staleAcks)\n            if !mutant { decision.refresh.append(device) }",
+    ),
+    Mutant(
+        "a device that comes online is not told what it is owed",
+        SERVICE + "CallService+deciding.swift",
+        "_ = decision.machine?.cameOnline(device)\n        decision.refresh.append(device)",
+        "_ = decision.machine?.cameOnline(device)\n        if !mutant { decision.refresh.append(device) }",
+    ),
+    # Membership.
+    Mutant(
+        "who quits last leaves the call open",
+        CORE + "CallMachine+membership.swift",
+        "settle(cause: .quit)",
+        "if !mutant { settle(cause: .quit) }",
+    ),
+    Mutant(
+        "who joined on another device is not handed over",
+        CORE + "CallMachine+membership.swift",
+        "guard member.device != context.device else { return }",
+        "guard member.device != context.device, !mutant else { return }",
+    ),
+    Mutant(
+        "nobody knows who hung up",
+        CORE + "CallMachine+membership.swift",
+        "call.endedBy = context.user",
+        "call.endedBy = mutant ? nil : context.user",
+    ),
+    # Peer messages.
+    Mutant(
+        "a message expires although it was delivered",
+        CORE + "PeerMessage.swift",
+        "guard isWaiting else { return false }\n        finish(.delivered, at: now)",
+        "guard isWaiting, !mutant else { return false }\n        finish(.delivered, at: now)",
+    ),
+    Mutant(
+        "a receipt is sent once and never again",
+        CORE + "PeerMessage.swift",
+        "receiptDue = now + Self.receiptGrace\n        }",
+        "receiptDue = mutant ? nil : now + Self.receiptGrace\n        }",
+    ),
+    Mutant(
+        "the sender's own ack delivers a message",
+        SERVICE + "CallService+messages.swift",
+        "guard device != decision.message?.origin.device else { continue }",
+        "guard device != decision.message?.origin.device || mutant else { continue }",
+    ),
+    # The SDK.
+    Mutant(
+        "the SDK takes an older revision for the newest",
+        SDK + "ClientMachine+calls.swift",
+        "let isNewest = call.revision >= calls[index].snapshot.revision",
+        "let isNewest = call.revision >= calls[index].snapshot.revision || mutant",
+    ),
+    Mutant(
+        "the SDK sends a request once",
+        SDK + "ClientMachine+requests.swift",
+        "guard case .sending(let sends, let nextSend) = pending[index].stage, nextSend <= now else { continue }",
+        "guard case .sending(let sends, let nextSend) = pending[index].stage, nextSend <= now, !mutant else { continue }",
+    ),
+    Mutant(
+        "the SDK does not ack events that it knows",
+        SDK + "ClientMachine+calls.swift",
+        "var actions = [Action.publish(.ackCall(event.callID, revision: max(event.revision, hadBefore)))]",
+        "var actions = mutant && event.revision <= hadBefore\n            ? [] : [Action.publish(.ackCall(event.callID, revision: max(event.revision, hadBefore)))]",
+    ),
+]
