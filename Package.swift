@@ -52,10 +52,12 @@ let package = Package(
             swiftSettings: strict
         ),
 
-        .testTarget(name: "SignalingProtocolTests", dependencies: ["SignalingProtocol"], swiftSettings: strict),
+        .testTarget(
+            name: "SignalingProtocolTests", dependencies: ["SignalingProtocol", "FuzzEntries"], swiftSettings: strict),
         .testTarget(name: "CallCoreTests", dependencies: ["CallCore", "SignalingProtocol"], swiftSettings: strict),
         .testTarget(
-            name: "CallStoreTests", dependencies: ["CallStore", "CallCore", "SignalingProtocol", "CProcess"],
+            name: "CallStoreTests",
+            dependencies: ["CallStore", "CallCore", "SignalingProtocol", "CProcess", "FuzzEntries"],
             swiftSettings: strict),
         .testTarget(name: "ServerURLTests", dependencies: ["ServerURL"], swiftSettings: strict),
         .testTarget(name: "MQTTClientTests", dependencies: ["MQTTClient"], swiftSettings: strict),
@@ -71,5 +73,23 @@ let package = Package(
         ),
         .testTarget(
             name: "HistoryCheckerTests", dependencies: ["HistoryChecker", "SignalingProtocol"], swiftSettings: strict),
+
+        // What every input must leave standing (docs/fuzzing.md), for the tests and for the fuzzer.
+        .target(
+            name: "FuzzEntries",
+            dependencies: [
+                "SignalingProtocol", "CallCore", "CallStore", "Coordinator", "BellwireClient", "HistoryChecker",
+                "MQTTClient", "ServerURL",
+            ],
+            path: "Tests/Fuzzing/Entries", swiftSettings: strict),
+        .testTarget(
+            name: "FuzzTests", dependencies: ["FuzzEntries"], path: "Tests/Fuzzing/Tests", swiftSettings: strict),
     ]
 )
+
+// libFuzzer brings its own `main`, so that this links with `--sanitize fuzzer` alone: scripts/fuzz builds it.
+if Context.environment["BELLWIRE_FUZZ"] != nil {
+    package.targets.append(
+        .executableTarget(
+            name: "bellwire-fuzz", dependencies: ["FuzzEntries"], path: "Tests/Fuzzing/Target", swiftSettings: strict))
+}

@@ -9,7 +9,8 @@ extension ClientMachine {
     mutating func received(_ event: Event, now: Int64) -> [Action] {
         let hadBefore = knownCall(event.callID)?.revision ?? 0
         // Cumulative: an ack below what this device has would be answered with news that it had.
-        var actions = [Action.publish(.ackCall(event.callID, revision: max(event.revision, hadBefore)))]
+        // No service counts below 0, and none would take such an ack.
+        var actions = [Action.publish(.ackCall(event.callID, revision: max(event.revision, hadBefore, 0)))]
         let isNews = event.revision > hadBefore
         actions += remember(
             event.call, revision: event.revision, reference: event.time, expiresIn: event.expiresIn, now: now)
@@ -20,7 +21,7 @@ extension ClientMachine {
     /// An event that this version cannot read: it is acked, so that it is not sent again.
     package mutating func receivedUnknownEvent(_ callID: CallID, revision: Int, now: Int64) -> [Action] {
         let had = knownCall(callID)?.revision ?? 0
-        return [.publish(.ackCall(callID, revision: max(revision, had)))]
+        return [.publish(.ackCall(callID, revision: max(revision, had, 0)))]
     }
 
     /// A response tells the state of its call. Later events up to that revision will be ignored, so the stream tells it.

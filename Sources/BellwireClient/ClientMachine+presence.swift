@@ -82,7 +82,7 @@ extension ClientMachine {
         presence.sends = 0
         // Also while the device is not idle: each welcome is a chance to learn of a call that is over.
         // At half of the lease, if the service says how long it is.
-        presence.next = now + (welcome.presenceLease.map { Int64($0) * 500 } ?? configuration.presenceRenewal)
+        presence.next = now + (welcome.presenceLease.map(renewal) ?? configuration.presenceRenewal)
         setHeartbeatInterval(seconds: welcome.heartbeatInterval, now: now)
         var actions: [Action] = []
         if !isOnline {
@@ -91,6 +91,9 @@ extension ClientMachine {
         }
         return actions + resynchronised(with: welcome, now: now)
     }
+
+    /// In milliseconds. Whatever a service says, the pause is a pause, and ends within an hour.
+    private func renewal(ofLease seconds: Int) -> Int64 { Int64(min(max(seconds, 2), 7200)) * 500 }
 
     /// The service takes another session for the current one: tells it again.
     private mutating func welcomedAnotherSession(now: Int64) -> [Action] {

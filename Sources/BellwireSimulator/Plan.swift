@@ -30,6 +30,8 @@ struct Plan: Sendable {
     /// Without faults: only time passes.
     var isLite: Bool
     var mix: FaultMix
+    /// The store takes the steps of a commit one after the other, and not in one transaction.
+    var commitsInSteps: Bool
     var coordinators: Int
     var users: [(user: UserID, devices: [DeviceID])]
     /// How long people and accidents act, in milliseconds.
@@ -55,7 +57,8 @@ struct Plan: Sendable {
             (user: user, devices: Array(devices.prefix(1 + random.below(3))))
         }
         var plan = Plan(
-            seed: seed, isLite: isLite, mix: mix, coordinators: 1 + random.below(4), users: users,
+            seed: seed, isLite: isLite, mix: mix, commitsInSteps: random.chance(500), coordinators: 1 + random.below(4),
+            users: users,
             duration: random.pick([15_000, 30_000, 60_000]), acts: [], acceptance: random.pick([300, 600, 800]),
             rejection: random.pick([100, 200]), reaction: random.pick([0, 50, 1_500]))
         plan.drawPeople(&random, every: random.pick([150, 400, 1_000]))

@@ -87,8 +87,22 @@ final class SimulatedStore: CallStore {
     /// One after the other, as a pipeline is executed: a crash may leave a part of it done.
     func commit(_ commits: [Commit]) throws(StoreError) -> [CommitOutcome] {
         var outcomes: [CommitOutcome] = []
-        for commit in commits { outcomes += try run { () throws(StoreError) in store.commit([commit]) } }
+        for commit in commits { outcomes.append(try world.plan.commitsInSteps ? inSteps(commit) : atOnce(commit)) }
         return outcomes
+    }
+
+    private func atOnce(_ commit: Commit) throws(StoreError) -> CommitOutcome {
+        try run { () throws(StoreError) in store.commit([commit])[0] }
+    }
+
+    /// As a store does whose records and claims are on several machines.
+    private func inSteps(_ commit: Commit) throws(StoreError) -> CommitOutcome {
+        guard try run({ () throws(StoreError) in store.takeClaims(of: commit) }) else { return .claimHeld }
+        let outcome = try run { () throws(StoreError) in store.write(commit) }
+        if case .committed = outcome, !commit.releases.isEmpty {
+            try run { () throws(StoreError) in store.giveUpClaims(of: commit) }
+        }
+        return outcome
     }
 
     func note(_ notes: [Note]) throws(StoreError) { try run { () throws(StoreError) in store.note(notes) } }

@@ -119,7 +119,8 @@ public enum RecordID: Hashable, Comparable, Sendable {
             self = .call(callID)
             return
         }
-        let parts = string.utf8.dropFirst().split(separator: UInt8(ascii: ":"), maxSplits: 1)
+        let parts = string.utf8.dropFirst().split(
+            separator: UInt8(ascii: ":"), maxSplits: 1, omittingEmptySubsequences: false)
         guard parts.count == 2, let messageID = String(parts[0]).flatMap(MessageID.init),
             let user = String(parts[1]).flatMap(UserID.init)
         else { return nil }

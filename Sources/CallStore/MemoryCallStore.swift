@@ -63,26 +63,51 @@ public final class MemoryCallStore: CallStore {
 
     private func commit(_ commit: Commit) -> CommitOutcome {
         guard contents.entries[commit.id]?.version ?? 0 == commit.expected else { return .conflict }
+        guard takeClaims(of: commit) else { return .claimHeld }
+        let outcome = write(commit)
+        giveUpClaims(of: commit)
+        return outcome
+    }
+
+    // MARK: The steps of a commit
+
+    // For the simulator: a store on several machines takes them one after the other, and a crash may come between them
+    // (docs/decisions/0006).
+
+    /// The first step: claims, and the entries by which a returning device finds its calls. False when a claim is held by
+    /// another call than expected.
+    package func takeClaims(of commit: Commit) -> Bool {
         let callID = commit.id.callID
         for (claim, holder) in commit.expectedHolders {
-            guard contents.claims[claim] == holder || contents.claims[claim] == callID else { return .claimHeld }
+            guard contents.claims[claim] == holder || contents.claims[claim] == callID else { return false }
         }
-        for claim in commit.releases where contents.claims[claim] == callID { contents.claims[claim] = nil }
         for claim in commit.claims { contents.claims[claim] = callID }
+        if let callID {
+            for user in commit.members where !(contents.index[user] ?? []).contains(callID) {
+                contents.index[user, default: []].append(callID)
+            }
+        }
+        return true
+    }
+
+    /// The second step: the record, if nobody changed it meanwhile.
+    package func write(_ commit: Commit) -> CommitOutcome {
+        guard contents.entries[commit.id]?.version ?? 0 == commit.expected else { return .conflict }
         var entry = contents.entries[commit.id] ?? Entry(version: 0, record: commit.record)
         entry.version += 1
         entry.record = commit.record
         entry.deadline = commit.deadline
         entry.expiresAt = commit.expiresAt
         contents.entries[commit.id] = entry
-        if let callID {
-            for user in commit.members where !(contents.index[user] ?? []).contains(callID) {
-                contents.index[user, default: []].append(callID)
-            }
-        }
         if commit.expiresAt != nil { commit.members.forEach(trimHistory) }
         note(commit.notes)
         return .committed(version: entry.version)
+    }
+
+    /// The last step of one that was written.
+    package func giveUpClaims(of commit: Commit) {
+        let callID = commit.id.callID
+        for claim in commit.releases where contents.claims[claim] == callID { contents.claims[claim] = nil }
     }
 
     private func trimHistory(of user: UserID) {

@@ -2,8 +2,8 @@ import CallCore
 import SignalingProtocol
 
 /// The stored form of a record: JSON with short names, so that an operator can read it and a later version can add to it.
-enum RecordCodec {
-    static func encode(_ record: Record) -> [UInt8] {
+package enum RecordCodec {
+    package static func encode(_ record: Record) -> [UInt8] {
         JSONWriter.object(capacity: 768) { writer in
             switch record {
             case .call(let call): encode(call, to: &writer)
@@ -20,23 +20,29 @@ enum RecordCodec {
         }
     }
 
-    static func decode(_ bytes: [UInt8], _ id: RecordID) -> Record {
+    package static func decode(_ bytes: [UInt8], _ id: RecordID) -> Record {
         guard case .object(let json)? = try? JSONParser.parse(bytes) else { return .unreadable }
         let reader = RecordReader(json)
-        switch id {
-        case .call(let callID): return record(reader, callID) ?? .unreadable
-        case .message(let messageID, let user):
-            return message(reader, messageID, user).map(Record.message) ?? .unreadable
+        do throws(DamagedRecord) {
+            switch id {
+            case .call(let callID): return try record(reader, callID) ?? .unreadable
+            case .message(let messageID, let user):
+                return try message(reader, messageID, user).map(Record.message) ?? .unreadable
+            }
+        } catch {
+            return .unreadable
         }
     }
 
-    private static func record(_ json: RecordReader, _ callID: CallID) -> Record? {
+    private static func record(_ json: RecordReader, _ callID: CallID) throws(DamagedRecord) -> Record? {
         if let target: CallID = json.id("alias"), let origin = json.object("origin").flatMap(requestKey) {
             return .alias(of: target, origin: origin)
         }
-        if let user: UserID = json.id("cancelledBy"), let at = json.int("at") { return .cancelled(by: user, at: at) }
+        if let user: UserID = json.id("cancelledBy"), let at = try json.time("at") {
+            return .cancelled(by: user, at: at)
+        }
         if json.bool("void") ?? false { return .void }
-        return call(json, callID).map(Record.call)
+        return try call(json, callID).map(Record.call)
     }
 
     private static func encode(_ call: Call, to writer: inout JSONWriter) {
@@ -84,19 +90,21 @@ enum RecordCodec {
         writer.field("receiptDue", message.receiptDue)
     }
 
-    private static func message(_ json: RecordReader, _ messageID: MessageID, _ user: UserID) -> PeerMessage? {
-        guard let origin = json.object("origin").flatMap(requestKey), let created = json.int("created"),
-            let expires = json.int("expires"), let state: MessageState = json.choice("state"),
-            let served = json.int("served")
+    private static func message(
+        _ json: RecordReader, _ messageID: MessageID, _ user: UserID
+    ) throws(DamagedRecord) -> PeerMessage? {
+        guard let origin = json.object("origin").flatMap(requestKey), let created = try json.time("created"),
+            let expires = try json.time("expires"), let state: MessageState = json.choice("state"),
+            let served = try json.time("served")
         else { return nil }
         let data = json.string("data").flatMap { JSONText($0) }
         guard (data != nil) == (state == .sent) else { return nil }
         return PeerMessage(
             messageID: messageID, to: user, origin: origin, createdAt: created, expiresAt: expires,
-            seq: json.int("seq"),
+            seq: try json.time("seq"),
             progress: .init(
-                data: data, state: state, finishedAt: json.int("finished"), servedAt: served,
-                receiptDue: json.int("receiptDue")))
+                data: data, state: state, finishedAt: try json.time("finished"), servedAt: served,
+                receiptDue: try json.time("receiptDue")))
     }
 
     private static func encode(_ key: RequestKey, to writer: inout JSONWriter) {
@@ -143,33 +151,38 @@ enum RecordCodec {
         if outcome.merged { writer.field("merged", true) }
     }
 
-    private static func call(_ json: RecordReader, _ callID: CallID) -> Call? {
+    private static func call(_ json: RecordReader, _ callID: CallID) throws(DamagedRecord) -> Call? {
         guard let mode: CallMode = json.choice("mode"), let inviter: UserID = json.id("inviter"),
-            let created = json.int("created"), let timeout = json.int("timeout"),
-            let origin = json.object("origin").flatMap(requestKey), let revision = json.int("rev"),
-            let state: CallState = json.choice("state"), let updated = json.int("updated")
+            let created = try json.time("created"), let timeout = try json.count("timeout"),
+            let origin = json.object("origin").flatMap(requestKey), let revision = try json.count("rev"),
+            let state: CallState = json.choice("state"), let updated = try json.time("updated")
         else { return nil }
         var call = Call(
             callID: callID, mode: mode, media: json.string("media"), inviter: inviter, createdAt: created,
             timeout: Int(timeout), extendedData: json.string("data"), joinPolicy: json.choice("join") ?? .invited,
-            autoEnd: json.bool("autoEnd") ?? true, notReceivedAfter: json.int("notReceivedAfter"), origin: origin)
+            autoEnd: json.bool("autoEnd") ?? true, notReceivedAfter: try json.count("notReceivedAfter"), origin: origin)
         call.revision = Int(revision)
         call.state = state
-        call.acceptedAt = json.int("accepted")
-        call.endedAt = json.int("ended")
+        call.acceptedAt = try json.time("accepted")
+        call.endedAt = try json.time("ended")
         call.endReason = json.choice("endReason")
         call.endedBy = json.id("endedBy")
         call.updatedAt = updated
         call.actor = json.id("actor")
-        call.callerLostAt = json.int("callerLostAt")
-        call.heartbeatDue = json.int("heartbeatDue")
-        call.emptySince = json.int("emptySince")
-        call.deliveryDue = json.int("deliveryDue")
-        call.deliveryServedAt = json.int("deliveryServed") ?? updated
+        call.callerLostAt = try json.time("callerLostAt")
+        call.heartbeatDue = try json.time("heartbeatDue")
+        call.emptySince = try json.time("emptySince")
+        call.deliveryDue = try json.time("deliveryDue")
+        call.deliveryServedAt = try json.time("deliveryServed") ?? updated
+        // The inviter comes first, and nobody calls nobody.
         let members = json.objects("members")
-        call.members = members.compactMap(member)
+        guard members.count >= 2 else { return nil }
+        for json in members {
+            guard let member = try member(json), call.member(member.userID) == nil else { return nil }
+            call.members.append(member)
+        }
         call.outcomes = json.objects("outcomes").compactMap(outcome)
-        return call.members.count == members.count ? call : nil
+        return call
     }
 
     private static func requestKey(_ json: RecordReader) -> RequestKey? {
@@ -179,22 +192,22 @@ enum RecordCodec {
         return RequestKey(device: DeviceAddress(userID: user, deviceID: device), requestID: requestID)
     }
 
-    private static func member(_ json: RecordReader) -> Member? {
+    private static func member(_ json: RecordReader) throws(DamagedRecord) -> Member? {
         guard let user: UserID = json.id("user"), let state: MemberState = json.choice("state"),
-            let updated = json.int("updated")
+            let updated = try json.time("updated")
         else { return nil }
         var member = Member(userID: user, state: state, updatedAt: updated)
         member.name = json.string("name")
         member.avatarURL = json.string("avatar")
         member.device = json.id("device")
         member.invitedBy = json.id("by")
-        member.expiresAt = json.int("expires")
+        member.expiresAt = try json.time("expires")
         member.reason = json.string("reason")
         member.extendedData = json.string("data")
-        member.invitedRevision = Int(json.int("invitedRev") ?? 0)
-        member.changedRevision = Int(json.int("changedRev") ?? 0)
-        member.handledRevision = Int(json.int("handledRev") ?? 0)
-        member.notReceivedAt = json.int("notReceivedAt")
+        member.invitedRevision = Int(try json.count("invitedRev") ?? 0)
+        member.changedRevision = Int(try json.count("changedRev") ?? 0)
+        member.handledRevision = Int(try json.count("handledRev") ?? 0)
+        member.notReceivedAt = try json.time("notReceivedAt")
         member.hasResponded = json.bool("responded") ?? false
         return member
     }
@@ -211,6 +224,10 @@ enum RecordCodec {
     }
 }
 
+/// A field holds what no coordinator writes. Deciding with it could leave the range of an integer, which would end the
+/// coordinator, and the next one, and so on.
+private struct DamagedRecord: Error {}
+
 /// Typed access to a stored object.
 private struct RecordReader {
     private let json: JSONObject
@@ -218,11 +235,18 @@ private struct RecordReader {
     init(_ json: JSONObject) { self.json = json }
 
     func string(_ key: String) -> String? { json[key]?.string }
-    func int(_ key: String) -> Int64? { json[key]?.integer }
+    func time(_ key: String) throws(DamagedRecord) -> Int64? { try integer(key, in: StoredNumber.times) }
+    func count(_ key: String) throws(DamagedRecord) -> Int64? { try integer(key, in: StoredNumber.counts) }
     func bool(_ key: String) -> Bool? { json[key]?.bool }
     func id<ID: ByteIdentifier>(_ key: String) -> ID? { json[key]?.string.flatMap { ID($0) } }
     func object(_ key: String) -> RecordReader? { json[key]?.object.map(RecordReader.init) }
     func strings(_ key: String) -> [String]? { json[key]?.array?.compactMap(\.string) }
+
+    private func integer(_ key: String, in range: ClosedRange<Int64>) throws(DamagedRecord) -> Int64? {
+        guard let value = json[key] else { return nil }
+        guard let integer = value.integer, range.contains(integer) else { throw DamagedRecord() }
+        return integer
+    }
 
     func choice<Choice: RawRepresentable>(_ key: String) -> Choice? where Choice.RawValue == String {
         json[key]?.string.flatMap(Choice.init)

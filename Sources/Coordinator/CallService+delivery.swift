@@ -174,7 +174,7 @@ extension CallService {
                     online: delivery.online, isResend: isResend)
             ], of: call.callID, at: now)
         let event = call.event(delivery.owed, for: delivery.user, now: now, snapshot: snapshot)
-        let expiry = event.expiresIn.map { UInt32(max(1, $0 / 1000)) } ?? ServiceBounds.messageExpirySeconds
+        let expiry = event.expiresIn.map { UInt32(clamping: max(1, $0 / 1000)) } ?? ServiceBounds.messageExpirySeconds
         let topic =
             delivery.device.map { settings.topics.down(DeviceAddress(userID: delivery.user, deviceID: $0)) }
             ?? settings.topics.down(delivery.user)

@@ -169,7 +169,7 @@ extension CallService {
         }
         if let incoming = message.incoming(now: now) {
             let payload = DownMessage.message(incoming).encoded()
-            let expiry = UInt32((message.expiresAt - now + 999) / 1000)
+            let expiry = UInt32(clamping: (message.expiresAt - now + 999) / 1000)
             for device in decision.sends {
                 outbox.append(
                     OutboundMessage(

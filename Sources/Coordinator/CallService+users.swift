@@ -88,9 +88,9 @@ extension CallService {
 
 extension HistoryPlace {
     /// The place as a client sees it, who only gives it back.
-    fileprivate var cursor: String { "\(createdAt)-\(callID)" }
+    package var cursor: String { "\(createdAt)-\(callID)" }
 
-    fileprivate init?(cursor: String) {
+    package init?(cursor: String) {
         let parts = cursor.split(separator: "-", maxSplits: 1, omittingEmptySubsequences: false)
         guard parts.count == 2, let createdAt = UInt64(parts[0]), createdAt <= Int64.max,
             let callID = CallID(String(parts[1]))

@@ -10,49 +10,51 @@ public struct ServerURL: Sendable, Equatable {
     /// Without the leading slash; empty when there is none.
     public let path: String
 
-    /// Nil when `text` is not of this form.
+    /// Nil when `text` is not of this form. It is read byte by byte: Swift joins a sign to the marks around it.
     public init?(_ text: String) {
-        guard let colon = text.utf8.firstIndex(of: UInt8(ascii: ":")), text[colon...].hasPrefix("://") else {
+        let bytes = Array(text.utf8)
+        guard let colon = bytes.firstIndex(of: UInt8(ascii: ":")), bytes[colon...].starts(with: "://".utf8) else {
             return nil
         }
-        scheme = String(text[..<colon])
-        var rest = text[text.index(colon, offsetBy: 3)...]
-        if let slash = rest.firstIndex(of: "/") {
-            path = String(rest[rest.index(after: slash)...])
+        scheme = Self.text(bytes[..<colon])
+        var rest = bytes[(colon + 3)...]
+        if let slash = rest.firstIndex(of: UInt8(ascii: "/")) {
+            path = Self.text(rest[(slash + 1)...])
             rest = rest[..<slash]
         } else {
             path = ""
         }
-        if let at = rest.lastIndex(of: "@") {
-            let parts = rest[..<at].split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)
+        if let at = rest.lastIndex(of: UInt8(ascii: "@")) {
+            let parts = rest[..<at].split(
+                separator: UInt8(ascii: ":"), maxSplits: 1, omittingEmptySubsequences: false)
             guard let user = Self.decode(parts[0]), let secret = parts.count == 2 ? Self.decode(parts[1]) : "" else {
                 return nil
             }
             guard !user.isEmpty || parts.count == 2 else { return nil }
             username = user.isEmpty ? nil : user
             password = parts.count == 2 ? secret : nil
-            rest = rest[rest.index(after: at)...]
+            rest = rest[(at + 1)...]
         } else {
             username = nil
             password = nil
         }
-        let hostEnd: Substring.Index
-        if rest.hasPrefix("["), let end = rest.firstIndex(of: "]") {
-            host = String(rest[rest.index(after: rest.startIndex)..<end])
-            hostEnd = rest.index(after: end)
+        let hostEnd: Int
+        if rest.first == UInt8(ascii: "["), let end = rest.firstIndex(of: UInt8(ascii: "]")) {
+            host = Self.text(rest[(rest.startIndex + 1)..<end])
+            hostEnd = end + 1
         } else {
-            hostEnd = rest.firstIndex(of: ":") ?? rest.endIndex
-            host = String(rest[..<hostEnd])
+            hostEnd = rest.firstIndex(of: UInt8(ascii: ":")) ?? rest.endIndex
+            host = Self.text(rest[..<hostEnd])
         }
         guard !host.isEmpty, host.utf8.allSatisfy(Self.isHostByte) else { return nil }
         rest = rest[hostEnd...]
-        guard rest.hasPrefix(":") else {
+        guard rest.first == UInt8(ascii: ":") else {
             guard rest.isEmpty else { return nil }
             port = nil
             return
         }
         let digits = rest.dropFirst()
-        guard digits.utf8.allSatisfy(Self.isDigit), let number = Int(digits), (1...65535).contains(number) else {
+        guard digits.allSatisfy(Self.isDigit), let number = Int(Self.text(digits)), (1...65535).contains(number) else {
             return nil
         }
         port = number
@@ -60,12 +62,15 @@ public struct ServerURL: Sendable, Equatable {
 
     /// How host and port are written, with the brackets of an IPv6 address.
     public static func authority(host: String, port: Int) -> String {
-        "\(host.contains(":") ? "[\(host)]" : host):\(port)"
+        "\(host.utf8.contains(UInt8(ascii: ":")) ? "[\(host)]" : host):\(port)"
     }
 
-    private static func decode(_ text: Substring) -> String? {
+    /// All signs at which the address is cut are ASCII, so that no character is.
+    private static func text(_ bytes: ArraySlice<UInt8>) -> String { String(decoding: bytes, as: UTF8.self) }
+
+    private static func decode(_ text: ArraySlice<UInt8>) -> String? {
         var bytes: [UInt8] = []
-        var rest = text.utf8.makeIterator()
+        var rest = text.makeIterator()
         while let byte = rest.next() {
             guard byte == UInt8(ascii: "%") else {
                 bytes.append(byte)

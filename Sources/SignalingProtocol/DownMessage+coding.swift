@@ -159,7 +159,7 @@ extension Welcome {
         self.init(
             session: session, serverTime: serverTime, heartbeatInterval: Int(interval), heartbeatTimeout: Int(timeout),
             calls: json["calls"]?.array?.compactMap { $0.object.flatMap(CallSnapshot.init(json:)) } ?? [],
-            omittedCalls: Int(json["omittedCalls"]?.integer ?? 0),
+            omittedCalls: max(0, Int(json["omittedCalls"]?.integer ?? 0)),
             presenceLease: json["presenceLease"]?.integer.map(Int.init))
     }
 }

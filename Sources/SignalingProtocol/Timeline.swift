@@ -146,8 +146,9 @@ extension Timeline {
             var before: Int64?
             for entry in entries {
                 writer.object { writer in
-                    writer.field("at", entry.time - start)
-                    writer.field("after", entry.time - (before ?? entry.time))
+                    // Wrapping is harmless: no clock shows times that are so far apart.
+                    writer.field("at", entry.time &- start)
+                    writer.field("after", entry.time &- (before ?? entry.time))
                     entry.write(to: &writer)
                 }
                 before = entry.time
@@ -160,6 +161,6 @@ extension Timeline {
         guard let entries = json["entries"]?.array else { return nil }
         self.init(
             entries: entries.compactMap { $0.object.flatMap(TraceEntry.init(json:)) },
-            omitted: json["omitted"]?.integer.map(Int.init) ?? 0)
+            omitted: max(0, json["omitted"]?.integer.map(Int.init) ?? 0))
     }
 }

@@ -5,6 +5,13 @@ import Testing
 
 /// Section 5 of the protocol: acks and revisions.
 @Suite struct EventTests {
+    /// No service would take an ack below 0, and so the event would come again and again.
+    @Test func anEventBelowTheFirstRevisionIsAckedAsNone() {
+        var device = Device.online()
+        device.receive(.invited, call(.min), expiresIn: 60_000)
+        #expect(device.acks == [0])
+    }
+
     @Test func everyEventIsAckedAtOnceAndToldOnce() {
         var device = Device.online()
         device.receive(.invited, call(1), expiresIn: 60_000)

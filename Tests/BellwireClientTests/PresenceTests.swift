@@ -26,6 +26,19 @@ import Testing
         #expect(device.presences.isEmpty)
     }
 
+    /// Whatever a service says of its lease: presence is published again after a pause, and within an hour.
+    @Test(arguments: [Int.min, -1, 0, 1, Int.max])
+    func aLeaseOfNoSenseIsRenewedAfterAPause(lease: Int) {
+        var device = Device()
+        device.connect("s1")
+        device.welcome("s1", lease: lease)
+        device.take()
+        device.pass(900)
+        #expect(device.presences.isEmpty)
+        device.pass(3_600_000)
+        #expect(!device.presences.isEmpty)
+    }
+
     @Test func aClientThatOnlyAsksPublishesNone() {
         var configuration = ClientMachine.Configuration()
         configuration.publishesPresence = false

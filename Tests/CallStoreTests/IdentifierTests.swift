@@ -17,6 +17,12 @@ import Testing
         (UserID("1")!, UserID("1.0")!),
     ]
 
+    /// An index entry with one colon too many was taken for another message.
+    @Test(arguments: ["::m1:bob", ":m1:", "::bob", ":m1", ":", ""])
+    func whatIsNoRecordIDIsNone(text: String) {
+        #expect(RecordID(text) == nil)
+    }
+
     @Test(arguments: StoreKind.allCases, 0..<pairs.count)
     func twoSpellingsAreTwoUsers(kind: StoreKind, number: Int) throws {
         let (one, other) = Self.pairs[number]

@@ -20,7 +20,8 @@ struct RandomRecord {
         var call = Call(
             callID: id(), mode: one(CallMode.allCases), media: maybe { $0.text(32) }, inviter: user(),
             createdAt: time(), timeout: 1 + below(600), extendedData: maybe { $0.text(2048) },
-            joinPolicy: one(JoinPolicy.allCases), autoEnd: below(2) == 0, notReceivedAfter: maybe { $0.time() },
+            joinPolicy: one(JoinPolicy.allCases), autoEnd: below(2) == 0,
+            notReceivedAfter: maybe { Milliseconds($0.below(30_000)) },
             origin: key())
         call.revision = below(1_000_000)
         call.state = one(CallState.allCases)
@@ -35,7 +36,11 @@ struct RandomRecord {
         call.emptySince = maybe { $0.time() }
         call.deliveryDue = maybe { $0.time() }
         call.deliveryServedAt = time()
-        call.members = (0..<below(12)).map { _ in member() }
+        let count = 2 + below(11)
+        while call.members.count < count {
+            let member = member()
+            if call.member(member.userID) == nil { call.members.append(member) }
+        }
         call.outcomes = (0..<below(20)).map { _ in outcome() }
         return call
     }
@@ -88,9 +93,9 @@ struct RandomRecord {
         return text
     }
 
-    /// Also what no clock shows: zero, the past of the epoch, the largest of all.
+    /// Also the least and the largest that a record may hold.
     private mutating func time() -> Milliseconds {
-        one([0, 1, -1, .max, .min, 1 << 53 + 1, 1_790_000_000_000 + Milliseconds(below(100_000))])
+        one([0, 1, 1 << 53 - 1, 1 << 53, 1_790_000_000_000 + Milliseconds(below(100_000))])
     }
 
     private mutating func maybe<Value>(_ value: (inout RandomRecord) -> Value) -> Value? {

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from harness import World, call_id, change_in, member, now_ms, ring
+from harness import World, call_id, change_in, member, needs_full_speed, now_ms, ring
 
 
 def test_an_invite_is_answered_with_the_new_call(world: World) -> None:
@@ -244,6 +244,7 @@ def test_the_two_can_call_each_other_again_at_once(world: World) -> None:
     assert alice.get(third)["state"] == "ringing"
 
 
+@needs_full_speed
 def test_an_invitation_arrives_without_delay(world: World) -> None:
     """Unloaded, from the caller's publish to the callee. The benchmark holds the service to 2 ms; with two Python
     clients in between this one only catches what waits for something: Nagle, a polling interval, a batch."""

@@ -44,6 +44,15 @@ import Testing
         #expect(url.port == nil)
     }
 
+    /// U+0600 joins what comes after it, which hid the colon before the port.
+    @Test func signsAreFoundWhereSwiftSeesOneCharacter() throws {
+        let url = try #require(ServerURL("redis://host\u{600}:6380/3"))
+        #expect(url.host == "host\u{600}")
+        #expect(url.port == 6380)
+        #expect(url.path == "3")
+        #expect(ServerURL.authority(host: "a:\u{301}b", port: 1) == "[a:\u{301}b]:1")
+    }
+
     @Test(arguments: [
         "", "host", "redis:/host", "redis://", "redis://host:", "redis://host:0", "redis://host:65536", "redis://ho st",
         "redis://@host", "redis://me:%zz@host", "redis://[::1", "redis://host?x",

@@ -1,9 +1,9 @@
-import Foundation
+import FuzzEntries
 import SignalingProtocol
 import Testing
 
-/// The parser against Foundation's, on random documents and on random damage to them. Where the two may differ is
-/// stated in `mayDiffer`; on everything else they must agree in the verdict and in the value.
+/// The parser against Foundation's, on random documents and on random damage to them. What is compared, and where the
+/// two may differ, stands with the fuzzer's check (Tests/Fuzzing/Entries/JSON.swift).
 struct JSONOracleTests {
     static let seeds = Array(UInt64(1)...20)
 
@@ -39,63 +39,11 @@ struct JSONOracleTests {
     }
 
     private func compare(_ bytes: [UInt8], _ seed: UInt64) {
-        let ours = parsed(bytes)
-        let theirs = try? JSONSerialization.jsonObject(with: Data(bytes), options: .fragmentsAllowed)
-        if mayDiffer(bytes) { return }
-        let text = String(decoding: bytes, as: UTF8.self)
-        switch (ours, theirs) {
-        case (nil, nil): break
-        case (let ours?, let theirs?):
-            #expect(agrees(ours, theirs), "seed \(seed): \(text.debugDescription) gave \(ours), not \(theirs)")
-        case (nil, _?): Issue.record("seed \(seed): refused \(text.debugDescription)")
-        // Beyond the range of a double the grammar still allows a number; Foundation does not.
-        case (let ours?, nil) where holdsInfinity(ours): break
-        case (_?, nil): Issue.record("seed \(seed): accepted \(text.debugDescription)")
+        do throws(Finding) {
+            try FuzzEntry.json.check(bytes)
+        } catch {
+            Issue.record("seed \(seed): \(String(decoding: bytes, as: UTF8.self).debugDescription): \(error)")
         }
-    }
-
-    /// Where the contract asks for something else than Foundation does.
-    private func mayDiffer(_ bytes: [UInt8]) -> Bool {
-        // Foundation guesses UTF-16 and UTF-32 from zero bytes and takes a byte order mark; the contract is UTF-8.
-        bytes.contains(0) || bytes.starts(with: [0xEF, 0xBB, 0xBF]) || bytes.starts(with: [0xFE, 0xFF])
-            || bytes.starts(with: [0xFF, 0xFE])
-    }
-
-    private func holdsInfinity(_ value: JSONValue) -> Bool {
-        switch value {
-        case .double(let number): number.isInfinite
-        case .array(let values): values.contains(where: holdsInfinity)
-        case .object(let object): object.fields.contains { holdsInfinity($0.value) }
-        case .null, .bool, .int, .string: false
-        }
-    }
-
-    private func agrees(_ ours: JSONValue, _ theirs: Any) -> Bool {
-        switch ours {
-        case .null: return theirs is NSNull
-        case .bool(let value): return isBool(theirs) && theirs as? Bool == value
-        case .int(let value): return !isBool(theirs) && (theirs as? NSNumber)?.int64Value == value
-        case .double(let value):
-            guard !isBool(theirs), let number = (theirs as? NSNumber)?.doubleValue else { return false }
-            // Foundation goes through a decimal, and so is off by the last bit at times.
-            return number == value || abs(number - value) <= abs(value) * 1e-15
-        case .string(let value): return (theirs as? String).map { Array($0.utf8) == Array(value.utf8) } ?? false
-        case .array(let values):
-            guard let others = theirs as? [Any], others.count == values.count else { return false }
-            return zip(values, others).allSatisfy(agrees)
-        case .object(let object):
-            guard let others = theirs as? [String: Any] else { return false }
-            // Keys that are canonically equivalent, or stand twice, are one key to a Swift dictionary.
-            return object.fields.allSatisfy { field in
-                let isAmbiguous = object.fields.count { $0.key == field.key } > 1
-                guard let other = others[field.key] else { return false }
-                return isAmbiguous || agrees(field.value, other)
-            }
-        }
-    }
-
-    private func isBool(_ value: Any) -> Bool {
-        (value as? NSNumber).map { String(cString: $0.objCType) == "c" } ?? false
     }
 }
 

@@ -60,6 +60,27 @@ struct RoundTripTests {
         #expect(DownMessage.decode(utf8(text)) == nil)
     }
 
+    /// Only a strange service sends such counts; none would be written again as it came.
+    @Test func aNegativeCountOfWhatWasLeftOutIsNone() throws {
+        let text = """
+            {"type":"welcome","session":"s","serverTime":1,"heartbeatInterval":20,"heartbeatTimeout":60,
+             "omittedCalls":-1,"calls":[]}
+            """
+        let welcome = Welcome(session: "s", serverTime: 1, heartbeatInterval: 20, heartbeatTimeout: 60, calls: [])
+        #expect(DownMessage.decode(utf8(text)) == .welcome(welcome))
+    }
+
+    /// What a store gives back as a timeline may be damaged.
+    @Test func aTimelineOfTimesFarApartCanBeWritten() {
+        var messages = RandomMessages(seed: 1)
+        var call = messages.call()
+        call.createdAt = .max
+        let entries = [Int64.min, .max, 0].map { TraceEntry(time: $0, coordinator: "c", step: .deadline(late: 0)) }
+        let success = Response.Success(call: call, time: 1, timeline: Timeline(entries: entries))
+        let message = DownMessage.response(Response(id: RequestID("r")!, outcome: .success(success)))
+        #expect(DownMessage.decode(message.encoded()) == message)
+    }
+
     @Test func aClientMeetsANewErrorCodeWithoutFailing() {
         let text = #"{"type":"response","id":"r","ok":false,"error":{"code":"brandNew","message":"m"}}"#
         let error = SignalingError(ErrorCode(rawValue: "brandNew"), "m")

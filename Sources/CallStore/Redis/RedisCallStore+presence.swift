@@ -10,22 +10,23 @@ extension RedisCallStore {
                 command.append(key(user, "presence"))
                 return .command(command)
             })
-        return zip(users, replies).map { user, reply in
-            let fields = reply.array ?? []
-            return stride(from: 0, to: fields.count - 1, by: 2).compactMap { index in
-                presence(user, fields[index].text, fields[index + 1].bytes)
-            }.sorted { $0.device < $1.device }
+        var devices: [[DevicePresence]] = []
+        for (user, reply) in zip(users, replies) {
+            let known = try reply.pairs().compactMap { presence(user, $0.name, $0.value) }
+            devices.append(known.sorted { $0.device < $1.device })
         }
+        return devices
     }
 
-    private func presence(_ user: UserID, _ name: String?, _ value: [UInt8]?) -> DevicePresence? {
-        let parts = value?.split(separator: UInt8(ascii: ":"), maxSplits: 3, omittingEmptySubsequences: false) ?? []
-        guard parts.count == 4, let device = name.flatMap(DeviceID.init) else { return nil }
-        let texts = parts.map { String(decoding: $0, as: UTF8.self) }
-        guard let since = Int64(texts[1]), let seen = Int64(texts[2]) else { return nil }
+    private func presence(_ user: UserID, _ name: [UInt8], _ value: [UInt8]) -> DevicePresence? {
+        let parts = value.split(separator: UInt8(ascii: ":"), maxSplits: 3, omittingEmptySubsequences: false)
+        guard parts.count == 4, let device = DeviceID(String(decoding: name, as: UTF8.self)),
+            let since = StoredNumber.time(parts[1]), let seen = StoredNumber.time(parts[2]),
+            let session = String(validating: parts[3], as: UTF8.self)
+        else { return nil }
         return DevicePresence(
-            device: DeviceAddress(userID: user, deviceID: device), session: texts[3], isOnline: texts[0] == "1",
-            since: since, seen: seen)
+            device: DeviceAddress(userID: user, deviceID: device), session: session,
+            isOnline: parts[0].elementsEqual("1".utf8), since: since, seen: seen)
     }
 
     public func cameOnline(
@@ -52,7 +53,7 @@ extension RedisCallStore {
         for device in devices { _ = try runPresence(.renew, device.userID, [device.deviceID.string, String(lease)]) }
     }
 
-    private func runPresence(_ script: RedisScript, _ user: UserID, _ words: [String]) throws(StoreError) -> Int64? {
+    private func runPresence(_ script: RedisScript, _ user: UserID, _ words: [String]) throws(StoreError) -> Int64 {
         let keys =
             switch script {
             case .renew: ["presence"]
@@ -61,6 +62,6 @@ extension RedisCallStore {
             }
         let call = RedisSession.ScriptCall(
             script: script, keys: keys.map { key(user, $0) }, arguments: words.map { Array($0.utf8) })
-        return try session.run([.script(call)], isWrite: true)[0].integer
+        return try session.run([.script(call)], isWrite: true)[0].number()
     }
 }

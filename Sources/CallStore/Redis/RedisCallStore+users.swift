@@ -9,13 +9,10 @@ extension RedisCallStore {
         var command = RedisCommand("ZREVRANGEBYSCORE")
         command.append(key(user, "calls"))
         for word in [place.map { String($0.createdAt) } ?? "+inf", "-inf", "WITHSCORES"] { command.append(word) }
-        let entries = try session.run(command).array ?? []
         // Redis gives equal scores by falling member, as `HistoryPlace` orders them; all of a user's list is little.
-        let places = stride(from: 0, to: entries.count - 1, by: 2).compactMap { index -> HistoryPlace? in
-            guard let callID = entries[index].text.flatMap(CallID.init),
-                let createdAt = entries[index + 1].text.flatMap(Double.init)
-            else { return nil }
-            return HistoryPlace(createdAt: Milliseconds(createdAt), callID: callID)
+        let places = try session.run(command).pairs().compactMap { name, score -> HistoryPlace? in
+            guard let callID = CallID(String(decoding: name, as: UTF8.self)) else { return nil }
+            return HistoryPlace(createdAt: StoredNumber.time(ofScore: score), callID: callID)
         }
         return Array(places.filter { candidate in place.map { candidate < $0 } ?? true }.prefix(limit))
     }
@@ -24,11 +21,15 @@ extension RedisCallStore {
         var command = RedisCommand("ZRANGE")
         command.append(key(user, "messages"))
         for word in ["0", String(limit - 1)] { command.append(word) }
-        return (try session.run(command).array ?? []).compactMap { $0.text.flatMap { RecordID($0) } }
+        return try session.run(command).values().compactMap { id in
+            String(validating: id, as: UTF8.self).flatMap { RecordID($0) }
+        }
     }
 
     public func profiles(of users: [UserID]) throws(StoreError) -> [UserProfile?] {
-        try session.run(users.map { .command(readProfile($0)) }).map(profile)
+        var profiles: [UserProfile?] = []
+        for reply in try session.run(users.map({ .command(readProfile($0)) })) { profiles.append(try profile(reply)) }
+        return profiles
     }
 
     public func update(_ user: UserID, _ update: Request.UserUpdate) throws(StoreError) -> UserProfile {
@@ -46,7 +47,7 @@ extension RedisCallStore {
         }
         steps.append(.command(readProfile(user)))
         let replies = try session.run(steps, isWrite: true)
-        return profile(replies[replies.count - 1]) ?? UserProfile()
+        return try profile(replies[replies.count - 1]) ?? UserProfile()
     }
 
     private func readProfile(_ user: UserID) -> RedisCommand {
@@ -56,15 +57,16 @@ extension RedisCallStore {
     }
 
     /// The hash's fields are "since", "n" (name), "a" (avatar's URL), "x" (extended data).
-    private func profile(_ reply: RedisReply) -> UserProfile? {
-        let fields = reply.array ?? []
+    private func profile(_ reply: RedisReply) throws(StoreError) -> UserProfile? {
+        let fields = try reply.pairs()
         guard !fields.isEmpty else { return nil }
         var profile = UserProfile()
-        for index in stride(from: 0, to: fields.count - 1, by: 2) {
-            switch fields[index].text {
-            case "n": profile.name = fields[index + 1].text
-            case "a": profile.avatarURL = fields[index + 1].text
-            case "x": profile.extendedData = fields[index + 1].text
+        for (name, value) in fields {
+            let text = String(validating: value, as: UTF8.self)
+            switch String(decoding: name, as: UTF8.self) {
+            case "n": profile.name = text
+            case "a": profile.avatarURL = text
+            case "x": profile.extendedData = text
             default: continue
             }
         }
@@ -92,7 +94,7 @@ extension RedisCallStore {
         omitted.append(traceKey(callID, "omitted"))
         let replies = try session.run([.command(entries), .command(omitted)])
         return Timeline(
-            entries: (replies[0].array ?? []).compactMap { $0.bytes.flatMap { TraceEntry($0) } },
-            omitted: replies[1].text.flatMap(Int.init) ?? 0)
+            entries: try replies[0].values().compactMap { TraceEntry($0) },
+            omitted: try replies[1].value().flatMap(StoredNumber.time).map(Int.init) ?? 0)
     }
 }

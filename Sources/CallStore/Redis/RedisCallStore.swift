@@ -41,6 +41,15 @@ public final class RedisCallStore: CallStore {
         self.lease = lease
     }
 
+    /// With another way to a server, for tests of what servers may answer.
+    package init(waitReplicas: Int, connecting connect: @escaping () throws(StoreError) -> RedisConnection) {
+        session = RedisSession(RedisAddress(host: "test"), waitReplicas: waitReplicas, connect: connect)
+        prefix = "bellwire"
+        historyPerUser = 200
+        historyRetention = 7 * 86_400_000
+        lease = PresencePolicy().lease
+    }
+
     public var summary: String { "\(session.address)" }
 
     public var durability: String? {
@@ -100,17 +109,20 @@ public final class RedisCallStore: CallStore {
                 command.append(key(id))
                 return .command(command)
             })
-        return zip(ids, replies).map { stored($0, $1.array ?? []) }
+        var records: [StoredRecord?] = []
+        for (id, reply) in zip(ids, replies) { records.append(stored(id, try reply.pairs())) }
+        return records
     }
 
-    private func stored(_ id: RecordID, _ fields: [RedisReply]) -> StoredRecord? {
+    private func stored(_ id: RecordID, _ fields: [(name: [UInt8], value: [UInt8])]) -> StoredRecord? {
+        guard !fields.isEmpty else { return nil }
         var version: Int64?
         var record: Record?
         var acks: [DeviceAck] = []
         var heard: [UserHeard] = []
         var milestones: [DeviceAddress: [String: Int64]] = [:]
-        for index in stride(from: 0, to: fields.count - 1, by: 2) {
-            guard let name = fields[index].text, let value = fields[index + 1].bytes else { continue }
+        for (bytes, value) in fields {
+            guard let name = String(validating: bytes, as: UTF8.self) else { continue }
             switch name.utf8.first {
             case UInt8(ascii: "v"): version = Int64(String(decoding: value, as: UTF8.self))
             case UInt8(ascii: "r"): record = RecordCodec.decode(value, id)
@@ -118,7 +130,7 @@ public final class RedisCallStore: CallStore {
             case UInt8(ascii: "h"):
                 // By bytes: a user may begin with what Swift would join to the letter before.
                 guard let user = UserID(String(decoding: name.utf8.dropFirst(), as: UTF8.self)),
-                    let at = Int64(String(decoding: value, as: UTF8.self))
+                    let at = StoredNumber.time(value)
                 else { continue }
                 heard.append(UserHeard(userID: user, at: at))
             case UInt8(ascii: "m"):
@@ -127,7 +139,7 @@ public final class RedisCallStore: CallStore {
             default: continue
             }
         }
-        guard let version, let record else { return nil }
+        guard let version, let record else { return StoredRecord(id, version: version ?? 0, record: .unreadable) }
         // Redis gives the fields in no order; what follows from them must not depend on it.
         return StoredRecord(
             id, version: version, record: record, acks: acks.sorted { $0.device < $1.device },
@@ -141,7 +153,7 @@ public final class RedisCallStore: CallStore {
         )
         .map { String(decoding: $0, as: UTF8.self) }
         guard parts.count == 3, let device = DeviceID(parts[1]), let user = UserID(parts[2]),
-            let milliseconds = Int64(String(decoding: value, as: UTF8.self))
+            let milliseconds = StoredNumber.time(value)
         else { return nil }
         return (
             DeviceAddress(userID: user, deviceID: device),
@@ -157,11 +169,11 @@ public final class RedisCallStore: CallStore {
         .map { String(decoding: $0, as: UTF8.self) }
         let parts = value.split(separator: UInt8(ascii: ":"), maxSplits: 1, omittingEmptySubsequences: false)
         guard names.count == 2, parts.count == 2, let device = DeviceID(names[0]),
-            let user = UserID(names[1]), let revision = Int(String(decoding: parts[0], as: UTF8.self))
+            let user = UserID(names[1]), let revision = StoredNumber.time(parts[0]),
+            let session = String(validating: parts[1], as: UTF8.self)
         else { return nil }
         return DeviceAck(
-            device: DeviceAddress(userID: user, deviceID: device), session: String(decoding: parts[1], as: UTF8.self),
-            revision: revision)
+            device: DeviceAddress(userID: user, deviceID: device), session: session, revision: Int(revision))
     }
 
     public func commit(_ commits: [Commit]) throws(StoreError) -> [CommitOutcome] {
@@ -172,8 +184,8 @@ public final class RedisCallStore: CallStore {
         var outcomes = [CommitOutcome](repeating: .claimHeld, count: commits.count)
         for (index, reply) in zip(open, replies) {
             guard let parts = reply.array, parts.count == 3, let version = parts[1].integer, let time = parts[2].integer
-            else { throw StoreError("unexpected answer to a commit: \(reply)") }
-            session.learnClock(time, between: before, wallMilliseconds())
+            else { throw reply.unexpected }
+            try session.learnClock(time, between: before, wallMilliseconds())
             outcomes[index] = parts[0].integer == 1 ? .committed(version: version) : .conflict
         }
         try settle(commits, outcomes)
@@ -203,7 +215,7 @@ public final class RedisCallStore: CallStore {
         }
         var held: Set<Int> = []
         for (index, reply) in try session.run(steps, isWrite: false).enumerated() {
-            if let place = claimPlaces[index], reply.integer == 0 { held.insert(place) }
+            if let place = claimPlaces[index], try reply.number() == 0 { held.insert(place) }
         }
         return held
     }
@@ -308,7 +320,7 @@ public final class RedisCallStore: CallStore {
         let steps = notes.map { note -> RedisSession.Step in
             .script(.init(script: .note, keys: [key(.call(note.callID))], arguments: arguments(of: note)))
         }
-        _ = try session.run(steps, isWrite: true)
+        for reply in try session.run(steps, isWrite: true) { _ = try reply.number() }
     }
 
     private func arguments(of note: Note) -> [[UInt8]] {
@@ -333,12 +345,9 @@ public final class RedisCallStore: CallStore {
         }
         var due: [(at: Milliseconds, id: RecordID)] = []
         for reply in try session.run(steps) {
-            let entries = reply.array ?? []
-            for index in stride(from: 0, to: entries.count - 1, by: 2) {
-                guard let id = entries[index].text.flatMap({ RecordID($0) }),
-                    let at = entries[index + 1].text.flatMap(Double.init)
-                else { continue }
-                due.append((Milliseconds(at), id))
+            for (name, score) in try reply.pairs() {
+                guard let id = String(validating: name, as: UTF8.self).flatMap({ RecordID($0) }) else { continue }
+                due.append((StoredNumber.time(ofScore: score), id))
             }
         }
         due.sort { ($0.at, $0.id) < ($1.at, $1.id) }
@@ -364,27 +373,33 @@ public final class RedisCallStore: CallStore {
         command.append(key(user, "ends"))
         command.append("(\(moment)")
         command.append("+inf")
-        let callIDs = (try session.run(command).array ?? []).compactMap { $0.text.flatMap(CallID.init) }
+        let callIDs = try session.run(command).values().compactMap { CallID(String(decoding: $0, as: UTF8.self)) }
         // The newest first, by when the call was made, which the other list knows.
-        let created = try session.run(
+        let scores = try session.run(
             callIDs.map { callID in
                 var command = RedisCommand("ZSCORE")
                 command.append(key(user, "calls"))
                 command.append(callID.string)
                 return .command(command)
             }
-        ).map { $0.text.flatMap(Double.init) ?? 0 }
+        )
+        var created: [Milliseconds] = []
+        for score in scores { created.append(StoredNumber.time(ofScore: try score.value() ?? [])) }
         return zip(created, callIDs).sorted { ($1.0, $1.1) < ($0.0, $0.1) }.prefix(limit).map(\.1)
     }
 
     public func holders(of claims: [Claim]) throws(StoreError) -> [CallID?] {
-        try session.run(
+        let replies = try session.run(
             claims.map { claim in
                 var command = RedisCommand("GET")
                 command.append(key(claim))
                 return .command(command)
-            }
-        ).map { $0.text.flatMap(CallID.init) }
+            })
+        var holders: [CallID?] = []
+        for reply in replies {
+            holders.append(try reply.value().flatMap { CallID(String(decoding: $0, as: UTF8.self)) })
+        }
+        return holders
     }
 
     /// Redis itself removes what has expired.

@@ -10,6 +10,8 @@ enum RedisReply: Equatable {
     case array([RedisReply])
     case status(String)
     case error(String)
+    /// Of a kind that no command of ours is answered with.
+    case other(kind: Int32)
 
     var integer: Int64? {
         if case .integer(let value) = self { value } else { nil }
@@ -19,11 +21,49 @@ enum RedisReply: Equatable {
         if case .bytes(let value) = self { value } else { nil }
     }
 
-    var text: String? { bytes.map { String(decoding: $0, as: UTF8.self) } }
+    /// Nil also for what is no UTF-8: everything of ours is.
+    var text: String? { bytes.flatMap { String(validating: $0, as: UTF8.self) } }
 
     var array: [RedisReply]? {
         if case .array(let value) = self { value } else { nil }
     }
+}
+
+/// Replies of the kind that a command has. Any other kind is no answer: to take it for an empty one would make what is
+/// stored look as if it were not.
+extension RedisReply {
+    func number() throws(StoreError) -> Int64 {
+        guard case .integer(let value) = self else { throw unexpected }
+        return value
+    }
+
+    /// Nil when there is nothing under the key.
+    func value() throws(StoreError) -> [UInt8]? {
+        switch self {
+        case .bytes(let value): return value
+        case .null: return nil
+        default: throw unexpected
+        }
+    }
+
+    func values() throws(StoreError) -> [[UInt8]] {
+        guard case .array(let elements) = self else { throw unexpected }
+        var values: [[UInt8]] = []
+        for element in elements {
+            guard case .bytes(let value) = element else { throw unexpected }
+            values.append(value)
+        }
+        return values
+    }
+
+    /// The fields of a hash, or members with their scores.
+    func pairs() throws(StoreError) -> [(name: [UInt8], value: [UInt8])] {
+        let values = try values()
+        guard values.count % 2 == 0 else { throw unexpected }
+        return stride(from: 0, to: values.count, by: 2).map { (values[$0], values[$0 + 1]) }
+    }
+
+    var unexpected: StoreError { StoreError("unexpected answer: \(String(describing: self).prefix(200))") }
 }
 
 /// One command: its words as bytes.
@@ -38,7 +78,7 @@ struct RedisCommand {
 }
 
 /// One connection to Redis. After a failure it is of no more use: replies could be taken for those of other commands.
-final class RedisConnection {
+package final class RedisConnection {
     private let context: UnsafeMutablePointer<redisContext>
     /// `errno` at the failure, if there was one.
     private var failureNumber: Int32 = 0
@@ -61,6 +101,12 @@ final class RedisConnection {
         self.context = context
         redisSetTimeout(context, limit)
         try logIn(address)
+    }
+
+    /// Over a socket that is connected already, which then belongs to this connection.
+    package init(descriptor: Int32) throws(StoreError) {
+        guard let context = redisConnectFd(descriptor) else { throw StoreError("no memory") }
+        self.context = context
     }
 
     deinit { redisFree(context) }
@@ -111,15 +157,19 @@ final class RedisConnection {
         }
     }
 
+    /// Of an error's text; it goes into logs.
+    private static let errorBytes = 512
+
     private static func reply(_ raw: redisReply) -> RedisReply {
         switch raw.type {
         case REDIS_REPLY_INTEGER: .integer(raw.integer)
         case REDIS_REPLY_STRING: .bytes(bytes(raw))
         case REDIS_REPLY_STATUS: .status(String(decoding: bytes(raw), as: UTF8.self))
-        case REDIS_REPLY_ERROR: .error(String(decoding: bytes(raw), as: UTF8.self))
+        case REDIS_REPLY_ERROR: .error(String(decoding: bytes(raw).prefix(errorBytes), as: UTF8.self))
         case REDIS_REPLY_ARRAY:
             .array((0..<raw.elements).map { index in raw.element[index].map { reply($0.pointee) } ?? .null })
-        default: .null
+        case REDIS_REPLY_NIL: .null
+        default: .other(kind: raw.type)
         }
     }
 

@@ -1,5 +1,5 @@
 /// The scripts that Redis runs, each atomically and on keys of one hash slot.
-enum RedisScript: CaseIterable {
+package enum RedisScript: CaseIterable {
     /// Writes a call's record if its version is as expected, with its due entry and notes.
     /// KEYS: call, due index. ARGV: expected version, record, deadline or "", end of life or "", call id, then notes.
     /// Returns {1 or 0, version, milliseconds}.

@@ -15,6 +15,8 @@ final class RedisSession {
     let address: RedisAddress
     /// How many replicas must have each write before it counts; 0 for none.
     private let waitReplicas: Int
+    /// Another way to a server than by the address.
+    private let connect: (() throws(StoreError) -> RedisConnection)?
     private var connection: RedisConnection?
     private var hashes: [RedisScript: String] = [:]
     private var nextAttempt: Int64 = 0
@@ -27,9 +29,10 @@ final class RedisSession {
     /// with a user who may not ask.
     private(set) var durability: String?
 
-    init(_ address: RedisAddress, waitReplicas: Int) {
+    init(_ address: RedisAddress, waitReplicas: Int, connect: (() throws(StoreError) -> RedisConnection)? = nil) {
         self.address = address
         self.waitReplicas = waitReplicas
+        self.connect = connect
     }
 
     /// A script's call within a pipeline.
@@ -90,7 +93,8 @@ final class RedisSession {
         guard isWrite, waitReplicas > 0 else { return try connection.pipeline(commands) }
         commands.append(RedisCommand("WAIT", String(waitReplicas), String(Bounds.timeout / 2)))
         var replies = try connection.pipeline(commands)
-        if let reached = replies.removeLast().integer, reached < waitReplicas {
+        let reached = try replies.removeLast().number()
+        guard reached >= waitReplicas else {
             throw StoreError("only \(reached) of \(waitReplicas) replicas have the write")
         }
         return replies
@@ -111,7 +115,8 @@ final class RedisSession {
         if let connection { return connection }
         guard monotonicMilliseconds() >= nextAttempt else { throw failure }
         do throws(StoreError) {
-            let connection = try RedisConnection(address, timeout: Bounds.timeout)
+            let connection =
+                if let connect { try connect() } else { try RedisConnection(address, timeout: Bounds.timeout) }
             self.connection = connection
             try loadScripts()
             try readClock()
@@ -137,7 +142,7 @@ final class RedisSession {
         let replies = try connection.pipeline(scripts.map { RedisCommand("SCRIPT", "LOAD", $0.source) })
         for (script, reply) in zip(scripts, replies) {
             guard let hash = reply.text else {
-                throw StoreError("\(address): script \(script) cannot be loaded: \(reply)")
+                throw StoreError("\(address): script \(script) cannot be loaded: \(reply.unexpected)")
             }
             hashes[script] = hash
         }
@@ -162,15 +167,18 @@ final class RedisSession {
         guard let connection else { throw failure }
         let before = wallMilliseconds()
         let reply = try connection.pipeline([RedisCommand("TIME")])[0]
-        guard let parts = reply.array, parts.count == 2, let seconds = parts[0].text.flatMap(Int64.init),
-            let microseconds = parts[1].text.flatMap(Int64.init)
-        else { throw StoreError("\(address): no time: \(reply)") }
+        guard let parts = reply.array, parts.count == 2,
+            let seconds = parts[0].bytes.flatMap(StoredNumber.time),
+            let microseconds = parts[1].text.flatMap(Int64.init),
+            (0..<1_000_000).contains(microseconds)
+        else { throw StoreError("\(address): no time: \(reply.unexpected)") }
         // The middle of the round trip is the best guess of when Redis looked at its clock.
-        learnClock(seconds * 1000 + microseconds / 1000, between: before, wallMilliseconds())
+        try learnClock(seconds * 1000 + microseconds / 1000, between: before, wallMilliseconds())
     }
 
     /// Redis's clock stood at `time` at some moment between the two of this machine's.
-    func learnClock(_ time: Int64, between before: Int64, _ after: Int64) {
+    func learnClock(_ time: Int64, between before: Int64, _ after: Int64) throws(StoreError) {
+        guard StoredNumber.times.contains(time) else { throw StoreError("\(address): no time: \(time)") }
         hasClock = true
         clockOffset = time - (before + after) / 2
     }

@@ -5,6 +5,7 @@ from .contract import Contract
 from .device import Device, Pending, Received, Refused, encode
 from .processes import Child, free_port, wait_until
 from .redis import RedisServer
+from .sanitizer import needs_full_speed
 from .service import PROJECT, Service, executable, run
 from .talk import VERBATIM, answers, call_id, change_in, is_online, member, now_ms, present, ring, talk, welcomes
 from .terminal import Terminal
@@ -37,6 +38,7 @@ __all__ = [
     "free_port",
     "is_online",
     "member",
+    "needs_full_speed",
     "now_ms",
     "on_each_store",
     "present",

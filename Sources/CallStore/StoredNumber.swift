@@ -1,0 +1,21 @@
+import CallCore
+
+/// The numbers that a store may give back. What lies beyond them was never written by a coordinator; whoever counts
+/// with it would leave the range of an integer.
+enum StoredNumber {
+    /// Milliseconds since the Unix epoch, or seconds: up to what a double holds exactly, as Redis's scores are.
+    static let times: ClosedRange<Int64> = 0...1 << 53
+    /// Revisions, and durations in seconds or milliseconds.
+    static let counts: ClosedRange<Int64> = 0...Int64(Int32.max)
+
+    /// Nil for what is no such number.
+    static func time(_ digits: some Collection<UInt8>) -> Milliseconds? {
+        Int64(String(decoding: digits, as: UTF8.self)).flatMap { times.contains($0) ? $0 : nil }
+    }
+
+    /// A score, which may have a fraction and may be infinite: the nearest time.
+    static func time(ofScore digits: [UInt8]) -> Milliseconds {
+        guard let score = Double(String(decoding: digits, as: UTF8.self)), score > 0 else { return 0 }
+        return Milliseconds(min(score, Double(times.upperBound)))
+    }
+}

@@ -1,0 +1,109 @@
+import CallCore
+import FuzzEntries
+import SignalingProtocol
+import Testing
+
+@testable import CallStore
+
+/// A server that is no Redis, or holds what no coordinator wrote: its answers are errors or are passed over, and none is
+/// taken for something else.
+@Suite struct StrangeRedisTests {
+    private func ask<Answer>(
+        _ replies: String, _ question: (RedisCallStore) throws -> Answer
+    ) throws -> Answer {
+        try ScriptedRedis.answering(utf8(replies), question)
+    }
+
+    /// An array of strings.
+    private func strings(_ words: String...) -> String {
+        "*\(words.count)\r\n" + words.map { "$\($0.utf8.count)\r\n\($0)\r\n" }.joined()
+    }
+
+    private func utf8(_ text: String) -> [UInt8] { Array(text.utf8) }
+
+    @Test(arguments: [":1\r\n", "+OK\r\n", "$2\r\nab\r\n", "$-1\r\n", "*1\r\n$1\r\nv\r\n", "*2\r\n$1\r\nv\r\n:1\r\n"])
+    func anAnswerOfAnotherKindIsNoEmptyStore(reply: String) {
+        #expect(throws: StoreError.self) { try ask(reply) { try $0.load([CallID("a")!]) } }
+        #expect(throws: StoreError.self) { try ask(reply) { try $0.devices(of: [alice]) } }
+        #expect(throws: StoreError.self) { try ask(reply) { try $0.profiles(of: [alice]) } }
+        #expect(throws: StoreError.self) { try ask(reply) { try $0.history(of: alice, after: nil, limit: 1) } }
+    }
+
+    @Test(arguments: ["+OK\r\n", "$1\r\n1\r\n", "*0\r\n", "$-1\r\n"])
+    func aScriptThatReturnsNoNumberHasNotRun(reply: String) {
+        let policy = PresencePolicy()
+        #expect(throws: StoreError.self) {
+            try ask(reply) { try $0.cameOnline(alicePhone, session: "s", policy: policy) }
+        }
+        #expect(throws: StoreError.self) {
+            try ask(reply) { try $0.wentOffline(alicePhone, session: "s", policy: policy) }
+        }
+        #expect(throws: StoreError.self) {
+            try ask(reply) { try $0.note([.heard(CallID("a")!, UserHeard(userID: alice, at: 1))]) }
+        }
+        // The claim is neither taken nor held by another.
+        var commit = Commit(.call(CallID("a")!), record: .void, expected: 0, deadline: nil, expiresAt: nil)
+        commit.claims = [.activeCall(of: alice)]
+        #expect(throws: StoreError.self) { try ask(reply + "*3\r\n:1\r\n:1\r\n:1\r\n") { try $0.commit([commit]) } }
+    }
+
+    @Test func aWriteIsNotCountedWhenNobodySaysHowManyReplicasHaveIt() {
+        let replies = utf8(":1\r\n-ERR no permission for WAIT\r\n")
+        #expect(throws: StoreError.self) {
+            try ScriptedRedis.answering(replies, waitReplicas: 1) {
+                try $0.note([.heard(CallID("a")!, UserHeard(userID: alice, at: 1))])
+            }
+        }
+    }
+
+    @Test(arguments: [("inf", 1 << 53), ("-inf", 0), ("nan", 0), ("1e300", 1 << 53), ("-5", 0), ("7.9", 7), ("x", 0)])
+    func aScoreThatIsNoTimeIsTheNearestOne(score: String, time: Milliseconds) throws {
+        let places = try ask(strings("a", score)) { try $0.history(of: alice, after: nil, limit: 1) }
+        #expect(places == [HistoryPlace(createdAt: time, callID: CallID("a")!)])
+        let rest = String(repeating: "*0\r\n", count: 63)
+        #expect(try ask(strings("a", score) + rest) { try $0.due(before: 1, limit: 1) } == [.call(CallID("a")!)])
+    }
+
+    /// To take it for no call would answer `callNotFound`, and a new call would take its place.
+    @Test(arguments: [["v", "x", "r", "{}"], ["r", "{}"], ["v", "1"]])
+    func aHashWithoutItsVersionOrRecordIsUnreadable(fields: [String]) throws {
+        let reply = "*\(fields.count)\r\n" + fields.map { "$\($0.utf8.count)\r\n\($0)\r\n" }.joined()
+        #expect(try ask(reply) { try $0.load([CallID("a")!]) }[0]?.record == .unreadable)
+    }
+
+    @Test func timesThatNoClockShowsArePassedOver() throws {
+        let huge = "9223372036854775807"
+        let devices = try ask(strings("phone", "1:1:\(huge):s", "web", "1:1:2:s")) { try $0.devices(of: [alice]) }
+        #expect(devices[0].map(\.device) == [aliceWeb])
+        let record = String(decoding: RecordCodec.encode(.call(call("a"))), as: UTF8.self)
+        let stored = try ask(
+            strings(
+                "v", "1", "r", record, "halice", huge, "hbob", "5", "aphone/alice", "\(huge):s", "aphone/bob", "2:s")
+        ) { try $0.load([CallID("a")!]) }[0]
+        #expect(stored?.heard == [UserHeard(userID: bob, at: 5)])
+        #expect(stored?.acks == [DeviceAck(device: bobPhone, session: "s", revision: 2)])
+    }
+
+    @Test(arguments: ["9223372036854775807", "-1", "soon"])
+    func aServerWithoutATimeIsRefused(seconds: String) {
+        let scripts = String(repeating: "$2\r\nab\r\n", count: RedisScript.allCases.count)
+        let greeting = utf8(scripts + strings(seconds, "0"))
+        #expect(throws: StoreError.self) { try ScriptedRedis.answering([], greeting: greeting) { try $0.now() } }
+    }
+
+    @Test func aCommitAtNoTimeIsAnError() {
+        let commit = Commit(.call(CallID("a")!), record: .void, expected: 0, deadline: nil, expiresAt: nil)
+        #expect(throws: StoreError.self) {
+            try ask("*3\r\n:1\r\n:1\r\n:9223372036854775807\r\n") { try $0.commit([commit]) }
+        }
+    }
+
+    /// What goes into a log is bounded.
+    @Test func aLongErrorIsCutShort() {
+        let long = String(repeating: "x", count: 100_000)
+        for reply in ["-ERR \(long)\r\n", "*1\r\n$100000\r\n\(long)\r\n"] {
+            let error = #expect(throws: StoreError.self) { try ask(reply) { try $0.load([CallID("a")!]) } }
+            #expect(error.map { $0.description.utf8.count < 1_000 } ?? false)
+        }
+    }
+}

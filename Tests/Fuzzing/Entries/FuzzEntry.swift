@@ -1,0 +1,38 @@
+/// Every place where bytes that somebody else chose come in. Each has a check: what must hold whatever the bytes are.
+///
+/// The raw value is the name on the command line of `scripts/fuzz` and of the folder with the entry's corpus.
+package enum FuzzEntry: String, CaseIterable, Sendable {
+    case topic, json, up, down, presence, record, trace, history, url, cursor, redis, service, client
+
+    /// Throws a `Finding` when something does not hold. A trap ends the process, which nobody overlooks either.
+    package func check(_ input: [UInt8]) throws(Finding) {
+        switch self {
+        case .topic: try checkTopic(input)
+        case .json: try checkJSON(input)
+        case .up: try checkUpMessage(input)
+        case .down: try checkDownMessage(input)
+        case .presence: try checkPresence(input)
+        case .record: try checkRecord(input)
+        case .trace: try checkTraceEntry(input)
+        case .history: try checkHistoryLine(input)
+        case .url: try checkURL(input)
+        case .cursor: try checkCursor(input)
+        case .redis: try checkRedis(input)
+        case .service: try checkService(input)
+        case .client: try checkClient(input)
+        }
+    }
+}
+
+/// Something that does not hold for an input.
+package struct Finding: Error, CustomStringConvertible {
+    package let description: String
+
+    init(_ description: String) { self.description = description }
+}
+
+func hold(_ condition: Bool, _ what: @autoclosure () -> String) throws(Finding) {
+    guard condition else { throw Finding(what()) }
+}
+
+func text(_ bytes: some Sequence<UInt8>) -> String { String(decoding: Array(bytes), as: UTF8.self) }

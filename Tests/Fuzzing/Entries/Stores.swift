@@ -1,0 +1,147 @@
+import CallCore
+import CallStore
+import Coordinator
+import SignalingProtocol
+
+// The checks of what a store gives back: bytes of a record, and replies of Redis. A damaged store may cost the calls that
+// are damaged, never the coordinator.
+
+private let callID = CallID("call-1")!
+private let messageID = MessageID("message-1")!
+private let alice = UserID("alice")!
+private let bob = UserID("bob")!
+private let alicePhone = DeviceAddress(userID: alice, deviceID: DeviceID("phone")!)
+private let bobPhone = DeviceAddress(userID: bob, deviceID: DeviceID("phone")!)
+private let recordIDs = [RecordID.call(callID), .message(messageID, to: bob)]
+/// The time in all fuzzed worlds, to which the corpus fits.
+let fuzzedNow: Milliseconds = 1_790_000_000_000
+
+/// What can be read survives another store, and a coordinator serves it.
+func checkRecord(_ input: [UInt8]) throws(Finding) {
+    for id in recordIDs {
+        let record = RecordCodec.decode(input, id)
+        guard record != .unreadable else { continue }
+        let bytes = RecordCodec.encode(record)
+        let again = RecordCodec.decode(bytes, id)
+        try hold(again == record && RecordCodec.encode(again) == bytes, "\(text(bytes)) is read as \(again)")
+        serve(record, under: id)
+    }
+}
+
+/// Everything that a coordinator does with a record that it finds: none of it may trap.
+private func serve(_ record: Record, under id: RecordID) {
+    var now = fuzzedNow
+    let store = MemoryCallStore { now }
+    _ = store.commit([Commit(id, record: record, expected: 0, deadline: now, expiresAt: nil)])
+    let service = CallService(store: store, settings: ServiceSettings())
+    let presence = PresenceMessage(.online, session: "s")
+    for device in [alicePhone, bobPhone] {
+        _ = service.process([.init(topic: Topics.standard.presence(device), payload: presence.encoded())])
+    }
+    ask(service)
+    for pause: Milliseconds in [1, 1_000, 60_000, 600_000, 7 * 86_400_000] {
+        now += pause
+        _ = service.sweep(grace: 0)
+        _ = service.serveDeadlines()
+    }
+    ask(service)
+    _ = service.clean()
+}
+
+private func ask(_ service: CallService) {
+    let bodies: [Request.Body] = [
+        .get(.init(callID: callID)), .trace(.init(callID: callID)), .accept(.init(callID: callID)),
+        .join(.init(callID: callID)), .signal(.init(callID: callID, data: JSONText("1")!)),
+        .report(.init(callID: callID, milestones: [Milestone(name: "accepted", milliseconds: 1)])),
+        .add(.init(callID: callID, invitees: [UserID("carol")!])), .cancel(.init(callID: callID)),
+        .quit(.init(callID: callID)), .query(.init()), .invite(.init(invitees: [bob], callID: callID)),
+        .message(.init(to: bob, data: JSONText("1")!, messageID: messageID)),
+    ]
+    for device in [bobPhone, alicePhone] {
+        var messages = bodies.enumerated().map {
+            UpMessage.request(Request(id: RequestID("r\($0.offset)")!, body: $0.element))
+        }
+        messages += [.ackCall(callID, revision: .max), .ackMessage(messageID), .heartbeat(callID)]
+        for message in messages {
+            _ = service.process([.init(topic: Topics.standard.up(device), payload: message.encoded())])
+        }
+    }
+}
+
+// MARK: Redis
+
+/// The first line names what is asked of the store; what follows is the stream of replies, after those by which a new
+/// connection is made, or, when the name has a "!" in front, instead of them. Whatever it is, there is an answer or a
+/// `StoreError`.
+func checkRedis(_ input: [UInt8]) throws(Finding) {
+    let line = input.prefix { $0 != UInt8(ascii: "\n") }
+    let replies = input.dropFirst(line.count + 1)
+    let isWhole = line.first == UInt8(ascii: "!")
+    let name = text(isWhole ? line.dropFirst() : line)
+    let question =
+        RedisQuestion(rawValue: name)
+        ?? RedisQuestion.allCases[Int(stableHash(name.utf8) % UInt64(RedisQuestion.allCases.count))]
+    let greeting = isWhole ? [] : ScriptedRedis.greeting
+    do throws(StoreError) {
+        try ScriptedRedis.answering(Array(replies), greeting: greeting, question.ask)
+    } catch {
+        try hold(error.description.utf8.count < 2_000, "an error of \(error.description.utf8.count) bytes")
+    }
+}
+
+private enum RedisQuestion: String, CaseIterable {
+    case load, commit, commitMessage, note, due, calls, history, messages, holders, profiles, update, devices
+    case cameOnline, wentOffline, renew, timeline, now, serve
+
+    func ask(_ store: RedisCallStore) throws(StoreError) {
+        switch self {
+        case .load: _ = try store.load(recordIDs)
+        case .commit:
+            var commit = Commit(
+                .call(callID), record: .cancelled(by: alice, at: 1), expected: 1, deadline: 1, expiresAt: 2)
+            commit.expectedHolders = [(.activeCall(of: alice), nil)]
+            commit.claims = [.ringing(from: alice, to: bob)]
+            commit.releases = [.activeCall(of: bob)]
+            commit.notes = [.heard(callID, UserHeard(userID: alice, at: 1))]
+            _ = try store.commit([commit, commit])
+        case .commitMessage:
+            let key = RequestKey(device: alicePhone, requestID: RequestID("r1")!)
+            let request = Request.Message(to: bob, data: JSONText("1")!)
+            let message = PeerMessage(request, messageID: messageID, origin: key, ttl: 1, now: fuzzedNow)
+            _ = try store.commit([
+                Commit(recordIDs[1], record: .message(message), expected: 0, deadline: 1, expiresAt: nil)
+            ])
+        case .note: try store.note([.ack(callID, DeviceAck(device: alicePhone, session: "s", revision: 1))])
+        case .due: _ = try store.due(before: fuzzedNow, limit: 10)
+        case .calls: _ = try store.calls(of: alice, endedAfter: 0, limit: 10)
+        case .history: _ = try store.history(of: alice, after: nil, limit: 10)
+        case .messages: _ = try store.messages(for: alice, limit: 10)
+        case .holders: _ = try store.holders(of: [.activeCall(of: alice), .ringing(from: alice, to: bob)])
+        case .profiles: _ = try store.profiles(of: [alice, bob])
+        case .update: _ = try store.update(alice, Request.UserUpdate(name: "Alice", avatarURL: ""))
+        case .devices: _ = try store.devices(of: [alice, bob])
+        case .cameOnline: _ = try store.cameOnline(alicePhone, session: "s", policy: PresencePolicy())
+        case .wentOffline: _ = try store.wentOffline(alicePhone, session: "s", policy: PresencePolicy())
+        case .renew: try store.renew([alicePhone])
+        case .timeline:
+            let timeline = try store.timeline(of: callID)
+            let call = CallSnapshot(
+                callID: callID, revision: 1, mode: .common, state: .ringing, inviter: alice, createdAt: fuzzedNow,
+                timeout: 60, members: [])
+            let success = Response.Success(call: call, time: fuzzedNow, timeline: timeline)
+            _ = DownMessage.response(Response(id: RequestID("r1")!, outcome: .success(success))).encoded()
+        case .now: _ = try store.now()
+        case .serve:
+            // The replies are those to the loads of a whole service.
+            let service = CallService(store: store, settings: ServiceSettings())
+            _ = service.process([
+                .init(
+                    topic: Topics.standard.up(bobPhone),
+                    payload: UpMessage.request(
+                        Request(id: RequestID("r1")!, body: .accept(.init(callID: callID)))
+                    ).encoded())
+            ])
+            _ = service.sweep(grace: 0)
+        }
+    }
+}
