@@ -68,6 +68,8 @@ final class World {
         tolerances.ringing = 2_000
         tolerances.disturbedRinging = 4_500
         tolerances.response = 3_000
+        // From the moment as of which something is decided until it is written.
+        tolerances.clock = 550
         return tolerances
     }
 

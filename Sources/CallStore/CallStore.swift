@@ -273,6 +273,8 @@ public struct Commit: Sendable {
     public var newMembers: [UserID] = []
     /// The call was live before this commit and is not after it.
     public var hasJustEnded = false
+    /// After this moment, by its own clock, the store refuses the commit: whoever decided it stood still meanwhile.
+    public var validUntil = Milliseconds.max
 
     public init(
         _ id: RecordID, record: Record, expected: Int64, deadline: Milliseconds?, expiresAt: Milliseconds?
@@ -307,6 +309,8 @@ public enum CommitOutcome: Equatable, Sendable {
     case conflict
     /// A claim is held by another call than expected.
     case claimHeld
+    /// It came after `validUntil`.
+    case stale
 }
 
 /// What is known of a device's presence (section 1).

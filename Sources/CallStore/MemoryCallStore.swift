@@ -62,6 +62,7 @@ public final class MemoryCallStore: CallStore {
     public func commit(_ commits: [Commit]) -> [CommitOutcome] { commits.map(commit) }
 
     private func commit(_ commit: Commit) -> CommitOutcome {
+        guard clock() <= commit.validUntil else { return .stale }
         guard contents.entries[commit.id]?.version ?? 0 == commit.expected else { return .conflict }
         guard takeClaims(of: commit) else { return .claimHeld }
         let outcome = write(commit)
@@ -92,6 +93,7 @@ public final class MemoryCallStore: CallStore {
 
     /// The second step: the record, if nobody changed it meanwhile.
     package func write(_ commit: Commit) -> CommitOutcome {
+        guard clock() <= commit.validUntil else { return .stale }
         guard contents.entries[commit.id]?.version ?? 0 == commit.expected else { return .conflict }
         var entry = contents.entries[commit.id] ?? Entry(version: 0, record: commit.record)
         entry.version += 1

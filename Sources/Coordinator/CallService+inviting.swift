@@ -49,10 +49,21 @@ extension CallService {
         let user = received.device.userID
         let claim = Claim.ringing(from: invite.invitees[0], to: user)
         func isMergeable(_ other: Call) -> Bool {
-            other.isLive && other.inviter == invite.invitees[0] && other.members.count == 2
-                && (other.member(user)?.state.isPending ?? false || other.outcome(of: received.key) != nil)
+            if other.outcome(of: received.key) != nil { return true }
+            return other.isLive && other.inviter == invite.invitees[0] && other.members.count == 2
+                && other.member(user)?.state.isPending ?? false
         }
-        var holder = try deservedHolder(of: claim, besides: [callID], &decision, deserves: isMergeable)
+        var holder: StoredRecord?
+        if decision.alias != nil, let target = decision.call?.callID {
+            // Another copy of this invite is about to merge into the call to which its alias points, or has done so since
+            // that was loaded.
+            holder = try store.load([target])[0].flatMap { stored in
+                if case .call(let call) = stored.record, isMergeable(call) { stored } else { nil }
+            }
+        }
+        if holder == nil {
+            holder = try deservedHolder(of: claim, besides: [callID], &decision, deserves: isMergeable)
+        }
         if holder == nil {
             // Who rings somebody in two calls has one claim: when the later call is over, the earlier one rings on.
             let callIDs = try store.calls(of: user, endedAfter: .max - 1, limit: ServiceBounds.callsPerBusyCheck)
@@ -129,8 +140,7 @@ extension CallService {
         let commit = Commit(
             .call(callID), record: stored?.record ?? .void, expected: stored?.version ?? 0, deadline: deadline,
             expiresAt: expiresAt)
-        guard case .committed = try store.commit([commit])[0] else { return false }
-        return true
+        return try self.commit([commit])[0]
     }
 
     /// Takes and gives up what follows from the call's new state.

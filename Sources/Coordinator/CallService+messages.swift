@@ -52,17 +52,9 @@ extension CallService {
         var decisions: [MessageDecision] = []
         for (work, stored) in zip(works, stored) { decisions.append(try decide(work, stored)) }
         let changed = decisions.indices.filter { decisions[$0].message != decisions[$0].before }
-        let outcomes = try changed.isEmpty ? [] : store.commit(changed.map { commit(decisions[$0], works[$0].id) })
+        let written = try changed.isEmpty ? [] : commit(changed.map { commit(decisions[$0], works[$0].id) })
         storeFailure = nil
-        var lost: Set<Int> = []
-        for (index, outcome) in zip(changed, outcomes) {
-            if case .committed = outcome {
-                counters.add(.commits)
-            } else {
-                counters.add(.conflicts)
-                lost.insert(index)
-            }
-        }
+        let lost = Set(zip(changed, written).filter { !$0.1 }.map(\.0))
         for index in works.indices where !lost.contains(index) { publish(decisions[index], works[index].id) }
         return works.indices.filter(lost.contains).map { works[$0] }
     }

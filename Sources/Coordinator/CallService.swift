@@ -16,7 +16,7 @@ public final class CallService {
     var outbox: [OutboundMessage] = []
     /// The sessions of the devices that sent the messages being served.
     var sessions: [DeviceAddress: String] = [:]
-    /// The store's clock, read once per batch.
+    /// The store's clock, read before each round of decisions.
     var now: Milliseconds = 0
     /// Why the clock could not be read; nothing is decided by a clock that may be wrong.
     var clockFailure: StoreError?
@@ -125,6 +125,8 @@ public final class CallService {
 
     private func serve(_ run: Run) {
         guard !run.senders.isEmpty else { return }
+        // The runs before may have taken their time.
+        readClock()
         do throws(StoreError) {
             if let clockFailure { throw clockFailure }
             try learnSessions(of: run.senders.sorted())
@@ -278,16 +280,30 @@ public final class CallService {
         let places = commits.indices.filter { commits[$0] != nil }
         var results = [Bool?](repeating: nil, count: commits.count)
         guard !places.isEmpty else { return results }
-        for (place, outcome) in zip(places, try store.commit(places.compactMap { commits[$0] })) {
-            if case .committed = outcome {
-                counters.add(.commits)
-                results[place] = true
-            } else {
-                counters.add(.conflicts)
-                results[place] = false
-            }
+        for (place, isWritten) in zip(places, try commit(places.compactMap { commits[$0] })) {
+            results[place] = isWritten
         }
         return results
+    }
+
+    /// Of each: whether it was written. Throws when the decisions were made so long ago that they no longer count: this
+    /// process stood still, and a call must not begin, or change, as of a time that is past.
+    func commit(_ commits: [Commit]) throws(StoreError) -> [Bool] {
+        let outcomes = try store.commit(
+            commits.map { commit in
+                var commit = commit
+                commit.validUntil = now + ServiceBounds.decisionLife
+                return commit
+            })
+        if outcomes.contains(.stale) { throw StoreError("this process stood still for too long") }
+        return outcomes.map { outcome in
+            guard case .committed = outcome else {
+                counters.add(.conflicts)
+                return false
+            }
+            counters.add(.commits)
+            return true
+        }
     }
 
     private func noteAll(_ notes: [Note]) {

@@ -40,6 +40,8 @@ public enum UsersPolicy: String, Sendable, CaseIterable {
 public enum ServiceBounds {
     /// How often a call is judged again because somebody else changed it meanwhile. Beyond it: `unavailable`.
     static let commitAttempts = 8
+    /// How long after a decision it may be written, in milliseconds.
+    static let decisionLife: Milliseconds = 3_000
     /// How many messages are served in one go, at most.
     package static let messagesPerRound = 64
     /// How many deadlines are served in one go, at most, so that requests are not kept waiting.

@@ -135,6 +135,18 @@ import Testing
         #expect(try test.holder(claim) == "a")
     }
 
+    /// Whoever decided it stood still since: by now it may be about a time that others have gone past.
+    @Test(arguments: StoreKind.allCases)
+    func aCommitIsRefusedAfterItsTime(kind: StoreKind) throws {
+        let test = try kind.open()
+        let now = try test.store.now()
+        #expect(try test.write(call("late")) { $0.validUntil = now - 1_000 } == .stale)
+        #expect(try test.load("late") == nil)
+        #expect(try test.write(call("c")) { $0.validUntil = now + 60_000 } == .committed(version: 1))
+        #expect(try test.write(call("c"), over: 1) { $0.validUntil = now - 1_000 } == .stale)
+        #expect(try test.load("c")?.version == 1)
+    }
+
     @Test(arguments: StoreKind.allCases)
     func aCommitFailsWhenAnExpectedHolderGaveTheClaimUp(kind: StoreKind) throws {
         let test = try kind.open()

@@ -38,6 +38,20 @@ struct CrashTests {
         #expect(bob.names == [.invited])
     }
 
+    /// Found by simulation (seed 11775): the call began as of the time before, and its invitation was over already.
+    @Test func whatACoordinatorDecidedBeforeItWasFrozenIsNotWritten() {
+        let faulty = FaultyStore(world.memory)
+        world.restart(store: faulty)
+        faulty.beforeCommit = { [world] _ in
+            faulty.beforeCommit = nil
+            world.clock.now += 10_000
+        }
+        #expect(alice.invite("bob", id: id)?.code == .unavailable)
+        #expect(world.stored(callID) == nil)
+        #expect(bob.names.isEmpty)
+        #expect(alice.invite("bob", id: id)?.call?.createdAt == world.clock.now, "the resend makes the call")
+    }
+
     @Test func deadBeforeTellingOfAnInviteTheInviteeRingsAllTheSame() {
         dieBeforePublishing { alice.invite("bob", id: id) }
         #expect(bob.names.isEmpty)

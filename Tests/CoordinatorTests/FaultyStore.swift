@@ -16,6 +16,10 @@ final class FaultyStore: CallStore {
     var failsAfter: Int?
     /// After how many operations it failed last.
     private(set) var operations = 0
+    /// How often each operation was asked for.
+    var operationCounts: [Operation: Int] = [:]
+    /// Called before every operation.
+    var beforeOperation: ((Operation) -> Void)?
     /// Called before every commit, with how many there were.
     var beforeCommit: ((Int) -> Void)?
     /// Called after every commit that went through, before the coordinator hears of it.
@@ -28,6 +32,8 @@ final class FaultyStore: CallStore {
 
     private func pass(_ operation: Operation) throws(StoreError) {
         operations += 1
+        operationCounts[operation, default: 0] += 1
+        beforeOperation?(operation)
         if let limit = failsAfter, operations > limit { throw StoreError("down") }
         if failing.contains(operation) { throw StoreError("down: \(operation)") }
     }

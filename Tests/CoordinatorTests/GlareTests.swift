@@ -145,7 +145,7 @@ struct GlareTests {
         let world: World
         let alice: Phone
         let bob: Phone
-        private let store: FaultyStore
+        let store: FaultyStore
 
         init() {
             var faulty: FaultyStore!
@@ -216,6 +216,43 @@ struct GlareTests {
         #expect(outcome?.success?.merged != true)
         #expect(outcome?.success?.call.callID == (mode == .common ? CallID("b") : nil))
         #expect(outcome?.error?.callID == (mode == .advanced ? CallID("a") : nil))
+    }
+
+    /// Found by simulation (seed 22014). The alias stands, and the merge is written between the moment when this copy of the
+    /// invite reads the call and the moment when it looks whom it could merge with.
+    @Test func aCopyOfAnInviteFindsTheMergeOfTheOtherCopy() throws {
+        let two = TwoCoordinators()
+        let (world, alice, bob) = (two.world, two.alice, two.bob)
+        let key = RequestKey(device: bob.address, requestID: RequestID("merge")!)
+        alice.invite("bob", callID: "a")
+        _ = world.memory.commit([
+            Commit(
+                .call(CallID("b")!), record: .alias(of: CallID("a")!, origin: key), expected: 0, deadline: nil,
+                expiresAt: nil)
+        ])
+        two.store.beforeOperation = { [world, store = two.store] operation in
+            // The first one reads the alias, the second one the call to which it points.
+            guard operation == .load else { return }
+            guard store.operationCounts[.load] == 3 else { return }
+            store.beforeOperation = nil
+            let stored = world.memory.load([.call(CallID("a")!)])[0]!
+            guard case .call(let call) = stored.record else { return }
+            var machine = CallMachine(call: call, settings: world.settings.calls)
+            _ = try? machine.acceptRequested(
+                .init(callID: call.callID), CallMachine.Context(key: key, now: world.clock.now))
+            machine.remember(RequestOutcome(key: key, offline: [], merged: true))
+            // Its claim is given up in the next step, which is still to come.
+            _ = world.memory.commit([
+                Commit(
+                    .call(call.callID), record: .call(machine.call), expected: stored.version, deadline: nil,
+                    expiresAt: nil)
+            ])
+        }
+        two.store.operationCounts = [:]
+        let outcome = bob.invite("alice", callID: "b", id: key.requestID, change: merge)
+        #expect(outcome?.success?.merged == true)
+        #expect(outcome?.call?.callID == CallID("a"))
+        #expect(world.stored(CallID("b")!) == nil, "and nobody rings again")
     }
 
     @Test func theOutcomeOfAMergeIsNeverForgotten() {

@@ -186,7 +186,12 @@ public final class RedisCallStore: CallStore {
             guard let parts = reply.array, parts.count == 3, let version = parts[1].integer, let time = parts[2].integer
             else { throw reply.unexpected }
             try session.learnClock(time, between: before, wallMilliseconds())
-            outcomes[index] = parts[0].integer == 1 ? .committed(version: version) : .conflict
+            outcomes[index] =
+                switch parts[0].integer {
+                case 1: .committed(version: version)
+                case 2: .stale
+                default: .conflict
+                }
         }
         try settle(commits, outcomes)
         return outcomes
@@ -268,6 +273,7 @@ public final class RedisCallStore: CallStore {
             Array(String(commit.expected).utf8), RecordCodec.encode(commit.record),
             Array((commit.deadline.map { String($0) } ?? "").utf8),
             Array((commit.expiresAt.map { String($0) } ?? "").utf8), Array(commit.id.string.utf8),
+            Array((commit.validUntil == .max ? "" : String(commit.validUntil)).utf8),
         ]
         for note in commit.notes { call.arguments += arguments(of: note) }
         return call

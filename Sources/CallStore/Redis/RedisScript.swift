@@ -1,8 +1,9 @@
 /// The scripts that Redis runs, each atomically and on keys of one hash slot.
 package enum RedisScript: CaseIterable {
     /// Writes a call's record if its version is as expected, with its due entry and notes.
-    /// KEYS: call, due index. ARGV: expected version, record, deadline or "", end of life or "", call id, then notes.
-    /// Returns {1 or 0, version, milliseconds}.
+    /// KEYS: call, due index. ARGV: expected version, record, deadline or "", end of life or "", call id, until when it is
+    /// valid or "", then notes.
+    /// Returns {1 when written, 0 for another version, 2 when it came too late; version; milliseconds}.
     case commit
     /// Adds entries to a timeline. KEYS: the entries, how many were dropped. ARGV: entries kept, life in milliseconds, then
     /// entries.
@@ -66,10 +67,11 @@ package enum RedisScript: CaseIterable {
     private static let commitBody = """
         local time = redis.call('TIME')
         local now = time[1] * 1000 + math.floor(time[2] / 1000)
+        if ARGV[6] ~= '' and now > tonumber(ARGV[6]) then return {2, 0, now} end
         local version = tonumber(redis.call('HGET', KEYS[1], 'v') or '0')
         if version ~= tonumber(ARGV[1]) then return {0, version, now} end
         redis.call('HSET', KEYS[1], 'v', version + 1, 'r', ARGV[2])
-        merge(KEYS[1], 6)
+        merge(KEYS[1], 7)
         if ARGV[3] == '' then redis.call('ZREM', KEYS[2], ARGV[5]) else redis.call('ZADD', KEYS[2], ARGV[3], ARGV[5]) end
         if ARGV[4] == '' then redis.call('PERSIST', KEYS[1]) else redis.call('PEXPIREAT', KEYS[1], ARGV[4]) end
         return {1, version + 1, now}

@@ -154,6 +154,7 @@ public final class SQLiteCallStore: CallStore {
     }
 
     private func commit(_ commit: Commit) throws(StoreError) -> CommitOutcome {
+        guard now() <= commit.validUntil else { return .stale }
         let version =
             try database.query("SELECT version FROM calls WHERE call_id=?", .id(commit.id)) {
                 $0.integer(0)
