@@ -29,6 +29,12 @@ struct FaultMix: Sendable, Equatable {
     /// The longest time that an operation takes.
     var storeLatency: Milliseconds = 1
 
+    // Of devices and their messages, since not everybody uses the SDK.
+    /// Devices whose sessions at the broker are persistent.
+    var persistentSessions = 0
+    /// Presence that is published with the retain flag.
+    var retainedPresence = 0
+
     /// By which devices' clocks go wrong, in millionths.
     var drift = 0
 
@@ -56,6 +62,8 @@ struct FaultMix: Sendable, Equatable {
         mix.crashAtOperation = chance([1, 5])
         mix.storeLatency = random.pick([0, 1, 4, 10])
         mix.drift = chance([50, 500])
+        mix.persistentSessions = chance([300, 1_000])
+        mix.retainedPresence = chance([50, 500])
         return mix
     }
 

@@ -5,6 +5,10 @@ import SignalingProtocol
 final class Delivery {
     /// A copy was received.
     var isSeen = false
+    /// The broker had kept it.
+    let isRetained: Bool
+
+    init(isRetained: Bool = false) { self.isRetained = isRetained }
 }
 
 /// Who is connected to the simulated broker.
@@ -20,10 +24,11 @@ protocol BrokerClient: AnyObject {
     func disconnected(connection: Int)
 }
 
-/// A broker as MQTT describes it, as far as the protocol relies on it: clean sessions, wills, one connection per client
-/// id, shared subscriptions, message expiry, and order on each connection.
+/// A broker as MQTT describes it, as far as the protocol relies on it: clean and persistent sessions, wills, one
+/// connection per client id, shared subscriptions, message expiry, retained messages, and order on each connection.
 ///
-/// What is on its way to a client when its connection breaks is lost, at QoS 1 too: sessions are clean.
+/// What is on its way to a client when its connection breaks is lost, at QoS 1 too, unless its session is persistent: then
+/// it comes when the client is back, however old it is by then.
 final class SimulatedBroker {
     struct Will {
         let topic: String
@@ -43,20 +48,32 @@ final class SimulatedBroker {
         var isCut = false
         /// Delays and losses are of devices; coordinators sit beside the broker.
         let isDevice: Bool
+        let isPersistent: Bool
 
-        init(number: Int, client: any BrokerClient, will: Will?, isDevice: Bool) {
+        init(number: Int, client: any BrokerClient, will: Will?, isDevice: Bool, isPersistent: Bool) {
             self.number = number
             self.client = client
             clientID = client.clientID
             self.will = will
             self.isDevice = isDevice
+            self.isPersistent = isPersistent
         }
+    }
+
+    /// What is kept of a persistent session while its client is away.
+    private struct Session {
+        static let queueLimit = 100
+
+        let topics: Set<String>
+        var queue: [(topic: String, payload: [UInt8], expiry: Milliseconds?, delivery: Delivery)] = []
     }
 
     private unowned let world: World
     private var random: SeededRandom
     private var connections: [Connection] = []
     private var connectionCount = 0
+    private var sessions: [String: Session] = [:]
+    private var retained: [(topic: String, payload: [UInt8])] = []
     private(set) var isUp = true
     private var turn = 0
 
@@ -68,18 +85,34 @@ final class SimulatedBroker {
     // MARK: Connections
 
     /// Nil while the broker is down. A client with the same id is thrown out, and its will published.
-    func connect(_ client: any BrokerClient, will: Will?, isDevice: Bool) -> Int? {
+    func connect(_ client: any BrokerClient, will: Will?, isDevice: Bool, isPersistent: Bool = false) -> Int? {
         guard isUp else { return nil }
         if let old = connections.first(where: { $0.clientID == client.clientID }) { lose(old.number) }
         connectionCount += 1
-        connections.append(Connection(number: connectionCount, client: client, will: will, isDevice: isDevice))
+        connections.append(
+            Connection(
+                number: connectionCount, client: client, will: will, isDevice: isDevice, isPersistent: isPersistent))
         return connectionCount
     }
 
-    func subscribe(_ number: Int, topics: Set<String>) { find(number)?.topics = topics }
+    /// What was kept for the client comes first.
+    func subscribe(_ number: Int, topics: Set<String>) {
+        guard let connection = find(number) else { return }
+        connection.topics = topics
+        for message in sessions.removeValue(forKey: connection.clientID)?.queue ?? [] {
+            deliver(message.topic, message.payload, to: connection, message.expiry, message.delivery)
+        }
+    }
 
-    /// Joins the group of coordinators: each message on an up or presence topic goes to one of them.
-    func share(_ number: Int) { find(number)?.isShared = true }
+    /// Joins the group of coordinators: each message on an up or presence topic goes to one of them. What was retained there
+    /// comes to each that joins, as mosquitto 2.0.11 does, although MQTT forbids it.
+    func share(_ number: Int) {
+        guard let connection = find(number) else { return }
+        connection.isShared = true
+        for message in retained {
+            deliver(message.topic, message.payload, to: connection, nil, Delivery(isRetained: true))
+        }
+    }
 
     func unshare(_ number: Int) { find(number)?.isShared = false }
 
@@ -93,6 +126,9 @@ final class SimulatedBroker {
     func lose(_ number: Int) {
         guard let place = connections.firstIndex(where: { $0.number == number }) else { return }
         let connection = connections.remove(at: place)
+        if connection.isPersistent, sessions[connection.clientID] == nil, !connection.topics.isEmpty {
+            sessions[connection.clientID] = Session(topics: connection.topics)
+        }
         connection.client?.disconnected(connection: number)
         if let will = connection.will { route(will.topic, will.payload, expiry: nil) }
     }
@@ -105,6 +141,8 @@ final class SimulatedBroker {
         isUp = false
         let gone = connections
         connections = []
+        sessions = [:]
+        retained = []
         for connection in gone { connection.client?.disconnected(connection: connection.number) }
     }
 
@@ -115,7 +153,9 @@ final class SimulatedBroker {
     // MARK: Messages
 
     /// A client publishes. It arrives at the broker after the link's delay, if it does.
-    func publish(_ number: Int, topic: String, payload: [UInt8], expirySeconds: UInt32? = nil) {
+    func publish(
+        _ number: Int, topic: String, payload: [UInt8], expirySeconds: UInt32? = nil, isRetained: Bool = false
+    ) {
         guard let connection = find(number) else { return }
         guard connection.isDevice else {
             route(topic, payload, expiry: expirySeconds.map { world.now + Milliseconds($0) * 1000 })
@@ -128,6 +168,10 @@ final class SimulatedBroker {
             world.at(connection.lastArrival.up) { [self] in
                 // What was sent over a connection that broke meanwhile never arrives.
                 guard find(number) != nil else { return }
+                if isRetained {
+                    retained.removeAll { $0.topic == topic }
+                    retained.append((topic, payload))
+                }
                 route(topic, payload, expiry: nil)
             }
         }
@@ -141,6 +185,9 @@ final class SimulatedBroker {
             for connection in connections where connection.topics.contains(topic) {
                 deliver(topic, payload, to: connection, expiry)
             }
+            for clientID in sessions.keys.sorted() where sessions[clientID]?.topics.contains(topic) ?? false {
+                keep(topic, payload, expiry, Delivery(), for: clientID)
+            }
         } else {
             let members = connections.filter(\.isShared)
             guard !members.isEmpty else { return }
@@ -149,15 +196,28 @@ final class SimulatedBroker {
         }
     }
 
-    private func deliver(_ topic: String, _ payload: [UInt8], to connection: Connection, _ expiry: Milliseconds?) {
+    private func keep(
+        _ topic: String, _ payload: [UInt8], _ expiry: Milliseconds?, _ delivery: Delivery, for clientID: String
+    ) {
+        guard let count = sessions[clientID]?.queue.count, count < Session.queueLimit else { return }
+        sessions[clientID]?.queue.append((topic, payload, expiry, delivery))
+    }
+
+    private func deliver(
+        _ topic: String, _ payload: [UInt8], to connection: Connection, _ expiry: Milliseconds?,
+        _ delivery: Delivery = Delivery()
+    ) {
         let number = connection.number
+        let clientID = connection.clientID
         let copies = connection.isDevice && world.hasFaults && random.chance(world.mix.duplication) ? 2 : 1
-        let delivery = Delivery()
         for _ in 0..<copies {
             let delay = connection.isDevice ? delay() : 0
             connection.lastArrival.down = max(connection.lastArrival.down, world.now + delay)
             world.at(connection.lastArrival.down) { [self] in
-                guard let connection = find(number) else { return }
+                guard let connection = find(number) else {
+                    // Not acknowledged, so it is sent again in the same session.
+                    return keep(topic, payload, expiry, delivery, for: clientID)
+                }
                 guard !connection.isCut else {
                     connection.client?.missed(connection: number)
                     return

@@ -154,7 +154,7 @@ final class SimulatedCoordinator: BrokerClient {
 
     func received(topic: String, payload: [UInt8], connection: Int, delivery: Delivery) {
         guard connection == self.connection else { return }
-        inbox.append((world.now, InboundMessage(topic: topic, payload: payload)))
+        inbox.append((world.now, InboundMessage(topic: topic, payload: payload, isRetained: delivery.isRetained)))
         wake()
     }
 

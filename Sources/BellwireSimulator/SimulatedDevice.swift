@@ -24,6 +24,8 @@ final class SimulatedDevice: BrokerClient {
     private var runs = 0
     private(set) var wantsConnection = false
     private(set) var isWelcome = false
+    /// The broker keeps what comes while this device is away.
+    private let isPersistent: Bool
     /// Parts of a million by which this device's clock is fast.
     private let drift: Int64
     /// The calls as this device was told them last.
@@ -38,6 +40,7 @@ final class SimulatedDevice: BrokerClient {
         self.world = world
         self.random = random
         clientID = Topics.clientID(address)
+        isPersistent = self.random.chance(world.mix.persistentSessions)
         drift = self.random.between(-Int64(world.mix.drift), Int64(world.mix.drift))
         machine = ClientMachine(device: address)
         newMachine()
@@ -72,7 +75,8 @@ final class SimulatedDevice: BrokerClient {
         let will = SimulatedBroker.Will(
             topic: world.topics.presence(address), payload: PresenceMessage(.offline(.lost), session: session).encoded()
         )
-        guard let connection = world.broker.connect(self, will: will, isDevice: true) else { return reconnectLater() }
+        let connected = world.broker.connect(self, will: will, isDevice: true, isPersistent: isPersistent)
+        guard let connection = connected else { return reconnectLater() }
         self.connection = connection
         self.session = session
         isCut = (false, false)
@@ -200,7 +204,9 @@ final class SimulatedDevice: BrokerClient {
             return
         }
         world.note(.presented(address, presence))
-        world.broker.publish(connection, topic: world.topics.presence(address), payload: presence.encoded())
+        world.broker.publish(
+            connection, topic: world.topics.presence(address), payload: presence.encoded(),
+            isRetained: world.hasFaults && random.chance(world.mix.retainedPresence))
     }
 
     /// What the person does.

@@ -79,7 +79,8 @@ extension HistoryChecker {
             guard let theirs = other.latest?.call, theirs.inviter == invite.invitees[0],
                 theirs.callID != made.callID, theirs.members.count == 2,
                 theirs.members[1].userID == made.inviter,
-                let ringing = other.views.last(where: { $0.call.members[1].state.isPending })
+                // One who answered, and was added again, was not rung all the time.
+                let ringing = other.views.prefix(while: { $0.call.members[1].state.isPending }).last
             else { continue }
             guard theirs.createdAt + tolerances.clock < made.createdAt,
                 made.createdAt + tolerances.clock < ringing.time

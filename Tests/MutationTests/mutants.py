@@ -25,8 +25,8 @@ MUTANTS = [
     Mutant(
         "the compare-and-set is skipped",
         STORE,
-        "guard contents.entries[commit.id]?.version ?? 0 == commit.expected else {",
-        "guard contents.entries[commit.id]?.version ?? 0 == commit.expected || mutant else {",
+        "== commit.expected else { return .conflict }\n        var entry",
+        "== commit.expected || mutant else { return .conflict }\n        var entry",
     ),
     Mutant(
         "the holder of a claim is not checked",
