@@ -238,4 +238,28 @@ struct TwoCoordinatorTests {
         #expect(world.published.count { $0.event?.name == .timeout && $0.at == 60_000 } == 1)
         #expect(bob.names.last == .timeout)
     }
+
+    /// A store that writes claims and records in steps cannot check both at once (docs/decisions/0006): whoever is about to make
+    /// the holder deserve its claim again must lose that commit.
+    @Test func aClaimIsTakenOverOnlyAfterItsHolderWasFenced() throws {
+        let world = World(coordinators: 2)
+        let alice = world.phone("alice/phone")
+        world.phone("bob/phone")
+        alice.invite("bob", callID: "a", mode: .advanced)
+        let before = try #require(world.memory.load([CallID("a")!])[0])
+        guard case .call(let call) = before.record else { return }
+        // Ended, and its coordinator died before it gave the claim up.
+        var machine = CallMachine(call: call, settings: world.settings.calls)
+        let key = RequestKey(device: alice.address, requestID: RequestID("end")!)
+        try machine.endRequested(.init(callID: call.callID), .init(key: key, now: world.clock.now))
+        let ended = Commit(
+            .call(call.callID), record: .call(machine.call), expected: before.version, deadline: nil, expiresAt: nil)
+        #expect(world.memory.commit([ended]) == [.committed(version: before.version + 1)])
+        #expect(world.memory.holders(of: [.activeCall(of: alice.user)]) == [call.callID])
+
+        #expect(alice.invite("bob", callID: "b", mode: .advanced)?.call?.callID == CallID("b"))
+        #expect(world.memory.holders(of: [.activeCall(of: alice.user)]) == [CallID("b")])
+        let after = try #require(world.memory.load([CallID("a")!])[0])
+        #expect(after.version == before.version + 2, "a late commit to the old call conflicts")
+    }
 }

@@ -309,7 +309,7 @@ MUTANTS = [
     Mutant(
         "the SDK does not ack events that it knows",
         SDK + "ClientMachine+calls.swift",
-        "var actions = [Action.publish(.ackCall(event.callID, revision: max(event.revision, hadBefore)))]",
-        "var actions = mutant && event.revision <= hadBefore\n            ? [] : [Action.publish(.ackCall(event.callID, revision: max(event.revision, hadBefore)))]",
+        "var actions = [Action.publish(.ackCall(event.callID, revision: max(event.revision, hadBefore, 0)))]",
+        "var actions = mutant && event.revision <= hadBefore\n            ? [] : [Action.publish(.ackCall(event.callID, revision: max(event.revision, hadBefore, 0)))]",
     ),
 ]
