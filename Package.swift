@@ -22,6 +22,7 @@ let package = Package(
         .systemLibrary(name: "CMicrohttpd"),
         .target(name: "CProcess"),
         .target(name: "CCoroutine"),
+        .target(name: "SplitMix", swiftSettings: strict),
 
         .target(name: "ServerURL", swiftSettings: strict),
         .target(name: "SignalingProtocol", swiftSettings: strict),
@@ -41,7 +42,7 @@ let package = Package(
             name: "BellwireSimulator",
             dependencies: [
                 "Coordinator", "CallStore", "CallCore", "BellwireClient", "SignalingProtocol", "HistoryChecker",
-                "CCoroutine",
+                "CCoroutine", "SplitMix",
             ], swiftSettings: strict),
         .executableTarget(
             name: "bellwire",
@@ -53,17 +54,19 @@ let package = Package(
         ),
 
         .testTarget(
-            name: "SignalingProtocolTests", dependencies: ["SignalingProtocol", "FuzzEntries"], swiftSettings: strict),
-        .testTarget(name: "CallCoreTests", dependencies: ["CallCore", "SignalingProtocol"], swiftSettings: strict),
+            name: "SignalingProtocolTests", dependencies: ["SignalingProtocol", "FuzzEntries", "SplitMix"],
+            swiftSettings: strict),
+        .testTarget(
+            name: "CallCoreTests", dependencies: ["CallCore", "SignalingProtocol", "SplitMix"], swiftSettings: strict),
         .testTarget(
             name: "CallStoreTests",
-            dependencies: ["CallStore", "CallCore", "SignalingProtocol", "CProcess", "FuzzEntries"],
+            dependencies: ["CallStore", "CallCore", "SignalingProtocol", "CProcess", "FuzzEntries", "SplitMix"],
             swiftSettings: strict),
         .testTarget(name: "ServerURLTests", dependencies: ["ServerURL"], swiftSettings: strict),
         .testTarget(name: "MQTTClientTests", dependencies: ["MQTTClient"], swiftSettings: strict),
         .testTarget(
             name: "CoordinatorTests",
-            dependencies: ["Coordinator", "CallStore", "CallCore", "SignalingProtocol"],
+            dependencies: ["Coordinator", "CallStore", "CallCore", "SignalingProtocol", "SplitMix"],
             swiftSettings: strict
         ),
         .testTarget(
@@ -79,7 +82,7 @@ let package = Package(
             name: "FuzzEntries",
             dependencies: [
                 "SignalingProtocol", "CallCore", "CallStore", "Coordinator", "BellwireClient", "HistoryChecker",
-                "MQTTClient", "ServerURL",
+                "MQTTClient", "ServerURL", "SplitMix",
             ],
             path: "Tests/Fuzzing/Entries", swiftSettings: strict),
         .testTarget(

@@ -70,7 +70,8 @@ struct FaultMix: Sendable, Equatable {
     /// Each takes away one of the faults that are drawn for every message and operation. Those of things are planned acts.
     static let calmer: [@Sendable (inout FaultMix) -> Void] = [
         { $0.loss = 0 }, { $0.duplication = 0 }, { $0.delay = 1 }, { $0.storeFailure = 0 }, { $0.lostAnswer = 0 },
-        { $0.crashAtOperation = 0 }, { $0.storeLatency = 0 }, { $0.drift = 0 },
+        { $0.crashAtOperation = 0 }, { $0.storeLatency = 0 }, { $0.drift = 0 }, { $0.persistentSessions = 0 },
+        { $0.retainedPresence = 0 },
     ]
 
     /// What `calmer` has left.
@@ -78,6 +79,7 @@ struct FaultMix: Sendable, Equatable {
         let rates = [
             ("messages lost", loss), ("messages doubled", duplication), ("store operations fail", storeFailure),
             ("store answers lost", lostAnswer), ("coordinators die within an operation", crashAtOperation),
+            ("persistent sessions", persistentSessions), ("presence retained", retainedPresence),
         ].filter { $0.1 > 0 }.map { "\($0.0) \($0.1) ‰" }
         return (rates + ["network up to \(delay) ms", "store up to \(storeLatency) ms"]).joined(separator: ", ")
     }

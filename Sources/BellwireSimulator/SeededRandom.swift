@@ -1,16 +1,12 @@
-/// SplitMix64: the same numbers on every run and every machine.
+import SplitMix
+
+/// What a world draws from its seed.
 struct SeededRandom: Sendable {
-    private var state: UInt64
+    private var generator: SplitMix64
 
-    init(seed: UInt64) { state = seed }
+    init(seed: UInt64) { generator = SplitMix64(seed: seed) }
 
-    mutating func next() -> UInt64 {
-        state &+= 0x9E37_79B9_7F4A_7C15
-        var mixed = state
-        mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9
-        mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
-        return mixed ^ (mixed >> 31)
-    }
+    mutating func next() -> UInt64 { generator.next() }
 
     /// A generator of its own, so that one part of a world draws the same numbers whatever the others do.
     mutating func fork() -> SeededRandom { SeededRandom(seed: next()) }

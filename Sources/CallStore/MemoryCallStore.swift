@@ -62,12 +62,16 @@ public final class MemoryCallStore: CallStore {
     public func commit(_ commits: [Commit]) -> [CommitOutcome] { commits.map(commit) }
 
     private func commit(_ commit: Commit) -> CommitOutcome {
-        guard clock() <= commit.validUntil else { return .stale }
-        guard contents.entries[commit.id]?.version ?? 0 == commit.expected else { return .conflict }
+        if let refusal = refusal(of: commit) { return refusal }
         guard takeClaims(of: commit) else { return .claimHeld }
         let outcome = write(commit)
         giveUpClaims(of: commit)
         return outcome
+    }
+
+    private func refusal(of commit: Commit) -> CommitOutcome? {
+        guard clock() <= commit.validUntil else { return .stale }
+        return contents.entries[commit.id]?.version ?? 0 == commit.expected ? nil : .conflict
     }
 
     // MARK: The steps of a commit
@@ -93,8 +97,7 @@ public final class MemoryCallStore: CallStore {
 
     /// The second step: the record, if nobody changed it meanwhile.
     package func write(_ commit: Commit) -> CommitOutcome {
-        guard clock() <= commit.validUntil else { return .stale }
-        guard contents.entries[commit.id]?.version ?? 0 == commit.expected else { return .conflict }
+        if let refusal = refusal(of: commit) { return refusal }
         var entry = contents.entries[commit.id] ?? Entry(version: 0, record: commit.record)
         entry.version += 1
         entry.record = commit.record

@@ -1,12 +1,13 @@
 import CallCore
 import CallStore
 import SignalingProtocol
+import SplitMix
 
 /// Records with anything in every field, as no call would have them together.
 struct RandomRecord {
-    private var state: UInt64
+    private var random: SplitMix64
 
-    init(seed: UInt64) { state = seed }
+    init(seed: UInt64) { random = SplitMix64(seed: seed) }
 
     mutating func record() -> Record {
         switch below(8) {
@@ -104,12 +105,5 @@ struct RandomRecord {
 
     private mutating func one<Value>(_ values: [Value]) -> Value { values[below(values.count)] }
 
-    /// SplitMix64.
-    private mutating func below(_ bound: Int) -> Int {
-        state &+= 0x9E37_79B9_7F4A_7C15
-        var mixed = state
-        mixed = (mixed ^ mixed >> 30) &* 0xBF58_476D_1CE4_E5B9
-        mixed = (mixed ^ mixed >> 27) &* 0x94D0_49BB_1331_11EB
-        return Int((mixed ^ mixed >> 31) % UInt64(bound))
-    }
+    private mutating func below(_ bound: Int) -> Int { Int(random.next() % UInt64(bound)) }
 }

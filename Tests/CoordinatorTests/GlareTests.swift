@@ -140,46 +140,13 @@ struct GlareTests {
 
     // MARK: Two coordinators
 
-    /// Two coordinators, and a store that lets the second one in between the first one's looking and writing.
-    private struct TwoCoordinators {
-        let world: World
-        let alice: Phone
-        let bob: Phone
-        let store: FaultyStore
-
-        init() {
-            var faulty: FaultyStore!
-            world = World(
-                coordinators: 2,
-                store: { memory in
-                    faulty = FaultyStore(memory)
-                    return faulty
-                })
-            store = faulty
-            alice = world.phone("alice/phone")
-            bob = world.phone("bob/phone")
-        }
-
-        /// Everything that is sent from now on goes to the first coordinator; before its `commit`th commit the second one
-        /// serves this.
-        func meanwhile(beforeCommit commit: Int = 1, _ phone: Phone, _ body: Request.Body) {
-            world.route = { _ in 0 }
-            let before = store.commits
-            store.beforeCommit = { [store, world] count in
-                guard count == before + commit else { return }
-                store.beforeCommit = nil
-                world.deliver(world.services[1].process([phone.up(body)]), from: world.services[1])
-            }
-        }
-    }
-
     /// Each coordinator looked before the other one wrote.
     @Test(arguments: [CallMode.common, .advanced])
     func atTheSameInstantOnTwoCoordinatorsOneCallIsMade(_ mode: CallMode) throws {
-        let two = TwoCoordinators()
-        let (world, alice, bob) = (two.world, two.alice, two.bob)
+        let race = Race()
+        let (world, alice, bob) = (race.world, race.alice, race.bob)
         let invite = Request.Invite(invitees: [alice.user], callID: CallID("b")!, mode: mode, glare: .merge)
-        two.meanwhile(bob, .invite(invite))
+        race.intrude(bob.up(.invite(invite)))
         let outcome = try #require(alice.invite("bob", callID: "a", mode: mode, change: merge)?.success)
         #expect(outcome.merged)
         #expect(outcome.call.callID == CallID("b"))
@@ -190,10 +157,10 @@ struct GlareTests {
     }
 
     @Test func aMergeThatLosesAgainstACancelRingsInstead() {
-        let two = TwoCoordinators()
-        let (world, alice, bob) = (two.world, two.alice, two.bob)
+        let race = Race()
+        let (world, alice, bob) = (race.world, race.alice, race.bob)
         alice.invite("bob", callID: "a")
-        two.meanwhile(alice, .cancel(.init(callID: CallID("a")!)))
+        race.intrude(alice.up(.cancel(.init(callID: CallID("a")!))))
         let outcome = bob.invite("alice", callID: "b", change: merge)
         #expect(outcome?.success?.merged == false)
         #expect(outcome?.call?.callID == CallID("b"))
@@ -205,12 +172,12 @@ struct GlareTests {
     /// merge.
     @Test(arguments: [CallMode.common, .advanced])
     func aMergeThatLosesAgainstAnAcceptOnAnotherDeviceIsNone(_ mode: CallMode) {
-        let two = TwoCoordinators()
-        let (world, alice, bob) = (two.world, two.alice, two.bob)
+        let race = Race()
+        let (world, alice, bob) = (race.world, race.alice, race.bob)
         let web = world.phone("bob/web")
         alice.invite("bob", callID: "a", mode: mode)
         // The first commit writes the alias, the second one the acceptance.
-        two.meanwhile(beforeCommit: 2, web, .accept(.init(callID: CallID("a")!)))
+        race.intrude(beforeCommit: 2, web.up(.accept(.init(callID: CallID("a")!))))
         let outcome = bob.invite("alice", callID: "b", change: merge)
         #expect(world.stored(CallID("a")!)?.member(bob.user)?.device == web.address.deviceID)
         #expect(outcome?.success?.merged != true)
@@ -221,8 +188,8 @@ struct GlareTests {
     /// Found by simulation (seed 22014). The alias stands, and the merge is written between the moment when this copy of the
     /// invite reads the call and the moment when it looks whom it could merge with.
     @Test func aCopyOfAnInviteFindsTheMergeOfTheOtherCopy() throws {
-        let two = TwoCoordinators()
-        let (world, alice, bob) = (two.world, two.alice, two.bob)
+        let race = Race()
+        let (world, alice, bob) = (race.world, race.alice, race.bob)
         let key = RequestKey(device: bob.address, requestID: RequestID("merge")!)
         alice.invite("bob", callID: "a")
         _ = world.memory.commit([
@@ -230,7 +197,7 @@ struct GlareTests {
                 .call(CallID("b")!), record: .alias(of: CallID("a")!, origin: key), expected: 0, deadline: nil,
                 expiresAt: nil)
         ])
-        two.store.beforeOperation = { [world, store = two.store] operation in
+        race.store.beforeOperation = { [world, store = race.store] operation in
             // The first one reads the alias, the second one the call to which it points.
             guard operation == .load else { return }
             guard store.operationCounts[.load] == 3 else { return }
@@ -248,7 +215,7 @@ struct GlareTests {
                     expiresAt: nil)
             ])
         }
-        two.store.operationCounts = [:]
+        race.store.operationCounts = [:]
         let outcome = bob.invite("alice", callID: "b", id: key.requestID, change: merge)
         #expect(outcome?.success?.merged == true)
         #expect(outcome?.call?.callID == CallID("a"))
@@ -269,11 +236,11 @@ struct GlareTests {
     }
 
     @Test func aMergeThatLosesAgainstARejectOnAnotherDeviceRingsInstead() {
-        let two = TwoCoordinators()
-        let (world, alice, bob) = (two.world, two.alice, two.bob)
+        let race = Race()
+        let (world, alice, bob) = (race.world, race.alice, race.bob)
         let web = world.phone("bob/web")
         alice.invite("bob", callID: "a")
-        two.meanwhile(web, .reject(.init(callID: CallID("a")!)))
+        race.intrude(web.up(.reject(.init(callID: CallID("a")!))))
         let outcome = bob.invite("alice", callID: "b", change: merge)
         #expect(outcome?.success?.merged == false)
         #expect(outcome?.call?.callID == CallID("b"))

@@ -2,6 +2,7 @@ import CallCore
 import CallStore
 import Coordinator
 import SignalingProtocol
+import SplitMix
 import Testing
 
 /// Random people with random faults in the store, the broker and the coordinators. Once the faults are over every
@@ -21,7 +22,7 @@ struct RandomWorldTests {
 }
 
 private final class RandomDrive {
-    private var random: SeededGenerator
+    private var random: SplitMix64
     private let seed: UInt64
     private let world: World
     private let store: FaultyStore
@@ -35,7 +36,7 @@ private final class RandomDrive {
 
     init(seed: UInt64) {
         self.seed = seed
-        random = SeededGenerator(seed: seed)
+        random = SplitMix64(seed: seed)
         var settings = ServiceSettings()
         settings.presence.lease = 86_400_000
         var faulty: FaultyStore!

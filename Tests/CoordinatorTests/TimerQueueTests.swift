@@ -1,6 +1,7 @@
 import CallCore
 import CallStore
 import SignalingProtocol
+import SplitMix
 import Testing
 
 @testable import Coordinator
@@ -65,7 +66,7 @@ struct TimerQueueTests {
     /// Against a plain dictionary, with so many replacements that the queue has to clean itself.
     @Test(arguments: [1, 2, 3])
     mutating func randomUseGivesWhatADictionaryGives(_ seed: UInt64) {
-        var random = SeededGenerator(seed: seed)
+        var random = SplitMix64(seed: seed)
         var model: [RecordID: Milliseconds] = [:]
         var now: Milliseconds = 0
         for _ in 0..<20_000 {

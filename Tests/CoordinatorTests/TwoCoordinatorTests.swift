@@ -6,36 +6,6 @@ import Testing
 
 /// Several coordinators on one store: each message goes to any of them, and the store decides.
 struct TwoCoordinatorTests {
-    /// A world of two coordinators whose store lets `intruder` in before the next commit of the first one.
-    private struct Race {
-        let world: World
-        let store: FaultyStore
-        let alice: Phone
-        let bob: Phone
-
-        init() {
-            var faulty: FaultyStore!
-            world = World(
-                coordinators: 2,
-                store: { memory in
-                    faulty = FaultyStore(memory)
-                    return faulty
-                })
-            store = faulty
-            alice = world.phone("alice/phone")
-            bob = world.phone("bob/phone")
-        }
-
-        /// The next commit of the first coordinator loses against what the second one makes of `message`.
-        func intrude(_ message: InboundMessage) {
-            world.route = { _ in 0 }
-            store.beforeCommit = { [world, store] _ in
-                store.beforeCommit = nil
-                world.deliver(world.services[1].process([message]), from: world.services[1])
-            }
-        }
-    }
-
     @Test(arguments: 0..<8)
     func aCallSpreadOverThreeCoordinatorsGoesAsOnOne(_ seed: Int) {
         func run(_ coordinators: Int, _ route: @escaping (Int) -> Int) -> [String] {

@@ -25,8 +25,8 @@ MUTANTS = [
     Mutant(
         "the compare-and-set is skipped",
         STORE,
-        "== commit.expected else { return .conflict }\n        var entry",
-        "== commit.expected || mutant else { return .conflict }\n        var entry",
+        "== commit.expected ? nil : .conflict",
+        "== commit.expected || mutant ? nil : .conflict",
     ),
     Mutant(
         "the holder of a claim is not checked",

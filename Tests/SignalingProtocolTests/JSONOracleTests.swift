@@ -1,5 +1,6 @@
 import FuzzEntries
 import SignalingProtocol
+import SplitMix
 import Testing
 
 /// The parser against Foundation's, on random documents and on random damage to them. What is compared, and where the
@@ -9,7 +10,7 @@ struct JSONOracleTests {
 
     @Test(arguments: seeds)
     func randomDocumentsGiveWhatFoundationGives(_ seed: UInt64) {
-        var random = SeededGenerator(seed: seed)
+        var random = SplitMix64(seed: seed)
         for _ in 0..<150 {
             var document = RandomJSON()
             document.value(depth: 0, &random)
@@ -20,7 +21,7 @@ struct JSONOracleTests {
 
     @Test(arguments: seeds)
     func randomDamageIsJudgedAsFoundationJudgesIt(_ seed: UInt64) {
-        var random = SeededGenerator(seed: seed &+ 1000)
+        var random = SplitMix64(seed: seed &+ 1000)
         for _ in 0..<200 {
             var document = RandomJSON()
             document.value(depth: 0, &random)
@@ -30,7 +31,7 @@ struct JSONOracleTests {
 
     @Test(arguments: seeds)
     func arbitraryBytesNeverStopTheParser(_ seed: UInt64) {
-        var random = SeededGenerator(seed: seed &+ 2000)
+        var random = SplitMix64(seed: seed &+ 2000)
         for _ in 0..<500 {
             let count = Int.random(in: 0..<40, using: &random)
             compare((0..<count).map { _ in UInt8.random(in: .min ... .max, using: &random) }, seed)
@@ -53,7 +54,7 @@ private struct RandomJSON {
 
     static let syntax = utf8("{}[]\",:\\u0019eE+-. \ntrfalsn/bd")
 
-    mutating func value(depth: Int, _ random: inout SeededGenerator) {
+    mutating func value(depth: Int, _ random: inout SplitMix64) {
         space(&random)
         switch Int.random(in: 0..<(depth < 6 ? 9 : 6), using: &random) {
         case 0: bytes += utf8(["null", "true", "false"].randomElement(using: &random)!)
@@ -72,8 +73,8 @@ private struct RandomJSON {
     }
 
     private mutating func list(
-        _ open: String, _ close: String, _ random: inout SeededGenerator,
-        _ element: (inout RandomJSON, inout SeededGenerator) -> Void
+        _ open: String, _ close: String, _ random: inout SplitMix64,
+        _ element: (inout RandomJSON, inout SplitMix64) -> Void
     ) {
         bytes += utf8(open)
         space(&random)
@@ -86,12 +87,12 @@ private struct RandomJSON {
         bytes += utf8(close)
     }
 
-    private mutating func space(_ random: inout SeededGenerator) {
+    private mutating func space(_ random: inout SplitMix64) {
         guard random.chance(20) else { return }
         bytes.append([0x20, 0x0A, 0x0D, 0x09].randomElement(using: &random)!)
     }
 
-    private mutating func number(_ random: inout SeededGenerator) {
+    private mutating func number(_ random: inout SplitMix64) {
         switch Int.random(in: 0..<5, using: &random) {
         case 0: bytes += utf8(String(Int64.random(in: .min ... .max, using: &random)))
         case 1: bytes += utf8(String(Int.random(in: -100...100, using: &random)))
@@ -106,7 +107,7 @@ private struct RandomJSON {
         }
     }
 
-    private mutating func string(_ random: inout SeededGenerator) {
+    private mutating func string(_ random: inout SplitMix64) {
         bytes.append(UInt8(ascii: "\""))
         for _ in 0..<Int.random(in: 0...6, using: &random) {
             switch Int.random(in: 0..<4, using: &random) {
@@ -120,7 +121,7 @@ private struct RandomJSON {
         bytes.append(UInt8(ascii: "\""))
     }
 
-    static func damaged(_ original: [UInt8], _ random: inout SeededGenerator) -> [UInt8] {
+    static func damaged(_ original: [UInt8], _ random: inout SplitMix64) -> [UInt8] {
         var bytes = original
         for _ in 0..<Int.random(in: 1...2, using: &random) {
             let place = Int.random(in: 0...bytes.count, using: &random)

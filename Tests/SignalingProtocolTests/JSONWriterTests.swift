@@ -1,4 +1,5 @@
 import SignalingProtocol
+import SplitMix
 import Testing
 
 struct JSONWriterTests {
@@ -37,7 +38,7 @@ struct JSONWriterTests {
     }
 
     @Test func randomStringsSurvive() {
-        var random = SeededGenerator(seed: 42)
+        var random = SplitMix64(seed: 42)
         for _ in 0..<2000 {
             let scalars = (0..<8).map { _ in Unicode.Scalar(UInt32.random(in: 0...0xD7FF, using: &random))! }
             var string = ""

@@ -1,10 +1,11 @@
 import SignalingProtocol
+import SplitMix
 
 /// Random messages of every kind, with every field present or not, for round trips.
 struct RandomMessages {
-    private var random: SeededGenerator
+    private var random: SplitMix64
 
-    init(seed: UInt64) { random = SeededGenerator(seed: seed) }
+    init(seed: UInt64) { random = SplitMix64(seed: seed) }
 
     private mutating func maybe<Value>(_ value: (inout RandomMessages) -> Value) -> Value? {
         random.chance(50) ? value(&self) : nil

@@ -1,4 +1,5 @@
 import SignalingProtocol
+import SplitMix
 import Testing
 
 struct TopicTests {
@@ -35,7 +36,7 @@ struct TopicTests {
     }
 
     @Test func everyUserComesBackFromItsTopic() {
-        var random = SeededGenerator(seed: 7)
+        var random = SplitMix64(seed: 7)
         var tried = 0
         while tried < 3000 {
             let count = Int.random(in: 1...12, using: &random)

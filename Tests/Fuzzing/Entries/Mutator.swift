@@ -1,23 +1,10 @@
-/// SplitMix64: the same inputs on every run, so that a finding can be repeated from its seed.
-package struct SeededGenerator: RandomNumberGenerator {
-    private var state: UInt64
-
-    package init(seed: UInt64) { state = seed }
-
-    package mutating func next() -> UInt64 {
-        state &+= 0x9E37_79B9_7F4A_7C15
-        var mixed = state
-        mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9
-        mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
-        return mixed ^ (mixed >> 31)
-    }
-}
+import SplitMix
 
 /// Makes inputs from known ones: damages bytes, and moves whole values about as one who knows JSON would.
 package struct Mutator {
-    private var random: SeededGenerator
+    private var random: SplitMix64
 
-    package init(seed: UInt64) { random = SeededGenerator(seed: seed) }
+    package init(seed: UInt64) { random = SplitMix64(seed: seed) }
 
     /// The longest input that is made, in bytes, unless the one it is made from is longer.
     package static let maxBytes = 16 * 1024

@@ -1,0 +1,34 @@
+import CallStore
+import Coordinator
+
+/// A world of two coordinators on one store, which lets the second one in between the first one's looking and writing.
+struct Race {
+    let world: World
+    let store: FaultyStore
+    let alice: Phone
+    let bob: Phone
+
+    init() {
+        var faulty: FaultyStore!
+        world = World(
+            coordinators: 2,
+            store: { memory in
+                faulty = FaultyStore(memory)
+                return faulty
+            })
+        store = faulty
+        alice = world.phone("alice/phone")
+        bob = world.phone("bob/phone")
+    }
+
+    /// From now on everything is sent to the first coordinator; before its `commit`th commit the second one serves `message`.
+    func intrude(beforeCommit commit: Int = 1, _ message: InboundMessage) {
+        world.route = { _ in 0 }
+        let before = store.commits
+        store.beforeCommit = { [world, store] count in
+            guard count == before + commit else { return }
+            store.beforeCommit = nil
+            world.deliver(world.services[1].process([message]), from: world.services[1])
+        }
+    }
+}

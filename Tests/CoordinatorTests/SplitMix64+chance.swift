@@ -1,0 +1,5 @@
+import SplitMix
+
+extension SplitMix64 {
+    mutating func chance(_ percent: Int) -> Bool { Int.random(in: 0..<100, using: &self) < percent }
+}
