@@ -80,15 +80,16 @@ final class SimulatedStore: CallStore {
         return world.now
     }
 
-    func load(_ ids: [RecordID]) throws(StoreError) -> [StoredRecord?] {
-        try run { () throws(StoreError) in store.load(ids) }
+    func read(_ lookup: Lookup) throws(StoreError) -> Findings {
+        try run { () throws(StoreError) in store.read(lookup) }
     }
 
     /// One after the other, as a pipeline is executed: a crash may leave a part of it done.
-    func commit(_ commits: [Commit]) throws(StoreError) -> [CommitOutcome] {
+    func write(_ commits: [Commit], _ notes: [Note], thenRead lookup: Lookup) throws(StoreError) -> Written {
         var outcomes: [CommitOutcome] = []
         for commit in commits { outcomes.append(try world.plan.commitsInSteps ? inSteps(commit) : atOnce(commit)) }
-        return outcomes
+        if !notes.isEmpty { try run { () throws(StoreError) in store.note(notes) } }
+        return Written(outcomes: outcomes, findings: lookup.isEmpty ? Findings() : try read(lookup))
     }
 
     private func atOnce(_ commit: Commit) throws(StoreError) -> CommitOutcome {
@@ -104,8 +105,6 @@ final class SimulatedStore: CallStore {
         }
         return outcome
     }
-
-    func note(_ notes: [Note]) throws(StoreError) { try run { () throws(StoreError) in store.note(notes) } }
 
     func due(before moment: Milliseconds, limit: Int) throws(StoreError) -> [RecordID] {
         try run { () throws(StoreError) in store.due(before: moment, limit: limit) }
@@ -123,20 +122,8 @@ final class SimulatedStore: CallStore {
         try run { () throws(StoreError) in store.messages(for: user, limit: limit) }
     }
 
-    func holders(of claims: [Claim]) throws(StoreError) -> [CallID?] {
-        try run { () throws(StoreError) in store.holders(of: claims) }
-    }
-
-    func profiles(of users: [UserID]) throws(StoreError) -> [UserProfile?] {
-        try run { () throws(StoreError) in store.profiles(of: users) }
-    }
-
     func update(_ user: UserID, _ update: Request.UserUpdate) throws(StoreError) -> UserProfile {
         try run { () throws(StoreError) in store.update(user, update) }
-    }
-
-    func devices(of users: [UserID]) throws(StoreError) -> [[DevicePresence]] {
-        try run { () throws(StoreError) in store.devices(of: users) }
     }
 
     func cameOnline(

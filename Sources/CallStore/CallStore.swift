@@ -11,14 +11,14 @@ public protocol CallStore: AnyObject {
 
     // MARK: Records
 
-    /// The records under these ids, in this order; nil where there is none.
-    func load(_ ids: [RecordID]) throws(StoreError) -> [StoredRecord?]
+    /// Reads all that is asked for, in one round trip.
+    func read(_ lookup: Lookup) throws(StoreError) -> Findings
 
-    /// Writes each record if nobody changed it meanwhile. The commits do not depend on each other.
-    func commit(_ commits: [Commit]) throws(StoreError) -> [CommitOutcome]
-
-    /// Merges acknowledgments, heartbeats and reports into what is kept beside the calls.
-    func note(_ notes: [Note]) throws(StoreError)
+    /// Writes each record if nobody changed it meanwhile; merges the notes into what is kept beside calls; and then
+    /// reads, in as few round trips as can be. The commits do not depend on each other.
+    ///
+    /// When it throws, each commit may have been written or not: who repeats it finds out.
+    func write(_ commits: [Commit], _ notes: [Note], thenRead lookup: Lookup) throws(StoreError) -> Written
 
     /// Records whose deadline lies at or before `moment`, the earliest first.
     func due(before moment: Milliseconds, limit: Int) throws(StoreError) -> [RecordID]
@@ -35,20 +35,10 @@ public protocol CallStore: AnyObject {
     /// The peer messages that wait for the user, the oldest first.
     func messages(for user: UserID, limit: Int) throws(StoreError) -> [RecordID]
 
-    /// Which call holds each claim.
-    func holders(of claims: [Claim]) throws(StoreError) -> [CallID?]
-
-    /// The profiles of the users who are known; nil for the others. A user becomes known by coming online or by a
-    /// profile, for good.
-    func profiles(of users: [UserID]) throws(StoreError) -> [UserProfile?]
-
     /// Changes a user's profile. Returns it as it is then.
     func update(_ user: UserID, _ update: Request.UserUpdate) throws(StoreError) -> UserProfile
 
     // MARK: Presence
-
-    /// The devices of each user, also those that are offline but not yet forgotten.
-    func devices(of users: [UserID]) throws(StoreError) -> [[DevicePresence]]
 
     /// A device published `online: true`.
     func cameOnline(_ device: DeviceAddress, session: String, policy: PresencePolicy) throws(StoreError)
@@ -82,13 +72,85 @@ public protocol CallStore: AnyObject {
 
     /// How far the store's clock is from this machine's, in milliseconds; 0 for a store on this machine.
     var clockSkew: Milliseconds { get }
+
+    /// How often it was waited for since the start.
+    var roundTrips: Int { get }
 }
 
 extension CallStore {
     public var clockSkew: Milliseconds { 0 }
     public var durability: String? { nil }
+    public var roundTrips: Int { 0 }
+
+    /// The records under these ids, in this order; nil where there is none.
+    public func load(_ ids: [RecordID]) throws(StoreError) -> [StoredRecord?] { try read(Lookup(records: ids)).records }
 
     public func load(_ callIDs: [CallID]) throws(StoreError) -> [StoredRecord?] { try load(callIDs.map(RecordID.call)) }
+
+    /// Which call holds each claim.
+    public func holders(of claims: [Claim]) throws(StoreError) -> [CallID?] { try read(Lookup(claims: claims)).holders }
+
+    /// The profiles of the users who are known; nil for the others.
+    public func profiles(of users: [UserID]) throws(StoreError) -> [UserProfile?] {
+        try read(Lookup(profiles: users)).profiles
+    }
+
+    /// The devices of each user, also those that are offline but not yet forgotten.
+    public func devices(of users: [UserID]) throws(StoreError) -> [[DevicePresence]] {
+        try read(Lookup(presence: users)).presence
+    }
+
+    public func commit(_ commits: [Commit]) throws(StoreError) -> [CommitOutcome] {
+        try write(commits, [], thenRead: Lookup()).outcomes
+    }
+
+    /// Merges acknowledgments, heartbeats and reports into what is kept beside the calls.
+    public func note(_ notes: [Note]) throws(StoreError) { _ = try write([], notes, thenRead: Lookup()) }
+}
+
+/// What is to be read in one go.
+public struct Lookup: Sendable {
+    public var records: [RecordID]
+    /// Whose devices, also those that are offline but not yet forgotten.
+    public var presence: [UserID]
+    public var claims: [Claim]
+    /// Whose profiles. A user becomes known by coming online or by a profile, for good.
+    public var profiles: [UserID]
+
+    public init(
+        records: [RecordID] = [], presence: [UserID] = [], claims: [Claim] = [], profiles: [UserID] = []
+    ) {
+        self.records = records
+        self.presence = presence
+        self.claims = claims
+        self.profiles = profiles
+    }
+
+    public var isEmpty: Bool { records.isEmpty && presence.isEmpty && claims.isEmpty && profiles.isEmpty }
+}
+
+/// What was read, each in the order in which it was asked for.
+public struct Findings: Sendable {
+    /// Nil where there is none.
+    public var records: [StoredRecord?] = []
+    public var presence: [[DevicePresence]] = []
+    /// Which call holds each claim.
+    public var holders: [CallID?] = []
+    /// Nil for users who are not known.
+    public var profiles: [UserProfile?] = []
+
+    public init() {}
+}
+
+/// What became of commits, and what was read after them.
+public struct Written: Sendable {
+    public var outcomes: [CommitOutcome]
+    public var findings: Findings
+
+    public init(outcomes: [CommitOutcome], findings: Findings) {
+        self.outcomes = outcomes
+        self.findings = findings
+    }
 }
 
 /// The store cannot answer now.

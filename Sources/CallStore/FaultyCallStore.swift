@@ -22,7 +22,16 @@
             self.fault = fault
         }
 
-        public func commit(_ commits: [Commit]) throws(StoreError) -> [CommitOutcome] {
+        public func write(
+            _ commits: [Commit], _ notes: [Note], thenRead lookup: Lookup
+        ) throws(StoreError) -> Written {
+            let outcomes = try commits.isEmpty ? [] : commit(commits)
+            var written = try store.write([], notes, thenRead: lookup)
+            written.outcomes = outcomes
+            return written
+        }
+
+        private func commit(_ commits: [Commit]) throws(StoreError) -> [CommitOutcome] {
             switch fault {
             case .noCompareAndSet: try commitBlindly(commits)
             case .noResend: try store.commit(commits.map(withoutResends))
@@ -57,9 +66,7 @@
 
         public func now() throws(StoreError) -> Milliseconds { try store.now() }
 
-        public func load(_ ids: [RecordID]) throws(StoreError) -> [StoredRecord?] { try store.load(ids) }
-
-        public func note(_ notes: [Note]) throws(StoreError) { try store.note(notes) }
+        public func read(_ lookup: Lookup) throws(StoreError) -> Findings { try store.read(lookup) }
 
         public func due(before moment: Milliseconds, limit: Int) throws(StoreError) -> [RecordID] {
             try store.due(before: moment, limit: limit)
@@ -79,10 +86,6 @@
             try store.messages(for: user, limit: limit)
         }
 
-        public func profiles(of users: [UserID]) throws(StoreError) -> [UserProfile?] {
-            try store.profiles(of: users)
-        }
-
         public func update(_ user: UserID, _ update: Request.UserUpdate) throws(StoreError) -> UserProfile {
             try store.update(user, update)
         }
@@ -92,12 +95,6 @@
         }
 
         public func timeline(of callID: CallID) throws(StoreError) -> Timeline { try store.timeline(of: callID) }
-
-        public func holders(of claims: [Claim]) throws(StoreError) -> [CallID?] { try store.holders(of: claims) }
-
-        public func devices(of users: [UserID]) throws(StoreError) -> [[DevicePresence]] {
-            try store.devices(of: users)
-        }
 
         public func cameOnline(
             _ device: DeviceAddress, session: String, policy: PresencePolicy

@@ -47,6 +47,21 @@ public final class MemoryCallStore: CallStore {
 
     public func now() -> Milliseconds { clock() }
 
+    public func read(_ lookup: Lookup) -> Findings {
+        var findings = Findings()
+        findings.records = load(lookup.records)
+        findings.presence = devices(of: lookup.presence)
+        findings.holders = lookup.claims.map { contents.claims[$0] }
+        findings.profiles = lookup.profiles.map { contents.profiles[$0] }
+        return findings
+    }
+
+    public func write(_ commits: [Commit], _ notes: [Note], thenRead lookup: Lookup) -> Written {
+        let outcomes = commit(commits)
+        note(notes)
+        return Written(outcomes: outcomes, findings: read(lookup))
+    }
+
     public func load(_ ids: [RecordID]) -> [StoredRecord?] {
         ids.map { id in
             contents.entries[id].map { entry in
@@ -176,8 +191,6 @@ public final class MemoryCallStore: CallStore {
             .map { .message($0.messageID, to: user) }
     }
 
-    public func profiles(of users: [UserID]) -> [UserProfile?] { users.map { contents.profiles[$0] } }
-
     public func update(_ user: UserID, _ update: Request.UserUpdate) -> UserProfile {
         contents.profiles[user, default: UserProfile()].apply(update)
         return contents.profiles[user, default: UserProfile()]
@@ -194,8 +207,6 @@ public final class MemoryCallStore: CallStore {
     }
 
     public func timeline(of callID: CallID) -> Timeline { contents.timelines[callID] ?? Timeline(entries: []) }
-
-    public func holders(of claims: [Claim]) -> [CallID?] { claims.map { contents.claims[$0] } }
 
     public func devices(of users: [UserID]) -> [[DevicePresence]] { users.map { contents.presence[$0] ?? [] } }
 

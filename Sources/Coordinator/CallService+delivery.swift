@@ -5,34 +5,6 @@ import SignalingProtocol
 /// Who is sent what (docs/protocol.md, section 5). First sends, resends, answers to old acks and returning devices all
 /// derive what is owed from the same function.
 extension CallService {
-    typealias Presence = [UserID: [DevicePresence]]
-
-    func presence(of users: [UserID]) throws(StoreError) -> Presence {
-        let devices = try store.devices(of: users)
-        return Dictionary(zip(users, devices), uniquingKeysWith: { first, _ in first })
-    }
-
-    /// Learns the sessions of devices that sent something, and renews their leases. For `session(of:)`.
-    func learnSessions(of devices: [DeviceAddress]) throws(StoreError) {
-        sessions.removeAll(keepingCapacity: true)
-        let presence = try presence(of: devices.map(\.userID))
-        var renewed: [DeviceAddress] = []
-        for device in devices {
-            let known = presence[device.userID] ?? []
-            guard let own = known.first(where: { $0.device == device }) else { continue }
-            sessions[device] = own.session
-            // Not at every message, which would cost a write each, unless one more device would replace the one
-            // silent longest.
-            let isLate = own.seen + settings.presence.lease / 10 < now
-            let isCrowded = known.count(where: \.isOnline) >= settings.presence.maxDevices
-            if own.isOnline, isLate || isCrowded { renewed.append(device) }
-        }
-        if !renewed.isEmpty { try store.renew(renewed) }
-    }
-
-    /// The current session of a device that sent something; empty for one that publishes no presence.
-    func session(of device: DeviceAddress) -> String { sessions[device] ?? "" }
-
     /// The devices of a user that can be told something now: those online, and those that publish no presence but
     /// have acknowledged something of this call.
     func views(of user: UserID, _ acks: [DeviceAck], _ presence: Presence) -> [DeviceView] {
@@ -52,28 +24,21 @@ extension CallService {
         return views
     }
 
-    /// Publishes what a decision says: the responses, then what devices are owed. When presence cannot be read, the
-    /// events are left to the resends.
-    func publish(_ decision: Decision) {
+    /// Publishes what a decision says: the responses, then what devices are owed. `presence`: of `decision.told`, as it was
+    /// after the commit.
+    func publish(_ decision: Decision, _ presence: Presence) {
         outbox.append(contentsOf: decision.replies)
         outbox.append(contentsOf: decision.signals)
         guard let call = decision.call else { return }
         note(decision, call)
         for (milestone, role) in decision.observed { counters.observe(milestone, role: role) }
-        do throws(StoreError) {
-            try publishOwed(decision, call)
-        } catch {
-            failed(error)
-        }
+        publishOwed(decision, call, presence)
     }
 
-    private func publishOwed(_ decision: Decision, _ call: Call) throws(StoreError) {
+    private func publishOwed(_ decision: Decision, _ call: Call, _ presence: Presence) {
         let snapshot = call.snapshot
         var firstSends: [Delivery] = []
         if decision.isVisiblyChanged {
-            // Presence is read after the commit: a device that comes online reads its calls after writing presence,
-            // so that one of the two sees the other.
-            let presence = try presence(of: call.members.map(\.userID))
             for member in call.members {
                 firstSends += self.firstSends(
                     to: member, of: call, after: decision.before?.revision ?? 0, decision.acks, presence)
@@ -81,7 +46,7 @@ extension CallService {
         }
         let resends = decision.isVisiblyChanged ? [] : decision.resends
         let told = firstSends + resends
-        let refreshes = try self.refreshes(decision, call).filter { refresh in
+        let refreshes = refreshes(decision, call, presence).filter { refresh in
             !told.contains { $0.user == refresh.user && ($0.device == nil || $0.device == refresh.device) }
         }
         for delivery in firstSends {
@@ -95,10 +60,8 @@ extension CallService {
     }
 
     /// What is owed to the devices that are to be told at once: they came online, or acked an old revision.
-    private func refreshes(_ decision: Decision, _ call: Call) throws(StoreError) -> [Delivery] {
-        guard !decision.refresh.isEmpty else { return [] }
-        let presence = try presence(of: decision.refresh.map(\.userID))
-        return decision.refresh.compactMap { device in
+    private func refreshes(_ decision: Decision, _ call: Call, _ presence: Presence) -> [Delivery] {
+        decision.refresh.compactMap { device in
             views(of: device.userID, decision.acks, presence).first { $0.address == device }
                 .flatMap { call.owed(to: $0, now: now, settings: settings.calls) }
                 .map { delivery($0, to: device.userID, device.deviceID, presence) }

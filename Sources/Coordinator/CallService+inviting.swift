@@ -111,7 +111,7 @@ extension CallService {
         of claim: Claim, besides own: [CallID], _ decision: inout Decision, deserves: (Call) -> Bool
     ) throws(StoreError) -> StoredRecord? {
         for attempt in 0..<ServiceBounds.commitAttempts {
-            let holder = try store.holders(of: [claim])[0]
+            let holder = try holder(of: claim)
             decision.expectedHolders.removeAll { $0.claim == claim }
             decision.expectedHolders.append((claim, holder))
             guard let holder, !own.contains(holder) else { return nil }

@@ -79,7 +79,7 @@ extension CallService {
     /// The profiles of users who become members, and those of `invitees` who may not because nobody knows them.
     func lookUp(_ users: [UserID], inviting invitees: [UserID], _ context: inout CallMachine.Context) throws(StoreError)
     {
-        for (user, profile) in zip(users, try store.profiles(of: users)) {
+        for (user, profile) in zip(users, try profiles(of: users)) {
             context.profiles[user] = profile
             if profile == nil, settings.users == .known, invitees.contains(user) { context.unregistered.append(user) }
         }

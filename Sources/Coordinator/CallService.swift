@@ -14,8 +14,8 @@ public final class CallService {
     var limiter: RateLimiter
     var recorder: TraceRecorder
     var outbox: [OutboundMessage] = []
-    /// The sessions of the devices that sent the messages being served.
-    var sessions: [DeviceAddress: String] = [:]
+    /// What was read for the round being served.
+    var known = Knowledge()
     /// The store's clock, read before each round of decisions.
     var now: Milliseconds = 0
     /// Why the clock could not be read; nothing is decided by a clock that may be wrong.
@@ -127,18 +127,14 @@ public final class CallService {
         guard !run.senders.isEmpty else { return }
         // The runs before may have taken their time.
         readClock()
-        do throws(StoreError) {
-            if let clockFailure { throw clockFailure }
-            try learnSessions(of: run.senders.sorted())
-            serve(run.works)
-            serveMessages(run.messageWorks)
-        } catch {
-            failed(error)
+        if let clockFailure {
+            failed(clockFailure)
             run.works.forEach(answerUnavailable)
-            for work in run.messageWorks {
-                for case .send(let received, _) in work.events { answerUnavailable(received) }
-            }
+            for work in run.messageWorks { answerUnavailable(work) }
+            return
         }
+        serve(run.works, of: run.senders.sorted())
+        serveMessages(run.messageWorks)
     }
 
     /// Decodes one message of a device; what cannot be used is answered at once.
@@ -233,68 +229,83 @@ public final class CallService {
             expirySeconds: ServiceBounds.messageExpirySeconds)
     }
 
-    /// Works through each call's events until its decision is committed. Returns whether all were.
+    /// Works through each call's events until its decision is committed. Returns whether all were. `senders`: the devices
+    /// whose messages these are.
     @discardableResult
-    func serve(_ works: [CallWork]) -> Bool {
+    func serve(_ works: [CallWork], of senders: [DeviceAddress] = []) -> Bool {
         var open = works
         do throws(StoreError) {
+            if works.isEmpty, !senders.isEmpty { try look(for: [], of: senders) }
             for count in 0..<ServiceBounds.commitAttempts where !open.isEmpty {
                 // What is judged again is judged as of now.
                 if count > 0 { now = try store.now() }
-                open = try attempt(open)
+                open = try attempt(open, of: count == 0 ? senders : [])
             }
         } catch {
             failed(error)
         }
+        known = Knowledge()
         // What is left lost every race, or the store is away: the devices send again.
         for work in open { answerUnavailable(work) }
         return open.isEmpty
     }
 
-    /// One round over all calls: one load, one commit. Returns the works that lost against somebody else.
-    private func attempt(_ works: [CallWork]) throws(StoreError) -> [CallWork] {
-        let stored = try store.load(works.map(\.callID))
+    /// One round over all calls: one look, one commit, and one look at who is to be told. Returns the works that lost
+    /// against somebody else.
+    private func attempt(_ works: [CallWork], of senders: [DeviceAddress]) throws(StoreError) -> [CallWork] {
+        let stored = try look(for: works, of: senders)
         var decisions: [Decision] = []
         for (work, stored) in zip(works, stored) { decisions.append(try decide(work, stored)) }
         // The alias of a merge comes first: a cancel of the inviter's own id finds it, or is found by it.
-        var isLost = try commitAll(decisions.map(aliasCommit)).map { $0 == false }
+        let aliases = decisions.map(aliasCommit)
+        var isLost = try write(aliases, [], thenRead: Lookup()).isWritten.map { $0 == false }
         let commits = zip(works, decisions).enumerated().map { index, pair in
             isLost[index] ? nil : commit(of: pair.1, callID: pair.0.callID)
         }
-        for (index, isCommitted) in try commitAll(commits).enumerated() where isCommitted == false {
-            isLost[index] = true
-        }
+        let notes = decisions.indices.filter { !isLost[$0] && commits[$0] == nil }.flatMap { decisions[$0].notes }
+        // Presence is read after the commit: a device that comes online reads its calls after writing presence, so that
+        // one of the two sees the other.
+        let told = decisions.indices.filter { !isLost[$0] }.flatMap { decisions[$0].told }.unique
+        let (isWritten, findings) = try write(commits, notes, thenRead: Lookup(presence: told))
+        let presence = Presence(uniqueKeysWithValues: zip(told, findings.presence))
+        for index in works.indices where isWritten[index] == false { isLost[index] = true }
         storeFailure = nil
-        noteAll(decisions.indices.filter { !isLost[$0] && commits[$0] == nil }.flatMap { decisions[$0].notes })
 
         for index in works.indices where !isLost[index] {
             if let commit = commits[index] { committed(decisions[index], commit) }
-            publish(decisions[index])
+            publish(decisions[index], presence)
         }
         return works.indices.filter { isLost[$0] }.map { works[$0] }
     }
 
     /// Commits those that there are. Of each: true when it was written, false when somebody else was faster, nil when
     /// there was nothing to write.
-    private func commitAll(_ commits: [Commit?]) throws(StoreError) -> [Bool?] {
+    private func write(
+        _ commits: [Commit?], _ notes: [Note], thenRead lookup: Lookup
+    ) throws(StoreError) -> (isWritten: [Bool?], findings: Findings) {
         let places = commits.indices.filter { commits[$0] != nil }
         var results = [Bool?](repeating: nil, count: commits.count)
-        guard !places.isEmpty else { return results }
-        for (place, isWritten) in zip(places, try commit(places.compactMap { commits[$0] })) {
-            results[place] = isWritten
-        }
-        return results
+        guard !places.isEmpty || !notes.isEmpty || !lookup.isEmpty else { return (results, Findings()) }
+        let written = try store.write(dated(commits.compactMap(\.self)), notes, thenRead: lookup)
+        for (place, isWritten) in zip(places, try judge(written.outcomes)) { results[place] = isWritten }
+        return (results, written.findings)
     }
 
-    /// Of each: whether it was written. Throws when the decisions were made so long ago that they no longer count: this
-    /// process stood still, and a call must not begin, or change, as of a time that is past.
-    func commit(_ commits: [Commit]) throws(StoreError) -> [Bool] {
-        let outcomes = try store.commit(
-            commits.map { commit in
-                var commit = commit
-                commit.validUntil = now + ServiceBounds.decisionLife
-                return commit
-            })
+    /// Of each: whether it was written.
+    func commit(_ commits: [Commit]) throws(StoreError) -> [Bool] { try judge(try store.commit(dated(commits))) }
+
+    /// With how long the decisions count.
+    private func dated(_ commits: [Commit]) -> [Commit] {
+        commits.map { commit in
+            var commit = commit
+            commit.validUntil = now + ServiceBounds.decisionLife
+            return commit
+        }
+    }
+
+    /// Throws when the decisions were made so long ago that they no longer count: this process stood still, and a call
+    /// must not begin, or change, as of a time that is past.
+    private func judge(_ outcomes: [CommitOutcome]) throws(StoreError) -> [Bool] {
         if outcomes.contains(.stale) { throw StoreError("this process stood still for too long") }
         return outcomes.map { outcome in
             guard case .committed = outcome else {
@@ -303,16 +314,6 @@ public final class CallService {
             }
             counters.add(.commits)
             return true
-        }
-    }
-
-    private func noteAll(_ notes: [Note]) {
-        guard !notes.isEmpty else { return }
-        do throws(StoreError) {
-            try store.note(notes)
-        } catch {
-            // What was committed is told all the same. Who acked in vain is sent the event again.
-            failed(error)
         }
     }
 
@@ -348,6 +349,10 @@ public final class CallService {
         timers.set(commit.id, at: commit.deadline)
         if decision.before == nil { counters.add(.callsCreated) }
         if !call.isLive, decision.before?.isLive ?? true { counters.add(.callsEnded, call.endReason?.rawValue ?? "") }
+    }
+
+    private func answerUnavailable(_ work: MessageWork) {
+        for case .send(let received, _) in work.events { answerUnavailable(received) }
     }
 
     private func answerUnavailable(_ work: CallWork) {

@@ -102,6 +102,11 @@ struct Decision {
         steps.append(.presence(device, state: state))
     }
 
+    /// Whose devices are told something, and must be known after the commit.
+    var told: [UserID] {
+        (isVisiblyChanged ? call?.members.map(\.userID) ?? [] : []) + refresh.map(\.userID)
+    }
+
     var isVisiblyChanged: Bool { call.map { $0.revision != before?.revision ?? 0 } ?? false }
 }
 

@@ -34,6 +34,8 @@ public final class Coordinator {
         static let cleanInterval: Int64 = 10_000
         /// How long a timeline's entries wait to be written.
         static let traceInterval: Int64 = 200
+        /// How old the counters in `/metrics` may be, beside one turn.
+        static let countersInterval: Int64 = 100
         static let connectTimeout: Int64 = 5_000
         static let drainTimeout: Int64 = 3_000
         static let backoff: ClosedRange<Int64> = 250...5_000
@@ -61,6 +63,7 @@ public final class Coordinator {
     private var hasSwept = false
     private var nextCleaning: Int64 = 0
     private var nextTraces: Int64 = 0
+    private var nextCounters: Int64 = 0
     /// Receipts that the broker has not acknowledged: what goes with the connection is sent again.
     private var receipts: [Int32: OutboundMessage] = [:]
     private var isListening = false
@@ -306,12 +309,19 @@ public final class Coordinator {
             log(.info, "the store answers again")
         }
         storeWasFailing = service.storeFailure != nil
+        let now = monotonicMilliseconds()
+        // The counters are copied as a whole, which is too much for every turn.
+        let isTime = now >= nextCounters
+        if isTime {
+            nextCounters = now + Bounds.countersInterval
+            service.counters.set(.storeRoundTrips, to: service.store.roundTrips)
+        }
         status.update {
             $0.isListening = isListening
             $0.storeFailure = service.storeFailure
             $0.clockSkew = service.store.clockSkew
-            $0.lastTurn = monotonicMilliseconds()
-            $0.counters = service.counters
+            $0.lastTurn = now
+            if isTime { $0.counters = service.counters }
             $0.waitingDeadlines = service.waitingDeadlines
             $0.brokerBacklog = connection?.backlog ?? 0
         }

@@ -37,6 +37,7 @@ public struct Counters: Sendable {
         case commits = "bellwire_commits_total"
         case conflicts = "bellwire_commit_conflicts_total"
         case unreadableRecords = "bellwire_unreadable_records_total"
+        case storeRoundTrips = "bellwire_store_round_trips_total"
         case storeErrors = "bellwire_store_errors_total"
         case recordsCleaned = "bellwire_records_cleaned_total"
         case publicationsDropped = "bellwire_publications_dropped_total"
@@ -55,7 +56,8 @@ public struct Counters: Sendable {
             case .signals, .traceEntriesDropped, .messagesReceived, .messagesSent, .messagesDropped, .eventsTrimmed,
                 .acks, .staleAcks, .heartbeats,
                 .deadlines,
-                .callsCreated, .commits, .conflicts, .unreadableRecords, .storeErrors, .recordsCleaned,
+                .callsCreated, .commits, .conflicts, .unreadableRecords, .storeRoundTrips, .storeErrors,
+                .recordsCleaned,
                 .publicationsDropped,
                 .brokerConnections:
                 nil
@@ -86,6 +88,7 @@ public struct Counters: Sendable {
             case .commits: "Records written."
             case .conflicts: "Commits that lost against another one and were judged again."
             case .unreadableRecords: "Requests on calls whose record is damaged."
+            case .storeRoundTrips: "Times that the store was waited for."
             case .storeErrors: "Times that the store could not answer."
             case .recordsCleaned: "Records removed because their time was over."
             case .publicationsDropped: "Messages not published: the broker was away or they were stale."
@@ -104,6 +107,8 @@ public struct Counters: Sendable {
     mutating func add(_ metric: Metric, _ label: String = "", _ count: Int = 1) {
         values[Key(metric: metric, label: label), default: 0] += count
     }
+
+    mutating func set(_ metric: Metric, to count: Int) { values[Key(metric: metric, label: "")] = count }
 
     public subscript(metric: Metric) -> Int { values.filter { $0.key.metric == metric }.values.reduce(0, +) }
     public subscript(metric: Metric, label: String) -> Int { values[Key(metric: metric, label: label)] ?? 0 }

@@ -16,6 +16,7 @@ struct Main {
             case "send": runAsync(name) { [words] in try await SendCommand.run(words) }
             case "trace": runAsync(name) { [words] in try await TraceCommand.run(words) }
             case "simulate": try SimulateCommand.run(words)
+            case "bench": try BenchCommand.run(words)
             case "check-history": try CheckHistoryCommand.run(words)
             case "listen": runAsync(name) { [words] in try await Phone.listen(words) }
             case "help", "--help", "-h": print(help)
@@ -39,6 +40,7 @@ struct Main {
           listen   wait for calls in this terminal
           send     a message to somebody, and what becomes of it
           trace    why a phone did or did not ring
+          bench    measure full calls through a deployment on this machine
           simulate play deployments with faults in virtual time
           check-history
                    hold what devices saw against what the protocol promises

@@ -43,23 +43,33 @@ final class FaultyStore: CallStore {
         return try store.now()
     }
 
-    func load(_ ids: [RecordID]) throws(StoreError) -> [StoredRecord?] {
-        try pass(.load)
-        return try store.load(ids)
+    func read(_ lookup: Lookup) throws(StoreError) -> Findings {
+        try pass(lookup)
+        return try store.read(lookup)
     }
 
-    func commit(_ commits: [Commit]) throws(StoreError) -> [CommitOutcome] {
-        try pass(.commit)
-        self.commits += 1
-        beforeCommit?(self.commits)
-        let outcomes = try store.commit(commits)
-        try afterCommit?()
-        return outcomes
+    private func pass(_ lookup: Lookup) throws(StoreError) {
+        if !lookup.records.isEmpty { try pass(.load) }
+        if !lookup.presence.isEmpty { try pass(.devices) }
+        if !lookup.claims.isEmpty { try pass(.holders) }
+        if !lookup.profiles.isEmpty { try pass(.profiles) }
     }
 
-    func note(_ notes: [Note]) throws(StoreError) {
-        try pass(.note)
-        try store.note(notes)
+    /// In steps, between which it may fail.
+    func write(_ commits: [Commit], _ notes: [Note], thenRead lookup: Lookup) throws(StoreError) -> Written {
+        var outcomes: [CommitOutcome] = []
+        if !commits.isEmpty {
+            try pass(.commit)
+            self.commits += 1
+            beforeCommit?(self.commits)
+            outcomes = try store.commit(commits)
+            try afterCommit?()
+        }
+        if !notes.isEmpty {
+            try pass(.note)
+            try store.note(notes)
+        }
+        return Written(outcomes: outcomes, findings: lookup.isEmpty ? Findings() : try read(lookup))
     }
 
     func due(before moment: Milliseconds, limit: Int) throws(StoreError) -> [RecordID] {
@@ -82,11 +92,6 @@ final class FaultyStore: CallStore {
         return try store.messages(for: user, limit: limit)
     }
 
-    func profiles(of users: [UserID]) throws(StoreError) -> [UserProfile?] {
-        try pass(.profiles)
-        return try store.profiles(of: users)
-    }
-
     func update(_ user: UserID, _ update: Request.UserUpdate) throws(StoreError) -> UserProfile {
         try pass(.update)
         return try store.update(user, update)
@@ -100,16 +105,6 @@ final class FaultyStore: CallStore {
     func timeline(of callID: CallID) throws(StoreError) -> Timeline {
         try pass(.timeline)
         return try store.timeline(of: callID)
-    }
-
-    func holders(of claims: [Claim]) throws(StoreError) -> [CallID?] {
-        try pass(.holders)
-        return try store.holders(of: claims)
-    }
-
-    func devices(of users: [UserID]) throws(StoreError) -> [[DevicePresence]] {
-        try pass(.devices)
-        return try store.devices(of: users)
     }
 
     func cameOnline(

@@ -257,10 +257,10 @@ struct GlareTests {
         #expect(outcome?.call?.callID == CallID("a1"))
     }
 
-    @Test func aThirdMemberEndsTheClaimOfTheTwo() {
+    @Test func aThirdMemberEndsTheClaimOfTheTwo() throws {
         alice.invite("bob", callID: "a", mode: .advanced)
         alice.add("carol", callID: "a")
         #expect(bob.invite("alice", callID: "b", change: merge)?.success?.merged == false)
-        #expect(world.memory.holders(of: [.ringing(from: alice.user, to: bob.user)]) == [nil])
+        #expect(try world.memory.holders(of: [.ringing(from: alice.user, to: bob.user)]) == [nil])
     }
 }

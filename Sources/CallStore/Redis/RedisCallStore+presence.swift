@@ -3,19 +3,9 @@ import SignalingProtocol
 
 /// Devices coming and going: one hash of devices and one set of sessions that are over per user.
 extension RedisCallStore {
-    public func devices(of users: [UserID]) throws(StoreError) -> [[DevicePresence]] {
-        let replies = try session.run(
-            users.map { user in
-                var command = RedisCommand("HGETALL")
-                command.append(key(user, "presence"))
-                return .command(command)
-            })
-        var devices: [[DevicePresence]] = []
-        for (user, reply) in zip(users, replies) {
-            let known = try reply.pairs().compactMap { presence(user, $0.name, $0.value) }
-            devices.append(known.sorted { $0.device < $1.device })
-        }
-        return devices
+    /// From the fields of a user's presence, which Redis gives in no order.
+    func devices(of user: UserID, _ fields: [(name: [UInt8], value: [UInt8])]) -> [DevicePresence] {
+        fields.compactMap { presence(user, $0.name, $0.value) }.sorted { $0.device < $1.device }
     }
 
     private func presence(_ user: UserID, _ name: [UInt8], _ value: [UInt8]) -> DevicePresence? {

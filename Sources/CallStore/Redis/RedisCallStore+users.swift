@@ -26,12 +26,6 @@ extension RedisCallStore {
         }
     }
 
-    public func profiles(of users: [UserID]) throws(StoreError) -> [UserProfile?] {
-        var profiles: [UserProfile?] = []
-        for reply in try session.run(users.map({ .command(readProfile($0)) })) { profiles.append(try profile(reply)) }
-        return profiles
-    }
-
     public func update(_ user: UserID, _ update: Request.UserUpdate) throws(StoreError) -> UserProfile {
         var known = RedisCommand("HSETNX")
         known.append(key(user, "profile"))
@@ -45,19 +39,13 @@ extension RedisCallStore {
             if !value.isEmpty { command.append(value) }
             steps.append(.command(command))
         }
-        steps.append(.command(readProfile(user)))
+        steps.append(.command(RedisCommand("HGETALL", key(user, "profile"))))
         let replies = try session.run(steps, isWrite: true)
         return try profile(replies[replies.count - 1]) ?? UserProfile()
     }
 
-    private func readProfile(_ user: UserID) -> RedisCommand {
-        var command = RedisCommand("HGETALL")
-        command.append(key(user, "profile"))
-        return command
-    }
-
     /// The hash's fields are "since", "n" (name), "a" (avatar's URL), "x" (extended data).
-    private func profile(_ reply: RedisReply) throws(StoreError) -> UserProfile? {
+    func profile(_ reply: RedisReply) throws(StoreError) -> UserProfile? {
         let fields = try reply.pairs()
         guard !fields.isEmpty else { return nil }
         var profile = UserProfile()

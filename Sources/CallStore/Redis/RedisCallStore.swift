@@ -63,6 +63,8 @@ public final class RedisCallStore: CallStore {
 
     public var clockSkew: Milliseconds { session.clockOffset }
 
+    public var roundTrips: Int { session.roundTrips }
+
     public func now() throws(StoreError) -> Milliseconds { wallMilliseconds() + (try session.knownClockOffset()) }
 
     // MARK: Keys
@@ -102,16 +104,31 @@ public final class RedisCallStore: CallStore {
 
     // MARK: Records
 
-    public func load(_ ids: [RecordID]) throws(StoreError) -> [StoredRecord?] {
-        let replies = try session.run(
-            ids.map { id in
-                var command = RedisCommand("HGETALL")
-                command.append(key(id))
-                return .command(command)
-            })
-        var records: [StoredRecord?] = []
-        for (id, reply) in zip(ids, replies) { records.append(stored(id, try reply.pairs())) }
-        return records
+    public func read(_ lookup: Lookup) throws(StoreError) -> Findings {
+        try found(lookup, in: try session.run(steps(lookup))[...])
+    }
+
+    private func steps(_ lookup: Lookup) -> [RedisSession.Step] {
+        var steps: [RedisSession.Step] = []
+        for id in lookup.records { steps.append(.command(RedisCommand("HGETALL", key(id)))) }
+        for user in lookup.presence { steps.append(.command(RedisCommand("HGETALL", key(user, "presence")))) }
+        for claim in lookup.claims { steps.append(.command(RedisCommand("GET", key(claim)))) }
+        for user in lookup.profiles { steps.append(.command(RedisCommand("HGETALL", key(user, "profile")))) }
+        return steps
+    }
+
+    /// The replies to `steps(lookup)`.
+    private func found(_ lookup: Lookup, in replies: ArraySlice<RedisReply>) throws(StoreError) -> Findings {
+        var findings = Findings()
+        var rest = replies
+        for id in lookup.records { findings.records.append(stored(id, try rest.removeFirst().pairs())) }
+        for user in lookup.presence { findings.presence.append(devices(of: user, try rest.removeFirst().pairs())) }
+        for _ in lookup.claims {
+            let holder = try rest.removeFirst().value()
+            findings.holders.append(holder.flatMap { CallID(String(decoding: $0, as: UTF8.self)) })
+        }
+        for _ in lookup.profiles { findings.profiles.append(try profile(rest.removeFirst())) }
+        return findings
     }
 
     private func stored(_ id: RecordID, _ fields: [(name: [UInt8], value: [UInt8])]) -> StoredRecord? {
@@ -176,13 +193,16 @@ public final class RedisCallStore: CallStore {
             device: DeviceAddress(userID: user, deviceID: device), session: session, revision: Int(revision))
     }
 
-    public func commit(_ commits: [Commit]) throws(StoreError) -> [CommitOutcome] {
-        let held = try takeClaimsAndIndex(commits)
+    public func write(_ commits: [Commit], _ notes: [Note], thenRead lookup: Lookup) throws(StoreError) -> Written {
+        let held = try takeExpectedClaims(commits)
         let open = commits.indices.filter { !held.contains($0) }
         let before = wallMilliseconds()
-        let replies = try session.run(open.map { .script(commitScript(commits[$0])) }, isWrite: true)
+        let first = open.flatMap { firstSteps(commits[$0]) }
+        let writes = open.map { RedisSession.Step.script(commitScript(commits[$0])) } + notes.map(noteStep)
+        let replies = try session.run(first + writes + steps(lookup), isWrite: !writes.isEmpty)
+
         var outcomes = [CommitOutcome](repeating: .claimHeld, count: commits.count)
-        for (index, reply) in zip(open, replies) {
+        for (index, reply) in zip(open, replies[first.count...]) {
             guard let parts = reply.array, parts.count == 3, let version = parts[1].integer, let time = parts[2].integer
             else { throw reply.unexpected }
             try session.learnClock(time, between: before, wallMilliseconds())
@@ -193,36 +213,45 @@ public final class RedisCallStore: CallStore {
                 default: .conflict
                 }
         }
+        for reply in replies[..<first.count] + replies[(first.count + open.count)...].prefix(notes.count) {
+            _ = try reply.number()
+        }
         try settle(commits, outcomes)
-        return outcomes
+        return Written(outcomes: outcomes, findings: try found(lookup, in: replies[(first.count + writes.count)...]))
     }
 
-    /// The first steps: claims, and the index entries by which a returning device finds its calls. Returns the places of
-    /// the commits that found a claim held by another call.
-    private func takeClaimsAndIndex(_ commits: [Commit]) throws(StoreError) -> Set<Int> {
+    /// The claims of commits that expect something of claims. Returns the places of those that found one held by another
+    /// call: nothing else is done of them.
+    private func takeExpectedClaims(_ commits: [Commit]) throws(StoreError) -> Set<Int> {
         var steps: [RedisSession.Step] = []
-        var claimPlaces: [Int: Int] = [:]
-        for (place, commit) in commits.enumerated() {
+        var places: [Int] = []
+        for (place, commit) in commits.enumerated() where !commit.expectedHolders.isEmpty {
             for call in claimScripts(commit) {
-                claimPlaces[steps.count] = place
+                places.append(place)
                 steps.append(.script(call))
-            }
-            switch commit.record {
-            case .call(let call):
-                for user in commit.newMembers {
-                    steps.append(.command(zadd(key(user, "calls"), call.createdAt, commit.id)))
-                    steps.append(.command(zadd(key(user, "ends"), nil, commit.id)))
-                }
-            case .message(let message) where message.isWaiting && commit.expected == 0:
-                steps += waitingSteps(message, commit.id)
-            case .message, .alias, .cancelled, .void, .unreadable: break
             }
         }
         var held: Set<Int> = []
-        for (index, reply) in try session.run(steps, isWrite: false).enumerated() {
-            if let place = claimPlaces[index], try reply.number() == 0 { held.insert(place) }
+        for (place, reply) in zip(places, try session.run(steps)) {
+            if try reply.number() == 0 { held.insert(place) }
         }
         return held
+    }
+
+    /// What is done before a commit: its claims, and the index entries by which a returning device finds its calls.
+    private func firstSteps(_ commit: Commit) -> [RedisSession.Step] {
+        var steps = commit.expectedHolders.isEmpty ? claimScripts(commit).map(RedisSession.Step.script) : []
+        switch commit.record {
+        case .call(let call):
+            for user in commit.newMembers {
+                steps.append(.command(zadd(key(user, "calls"), call.createdAt, commit.id)))
+                steps.append(.command(zadd(key(user, "ends"), nil, commit.id)))
+            }
+        case .message(let message) where message.isWaiting && commit.expected == 0:
+            steps += waitingSteps(message, commit.id)
+        case .message, .alias, .cancelled, .void, .unreadable: break
+        }
+        return steps
     }
 
     /// Enters a message into its recipient's list. What a coordinator left there that died is too old some day.
@@ -322,11 +351,8 @@ public final class RedisCallStore: CallStore {
         return command
     }
 
-    public func note(_ notes: [Note]) throws(StoreError) {
-        let steps = notes.map { note -> RedisSession.Step in
-            .script(.init(script: .note, keys: [key(.call(note.callID))], arguments: arguments(of: note)))
-        }
-        for reply in try session.run(steps, isWrite: true) { _ = try reply.number() }
+    private func noteStep(_ note: Note) -> RedisSession.Step {
+        .script(.init(script: .note, keys: [key(.call(note.callID))], arguments: arguments(of: note)))
     }
 
     private func arguments(of note: Note) -> [[UInt8]] {
@@ -392,20 +418,6 @@ public final class RedisCallStore: CallStore {
         var created: [Milliseconds] = []
         for score in scores { created.append(StoredNumber.time(ofScore: try score.value() ?? [])) }
         return zip(created, callIDs).sorted { ($1.0, $1.1) < ($0.0, $0.1) }.prefix(limit).map(\.1)
-    }
-
-    public func holders(of claims: [Claim]) throws(StoreError) -> [CallID?] {
-        let replies = try session.run(
-            claims.map { claim in
-                var command = RedisCommand("GET")
-                command.append(key(claim))
-                return .command(command)
-            })
-        var holders: [CallID?] = []
-        for reply in replies {
-            holders.append(try reply.value().flatMap { CallID(String(decoding: $0, as: UTF8.self)) })
-        }
-        return holders
     }
 
     /// Redis itself removes what has expired.

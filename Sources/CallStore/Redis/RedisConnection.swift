@@ -71,6 +71,7 @@ struct RedisCommand {
     private(set) var words: [[UInt8]]
 
     init(_ words: String...) { self.words = words.map { Array($0.utf8) } }
+    init(_ name: String, _ key: [UInt8]) { words = [Array(name.utf8), key] }
 
     mutating func append(_ word: String) { words.append(Array(word.utf8)) }
     mutating func append(_ word: [UInt8]) { words.append(word) }

@@ -25,6 +25,8 @@ final class RedisSession {
     /// The difference between Redis's clock and this machine's, in milliseconds.
     private(set) var clockOffset: Int64 = 0
     private var hasClock = false
+    /// How often it was waited for.
+    private(set) var roundTrips = 0
     /// `always`, `everysec` or `no` as Redis's `appendfsync` says, or "appendonly=no". Nil while that is not known, as
     /// with a user who may not ask.
     private(set) var durability: String?
@@ -43,19 +45,25 @@ final class RedisSession {
     }
 
     enum Step {
+        /// May be made twice.
         case command(RedisCommand)
         case script(ScriptCall)
+
+        fileprivate var isCommand: Bool {
+            if case .command = self { true } else { false }
+        }
     }
 
     /// One round trip. With `isWrite` it returns only when enough replicas have it.
     func run(_ steps: [Step], isWrite: Bool = false) throws(StoreError) -> [RedisReply] {
         guard !steps.isEmpty else { return [] }
         var replies = try attempt(steps, isWrite: isWrite)
-        let missing = replies.indices.filter { replies[$0].isMissingScript }
-        if !missing.isEmpty {
-            // Somebody emptied the script cache. Those calls did nothing, so they may be made again.
+        if let first = replies.firstIndex(where: \.isMissingScript) {
+            // Somebody emptied the script cache. Those calls did nothing, so they may be made again; what was read after
+            // them is read again.
             try loadScripts()
-            for (index, reply) in zip(missing, try attempt(missing.map { steps[$0] }, isWrite: isWrite)) {
+            let again = steps.indices.filter { replies[$0].isMissingScript || $0 > first && steps[$0].isCommand }
+            for (index, reply) in zip(again, try attempt(again.map { steps[$0] }, isWrite: isWrite)) {
                 replies[index] = reply
             }
         }
@@ -89,6 +97,7 @@ final class RedisSession {
     private func exchange(
         _ steps: [Step], isWrite: Bool, _ connection: RedisConnection
     ) throws(StoreError) -> [RedisReply] {
+        roundTrips += 1
         var commands = steps.map(command)
         guard isWrite, waitReplicas > 0 else { return try connection.pipeline(commands) }
         commands.append(RedisCommand("WAIT", String(waitReplicas), String(Bounds.timeout / 2)))

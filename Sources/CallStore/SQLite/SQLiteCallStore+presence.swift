@@ -3,13 +3,7 @@ import SignalingProtocol
 
 /// Devices coming and going: one row per device, and the sessions that are over.
 extension SQLiteCallStore {
-    public func devices(of users: [UserID]) throws(StoreError) -> [[DevicePresence]] {
-        var devices: [[DevicePresence]] = []
-        for user in users { devices.append(try self.devices(of: user)) }
-        return devices
-    }
-
-    private func devices(of user: UserID) throws(StoreError) -> [DevicePresence] {
+    func devices(of user: UserID) throws(StoreError) -> [DevicePresence] {
         try database.query(
             "SELECT user_id, device_id, session, online, since, seen FROM presence WHERE user_id=?", .id(user)
         ) { row in

@@ -29,13 +29,7 @@ extension SQLiteCallStore {
         ) { RecordID($0.text(0)) }
     }
 
-    public func profiles(of users: [UserID]) throws(StoreError) -> [UserProfile?] {
-        var profiles: [UserProfile?] = []
-        for user in users { profiles.append(try profile(of: user)) }
-        return profiles
-    }
-
-    private func profile(of user: UserID) throws(StoreError) -> UserProfile? {
+    func profile(of user: UserID) throws(StoreError) -> UserProfile? {
         try database.query("SELECT name, avatar_url, extended_data FROM users WHERE user_id=?", .id(user)) { row in
             UserProfile(name: row.optionalText(0), avatarURL: row.optionalText(1), extendedData: row.optionalText(2))
         }.first

@@ -43,6 +43,8 @@ public final class SQLiteCallStore: CallStore {
 
     public var summary: String { "sqlite:\(path)" }
 
+    public var roundTrips: Int { database.transactions }
+
     public var durability: String? {
         switch synchronous {
         case .normal: "synchronous=normal: a power cut may lose the last moments"
@@ -111,10 +113,27 @@ public final class SQLiteCallStore: CallStore {
 
     // MARK: Records
 
-    public func load(_ ids: [RecordID]) throws(StoreError) -> [StoredRecord?] {
-        var records: [StoredRecord?] = []
-        for id in ids { records.append(try load(id)) }
-        return records
+    public func read(_ lookup: Lookup) throws(StoreError) -> Findings {
+        try database.reading { () throws(StoreError) in try found(lookup) }
+    }
+
+    private func found(_ lookup: Lookup) throws(StoreError) -> Findings {
+        var findings = Findings()
+        for id in lookup.records { findings.records.append(try load(id)) }
+        for user in lookup.presence { findings.presence.append(try devices(of: user)) }
+        for claim in lookup.claims { findings.holders.append(try holder(of: claim)) }
+        for user in lookup.profiles { findings.profiles.append(try profile(of: user)) }
+        return findings
+    }
+
+    public func write(_ commits: [Commit], _ notes: [Note], thenRead lookup: Lookup) throws(StoreError) -> Written {
+        guard !commits.isEmpty || !notes.isEmpty else { return Written(outcomes: [], findings: try read(lookup)) }
+        return try database.transaction { () throws(StoreError) in
+            var outcomes: [CommitOutcome] = []
+            for commit in commits { outcomes.append(try self.commit(commit)) }
+            try write(notes)
+            return Written(outcomes: outcomes, findings: try found(lookup))
+        }
     }
 
     private func load(_ id: RecordID) throws(StoreError) -> StoredRecord? {
@@ -143,14 +162,6 @@ public final class SQLiteCallStore: CallStore {
         }
         return StoredRecord(
             id, version: version, record: record, acks: acks, heard: heard, reports: DeviceReport.sorted(milestones))
-    }
-
-    public func commit(_ commits: [Commit]) throws(StoreError) -> [CommitOutcome] {
-        try database.transaction { () throws(StoreError) in
-            var outcomes: [CommitOutcome] = []
-            for commit in commits { outcomes.append(try self.commit(commit)) }
-            return outcomes
-        }
     }
 
     private func commit(_ commit: Commit) throws(StoreError) -> CommitOutcome {
@@ -205,11 +216,6 @@ public final class SQLiteCallStore: CallStore {
         try database.run(statement, .id(message.to), .integer(message.createdAt), .id(id))
     }
 
-    public func note(_ notes: [Note]) throws(StoreError) {
-        guard !notes.isEmpty else { return }
-        try database.transaction { () throws(StoreError) in try write(notes) }
-    }
-
     private func write(_ notes: [Note]) throws(StoreError) {
         for note in notes {
             switch note {
@@ -243,12 +249,6 @@ public final class SQLiteCallStore: CallStore {
             "SELECT call_id FROM calls WHERE deadline<=? ORDER BY deadline LIMIT ?", .integer(moment),
             .integer(Int64(limit))
         ) { RecordID($0.text(0)) }
-    }
-
-    public func holders(of claims: [Claim]) throws(StoreError) -> [CallID?] {
-        var holders: [CallID?] = []
-        for claim in claims { holders.append(try holder(of: claim)) }
-        return holders
     }
 
     private func holder(of claim: Claim) throws(StoreError) -> CallID? {

@@ -5,6 +5,8 @@ import Glibc
 final class SQLiteDatabase {
     private let handle: OpaquePointer
     private var statements: [String: OpaquePointer] = [:]
+    /// How many transactions there were, and statements outside of one.
+    private(set) var transactions = 0
 
     /// How long another process may hold the file before we give up, in milliseconds. Below the age at which
     /// publications are stale, so that requests can still be answered `unavailable`.
@@ -52,7 +54,18 @@ final class SQLiteDatabase {
     /// Runs `body` in one write transaction: all of it is kept, or nothing.
     func transaction<Result>(_ body: () throws(StoreError) -> Result) throws(StoreError) -> Result {
         // Immediate: a reader that turns writer half-way would fail when another process wrote meanwhile.
-        try run("BEGIN IMMEDIATE")
+        try transaction("BEGIN IMMEDIATE", body)
+    }
+
+    /// Runs `body`, which only reads, on the file as it is at one moment.
+    func reading<Result>(_ body: () throws(StoreError) -> Result) throws(StoreError) -> Result {
+        try transaction("BEGIN", body)
+    }
+
+    private func transaction<Result>(
+        _ begin: String, _ body: () throws(StoreError) -> Result
+    ) throws(StoreError) -> Result {
+        try run(begin)
         do throws(StoreError) {
             let result = try body()
             try run("COMMIT")
@@ -90,6 +103,7 @@ final class SQLiteDatabase {
     }
 
     private func prepare(_ sql: String, _ values: [SQLiteValue]) throws(StoreError) -> OpaquePointer {
+        if sqlite3_get_autocommit(handle) != 0 { transactions += 1 }
         let statement: OpaquePointer
         if let known = statements[sql] {
             statement = known

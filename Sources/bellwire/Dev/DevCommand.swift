@@ -22,7 +22,7 @@ enum DevCommand {
 
     /// What the other threads tell the main one.
     private final class State: Sendable {
-        let demonstration = Mutex<Result<Void, DevError>?>(nil)
+        let demonstration = Mutex<Result<Void, DeploymentError>?>(nil)
         let hasStopped = Atomic<Bool>(false)
     }
 
@@ -43,7 +43,7 @@ enum DevCommand {
         let httpPort = try arguments.integer("http", in: 0...65535)
 
         guard mkdir(directory, 0o755) == 0 || errno == EEXIST else {
-            throw DevError("\(directory): \(String(cString: strerror(errno)))")
+            throw DeploymentError("\(directory): \(String(cString: strerror(errno)))")
         }
         let status = CoordinatorStatus()
         let signals = TerminationSignals()
@@ -94,19 +94,19 @@ enum DevCommand {
     private static func waitUntilListening(_ status: CoordinatorStatus, _ broker: BrokerProcess) throws {
         for _ in 0..<500 {
             if status.snapshot.isListening || status.isStopRequested { return }
-            if let failure = broker.failure { throw DevError(failure) }
+            if let failure = broker.failure { throw DeploymentError(failure) }
             _ = poll(nil, 0, 20)
         }
-        throw DevError("the coordinator did not reach the broker within 10 s")
+        throw DeploymentError("the coordinator did not reach the broker within 10 s")
     }
 
     private static func demonstrate(_ demonstration: Demonstration, _ state: State) {
         Task.detached {
-            var result: Result<Void, DevError> = .success(())
+            var result: Result<Void, DeploymentError> = .success(())
             do {
                 try await demonstration.run()
             } catch {
-                result = .failure(DevError("the demonstration failed: \(error)"))
+                result = .failure(DeploymentError("the demonstration failed: \(error)"))
             }
             state.demonstration.withLock { $0 = result }
         }
@@ -118,8 +118,8 @@ enum DevCommand {
     ) throws {
         var isShown = false
         while !status.isStopRequested {
-            if let failure = broker.failure { throw DevError(failure) }
-            if state.hasStopped.load(ordering: .acquiring) { throw DevError("the coordinator ended by itself") }
+            if let failure = broker.failure { throw DeploymentError(failure) }
+            if state.hasStopped.load(ordering: .acquiring) { throw DeploymentError("the coordinator ended by itself") }
             if !isShown, let result = state.demonstration.withLock({ $0 }) {
                 isShown = true
                 if isOnce { return try result.get() }

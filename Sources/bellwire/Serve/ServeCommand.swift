@@ -90,30 +90,16 @@ enum ServeCommand {
     private static func isName(_ text: String) -> Bool { DeviceID(text) != nil && !text.contains("~") }
 
     private static func openStore(_ arguments: Arguments, _ settings: ServiceSettings) throws -> any CallStore {
-        let synchronous = try arguments.required(
+        var options = StoreAddress.Options()
+        options.synchronous = try arguments.required(
             "sqlite-synchronous", "normal or full", SQLiteCallStore.Synchronous.init(rawValue:))
-        let history = try arguments.integer("history-per-user", in: SettingsOptions.historyPerUser)
-        let text = try arguments.required("store", storeForms) { $0.isEmpty ? nil : $0 }
-        if text == "memory:" {
-            return MemoryCallStore(historyPerUser: history, lease: settings.presence.lease, clock: wallClock)
+        options.historyPerUser = try arguments.integer("history-per-user", in: SettingsOptions.historyPerUser)
+        options.redisPrefix = try arguments.required("redis-prefix", "1 to 64 of A-Z a-z 0-9 . _ -") {
+            isName($0) ? $0 : nil
         }
-        if text.hasPrefix("sqlite:"), text.count > "sqlite:".count {
-            return try SQLiteCallStore(
-                path: String(text.dropFirst("sqlite:".count)), synchronous: synchronous, historyPerUser: history,
-                lease: settings.presence.lease)
-        }
-        guard let address = RedisAddress(url: text) else {
-            // Not the text itself: it may hold a password.
-            throw UsageError("bellwire serve: --store: expected \(storeForms)")
-        }
-        return RedisCallStore(
-            address: address,
-            prefix: try arguments.required("redis-prefix", "1 to 64 of A-Z a-z 0-9 . _ -") { isName($0) ? $0 : nil },
-            waitReplicas: try arguments.integer("redis-wait-replicas", in: 0...10), historyPerUser: history,
-            historyRetention: settings.historyRetention, lease: settings.presence.lease)
+        options.waitReplicas = try arguments.integer("redis-wait-replicas", in: 0...10)
+        return try arguments.required("store", StoreAddress.forms, StoreAddress.init).open(options, settings)
     }
-
-    private static let storeForms = "memory:, sqlite:PATH or redis://[user:password@]host:port[/db]"
 
     private static func statusServer(_ arguments: Arguments, _ status: CoordinatorStatus) throws -> StatusServer? {
         guard let text = arguments.text("http"), !text.isEmpty else { return nil }

@@ -1,0 +1,127 @@
+import CallCore
+import CallStore
+import SignalingProtocol
+
+typealias Presence = [UserID: [DevicePresence]]
+
+/// What was read for one round before anything was decided: all of it in one round trip, as of one moment. Whatever a
+/// decision needs beyond that is asked of the store when it is needed.
+struct Knowledge {
+    var presence: Presence = [:]
+    var holders: [Claim: CallID?] = [:]
+    var profiles: [UserID: UserProfile?] = [:]
+    /// The sessions of the devices that sent the messages being served.
+    var sessions: [DeviceAddress: String] = [:]
+}
+
+extension CallService {
+    /// Reads what `works` will need. Returns the records of their calls.
+    @discardableResult
+    func look(for works: [CallWork], of senders: [DeviceAddress]) throws(StoreError) -> [StoredRecord?] {
+        var lookup = Lookup(records: works.map { .call($0.callID) })
+        lookup.presence = senders.map(\.userID)
+        for work in works { for event in work.events { expect(event, &lookup) } }
+        lookup.presence = lookup.presence.unique
+        lookup.profiles = lookup.profiles.unique
+        let findings = try store.read(lookup)
+        let sessions = known.sessions
+        known = Knowledge()
+        for (user, devices) in zip(lookup.presence, findings.presence) { known.presence[user] = devices }
+        for (claim, holder) in zip(lookup.claims, findings.holders) { known.holders[claim] = .some(holder) }
+        for (user, profile) in zip(lookup.profiles, findings.profiles) { known.profiles[user] = .some(profile) }
+        // A round that is judged again is of the same senders.
+        known.sessions = sessions
+        if !senders.isEmpty { try learnSessions(of: senders) }
+        try lookAtMembers(of: zip(works, findings.records).filter { $0.0.isDue }.compactMap(\.1))
+        return findings.records
+    }
+
+    /// What serving an event will ask for, as far as the event tells.
+    private func expect(_ event: CallEvent, _ lookup: inout Lookup) {
+        switch event {
+        case .request(let received):
+            let user = received.device.userID
+            switch received.request.body {
+            case .invite(let invite):
+                lookup.presence += invite.invitees
+                lookup.profiles += [user] + invite.invitees
+                if settings.calls.oneActiveCall { lookup.claims.append(.activeCall(of: user)) }
+            case .add(let add):
+                lookup.presence += add.invitees
+                lookup.profiles += add.invitees
+            case .accept, .join: if settings.calls.oneActiveCall { lookup.claims.append(.activeCall(of: user)) }
+            default: break
+            }
+        case .cameOnline(let device): lookup.presence.append(device.userID)
+        case .signal, .ack, .heartbeat, .wentOffline, .deadline: break
+        }
+    }
+
+    /// Who is to be told when a deadline has come is known when the call is.
+    private func lookAtMembers(of records: [StoredRecord]) throws(StoreError) {
+        var members: [UserID] = []
+        for stored in records {
+            if case .call(let call) = stored.record { members += call.members.map(\.userID) }
+        }
+        members = members.unique.filter { known.presence[$0] == nil }
+        guard !members.isEmpty else { return }
+        for (user, devices) in zip(members, try store.devices(of: members)) { known.presence[user] = devices }
+    }
+
+    /// From what was read for this round, or else from the store.
+    func presence(of users: [UserID]) throws(StoreError) -> Presence {
+        var presence: Presence = [:]
+        for user in users { presence[user] = known.presence[user] }
+        let unknown = users.filter { presence[$0] == nil }.unique
+        guard !unknown.isEmpty else { return presence }
+        for (user, devices) in zip(unknown, try store.devices(of: unknown)) { presence[user] = devices }
+        return presence
+    }
+
+    func profiles(of users: [UserID]) throws(StoreError) -> [UserProfile?] {
+        let profiles = users.compactMap { known.profiles[$0] }
+        return profiles.count == users.count ? profiles : try store.profiles(of: users)
+    }
+
+    /// As it was read for this round, when it was: a commit that finds another holder is judged again.
+    func holder(of claim: Claim) throws(StoreError) -> CallID? {
+        // Once: who looks again wants to know what has changed.
+        if let holder = known.holders.removeValue(forKey: claim) { return holder }
+        return try store.holders(of: [claim])[0]
+    }
+
+    /// Learns the sessions of devices that sent something, and renews their leases. For `session(of:)`.
+    private func learnSessions(of devices: [DeviceAddress]) throws(StoreError) {
+        known.sessions = [:]
+        var renewed: [DeviceAddress] = []
+        for device in devices {
+            let devices = known.presence[device.userID] ?? []
+            guard let own = devices.first(where: { $0.device == device }) else { continue }
+            known.sessions[device] = own.session
+            // Not at every message, which would cost a write each, unless one more device would replace the one
+            // silent longest.
+            let isLate = own.seen + settings.presence.lease / 10 < now
+            let isCrowded = devices.count(where: \.isOnline) >= settings.presence.maxDevices
+            if own.isOnline, isLate || isCrowded { renewed.append(device) }
+        }
+        if !renewed.isEmpty { try store.renew(renewed) }
+    }
+
+    /// The current session of a device that sent something; empty for one that publishes no presence.
+    func session(of device: DeviceAddress) -> String { known.sessions[device] ?? "" }
+}
+
+extension CallWork {
+    fileprivate var isDue: Bool {
+        events.contains { if case .deadline = $0 { true } else { false } }
+    }
+}
+
+extension Array where Element: Hashable {
+    /// Each once, in the order in which they stand first.
+    var unique: [Element] {
+        guard count > 1 else { return self }
+        var seen: Set<Element> = []
+        return filter { seen.insert($0).inserted }
+    }
+}

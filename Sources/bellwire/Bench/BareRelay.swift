@@ -1,0 +1,40 @@
+import Glibc
+import MQTTClient
+
+/// The limit: a process that only receives on a shared subscription and publishes as many bytes as it is told, to the topic
+/// that answers. No service behind this broker can be faster.
+///
+/// Up: `bench/up/PLACE`, with the number of bytes of the answer in the payload's first eight digits. Down:
+/// `bench/down/PLACE`.
+enum BareRelay {
+    static let upPrefix = "bench/up/"
+    static let downPrefix = "bench/down/"
+    /// Digits in front of each payload.
+    static let header = 8
+    private static let filter = "$share/relay/bench/up/+"
+
+    /// Says on `bench/down/ready` that it has begun.
+    static func run(broker: BrokerAddress, qos: QoS) throws -> Never {
+        let connection = try MQTTConnection(MQTTConnection.Configuration(broker: broker, clientID: "bench-relay"))
+        try connection.connect()
+        while connection.state == .connecting { _ = try connection.poll(milliseconds: 100) }
+        var waiting: Set = [try connection.subscribe(filter, qos: qos)]
+        while !waiting.isEmpty {
+            _ = try connection.poll(milliseconds: 100)
+            waiting.subtract(connection.acknowledged)
+        }
+        try connection.publish(MQTTMessage(topic: downPrefix + "ready", payload: [], qos: qos))
+        var payload: [UInt8] = []
+        while true {
+            for message in try connection.poll(milliseconds: 1_000) {
+                guard message.topic.hasPrefix(upPrefix) else { continue }
+                let size = message.payload.prefix(header).reduce(0) { $0 * 10 + Int($1 &- UInt8(ascii: "0")) }
+                if payload.count != size { payload = [UInt8](repeating: UInt8(ascii: "x"), count: size) }
+                try connection.publish(
+                    MQTTMessage(
+                        topic: downPrefix + message.topic.dropFirst(upPrefix.count), payload: payload, qos: qos,
+                        expirySeconds: 60))
+            }
+        }
+    }
+}

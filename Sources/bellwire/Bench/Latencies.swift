@@ -1,0 +1,17 @@
+/// Times in microseconds, of which percentiles are wanted.
+struct Latencies {
+    private var values: [Int32] = []
+
+    mutating func add(_ microseconds: Int64) { values.append(Int32(clamping: microseconds)) }
+
+    mutating func removeAll() { values.removeAll(keepingCapacity: true) }
+
+    var count: Int { values.count }
+
+    /// In milliseconds; 0 when there is none.
+    func percentile(_ share: Double) -> Double {
+        guard !values.isEmpty else { return 0 }
+        let sorted = values.sorted()
+        return Double(sorted[min(sorted.count - 1, Int(Double(sorted.count) * share))]) / 1000
+    }
+}

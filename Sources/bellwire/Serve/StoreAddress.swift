@@ -1,0 +1,57 @@
+import CallCore
+import CallStore
+import Coordinator
+
+/// Which store: `memory:`, `sqlite:PATH` or `redis://[user:password@]host:port[/db]`.
+enum StoreAddress: CustomStringConvertible {
+    case memory
+    case sqlite(path: String)
+    case redis(RedisAddress)
+
+    static let forms = "memory:, sqlite:PATH or redis://[user:password@]host:port[/db]"
+
+    /// Nil for what is none of `forms`.
+    init?(_ text: String) {
+        if text == "memory:" {
+            self = .memory
+        } else if text.hasPrefix("sqlite:"), text.count > "sqlite:".count {
+            self = .sqlite(path: String(text.dropFirst("sqlite:".count)))
+        } else if let address = RedisAddress(url: text) {
+            self = .redis(address)
+        } else {
+            return nil
+        }
+    }
+
+    /// Without credentials.
+    var description: String {
+        switch self {
+        case .memory: "memory:"
+        case .sqlite(let path): "sqlite:\(path)"
+        case .redis(let address): address.description
+        }
+    }
+
+    /// What else an operator may say of a store.
+    struct Options {
+        var synchronous = SQLiteCallStore.Synchronous.normal
+        var redisPrefix = "bellwire"
+        var waitReplicas = 0
+        var historyPerUser = 200
+    }
+
+    func open(_ options: Options = Options(), _ settings: ServiceSettings = ServiceSettings()) throws -> any CallStore {
+        let lease = settings.presence.lease
+        switch self {
+        case .memory:
+            return MemoryCallStore(historyPerUser: options.historyPerUser, lease: lease, clock: wallClock)
+        case .sqlite(let path):
+            return try SQLiteCallStore(
+                path: path, synchronous: options.synchronous, historyPerUser: options.historyPerUser, lease: lease)
+        case .redis(let address):
+            return RedisCallStore(
+                address: address, prefix: options.redisPrefix, waitReplicas: options.waitReplicas,
+                historyPerUser: options.historyPerUser, historyRetention: settings.historyRetention, lease: lease)
+        }
+    }
+}
