@@ -295,6 +295,22 @@ public struct HistoryPlace: Equatable, Sendable, Comparable {
     }
 }
 
+extension HistoryPlace {
+    /// One text for each: the creation, "-", the id.
+    package var text: String { "\(createdAt)-\(callID)" }
+
+    /// Nil when `text` is none of these.
+    package init?(_ text: String) {
+        let parts = text.split(separator: "-", maxSplits: 1, omittingEmptySubsequences: false)
+        guard parts.count == 2, let createdAt = UInt64(parts[0]), createdAt <= Int64.max,
+            let callID = CallID(String(parts[1]))
+        else { return nil }
+        self.init(createdAt: Milliseconds(createdAt), callID: callID)
+        // Numbers have more than one spelling.
+        guard self.text == text else { return nil }
+    }
+}
+
 /// New entries of one call's timeline.
 public struct CallTrace: Equatable, Sendable {
     public let callID: CallID

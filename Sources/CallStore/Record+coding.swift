@@ -21,6 +21,10 @@ package enum RecordCodec {
     }
 
     package static func decode(_ bytes: [UInt8], _ id: RecordID) -> Record {
+        bytes.withUnsafeBufferPointer { decode($0, id) }
+    }
+
+    static func decode(_ bytes: UnsafeBufferPointer<UInt8>, _ id: RecordID) -> Record {
         guard case .object(let json)? = try? JSONParser.parse(bytes) else { return .unreadable }
         let reader = RecordReader(json)
         do throws(DamagedRecord) {

@@ -10,11 +10,18 @@ enum StoredNumber {
 
     /// Nil for what is no such number.
     static func time(_ digits: some Collection<UInt8>) -> Milliseconds? {
-        Int64(String(decoding: digits, as: UTF8.self)).flatMap { times.contains($0) ? $0 : nil }
+        // Sixteen digits fit, and more are out of range.
+        guard (1...16).contains(digits.count) else { return nil }
+        var number: Milliseconds = 0
+        for byte in digits {
+            guard (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte) else { return nil }
+            number = number * 10 + Milliseconds(byte - UInt8(ascii: "0"))
+        }
+        return times.contains(number) ? number : nil
     }
 
     /// A score, which may have a fraction and may be infinite: the nearest time.
-    static func time(ofScore digits: [UInt8]) -> Milliseconds {
+    static func time(ofScore digits: some Collection<UInt8>) -> Milliseconds {
         guard let score = Double(String(decoding: digits, as: UTF8.self)), score > 0 else { return 0 }
         return Milliseconds(min(score, Double(times.upperBound)))
     }

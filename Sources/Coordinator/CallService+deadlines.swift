@@ -43,7 +43,7 @@ extension CallService {
     public func clean() -> Bool {
         do throws(StoreError) {
             let removed = try store.clean(limit: ServiceBounds.recordsPerCleaning)
-            counters.add(.recordsCleaned, "", removed)
+            counters.add(.recordsCleaned, removed)
             return removed == ServiceBounds.recordsPerCleaning
         } catch {
             failed(error)

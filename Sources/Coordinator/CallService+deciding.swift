@@ -18,7 +18,7 @@ extension CallService {
             switch event {
             case .request(let received): try decideRequest(received, work.callID, stored, &decision)
             case .signal(let received): decideSignal(received, stored, &decision)
-            case .ack(let device, let revision): decideAck(device, revision, &decision)
+            case .ack(let device, let revision): try decideAck(device, revision, &decision)
             case .heartbeat(let device): heard(device, &decision)
             case .cameOnline(let device): try decideOnline(device, &decision)
             case .wentOffline(let device, let reason):
@@ -204,7 +204,9 @@ extension CallService {
 
     // MARK: Acks and heartbeats
 
-    private func decideAck(_ device: DeviceAddress, _ revision: Int, _ decision: inout Decision) {
+    private func decideAck(
+        _ device: DeviceAddress, _ revision: Int, _ decision: inout Decision
+    ) throws(StoreError) {
         guard let call = decision.call, call.member(device.userID) != nil else { return }
         let revision = min(revision, call.revision)
         let ack = DeviceAck(device: device, session: session(of: device), revision: revision)
@@ -219,6 +221,7 @@ extension CallService {
         }
         _ = decision.machine?.acknowledged(by: device.userID, revision: revision, now: now)
         heard(device, &decision)
+        if call.isOver { decideRest(try presence(of: call.members.map(\.userID)), &decision) }
     }
 
     /// Keeps the ack for the store, and in what delivery is about to look at.
@@ -277,7 +280,7 @@ extension CallService {
                 } ?? false
         }
         decision.machine?.deadlineReached(context)
-        try decideResends(presence, &decision)
+        decideResends(presence, &decision)
     }
 }
 

@@ -106,11 +106,28 @@ extension CallService {
     }
 
     /// Resends whose time has come, and when the next one is due.
-    func decideResends(_ presence: Presence, _ decision: inout Decision) throws(StoreError) {
+    func decideResends(_ presence: Presence, _ decision: inout Decision) {
         guard let call = decision.call, let due = call.deliveryDue, due <= now else { return }
+        let (resends, next) = resends(of: call, decision.acks, presence)
+        decision.resends += resends
+        decision.machine?.delivered(at: now, next: next)
+    }
+
+    /// Once every device has acknowledged a call's end, no deadline is left to be served for it.
+    func decideRest(_ presence: Presence, _ decision: inout Decision) {
+        guard let call = decision.call, !call.isLive, call.deliveryDue != nil else { return }
+        let (resends, next) = resends(of: call, decision.acks, presence)
+        if resends.isEmpty, next == nil { decision.machine?.delivered(at: now, next: nil) }
+    }
+
+    /// What is due now, and when the next resend is.
+    private func resends(
+        of call: Call, _ acks: [DeviceAck], _ presence: Presence
+    ) -> (due: [Delivery], next: Milliseconds?) {
+        var due: [Delivery] = []
         var next: Milliseconds?
         for member in call.members {
-            var views = views(of: member.userID, decision.acks, presence)
+            var views = views(of: member.userID, acks, presence)
             let isUnknown = views.isEmpty && presence[member.userID]?.isEmpty ?? true && member.handledRevision == 0
             if isUnknown { views = [unknownDevice(of: member.userID)] }
             for view in views {
@@ -119,14 +136,13 @@ extension CallService {
                 let end = call.resendEnd(owed, for: view)
                 let slot = ResendSchedule.next(after: call.deliveryServedAt, from: anchor)
                 if slot <= now, slot < end {
-                    decision.resends.append(
-                        delivery(owed, to: member.userID, isUnknown ? nil : view.address.deviceID, presence))
+                    due.append(delivery(owed, to: member.userID, isUnknown ? nil : view.address.deviceID, presence))
                 }
                 let following = ResendSchedule.next(after: now, from: anchor)
                 if following < end { next = min(next ?? .max, following) }
             }
         }
-        decision.machine?.delivered(at: now, next: next)
+        return (due, next)
     }
 
     private func send(_ delivery: Delivery, of call: Call, _ snapshot: CallSnapshot, isResend: Bool) {

@@ -32,7 +32,7 @@ extension CallService {
         // A round that is judged again is of the same senders.
         known.sessions = sessions
         if !senders.isEmpty { try learnSessions(of: senders) }
-        try lookAtMembers(of: zip(works, findings.records).filter { $0.0.isDue }.compactMap(\.1))
+        try lookAtMembers(of: works, findings.records)
         return findings.records
     }
 
@@ -57,11 +57,19 @@ extension CallService {
         }
     }
 
-    /// Who is to be told when a deadline has come is known when the call is.
-    private func lookAtMembers(of records: [StoredRecord]) throws(StoreError) {
+    /// Whose devices matter when a deadline has come, or an end is acknowledged, is known when the call is.
+    private func lookAtMembers(of works: [CallWork], _ records: [StoredRecord?]) throws(StoreError) {
         var members: [UserID] = []
-        for stored in records {
-            if case .call(let call) = stored.record { members += call.members.map(\.userID) }
+        for (work, stored) in zip(works, records) {
+            guard case .call(let call)? = stored?.record else { continue }
+            let isAsked = work.events.contains { event in
+                switch event {
+                case .deadline: true
+                case .ack: call.isOver
+                default: false
+                }
+            }
+            if isAsked { members += call.members.map(\.userID) }
         }
         members = members.unique.filter { known.presence[$0] == nil }
         guard !members.isEmpty else { return }
@@ -111,10 +119,9 @@ extension CallService {
     func session(of device: DeviceAddress) -> String { known.sessions[device] ?? "" }
 }
 
-extension CallWork {
-    fileprivate var isDue: Bool {
-        events.contains { if case .deadline = $0 { true } else { false } }
-    }
+extension Call {
+    /// It has ended, and may still be told to somebody.
+    var isOver: Bool { !isLive && deliveryDue != nil }
 }
 
 extension Array where Element: Hashable {

@@ -23,7 +23,7 @@ extension CallService {
                         topic: settings.topics.down(device), payload: payload,
                         expirySeconds: ServiceBounds.messageExpirySeconds))
             }
-            counters.add(.signals, "", reached.count)
+            counters.add(.signals, reached.count)
             // A burst of signals shows once that its sender lives: no write for each.
             let lastHeard = stored?.heard.first { $0.userID == received.device.userID }?.at ?? 0
             if lastHeard + settings.heartbeatInterval / 2 < now { heard(received.device, &decision) }

@@ -19,12 +19,12 @@ extension CallService {
     /// Writes what was noted. Nobody waits for it, and what cannot be written is dropped.
     public func writeTraces() {
         let (traces, dropped) = recorder.take()
-        counters.add(.traceEntriesDropped, "", dropped)
+        counters.add(.traceEntriesDropped, dropped)
         guard !traces.isEmpty else { return }
         do throws(StoreError) {
             try store.trace(traces, life: settings.historyRetention)
         } catch {
-            counters.add(.traceEntriesDropped, "", traces.reduce(0) { $0 + $1.entries.count })
+            counters.add(.traceEntriesDropped, traces.reduce(0) { $0 + $1.entries.count })
             failed(error)
         }
     }

@@ -36,7 +36,7 @@ public final class CallService {
 
     /// Serves a batch in order. Returns what is to be published.
     public func process(_ batch: [InboundMessage]) -> [OutboundMessage] {
-        counters.add(.messagesReceived, "", batch.count)
+        counters.add(.messagesReceived, batch.count)
         readClock()
         var run = Run()
         for message in batch {
@@ -396,7 +396,7 @@ public final class CallService {
 
     func takeOutbox() -> [OutboundMessage] {
         defer { outbox.removeAll(keepingCapacity: true) }
-        counters.add(.messagesSent, "", outbox.count)
+        counters.add(.messagesSent, outbox.count)
         return outbox
     }
 }

@@ -200,7 +200,7 @@ public final class Coordinator {
             let started = monotonicMilliseconds()
             guard started - received < Bounds.unservedAfter else {
                 // Nothing of it is done yet, so nothing is lost: the devices send again.
-                service.counters.add(.messagesDropped, "", rest.count)
+                service.counters.add(.messagesDropped, rest.count)
                 return
             }
             let slice = rest.prefix(messageSlice.current)
@@ -256,27 +256,32 @@ public final class Coordinator {
         guard let connection, isListening, connection.backlog < Bounds.brokerBacklog,
             monotonicMilliseconds() - started < Bounds.staleAfter
         else {
-            service.counters.add(.publicationsDropped, "", messages.count)
+            service.counters.add(.publicationsDropped, messages.count)
             return
         }
-        for message in messages {
-            do throws(MQTTError) {
-                let identifier = try connection.publish(
-                    MQTTMessage(
-                        topic: message.topic, payload: message.payload, qos: configuration.publishQoS,
-                        correlationData: message.correlationData, expirySeconds: message.expirySeconds),
-                    isAwaited: message.receiptOf != nil)
-                if message.receiptOf != nil { receipts[identifier] = message }
-            } catch {
-                service.counters.add(.publicationsDropped)
-                guard error.kind == .invalid else {
-                    lost(error)
-                    return
-                }
-                log(
-                    .error, "message cannot be published",
-                    ["topic": String(message.topic.prefix(200)), "reason": error.message])
+        do throws(MQTTError) {
+            try connection.together { () throws(MQTTError) in
+                for message in messages { try publish(message, connection) }
             }
+        } catch {
+            lost(error)
+        }
+    }
+
+    private func publish(_ message: OutboundMessage, _ connection: MQTTConnection) throws(MQTTError) {
+        do throws(MQTTError) {
+            let identifier = try connection.publish(
+                MQTTMessage(
+                    topic: message.topic, payload: message.payload, qos: configuration.publishQoS,
+                    correlationData: message.correlationData, expirySeconds: message.expirySeconds),
+                isAwaited: message.receiptOf != nil)
+            if message.receiptOf != nil { receipts[identifier] = message }
+        } catch {
+            service.counters.add(.publicationsDropped)
+            guard error.kind == .invalid else { throw error }
+            log(
+                .error, "message cannot be published",
+                ["topic": String(message.topic.prefix(200)), "reason": error.message])
         }
     }
 

@@ -2,46 +2,76 @@ import SignalingProtocol
 
 /// What the service has counted since it started; `/metrics` shows it.
 public struct Counters: Sendable {
-    /// By name, and by the label that the name carries, if any.
-    public private(set) var values: [Key: Int] = [:]
+    /// Of those without a label, by the metric's number.
+    private var plain = [Int](repeating: 0, count: Metric.allCases.count)
+    private var labelled: [Key: Int] = [:]
 
-    public struct Key: Hashable, Sendable, Comparable {
-        public let metric: Metric
-        public let label: String
-
-        public static func < (lhs: Key, rhs: Key) -> Bool {
-            lhs.metric == rhs.metric ? lhs.label < rhs.label : lhs.metric.rawValue < rhs.metric.rawValue
-        }
+    private struct Key: Hashable {
+        let metric: Metric
+        let label: String
     }
 
-    public enum Metric: String, Sendable, CaseIterable {
-        case messagesReceived = "bellwire_messages_received_total"
-        case messagesSent = "bellwire_messages_sent_total"
-        case messagesDropped = "bellwire_messages_dropped_total"
-        case messagesRefused = "bellwire_messages_refused_total"
-        case requests = "bellwire_requests_total"
-        case responses = "bellwire_responses_total"
-        case eventsSent = "bellwire_events_sent_total"
-        case eventsResent = "bellwire_events_resent_total"
-        case eventsTrimmed = "bellwire_events_trimmed_total"
-        case acks = "bellwire_acks_total"
-        case staleAcks = "bellwire_stale_acks_total"
-        case signals = "bellwire_signals_total"
-        case peerMessages = "bellwire_peer_messages_total"
-        case traceEntriesDropped = "bellwire_trace_entries_dropped_total"
-        case heartbeats = "bellwire_heartbeats_total"
-        case presence = "bellwire_presence_total"
-        case deadlines = "bellwire_deadlines_served_total"
-        case callsCreated = "bellwire_calls_created_total"
-        case callsEnded = "bellwire_calls_ended_total"
-        case commits = "bellwire_commits_total"
-        case conflicts = "bellwire_commit_conflicts_total"
-        case unreadableRecords = "bellwire_unreadable_records_total"
-        case storeRoundTrips = "bellwire_store_round_trips_total"
-        case storeErrors = "bellwire_store_errors_total"
-        case recordsCleaned = "bellwire_records_cleaned_total"
-        case publicationsDropped = "bellwire_publications_dropped_total"
-        case brokerConnections = "bellwire_broker_connections_total"
+    public enum Metric: Int, Sendable, CaseIterable {
+        case messagesReceived
+        case messagesSent
+        case messagesDropped
+        case messagesRefused
+        case requests
+        case responses
+        case eventsSent
+        case eventsResent
+        case eventsTrimmed
+        case acks
+        case staleAcks
+        case signals
+        case peerMessages
+        case traceEntriesDropped
+        case heartbeats
+        case presence
+        case deadlines
+        case callsCreated
+        case callsEnded
+        case commits
+        case conflicts
+        case unreadableRecords
+        case storeRoundTrips
+        case storeErrors
+        case recordsCleaned
+        case publicationsDropped
+        case brokerConnections
+
+        /// As `/metrics` shows it.
+        var name: String {
+            switch self {
+            case .messagesReceived: "bellwire_messages_received_total"
+            case .messagesSent: "bellwire_messages_sent_total"
+            case .messagesDropped: "bellwire_messages_dropped_total"
+            case .messagesRefused: "bellwire_messages_refused_total"
+            case .requests: "bellwire_requests_total"
+            case .responses: "bellwire_responses_total"
+            case .eventsSent: "bellwire_events_sent_total"
+            case .eventsResent: "bellwire_events_resent_total"
+            case .eventsTrimmed: "bellwire_events_trimmed_total"
+            case .acks: "bellwire_acks_total"
+            case .staleAcks: "bellwire_stale_acks_total"
+            case .signals: "bellwire_signals_total"
+            case .peerMessages: "bellwire_peer_messages_total"
+            case .traceEntriesDropped: "bellwire_trace_entries_dropped_total"
+            case .heartbeats: "bellwire_heartbeats_total"
+            case .presence: "bellwire_presence_total"
+            case .deadlines: "bellwire_deadlines_served_total"
+            case .callsCreated: "bellwire_calls_created_total"
+            case .callsEnded: "bellwire_calls_ended_total"
+            case .commits: "bellwire_commits_total"
+            case .conflicts: "bellwire_commit_conflicts_total"
+            case .unreadableRecords: "bellwire_unreadable_records_total"
+            case .storeRoundTrips: "bellwire_store_round_trips_total"
+            case .storeErrors: "bellwire_store_errors_total"
+            case .recordsCleaned: "bellwire_records_cleaned_total"
+            case .publicationsDropped: "bellwire_publications_dropped_total"
+            case .brokerConnections: "bellwire_broker_connections_total"
+            }
+        }
 
         /// The name of the label, for those that have one.
         var label: String? {
@@ -104,12 +134,23 @@ public struct Counters: Sendable {
 
     mutating func observe(_ milestone: Milestone, role: String) { milestones.observe(milestone, role: role) }
 
-    mutating func add(_ metric: Metric, _ label: String = "", _ count: Int = 1) {
-        values[Key(metric: metric, label: label), default: 0] += count
+    mutating func add(_ metric: Metric, _ count: Int = 1) { plain[metric.rawValue] += count }
+
+    mutating func add(_ metric: Metric, _ label: String, _ count: Int = 1) {
+        labelled[Key(metric: metric, label: label), default: 0] += count
     }
 
-    mutating func set(_ metric: Metric, to count: Int) { values[Key(metric: metric, label: "")] = count }
+    mutating func set(_ metric: Metric, to count: Int) { plain[metric.rawValue] = count }
 
-    public subscript(metric: Metric) -> Int { values.filter { $0.key.metric == metric }.values.reduce(0, +) }
-    public subscript(metric: Metric, label: String) -> Int { values[Key(metric: metric, label: label)] ?? 0 }
+    /// With all its labels.
+    public subscript(metric: Metric) -> Int {
+        plain[metric.rawValue] + labelled.filter { $0.key.metric == metric }.values.reduce(0, +)
+    }
+
+    public subscript(metric: Metric, label: String) -> Int { labelled[Key(metric: metric, label: label)] ?? 0 }
+
+    /// By label, in their order.
+    func labels(of metric: Metric) -> [(label: String, count: Int)] {
+        labelled.filter { $0.key.metric == metric }.map { ($0.key.label, $0.value) }.sorted { $0.0 < $1.0 }
+    }
 }

@@ -95,13 +95,13 @@ private func page(_ url: String, method: String, _ status: CoordinatorStatus) ->
 func metrics(_ snapshot: CoordinatorStatus.Snapshot) -> String {
     var text = ""
     for metric in Counters.Metric.allCases {
-        text += "# HELP \(metric.rawValue) \(metric.help)\n# TYPE \(metric.rawValue) counter\n"
-        let entries = snapshot.counters.values.filter { $0.key.metric == metric }.sorted { $0.key < $1.key }
-        if entries.isEmpty && metric.label == nil { text += "\(metric.rawValue) 0\n" }
-        for (key, value) in entries {
-            text +=
-                metric.label.map { "\(metric.rawValue){\($0)=\"\(key.label)\"} \(value)\n" }
-                ?? "\(metric.rawValue) \(value)\n"
+        text += "# HELP \(metric.name) \(metric.help)\n# TYPE \(metric.name) counter\n"
+        if let name = metric.label {
+            for (label, count) in snapshot.counters.labels(of: metric) {
+                text += "\(metric.name){\(name)=\"\(label)\"} \(count)\n"
+            }
+        } else {
+            text += "\(metric.name) \(snapshot.counters[metric])\n"
         }
     }
     text += snapshot.counters.milestones.text

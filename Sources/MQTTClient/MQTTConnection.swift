@@ -117,6 +117,20 @@ public final class MQTTConnection {
         }
     }
 
+    /// Runs `body`, which publishes more than one message: they go out together, in few packets, when it ends.
+    public func together<Failure>(_ body: () throws(Failure) -> Void) throws(Failure) {
+        let socket = mosquitto_socket(handle)
+        hold(socket, true)
+        defer { hold(socket, false) }
+        try body()
+    }
+
+    /// While it is held, the system collects what is written; otherwise each message is a packet, and wakes the broker.
+    private func hold(_ socket: Int32, _ isHeld: Bool) {
+        var value: Int32 = isHeld ? 1 : 0
+        setsockopt(socket, Int32(IPPROTO_TCP), TCP_CORK, &value, socklen_t(MemoryLayout<Int32>.size))
+    }
+
     /// Waits up to `milliseconds` for messages or `wake()`, and returns what has arrived.
     public func poll(milliseconds: Int32) throws(MQTTError) -> [MQTTMessage] {
         acknowledged.removeAll(keepingCapacity: true)
@@ -141,6 +155,9 @@ public final class MQTTConnection {
     }
 
     private func readAll(_ socket: Int32) throws(MQTTError) {
+        // The acknowledgments of what is read.
+        hold(socket, true)
+        defer { hold(socket, false) }
         var descriptor = pollfd(fd: socket, events: Int16(POLLIN), revents: 0)
         repeat {
             try check(mosquitto_loop_read(handle, 1))

@@ -15,7 +15,11 @@ extension ByteIdentifier {
     public static func == (lhs: Self, rhs: Self) -> Bool {
         let left = lhs.string.utf8
         let right = rhs.string.utf8
-        return left.count == right.count && left.elementsEqual(right)
+        guard left.count == right.count else { return false }
+        let isSame = left.withContiguousStorageIfAvailable { left in
+            right.withContiguousStorageIfAvailable { haveSameBytes(UnsafeRawBufferPointer(left), .init($0)) }
+        }
+        return (isSame ?? nil) ?? left.elementsEqual(right)
     }
 
     @inlinable
@@ -25,7 +29,8 @@ extension ByteIdentifier {
 
     @inlinable
     public func hash(into hasher: inout Hasher) {
-        for byte in string.utf8 { hasher.combine(byte) }
+        var copy = string
+        copy.withUTF8 { hasher.combine(bytes: UnsafeRawBufferPointer($0)) }
         hasher.combine(0xFF as UInt8)
     }
 
@@ -103,6 +108,24 @@ public struct DeviceAddress: Hashable, Comparable, Sendable, CustomStringConvert
     }
 
     public var description: String { "\(userID)/\(deviceID)" }
+}
+
+/// Compares eight bytes at a time. Both have the same length.
+@usableFromInline
+func haveSameBytes(_ left: UnsafeRawBufferPointer, _ right: UnsafeRawBufferPointer) -> Bool {
+    var place = 0
+    while place + 8 <= left.count {
+        guard
+            left.loadUnaligned(fromByteOffset: place, as: UInt64.self)
+                == right.loadUnaligned(fromByteOffset: place, as: UInt64.self)
+        else { return false }
+        place += 8
+    }
+    while place < left.count {
+        guard left[place] == right[place] else { return false }
+        place += 1
+    }
+    return true
 }
 
 /// FNV-1a over the bytes: the same on every machine and in every run, unlike Swift's own hashing.

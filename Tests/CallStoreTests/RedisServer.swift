@@ -58,7 +58,9 @@ final class RedisServer: Sendable {
         let deadline = ContinuousClock.now + .seconds(10)
         while true {
             do {
-                _ = try RedisConnection(address, timeout: 1000).pipeline([RedisCommand("PING")])
+                var pipeline = RedisPipeline()
+                pipeline.command("PING")
+                _ = try RedisConnection(address, timeout: 1000).run(pipeline)
                 return
             } catch {
                 guard ContinuousClock.now < deadline else { throw error }
@@ -105,9 +107,12 @@ final class RedisServer: Sendable {
               end
             end
             """
-        let reply = try RedisConnection(address, timeout: 1000).pipeline([
-            RedisCommand("EVAL", script, "0", prefix, String(duration))
-        ])[0]
-        if case .error(let message) = reply { throw StoreError(message) }
+        var pipeline = RedisPipeline()
+        pipeline.command("EVAL", 4) {
+            for word in [script, "0", prefix, String(duration)] { $0.add(word) }
+        }
+        if let message = try RedisConnection(address, timeout: 1000).run(pipeline)[0].error {
+            throw StoreError(message)
+        }
     }
 }

@@ -19,9 +19,9 @@ struct MetricsTests {
     @Test func everyMetricHasHelpAndType() {
         let lines = text()
         for metric in Counters.Metric.allCases {
-            #expect(lines.count { $0.hasPrefix("# HELP \(metric.rawValue) ") } == 1)
-            #expect(lines.filter { $0 == "# TYPE \(metric.rawValue) counter" }.count == 1)
-            #expect(metric.rawValue.hasSuffix("_total"))
+            #expect(lines.count { $0.hasPrefix("# HELP \(metric.name) ") } == 1)
+            #expect(lines.filter { $0 == "# TYPE \(metric.name) counter" }.count == 1)
+            #expect(metric.name.hasSuffix("_total"))
         }
     }
 

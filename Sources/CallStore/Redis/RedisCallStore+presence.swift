@@ -3,20 +3,23 @@ import SignalingProtocol
 
 /// Devices coming and going: one hash of devices and one set of sessions that are over per user.
 extension RedisCallStore {
-    /// From the fields of a user's presence, which Redis gives in no order.
-    func devices(of user: UserID, _ fields: [(name: [UInt8], value: [UInt8])]) -> [DevicePresence] {
-        fields.compactMap { presence(user, $0.name, $0.value) }.sorted { $0.device < $1.device }
+    /// From a user's hash of devices, which Redis gives in no order.
+    func devices(of user: UserID, _ reply: RedisReply) throws(StoreError) -> [DevicePresence] {
+        let devices = try reply.pairs().compactMap { presence(user, $0.name, $0.value) }
+        return devices.count < 2 ? devices : devices.sorted { $0.device < $1.device }
     }
 
-    private func presence(_ user: UserID, _ name: [UInt8], _ value: [UInt8]) -> DevicePresence? {
-        let parts = value.split(separator: UInt8(ascii: ":"), maxSplits: 3, omittingEmptySubsequences: false)
-        guard parts.count == 4, let device = DeviceID(String(decoding: name, as: UTF8.self)),
-            let since = StoredNumber.time(parts[1]), let seen = StoredNumber.time(parts[2]),
-            let session = String(validating: parts[3], as: UTF8.self)
+    /// A device's entry is "online:since:seen:session".
+    private func presence(_ user: UserID, _ name: RedisBytes, _ value: RedisBytes) -> DevicePresence? {
+        var rest = value
+        guard let online = rest.part(before: UInt8(ascii: ":")),
+            let since = rest.part(before: UInt8(ascii: ":")).flatMap(StoredNumber.time),
+            let seen = rest.part(before: UInt8(ascii: ":")).flatMap(StoredNumber.time),
+            let device = name.text.flatMap(DeviceID.init), let session = rest.text
         else { return nil }
         return DevicePresence(
             device: DeviceAddress(userID: user, deviceID: device), session: session,
-            isOnline: parts[0].elementsEqual("1".utf8), since: since, seen: seen)
+            isOnline: online.elementsEqual("1".utf8), since: since, seen: seen)
     }
 
     public func cameOnline(
@@ -50,8 +53,11 @@ extension RedisCallStore {
             case .online: ["presence", "over", "profile"]
             default: ["presence", "over"]
             }
-        let call = RedisSession.ScriptCall(
-            script: script, keys: keys.map { key(user, $0) }, arguments: words.map { Array($0.utf8) })
-        return try session.run([.script(call)], isWrite: true)[0].number()
+        var pipeline = try session.pipeline()
+        pipeline.script(script, keys: keys.count, arguments: words.count) {
+            for name in keys { $0.add(key(user, name)) }
+            for word in words { $0.add(word) }
+        }
+        return try session.run(pipeline, isWrite: true)[0].number()
     }
 }

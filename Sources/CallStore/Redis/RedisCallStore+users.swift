@@ -6,41 +6,57 @@ extension RedisCallStore {
     public func history(
         of user: UserID, after place: HistoryPlace?, limit: Int
     ) throws(StoreError) -> [HistoryPlace] {
-        var command = RedisCommand("ZREVRANGEBYSCORE")
-        command.append(key(user, "calls"))
-        for word in [place.map { String($0.createdAt) } ?? "+inf", "-inf", "WITHSCORES"] { command.append(word) }
-        // Redis gives equal scores by falling member, as `HistoryPlace` orders them; all of a user's list is little.
-        let places = try session.run(command).pairs().compactMap { name, score -> HistoryPlace? in
-            guard let callID = CallID(String(decoding: name, as: UTF8.self)) else { return nil }
-            return HistoryPlace(createdAt: StoredNumber.time(ofScore: score), callID: callID)
+        var pipeline = try session.pipeline()
+        pipeline.command("ZRANGE", 4) {
+            $0.add(key(user, "calls"))
+            $0.add(0)
+            $0.add(-1)
+            $0.add("WITHSCORES")
         }
-        return Array(places.filter { candidate in place.map { candidate < $0 } ?? true }.prefix(limit))
+        var places: [(place: HistoryPlace, isLive: Bool)] = []
+        for (name, score) in try session.run(pipeline)[0].pairs() {
+            guard let place = name.text.flatMap(HistoryPlace.init) else { continue }
+            places.append((place, score.elementsEqual("inf".utf8)))
+        }
+        places.sort { $0.place > $1.place }
+        // Of those that have ended a few more may be there than are kept.
+        var ended = 0
+        let kept = places.filter { entry in
+            if !entry.isLive { ended += 1 }
+            return entry.isLive || ended <= historyPerUser
+        }
+        return Array(kept.map(\.place).filter { candidate in place.map { candidate < $0 } ?? true }.prefix(limit))
     }
 
     public func messages(for user: UserID, limit: Int) throws(StoreError) -> [RecordID] {
-        var command = RedisCommand("ZRANGE")
-        command.append(key(user, "messages"))
-        for word in ["0", String(limit - 1)] { command.append(word) }
-        return try session.run(command).values().compactMap { id in
-            String(validating: id, as: UTF8.self).flatMap { RecordID($0) }
+        var pipeline = try session.pipeline()
+        pipeline.command("ZRANGE", 3) {
+            $0.add(key(user, "messages"))
+            $0.add(0)
+            $0.add(Int64(limit - 1))
         }
+        return try session.run(pipeline)[0].values().compactMap { $0.text.flatMap { RecordID($0) } }
     }
 
     public func update(_ user: UserID, _ update: Request.UserUpdate) throws(StoreError) -> UserProfile {
-        var known = RedisCommand("HSETNX")
-        known.append(key(user, "profile"))
-        for word in ["since", String(try now())] { known.append(word) }
-        var steps = [RedisSession.Step.command(known)]
+        let now = try now()
+        let key = key(user, "profile")
+        var pipeline = try session.pipeline()
+        pipeline.command("HSETNX", 3) {
+            $0.add(key)
+            $0.add("since")
+            $0.add(now)
+        }
         for (field, value) in [("n", update.name), ("a", update.avatarURL), ("x", update.extendedData)] {
             guard let value else { continue }
-            var command = RedisCommand(value.isEmpty ? "HDEL" : "HSET")
-            command.append(key(user, "profile"))
-            command.append(field)
-            if !value.isEmpty { command.append(value) }
-            steps.append(.command(command))
+            pipeline.command(value.isEmpty ? "HDEL" : "HSET", value.isEmpty ? 2 : 3) {
+                $0.add(key)
+                $0.add(field)
+                if !value.isEmpty { $0.add(value) }
+            }
         }
-        steps.append(.command(RedisCommand("HGETALL", key(user, "profile"))))
-        let replies = try session.run(steps, isWrite: true)
+        pipeline.command("HGETALL", 1) { $0.add(key) }
+        let replies = try session.run(pipeline, isWrite: true)
         return try profile(replies[replies.count - 1]) ?? UserProfile()
     }
 
@@ -50,11 +66,10 @@ extension RedisCallStore {
         guard !fields.isEmpty else { return nil }
         var profile = UserProfile()
         for (name, value) in fields {
-            let text = String(validating: value, as: UTF8.self)
-            switch String(decoding: name, as: UTF8.self) {
-            case "n": profile.name = text
-            case "a": profile.avatarURL = text
-            case "x": profile.extendedData = text
+            switch name.first {
+            case UInt8(ascii: "n"): profile.name = value.text
+            case UInt8(ascii: "a"): profile.avatarURL = value.text
+            case UInt8(ascii: "x"): profile.extendedData = value.text
             default: continue
             }
         }
@@ -64,25 +79,30 @@ extension RedisCallStore {
     // MARK: Timelines
 
     public func trace(_ traces: [CallTrace], life: Milliseconds) throws(StoreError) {
-        _ = try session.run(
-            traces.map { trace in
-                .script(
-                    .init(
-                        script: .trace, keys: [traceKey(trace.callID, "trace"), traceKey(trace.callID, "omitted")],
-                        arguments: [Array(String(Limits.traceEntries).utf8), Array(String(life).utf8)]
-                            + trace.entries.map { $0.encoded() }))
-            })
+        var pipeline = try session.pipeline()
+        for trace in traces {
+            pipeline.script(.trace, keys: 2, arguments: 2 + trace.entries.count) {
+                $0.add(traceKey(trace.callID, "trace"))
+                $0.add(traceKey(trace.callID, "omitted"))
+                $0.add(Int64(Limits.traceEntries))
+                $0.add(life)
+                for entry in trace.entries { $0.add(entry.encoded()) }
+            }
+        }
+        _ = try session.run(pipeline)
     }
 
     public func timeline(of callID: CallID) throws(StoreError) -> Timeline {
-        var entries = RedisCommand("LRANGE")
-        entries.append(traceKey(callID, "trace"))
-        for word in ["0", "-1"] { entries.append(word) }
-        var omitted = RedisCommand("GET")
-        omitted.append(traceKey(callID, "omitted"))
-        let replies = try session.run([.command(entries), .command(omitted)])
+        var pipeline = try session.pipeline()
+        pipeline.command("LRANGE", 3) {
+            $0.add(traceKey(callID, "trace"))
+            $0.add(0)
+            $0.add(-1)
+        }
+        pipeline.command("GET", 1) { $0.add(traceKey(callID, "omitted")) }
+        let replies = try session.run(pipeline)
         return Timeline(
-            entries: try replies[0].values().compactMap { TraceEntry($0) },
+            entries: try replies[0].values().compactMap { TraceEntry(Array($0)) },
             omitted: try replies[1].value().flatMap(StoredNumber.time).map(Int.init) ?? 0)
     }
 }

@@ -17,6 +17,8 @@ public final class RedisCallStore: CallStore {
         static let danglingDue: Milliseconds = 60_000
         /// The life of a claim that goes with an invitation (at most 600 s).
         static let ringingClaimLife = "3600000"
+        /// A user's list is trimmed when it holds a tenth more than is kept, and not at each end.
+        static let historySlack = 10
         /// How long a user's list of calls is kept after its last change, beyond the history's retention.
         static let indexSlack: Milliseconds = 86_400_000
         /// How long a message may stand in its recipient's list: longer than any waits (at most 600 s).
@@ -25,7 +27,10 @@ public final class RedisCallStore: CallStore {
 
     let session: RedisSession
     private let prefix: String
-    private let historyPerUser: Int
+    /// What stands in front of the keys of each partition, and of users.
+    private let partitions: [[UInt8]]
+    private let users: [UInt8]
+    let historyPerUser: Int
     private let historyRetention: Milliseconds
     let lease: Milliseconds
 
@@ -36,6 +41,8 @@ public final class RedisCallStore: CallStore {
     ) {
         session = RedisSession(address, waitReplicas: waitReplicas)
         self.prefix = prefix
+        partitions = Self.partitions(prefix)
+        users = Array("\(prefix):{u:".utf8)
         self.historyPerUser = historyPerUser
         self.historyRetention = historyRetention
         self.lease = lease
@@ -45,9 +52,15 @@ public final class RedisCallStore: CallStore {
     package init(waitReplicas: Int, connecting connect: @escaping () throws(StoreError) -> RedisConnection) {
         session = RedisSession(RedisAddress(host: "test"), waitReplicas: waitReplicas, connect: connect)
         prefix = "bellwire"
+        partitions = Self.partitions(prefix)
+        users = Array("\(prefix):{u:".utf8)
         historyPerUser = 200
         historyRetention = 7 * 86_400_000
         lease = PresencePolicy().lease
+    }
+
+    private static func partitions(_ prefix: String) -> [[UInt8]] {
+        (0..<Bounds.partitions).map { Array("\(prefix):{p\($0)}:".utf8) }
     }
 
     public var summary: String { "\(session.address)" }
@@ -69,21 +82,33 @@ public final class RedisCallStore: CallStore {
 
     // MARK: Keys
 
-    private func partition(_ id: RecordID) -> String {
-        "{p\(stableHash(id.string.utf8) % UInt64(Bounds.partitions))}"
-    }
-
     private func key(_ id: RecordID) -> [UInt8] {
         switch id {
-        case .call(let callID): Array("\(prefix):\(partition(id)):call:\(callID)".utf8)
-        case .message(let messageID, let user): Array("\(prefix):\(partition(id)):message:\(messageID):\(user)".utf8)
+        case .call(let callID): partitionKey(id, "call:", callID.string)
+        case .message(let messageID, let user): partitionKey(id, "message:", "\(messageID):\(user)")
         }
     }
-    private func dueKey(_ id: RecordID) -> [UInt8] { Array("\(prefix):\(partition(id)):due".utf8) }
+
+    private func dueKey(_ id: RecordID) -> [UInt8] { partitionKey(id, "due", "") }
+
     func traceKey(_ callID: CallID, _ kind: String) -> [UInt8] {
-        Array("\(prefix):\(partition(.call(callID))):\(kind):\(callID)".utf8)
+        partitionKey(.call(callID), kind + ":", callID.string)
     }
-    func key(_ user: UserID, _ kind: String) -> [UInt8] { Array("\(prefix):{u:\(user)}:\(kind)".utf8) }
+
+    private func partitionKey(_ id: RecordID, _ kind: String, _ name: String) -> [UInt8] {
+        let partition = Int(stableHash(id.string.utf8) % UInt64(Bounds.partitions))
+        return joined(partitions[partition], kind, name)
+    }
+
+    func key(_ user: UserID, _ kind: String) -> [UInt8] { joined(users, user.string, "}:", kind) }
+
+    private func joined(_ front: [UInt8], _ parts: String...) -> [UInt8] {
+        var key: [UInt8] = []
+        key.reserveCapacity(front.count + parts.reduce(0) { $0 + $1.utf8.count })
+        key += front
+        for part in parts { key += part.utf8 }
+        return key
+    }
 
     private func key(_ claim: Claim) -> [UInt8] {
         switch claim {
@@ -105,53 +130,54 @@ public final class RedisCallStore: CallStore {
     // MARK: Records
 
     public func read(_ lookup: Lookup) throws(StoreError) -> Findings {
-        try found(lookup, in: try session.run(steps(lookup))[...])
+        var pipeline = try session.pipeline()
+        add(lookup, to: &pipeline)
+        return try found(lookup, in: try session.run(pipeline)[...])
     }
 
-    private func steps(_ lookup: Lookup) -> [RedisSession.Step] {
-        var steps: [RedisSession.Step] = []
-        for id in lookup.records { steps.append(.command(RedisCommand("HGETALL", key(id)))) }
-        for user in lookup.presence { steps.append(.command(RedisCommand("HGETALL", key(user, "presence")))) }
-        for claim in lookup.claims { steps.append(.command(RedisCommand("GET", key(claim)))) }
-        for user in lookup.profiles { steps.append(.command(RedisCommand("HGETALL", key(user, "profile")))) }
-        return steps
+    private func add(_ lookup: Lookup, to pipeline: inout RedisPipeline) {
+        for id in lookup.records { pipeline.command("HGETALL", 1) { $0.add(key(id)) } }
+        for user in lookup.presence { pipeline.command("HGETALL", 1) { $0.add(key(user, "presence")) } }
+        for claim in lookup.claims { pipeline.command("GET", 1) { $0.add(key(claim)) } }
+        for user in lookup.profiles { pipeline.command("HGETALL", 1) { $0.add(key(user, "profile")) } }
     }
 
-    /// The replies to `steps(lookup)`.
+    /// The replies to what `add` added.
     private func found(_ lookup: Lookup, in replies: ArraySlice<RedisReply>) throws(StoreError) -> Findings {
         var findings = Findings()
-        var rest = replies
-        for id in lookup.records { findings.records.append(stored(id, try rest.removeFirst().pairs())) }
-        for user in lookup.presence { findings.presence.append(devices(of: user, try rest.removeFirst().pairs())) }
-        for _ in lookup.claims {
-            let holder = try rest.removeFirst().value()
-            findings.holders.append(holder.flatMap { CallID(String(decoding: $0, as: UTF8.self)) })
+        var next = replies.startIndex
+        func reply() -> RedisReply {
+            defer { next += 1 }
+            return replies[next]
         }
-        for _ in lookup.profiles { findings.profiles.append(try profile(rest.removeFirst())) }
+        for id in lookup.records { findings.records.append(stored(id, try reply().pairs())) }
+        for user in lookup.presence { findings.presence.append(try devices(of: user, reply())) }
+        for _ in lookup.claims {
+            findings.holders.append(try reply().value()?.text.flatMap(CallID.init))
+        }
+        for _ in lookup.profiles { findings.profiles.append(try profile(reply())) }
         return findings
     }
 
-    private func stored(_ id: RecordID, _ fields: [(name: [UInt8], value: [UInt8])]) -> StoredRecord? {
+    private func stored(_ id: RecordID, _ fields: [(name: RedisBytes, value: RedisBytes)]) -> StoredRecord? {
         guard !fields.isEmpty else { return nil }
         var version: Int64?
         var record: Record?
         var acks: [DeviceAck] = []
         var heard: [UserHeard] = []
         var milestones: [DeviceAddress: [String: Int64]] = [:]
-        for (bytes, value) in fields {
-            guard let name = String(validating: bytes, as: UTF8.self) else { continue }
-            switch name.utf8.first {
-            case UInt8(ascii: "v"): version = Int64(String(decoding: value, as: UTF8.self))
-            case UInt8(ascii: "r"): record = RecordCodec.decode(value, id)
-            case UInt8(ascii: "a"): if let ack = ack(name, value) { acks.append(ack) }
+        for (name, value) in fields {
+            switch name.first {
+            case UInt8(ascii: "v"): version = StoredNumber.time(value)
+            case UInt8(ascii: "r"): record = value.read { RecordCodec.decode($0, id) }
+            case UInt8(ascii: "a"): if let ack = ack(name.rest, value) { acks.append(ack) }
             case UInt8(ascii: "h"):
-                // By bytes: a user may begin with what Swift would join to the letter before.
-                guard let user = UserID(String(decoding: name.utf8.dropFirst(), as: UTF8.self)),
-                    let at = StoredNumber.time(value)
-                else { continue }
+                guard let user = name.rest.text.flatMap(UserID.init), let at = StoredNumber.time(value) else {
+                    continue
+                }
                 heard.append(UserHeard(userID: user, at: at))
             case UInt8(ascii: "m"):
-                guard let (device, milestone) = milestone(name, value) else { continue }
+                guard let (device, milestone) = milestone(name.rest, value) else { continue }
                 milestones[device, default: [:]][milestone.name] = milestone.milliseconds
             default: continue
             }
@@ -164,127 +190,144 @@ public final class RedisCallStore: CallStore {
     }
 
     /// A milestone's field is "m", its name, "/", the device, "/", the user: only a user may hold a slash.
-    private func milestone(_ field: String, _ value: [UInt8]) -> (DeviceAddress, Milestone)? {
-        let parts = field.utf8.dropFirst().split(
-            separator: UInt8(ascii: "/"), maxSplits: 2, omittingEmptySubsequences: false
-        )
-        .map { String(decoding: $0, as: UTF8.self) }
-        guard parts.count == 3, let device = DeviceID(parts[1]), let user = UserID(parts[2]),
+    private func milestone(
+        _ names: RedisBytes, _ value: RedisBytes
+    ) -> (DeviceAddress, Milestone)? {
+        var rest = names
+        guard let name = rest.part(before: UInt8(ascii: "/"))?.text, let device = device(rest),
             let milliseconds = StoredNumber.time(value)
         else { return nil }
-        return (
-            DeviceAddress(userID: user, deviceID: device),
-            Milestone(name: parts[0], milliseconds: milliseconds)
-        )
+        return (device, Milestone(name: name, milliseconds: milliseconds))
+    }
+
+    /// The device, "/", the user.
+    private func device(_ names: RedisBytes) -> DeviceAddress? {
+        var rest = names
+        guard let device = rest.part(before: UInt8(ascii: "/"))?.text.flatMap(DeviceID.init),
+            let user = rest.text.flatMap(UserID.init)
+        else { return nil }
+        return DeviceAddress(userID: user, deviceID: device)
     }
 
     /// An ack's field is "a", the device, "/", the user: a device id holds no slash. Its value is "revision:session".
-    private func ack(_ name: String, _ value: [UInt8]) -> DeviceAck? {
-        let names = name.utf8.dropFirst().split(
-            separator: UInt8(ascii: "/"), maxSplits: 1, omittingEmptySubsequences: false
-        )
-        .map { String(decoding: $0, as: UTF8.self) }
-        let parts = value.split(separator: UInt8(ascii: ":"), maxSplits: 1, omittingEmptySubsequences: false)
-        guard names.count == 2, parts.count == 2, let device = DeviceID(names[0]),
-            let user = UserID(names[1]), let revision = StoredNumber.time(parts[0]),
-            let session = String(validating: parts[1], as: UTF8.self)
+    private func ack(_ names: RedisBytes, _ value: RedisBytes) -> DeviceAck? {
+        var rest = value
+        guard let device = device(names), let part = rest.part(before: UInt8(ascii: ":")),
+            let revision = StoredNumber.time(part), let session = rest.text
         else { return nil }
-        return DeviceAck(
-            device: DeviceAddress(userID: user, deviceID: device), session: session, revision: Int(revision))
+        return DeviceAck(device: device, session: session, revision: Int(revision))
     }
 
     public func write(_ commits: [Commit], _ notes: [Note], thenRead lookup: Lookup) throws(StoreError) -> Written {
         let held = try takeExpectedClaims(commits)
         let open = commits.indices.filter { !held.contains($0) }
         let before = wallMilliseconds()
-        let first = open.flatMap { firstSteps(commits[$0]) }
-        let writes = open.map { RedisSession.Step.script(commitScript(commits[$0])) } + notes.map(noteStep)
-        let replies = try session.run(first + writes + steps(lookup), isWrite: !writes.isEmpty)
-
-        var outcomes = [CommitOutcome](repeating: .claimHeld, count: commits.count)
-        for (index, reply) in zip(open, replies[first.count...]) {
-            guard let parts = reply.array, parts.count == 3, let version = parts[1].integer, let time = parts[2].integer
-            else { throw reply.unexpected }
-            try session.learnClock(time, between: before, wallMilliseconds())
-            outcomes[index] =
-                switch parts[0].integer {
-                case 1: .committed(version: version)
-                case 2: .stale
-                default: .conflict
-                }
+        var pipeline = try session.pipeline()
+        for index in open { addFirstSteps(of: commits[index], to: &pipeline) }
+        let firstCommit = pipeline.commands.count
+        for index in open { add(commits[index], to: &pipeline) }
+        let firstNote = pipeline.commands.count
+        for note in notes {
+            pipeline.script(.note, keys: 1, arguments: 3) {
+                $0.add(key(.call(note.callID)))
+                add(note, to: &$0)
+            }
         }
-        for reply in replies[..<first.count] + replies[(first.count + open.count)...].prefix(notes.count) {
-            _ = try reply.number()
+        let firstReading = pipeline.commands.count
+        add(lookup, to: &pipeline)
+        let replies = try session.run(pipeline, isWrite: firstReading > 0)
+
+        for reply in replies[..<firstCommit] { _ = try reply.number() }
+        for reply in replies[firstNote..<firstReading] { _ = try reply.number() }
+        var outcomes = [CommitOutcome](repeating: .claimHeld, count: commits.count)
+        for (index, reply) in zip(open, replies[firstCommit..<firstNote]) {
+            outcomes[index] = try outcome(reply, sentAt: before)
         }
         try settle(commits, outcomes)
-        return Written(outcomes: outcomes, findings: try found(lookup, in: replies[(first.count + writes.count)...]))
+        return Written(outcomes: outcomes, findings: try found(lookup, in: replies[firstReading...]))
+    }
+
+    private func outcome(_ reply: RedisReply, sentAt before: Milliseconds) throws(StoreError) -> CommitOutcome {
+        guard let parts = reply.array, parts.count == 3, let version = parts[1].integer, let time = parts[2].integer
+        else { throw reply.unexpected }
+        try session.learnClock(time, between: before, wallMilliseconds())
+        return switch parts[0].integer {
+        case 1: .committed(version: version)
+        case 2: .stale
+        default: .conflict
+        }
     }
 
     /// The claims of commits that expect something of claims. Returns the places of those that found one held by another
     /// call: nothing else is done of them.
     private func takeExpectedClaims(_ commits: [Commit]) throws(StoreError) -> Set<Int> {
-        var steps: [RedisSession.Step] = []
         var places: [Int] = []
+        guard commits.contains(where: { !$0.expectedHolders.isEmpty }) else { return [] }
+        var pipeline = try session.pipeline()
         for (place, commit) in commits.enumerated() where !commit.expectedHolders.isEmpty {
-            for call in claimScripts(commit) {
-                places.append(place)
-                steps.append(.script(call))
-            }
+            let count = pipeline.commands.count
+            addClaims(of: commit, to: &pipeline)
+            places += [Int](repeating: place, count: pipeline.commands.count - count)
         }
         var held: Set<Int> = []
-        for (place, reply) in zip(places, try session.run(steps)) {
+        for (place, reply) in zip(places, try session.run(pipeline)) {
             if try reply.number() == 0 { held.insert(place) }
         }
         return held
     }
 
     /// What is done before a commit: its claims, and the index entries by which a returning device finds its calls.
-    private func firstSteps(_ commit: Commit) -> [RedisSession.Step] {
-        var steps = commit.expectedHolders.isEmpty ? claimScripts(commit).map(RedisSession.Step.script) : []
+    private func addFirstSteps(of commit: Commit, to pipeline: inout RedisPipeline) {
+        if commit.expectedHolders.isEmpty { addClaims(of: commit, to: &pipeline) }
         switch commit.record {
         case .call(let call):
-            for user in commit.newMembers {
-                steps.append(.command(zadd(key(user, "calls"), call.createdAt, commit.id)))
-                steps.append(.command(zadd(key(user, "ends"), nil, commit.id)))
-            }
+            for user in commit.newMembers { addEntry(call, of: user, to: &pipeline) }
         case .message(let message) where message.isWaiting && commit.expected == 0:
-            steps += waitingSteps(message, commit.id)
+            let list = key(message.to, "messages")
+            pipeline.command("ZADD", 3) {
+                $0.add(list)
+                $0.add(message.createdAt)
+                $0.add(commit.id.string)
+            }
+            // What a coordinator left there that died is too old some day.
+            pipeline.command("ZREMRANGEBYSCORE", 3) {
+                $0.add(list)
+                $0.add("-inf")
+                $0.add(message.createdAt - Bounds.messageListLife)
+            }
+            pipeline.command("PEXPIRE", 2) {
+                $0.add(list)
+                $0.add(Bounds.messageListLife)
+            }
         case .message, .alias, .cancelled, .void, .unreadable: break
         }
-        return steps
     }
 
-    /// Enters a message into its recipient's list. What a coordinator left there that died is too old some day.
-    private func waitingSteps(_ message: PeerMessage, _ id: RecordID) -> [RedisSession.Step] {
-        let list = key(message.to, "messages")
-        var forget = RedisCommand("ZREMRANGEBYSCORE")
-        forget.append(list)
-        forget.append("-inf")
-        forget.append(String(message.createdAt - Bounds.messageListLife))
-        var expire = RedisCommand("PEXPIRE")
-        expire.append(list)
-        expire.append(String(Bounds.messageListLife))
-        return [.command(zadd(list, message.createdAt, id)), .command(forget), .command(expire)]
-    }
-
-    private func claimScripts(_ commit: Commit) -> [RedisSession.ScriptCall] {
-        var tags: [String] = []
-        var claims: [String: [Claim]] = [:]
-        for claim in commit.expectedHolders.map(\.claim) + commit.claims {
-            let tag = tag(of: claim)
-            if claims[tag] == nil { tags.append(tag) }
-            if !(claims[tag] ?? []).contains(claim) { claims[tag, default: []].append(claim) }
+    /// A user's calls: each with its creation and id, by its end; one that lives stands behind every moment.
+    private func addEntry(_ call: Call, of user: UserID, to pipeline: inout RedisPipeline) {
+        pipeline.command("ZADD", 3) {
+            $0.add(key(user, "calls"))
+            if let endedAt = call.endedAt { $0.add(endedAt) } else { $0.add("+inf") }
+            $0.add(HistoryPlace(createdAt: call.createdAt, callID: call.callID).text)
         }
-        return tags.map { tag in
-            let claims = claims[tag] ?? []
-            var call = RedisSession.ScriptCall(script: .claim, keys: claims.map(key))
-            call.arguments = [Array(commit.id.string.utf8)]
-            for claim in claims {
-                let expected = commit.expectedHolders.first { $0.claim == claim }
-                call.arguments.append(Array((expected.map { $0.holder?.string ?? "" } ?? "*").utf8))
-                call.arguments.append(Array(life(of: claim, taken: commit.claims.contains(claim)).utf8))
+    }
+
+    private func addClaims(of commit: Commit, to pipeline: inout RedisPipeline) {
+        var rest = commit.expectedHolders.map(\.claim)
+        for claim in commit.claims where !rest.contains(claim) { rest.append(claim) }
+        while let first = rest.first {
+            let tag = tag(of: first)
+            let claims = rest.filter { self.tag(of: $0) == tag }
+            rest.removeAll(where: claims.contains)
+            pipeline.script(.claim, keys: claims.count, arguments: 1 + 2 * claims.count) {
+                for claim in claims { $0.add(key(claim)) }
+                $0.add(commit.id.string)
+                for claim in claims {
+                    let expected = commit.expectedHolders.first { $0.claim == claim }
+                    $0.add(expected.map { $0.holder?.string ?? "" } ?? "*")
+                    $0.add(life(of: claim, taken: commit.claims.contains(claim)))
+                }
             }
-            return call
         }
     }
 
@@ -296,89 +339,120 @@ public final class RedisCallStore: CallStore {
         }
     }
 
-    private func commitScript(_ commit: Commit) -> RedisSession.ScriptCall {
-        var call = RedisSession.ScriptCall(script: .commit, keys: [key(commit.id), dueKey(commit.id)])
-        call.arguments = [
-            Array(String(commit.expected).utf8), RecordCodec.encode(commit.record),
-            Array((commit.deadline.map { String($0) } ?? "").utf8),
-            Array((commit.expiresAt.map { String($0) } ?? "").utf8), Array(commit.id.string.utf8),
-            Array((commit.validUntil == .max ? "" : String(commit.validUntil)).utf8),
-        ]
-        for note in commit.notes { call.arguments += arguments(of: note) }
-        return call
+    private func add(_ commit: Commit, to pipeline: inout RedisPipeline) {
+        pipeline.script(.commit, keys: 2, arguments: 6 + 3 * commit.notes.count) {
+            $0.add(key(commit.id))
+            $0.add(dueKey(commit.id))
+            $0.add(commit.expected)
+            $0.add(RecordCodec.encode(commit.record))
+            if let deadline = commit.deadline { $0.add(deadline) } else { $0.add("") }
+            if let expiresAt = commit.expiresAt { $0.add(expiresAt) } else { $0.add("") }
+            $0.add(commit.id.string)
+            if commit.validUntil < .max { $0.add(commit.validUntil) } else { $0.add("") }
+            for note in commit.notes { add(note, to: &$0) }
+        }
+    }
+
+    /// Three words.
+    private func add(_ note: Note, to words: inout RedisWords) {
+        switch note {
+        case .ack(_, let ack):
+            words.add("a")
+            words.add("a\(ack.device.deviceID)/".utf8, ack.device.userID.string.utf8)
+            words.add("\(ack.revision):".utf8, ack.session.utf8)
+        case .heard(_, let heard):
+            words.add("h")
+            words.add("h".utf8, heard.userID.string.utf8)
+            words.add(heard.at)
+        case .milestone(_, let device, let milestone):
+            words.add("m")
+            words.add("m\(milestone.name)/\(device.deviceID)/".utf8, device.userID.string.utf8)
+            words.add(milestone.milliseconds)
+        }
     }
 
     /// The last steps: claims given up, and the users' lists told that a call has ended.
     private func settle(_ commits: [Commit], _ outcomes: [CommitOutcome]) throws(StoreError) {
-        var steps: [RedisSession.Step] = []
+        var pipeline = try session.pipeline()
+        var lists: [(user: UserID, place: Int)] = []
         for (commit, outcome) in zip(commits, outcomes) {
             guard case .committed = outcome else { continue }
             for claim in commit.releases {
-                steps.append(
-                    .script(.init(script: .release, keys: [key(claim)], arguments: [Array(commit.id.string.utf8)])))
+                pipeline.script(.release, keys: 1, arguments: 1) {
+                    $0.add(key(claim))
+                    $0.add(commit.id.string)
+                }
             }
             if case .message(let message) = commit.record, !message.isWaiting {
-                var command = RedisCommand("ZREM")
-                command.append(key(message.to, "messages"))
-                command.append(commit.id.string)
-                steps.append(.command(command))
+                pipeline.command("ZREM", 2) {
+                    $0.add(key(message.to, "messages"))
+                    $0.add(commit.id.string)
+                }
             }
             guard commit.hasJustEnded, case .call(let call) = commit.record, let endedAt = call.endedAt else {
                 continue
             }
-            for member in call.members { steps.append(endedStep(member.userID, call.callID, endedAt)) }
-        }
-        _ = try session.run(steps)
-    }
-
-    private func endedStep(_ user: UserID, _ callID: CallID, _ endedAt: Milliseconds) -> RedisSession.Step {
-        let arguments = [
-            callID.string, String(endedAt), String(historyPerUser), String(historyRetention),
-            String(historyRetention + Bounds.indexSlack),
-        ]
-        return .script(
-            .init(
-                script: .ended, keys: [key(user, "calls"), key(user, "ends")],
-                arguments: arguments.map { Array($0.utf8) }))
-    }
-
-    /// Nil stands for a call that lives: behind every moment.
-    private func zadd(_ key: [UInt8], _ score: Milliseconds?, _ id: RecordID) -> RedisCommand {
-        var command = RedisCommand("ZADD")
-        command.append(key)
-        command.append(score.map { String($0) } ?? "+inf")
-        command.append(id.string)
-        return command
-    }
-
-    private func noteStep(_ note: Note) -> RedisSession.Step {
-        .script(.init(script: .note, keys: [key(.call(note.callID))], arguments: arguments(of: note)))
-    }
-
-    private func arguments(of note: Note) -> [[UInt8]] {
-        switch note {
-        case .ack(_, let ack):
-            return ["a", "a\(ack.device.deviceID)/\(ack.device.userID)", "\(ack.revision):\(ack.session)"].map {
-                Array($0.utf8)
+            for member in call.members {
+                lists.append((member.userID, pipeline.commands.count))
+                addEnd(of: call, endedAt, of: member.userID, to: &pipeline)
             }
-        case .heard(_, let heard): return ["h", "h\(heard.userID)", String(heard.at)].map { Array($0.utf8) }
-        case .milestone(_, let device, let milestone):
-            return [
-                "m", "m\(milestone.name)/\(device.deviceID)/\(device.userID)", String(milestone.milliseconds),
-            ].map { Array($0.utf8) }
         }
+        let replies = try session.run(pipeline)
+        var full: [UserID] = []
+        for (user, place) in lists
+        where try replies[place].number() > historyPerUser + historyPerUser / Bounds.historySlack {
+            full.append(user)
+        }
+        try trimHistories(of: full)
+    }
+
+    /// The first command tells how many calls the user's list holds.
+    private func addEnd(
+        of call: Call, _ endedAt: Milliseconds, of user: UserID, to pipeline: inout RedisPipeline
+    ) {
+        let list = key(user, "calls")
+        pipeline.command("ZCARD", 1) { $0.add(list) }
+        addEntry(call, of: user, to: &pipeline)
+        pipeline.command("ZREMRANGEBYSCORE", 3) {
+            $0.add(list)
+            $0.add("-inf")
+            $0.add(endedAt - historyRetention)
+        }
+        pipeline.command("PEXPIRE", 2) {
+            $0.add(list)
+            $0.add(historyRetention + Bounds.indexSlack)
+        }
+    }
+
+    private func trimHistories(of users: [UserID]) throws(StoreError) {
+        guard !users.isEmpty else { return }
+        var pipeline = try session.pipeline()
+        for user in users {
+            pipeline.script(.trim, keys: 1, arguments: 1) {
+                $0.add(key(user, "calls"))
+                $0.add(Int64(historyPerUser))
+            }
+        }
+        _ = try session.run(pipeline)
     }
 
     public func due(before moment: Milliseconds, limit: Int) throws(StoreError) -> [RecordID] {
-        let steps = (0..<Bounds.partitions).map { number -> RedisSession.Step in
-            var command = RedisCommand("ZRANGEBYSCORE", "\(prefix):{p\(number)}:due", "-inf", String(moment))
-            for word in ["WITHSCORES", "LIMIT", "0", String(limit)] { command.append(word) }
-            return .command(command)
+        var pipeline = try session.pipeline()
+        for partition in partitions {
+            pipeline.command("ZRANGEBYSCORE", 7) {
+                $0.add(partition + "due".utf8)
+                $0.add("-inf")
+                $0.add(moment)
+                $0.add("WITHSCORES")
+                $0.add("LIMIT")
+                $0.add(0)
+                $0.add(Int64(limit))
+            }
         }
         var due: [(at: Milliseconds, id: RecordID)] = []
-        for reply in try session.run(steps) {
+        for reply in try session.run(pipeline) {
             for (name, score) in try reply.pairs() {
-                guard let id = String(validating: name, as: UTF8.self).flatMap({ RecordID($0) }) else { continue }
+                guard let id = name.text.flatMap({ RecordID($0) }) else { continue }
                 due.append((StoredNumber.time(ofScore: score), id))
             }
         }
@@ -390,34 +464,25 @@ public final class RedisCallStore: CallStore {
     /// An entry long due whose call is gone would be looked at for ever.
     private func forgetDangling(_ ids: [RecordID]) throws(StoreError) {
         guard !ids.isEmpty else { return }
-        let gone = zip(ids, try load(ids)).filter { $0.1 == nil }.map(\.0)
-        _ = try session.run(
-            gone.map { id in
-                var command = RedisCommand("ZREM")
-                command.append(dueKey(id))
-                command.append(id.string)
-                return .command(command)
-            })
+        var pipeline = try session.pipeline()
+        for (id, stored) in zip(ids, try load(ids)) where stored == nil {
+            pipeline.command("ZREM", 2) {
+                $0.add(dueKey(id))
+                $0.add(id.string)
+            }
+        }
+        _ = try session.run(pipeline)
     }
 
     public func calls(of user: UserID, endedAfter moment: Milliseconds, limit: Int) throws(StoreError) -> [CallID] {
-        var command = RedisCommand("ZRANGEBYSCORE")
-        command.append(key(user, "ends"))
-        command.append("(\(moment)")
-        command.append("+inf")
-        let callIDs = try session.run(command).values().compactMap { CallID(String(decoding: $0, as: UTF8.self)) }
-        // The newest first, by when the call was made, which the other list knows.
-        let scores = try session.run(
-            callIDs.map { callID in
-                var command = RedisCommand("ZSCORE")
-                command.append(key(user, "calls"))
-                command.append(callID.string)
-                return .command(command)
-            }
-        )
-        var created: [Milliseconds] = []
-        for score in scores { created.append(StoredNumber.time(ofScore: try score.value() ?? [])) }
-        return zip(created, callIDs).sorted { ($1.0, $1.1) < ($0.0, $0.1) }.prefix(limit).map(\.1)
+        var pipeline = try session.pipeline()
+        pipeline.command("ZRANGEBYSCORE", 3) {
+            $0.add(key(user, "calls"))
+            $0.add("(\(moment)")
+            $0.add("+inf")
+        }
+        let places = try session.run(pipeline)[0].values().compactMap { $0.text.flatMap(HistoryPlace.init) }
+        return places.sorted(by: >).prefix(limit).map(\.callID)
     }
 
     /// Redis itself removes what has expired.

@@ -16,9 +16,8 @@ package enum RedisScript: CaseIterable {
     case claim
     /// Gives a claim up if the call holds it. KEYS: claim. ARGV: call id.
     case release
-    /// A user's call has ended. KEYS: the user's calls by creation, and by end. ARGV: call id, end, calls kept, time that
-    /// they are kept, life of the keys; all times in milliseconds.
-    case ended
+    /// Removes the oldest of a user's ended calls. KEYS: the user's calls. ARGV: how many are kept.
+    case trim
     /// A device came online. KEYS: presence, sessions over, profile. ARGV: device, session, lease, devices allowed, devices
     /// known.
     /// Returns 1, or 0 when the session is over.
@@ -36,7 +35,7 @@ package enum RedisScript: CaseIterable {
         case .note: Self.shared + Self.noteBody
         case .claim: Self.claimBody
         case .release: "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0"
-        case .ended: Self.endedBody
+        case .trim: Self.trimBody
         case .online: Self.sharedPresence + Self.onlineBody
         case .offline: Self.sharedPresence + Self.offlineBody
         case .renew: Self.sharedPresence + Self.renewBody
@@ -72,8 +71,10 @@ package enum RedisScript: CaseIterable {
         if version ~= tonumber(ARGV[1]) then return {0, version, now} end
         redis.call('HSET', KEYS[1], 'v', version + 1, 'r', ARGV[2])
         merge(KEYS[1], 7)
-        if ARGV[3] == '' then redis.call('ZREM', KEYS[2], ARGV[5]) else redis.call('ZADD', KEYS[2], ARGV[3], ARGV[5]) end
-        if ARGV[4] == '' then redis.call('PERSIST', KEYS[1]) else redis.call('PEXPIREAT', KEYS[1], ARGV[4]) end
+        if ARGV[3] ~= '' then redis.call('ZADD', KEYS[2], ARGV[3], ARGV[5])
+        elseif version > 0 then redis.call('ZREM', KEYS[2], ARGV[5]) end
+        if ARGV[4] ~= '' then redis.call('PEXPIREAT', KEYS[1], ARGV[4])
+        elseif version > 0 then redis.call('PERSIST', KEYS[1]) end
         return {1, version + 1, now}
         """
 
@@ -109,28 +110,18 @@ package enum RedisScript: CaseIterable {
         return 1
         """
 
-    /// Live calls have an end of +inf and are never removed.
-    private static let endedBody = """
-        local function remove(id)
-          redis.call('ZREM', KEYS[1], id)
-          redis.call('ZREM', KEYS[2], id)
-        end
-        redis.call('ZADD', KEYS[2], ARGV[2], ARGV[1])
-        local old = string.format('%.0f', tonumber(ARGV[2]) - tonumber(ARGV[4]))
-        for _, id in ipairs(redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', old)) do remove(id) end
-        local excess = redis.call('ZCOUNT', KEYS[2], '-inf', '(+inf') - tonumber(ARGV[3])
-        if excess > 0 then
-          for _, id in ipairs(redis.call('ZRANGE', KEYS[1], 0, -1)) do
-            if redis.call('ZSCORE', KEYS[2], id) ~= 'inf' then
-              remove(id)
-              excess = excess - 1
-              if excess <= 0 then break end
-            end
-          end
-        end
-        redis.call('PEXPIRE', KEYS[1], ARGV[5])
-        redis.call('PEXPIRE', KEYS[2], ARGV[5])
-        return 1
+    /// Live calls have an end of +inf and are never removed. A member begins with the moment of the call's creation.
+    private static let trimBody = """
+        local ended = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', '(+inf')
+        local excess = #ended - tonumber(ARGV[1])
+        if excess <= 0 then return 0 end
+        local function created(member) return tonumber(string.match(member, '^%d+')) or 0 end
+        table.sort(ended, function(a, b)
+          if created(a) == created(b) then return a < b end
+          return created(a) < created(b)
+        end)
+        for i = 1, excess do redis.call('ZREM', KEYS[1], ended[i]) end
+        return excess
         """
 
     /// A device's entry is "online:since:seen:session".

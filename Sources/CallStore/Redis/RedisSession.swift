@@ -18,7 +18,10 @@ final class RedisSession {
     /// Another way to a server than by the address.
     private let connect: (() throws(StoreError) -> RedisConnection)?
     private var connection: RedisConnection?
-    private var hashes: [RedisScript: String] = [:]
+    /// The names by which the server knows the scripts: the same for every server.
+    private var hashes: [RedisScript: [UInt8]] = [:]
+    /// The connection has served something.
+    private var isProven = false
     private var nextAttempt: Int64 = 0
     private var backoff = Bounds.backoff.lowerBound
     private var failure = StoreError("not connected yet")
@@ -37,57 +40,46 @@ final class RedisSession {
         self.connect = connect
     }
 
-    /// A script's call within a pipeline.
-    struct ScriptCall {
-        let script: RedisScript
-        var keys: [[UInt8]]
-        var arguments: [[UInt8]] = []
-    }
-
-    enum Step {
-        /// May be made twice.
-        case command(RedisCommand)
-        case script(ScriptCall)
-
-        fileprivate var isCommand: Bool {
-            if case .command = self { true } else { false }
-        }
+    /// An empty pipeline, for a server that is there.
+    func pipeline() throws(StoreError) -> RedisPipeline {
+        _ = try connected()
+        return RedisPipeline(hashes: hashes)
     }
 
     /// One round trip. With `isWrite` it returns only when enough replicas have it.
-    func run(_ steps: [Step], isWrite: Bool = false) throws(StoreError) -> [RedisReply] {
-        guard !steps.isEmpty else { return [] }
-        var replies = try attempt(steps, isWrite: isWrite)
+    func run(_ pipeline: RedisPipeline, isWrite: Bool = false) throws(StoreError) -> [RedisReply] {
+        guard !pipeline.commands.isEmpty else { return [] }
+        var replies = try attempt(pipeline, isWrite: isWrite)
         if let first = replies.firstIndex(where: \.isMissingScript) {
             // Somebody emptied the script cache. Those calls did nothing, so they may be made again; what was read after
             // them is read again.
             try loadScripts()
-            let again = steps.indices.filter { replies[$0].isMissingScript || $0 > first && steps[$0].isCommand }
-            for (index, reply) in zip(again, try attempt(again.map { steps[$0] }, isWrite: isWrite)) {
+            let again = replies.indices.filter {
+                replies[$0].isMissingScript || $0 > first && !pipeline.commands[$0].isScript
+            }
+            for (index, reply) in zip(again, try attempt(RedisPipeline(pipeline, again), isWrite: isWrite)) {
                 replies[index] = reply
             }
         }
-        for case .error(let message) in replies { throw StoreError("\(address): \(message)") }
+        for reply in replies { if let message = reply.error { throw StoreError("\(address): \(message)") } }
         return replies
     }
 
-    func run(_ command: RedisCommand) throws(StoreError) -> RedisReply { try run([.command(command)])[0] }
-
-    private func attempt(_ steps: [Step], isWrite: Bool) throws(StoreError) -> [RedisReply] {
-        let isFresh = connection == nil
+    private func attempt(_ pipeline: RedisPipeline, isWrite: Bool) throws(StoreError) -> [RedisReply] {
         let connection = try connected()
         do throws(StoreError) {
-            return try exchange(steps, isWrite: isWrite, connection)
+            return try exchange(pipeline, isWrite: isWrite, connection)
         } catch {
+            let mayBeRestarted = isProven && connection.isClosedByPeer
             drop(error)
             // Redis was restarted since the last command. All steps may be repeated: a commit that went through after
             // all finds its own work, and the machine knows the requests that it has served.
-            guard !isFresh, connection.isClosedByPeer else { throw failure }
+            guard mayBeRestarted else { throw failure }
             nextAttempt = 0
         }
         let fresh = try connected()
         do throws(StoreError) {
-            return try exchange(steps, isWrite: isWrite, fresh)
+            return try exchange(pipeline, isWrite: isWrite, fresh)
         } catch {
             drop(error)
             throw failure
@@ -95,29 +87,25 @@ final class RedisSession {
     }
 
     private func exchange(
-        _ steps: [Step], isWrite: Bool, _ connection: RedisConnection
+        _ pipeline: RedisPipeline, isWrite: Bool, _ connection: RedisConnection
     ) throws(StoreError) -> [RedisReply] {
         roundTrips += 1
-        var commands = steps.map(command)
-        guard isWrite, waitReplicas > 0 else { return try connection.pipeline(commands) }
-        commands.append(RedisCommand("WAIT", String(waitReplicas), String(Bounds.timeout / 2)))
-        var replies = try connection.pipeline(commands)
+        var pipeline = pipeline
+        let isAwaited = isWrite && waitReplicas > 0
+        if isAwaited {
+            pipeline.command("WAIT", 2) {
+                $0.add(Int64(waitReplicas))
+                $0.add(Int64(Bounds.timeout / 2))
+            }
+        }
+        var replies = try connection.run(pipeline)
+        isProven = true
+        guard isAwaited else { return replies }
         let reached = try replies.removeLast().number()
         guard reached >= waitReplicas else {
             throw StoreError("only \(reached) of \(waitReplicas) replicas have the write")
         }
         return replies
-    }
-
-    private func command(_ step: Step) -> RedisCommand {
-        switch step {
-        case .command(let command): return command
-        case .script(let call):
-            var command = RedisCommand("EVALSHA", hashes[call.script] ?? "", String(call.keys.count))
-            call.keys.forEach { command.append($0) }
-            call.arguments.forEach { command.append($0) }
-            return command
-        }
     }
 
     private func connected() throws(StoreError) -> RedisConnection {
@@ -127,6 +115,7 @@ final class RedisSession {
             let connection =
                 if let connect { try connect() } else { try RedisConnection(address, timeout: Bounds.timeout) }
             self.connection = connection
+            isProven = false
             try loadScripts()
             try readClock()
             try readDurability()
@@ -148,12 +137,18 @@ final class RedisSession {
     private func loadScripts() throws(StoreError) {
         guard let connection else { throw failure }
         let scripts = RedisScript.allCases
-        let replies = try connection.pipeline(scripts.map { RedisCommand("SCRIPT", "LOAD", $0.source) })
-        for (script, reply) in zip(scripts, replies) {
-            guard let hash = reply.text else {
+        var pipeline = RedisPipeline()
+        for script in scripts {
+            pipeline.command("SCRIPT", 2) {
+                $0.add("LOAD")
+                $0.add(script.source)
+            }
+        }
+        for (script, reply) in zip(scripts, try connection.run(pipeline)) {
+            guard let hash = reply.bytes else {
                 throw StoreError("\(address): script \(script) cannot be loaded: \(reply.unexpected)")
             }
-            hashes[script] = hash
+            hashes[script] = Array(hash)
         }
     }
 
@@ -165,20 +160,29 @@ final class RedisSession {
 
     private func readDurability() throws(StoreError) {
         guard let connection else { throw failure }
-        let replies = try connection.pipeline([
-            RedisCommand("CONFIG", "GET", "appendonly"), RedisCommand("CONFIG", "GET", "appendfsync"),
-        ])
-        guard let isOn = replies[0].array?.last?.text, let sync = replies[1].array?.last?.text else { return }
+        var pipeline = RedisPipeline()
+        for name in ["appendonly", "appendfsync"] {
+            pipeline.command("CONFIG", 2) {
+                $0.add("GET")
+                $0.add(name)
+            }
+        }
+        let replies = try connection.run(pipeline)
+        guard let isOn = replies[0].array?.last?.bytes?.text, let sync = replies[1].array?.last?.bytes?.text else {
+            return
+        }
         durability = isOn == "yes" ? sync : "appendonly=no"
     }
 
     private func readClock() throws(StoreError) {
         guard let connection else { throw failure }
         let before = wallMilliseconds()
-        let reply = try connection.pipeline([RedisCommand("TIME")])[0]
+        var pipeline = RedisPipeline()
+        pipeline.command("TIME")
+        let reply = try connection.run(pipeline)[0]
         guard let parts = reply.array, parts.count == 2,
             let seconds = parts[0].bytes.flatMap(StoredNumber.time),
-            let microseconds = parts[1].text.flatMap(Int64.init),
+            let microseconds = parts[1].bytes?.text.flatMap(Int64.init),
             (0..<1_000_000).contains(microseconds)
         else { throw StoreError("\(address): no time: \(reply.unexpected)") }
         // The middle of the round trip is the best guess of when Redis looked at its clock.
@@ -190,12 +194,6 @@ final class RedisSession {
         guard StoredNumber.times.contains(time) else { throw StoreError("\(address): no time: \(time)") }
         hasClock = true
         clockOffset = time - (before + after) / 2
-    }
-}
-
-extension RedisReply {
-    fileprivate var isMissingScript: Bool {
-        if case .error(let message) = self { message.hasPrefix("NOSCRIPT") } else { false }
     }
 }
 

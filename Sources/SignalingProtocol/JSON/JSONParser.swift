@@ -26,15 +26,25 @@ public struct JSONParser {
     /// passed on is copied byte for byte.
     static func parseMessage(_ bytes: [UInt8]) throws(JSONError) -> (value: JSONValue, fieldRanges: [Range<Int>]) {
         let result: Result<(JSONValue, [Range<Int>]), JSONError> = bytes.withUnsafeBufferPointer { buffer in
-            var parser = JSONParser(bytes: buffer)
             do throws(JSONError) {
-                let value = try parser.document()
-                return .success((value, parser.fieldRanges))
+                return .success(try parseMessage(buffer))
             } catch {
                 return .failure(error)
             }
         }
         return try result.get()
+    }
+
+    /// Of bytes that belong to somebody else.
+    public static func parse(_ bytes: UnsafeBufferPointer<UInt8>) throws(JSONError) -> JSONValue {
+        try parseMessage(bytes).0
+    }
+
+    private static func parseMessage(
+        _ bytes: UnsafeBufferPointer<UInt8>
+    ) throws(JSONError) -> (JSONValue, [Range<Int>]) {
+        var parser = JSONParser(bytes: bytes)
+        return (try parser.document(), parser.fieldRanges)
     }
 
     private init(bytes: UnsafeBufferPointer<UInt8>) { self.bytes = bytes }
@@ -155,11 +165,27 @@ public struct JSONParser {
             if current == UInt8(ascii: "+") || current == UInt8(ascii: "-") { at += 1 }
             try digits()
         }
-        let text = String(decoding: bytes[start..<at], as: UTF8.self)
-        if isInteger, let value = Int64(text) { return .int(value) }
+        if isInteger, let value = integer(bytes[start..<at]) { return .int(value) }
         // `Double` gives ±infinity beyond its range, and every field's range check refuses that.
-        guard let value = Double(text) else { throw error("not a number") }
+        guard let value = Double(String(decoding: bytes[start..<at], as: UTF8.self)) else {
+            throw error("not a number")
+        }
         return .double(value)
+    }
+
+    /// Nil beyond 64 bits.
+    private func integer(_ digits: Slice<UnsafeBufferPointer<UInt8>>) -> Int64? {
+        var value: Int64 = 0
+        let isNegative = digits.first == UInt8(ascii: "-")
+        for byte in isNegative ? digits.dropFirst() : digits {
+            let digit = Int64(byte - UInt8(ascii: "0"))
+            let (product, overflow) = value.multipliedReportingOverflow(by: 10)
+            let (sum, carry) =
+                isNegative ? product.subtractingReportingOverflow(digit) : product.addingReportingOverflow(digit)
+            if overflow || carry { return nil }
+            value = sum
+        }
+        return value
     }
 
     private mutating func digits() throws(JSONError) {
@@ -172,21 +198,23 @@ public struct JSONParser {
         at += 1
         let start = at
         while at < bytes.count {
-            switch bytes[at] {
+            let byte = bytes[at]
+            switch byte {
             case UInt8(ascii: "\""):
                 defer { at += 1 }
-                return try text(bytes[start..<at])
+                return try text(UnsafeBufferPointer(rebasing: bytes[start..<at]))
             case UInt8(ascii: "\\"):
                 return try escapedString(from: start)
             case 0x00...0x1F: throw error("control character in a string")
-            default: at += 1
+            default:
+                at += 1
             }
         }
         throw error("string without an end")
     }
 
-    private func text(_ slice: some Collection<UInt8>) throws(JSONError) -> String {
-        guard let text = String(validating: slice, as: UTF8.self) else { throw error("invalid UTF-8") }
+    private func text(_ bytes: UnsafeBufferPointer<UInt8>) throws(JSONError) -> String {
+        guard let text = String(validUTF8: bytes) else { throw error("invalid UTF-8") }
         return text
     }
 
@@ -197,7 +225,10 @@ public struct JSONParser {
             switch byte {
             case UInt8(ascii: "\""):
                 defer { at += 1 }
-                return try text(out)
+                let result: Result<String, JSONError> = out.withUnsafeBufferPointer { out in
+                    do throws(JSONError) { return .success(try text(out)) } catch { return .failure(error) }
+                }
+                return try result.get()
             case UInt8(ascii: "\\"):
                 at += 1
                 try escape(into: &out)
@@ -252,5 +283,20 @@ public struct JSONParser {
             at += 1
         }
         return value
+    }
+}
+
+extension String {
+    /// Nil for what is no UTF-8.
+    public init?(validUTF8 bytes: UnsafeBufferPointer<UInt8>) {
+        // Most texts are ASCII, and the general way is slow.
+        guard bytes.allSatisfy({ $0 < 0x80 }) else {
+            self.init(validating: bytes, as: UTF8.self)
+            return
+        }
+        self.init(unsafeUninitializedCapacity: bytes.count) { buffer in
+            _ = buffer.initialize(fromContentsOf: bytes)
+            return bytes.count
+        }
     }
 }

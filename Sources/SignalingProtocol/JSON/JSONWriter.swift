@@ -41,12 +41,15 @@ public struct JSONWriter {
         string(value)
     }
 
+    @inlinable
     public mutating func field(_ key: StaticString, _ value: (some ByteIdentifier)?) { field(key, value?.string) }
 
-    public mutating func field(_ key: StaticString, _ value: (some BinaryInteger)?) {
+    public mutating func field(_ key: StaticString, _ value: Int?) { field(key, value.map(Int64.init)) }
+
+    public mutating func field(_ key: StaticString, _ value: Int64?) {
         guard let value else { return }
         name(key)
-        integer(Int64(value))
+        integer(value)
     }
 
     public mutating func field(_ key: StaticString, _ value: Bool?) {
@@ -71,31 +74,36 @@ public struct JSONWriter {
     }
 
     /// A field whose name is not known in advance.
-    public mutating func field(named key: String, _ value: some BinaryInteger) {
+    public mutating func field(named key: String, _ value: Int64) {
         string(key)
         bytes.append(UInt8(ascii: ":"))
         needsComma = false
-        integer(Int64(value))
+        integer(value)
     }
 
     public mutating func string(_ value: String) {
         separate()
         bytes.append(UInt8(ascii: "\""))
-        for byte in value.utf8 { escaped(byte) }
+        var value = value
+        value.withUTF8 { text in
+            if text.contains(where: Self.mustBeEscaped) {
+                for byte in text { escaped(byte) }
+            } else {
+                bytes.append(contentsOf: text)
+            }
+        }
         bytes.append(UInt8(ascii: "\""))
         needsComma = true
     }
 
+    private static func mustBeEscaped(_ byte: UInt8) -> Bool {
+        byte < 0x20 || byte == UInt8(ascii: "\"") || byte == UInt8(ascii: "\\")
+    }
+
     public mutating func integer(_ value: Int64) {
         separate()
-        var digits = value.magnitude
-        let start = bytes.count
-        repeat {
-            bytes.append(UInt8(ascii: "0") + UInt8(truncatingIfNeeded: digits % 10))
-            digits /= 10
-        } while digits > 0
         if value < 0 { bytes.append(UInt8(ascii: "-")) }
-        bytes[start...].reverse()
+        bytes.append(digitsOf: value.magnitude)
         needsComma = true
     }
 
@@ -141,6 +149,18 @@ public struct JSONWriter {
             let low = byte & 15
             bytes.append(low < 10 ? UInt8(ascii: "0") + low : UInt8(ascii: "a") + low - 10)
         default: bytes.append(byte)
+        }
+    }
+}
+
+extension [UInt8] {
+    /// Appends a number in decimal digits.
+    public mutating func append(digitsOf number: UInt64) {
+        var unit: UInt64 = 1
+        while number / unit >= 10 { unit *= 10 }
+        while unit > 0 {
+            append(UInt8(ascii: "0") + UInt8(truncatingIfNeeded: number / unit % 10))
+            unit /= 10
         }
     }
 }

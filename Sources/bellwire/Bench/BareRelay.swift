@@ -26,14 +26,17 @@ enum BareRelay {
         try connection.publish(MQTTMessage(topic: downPrefix + "ready", payload: [], qos: qos))
         var payload: [UInt8] = []
         while true {
-            for message in try connection.poll(milliseconds: 1_000) {
-                guard message.topic.hasPrefix(upPrefix) else { continue }
-                let size = message.payload.prefix(header).reduce(0) { $0 * 10 + Int($1 &- UInt8(ascii: "0")) }
-                if payload.count != size { payload = [UInt8](repeating: UInt8(ascii: "x"), count: size) }
-                try connection.publish(
-                    MQTTMessage(
-                        topic: downPrefix + message.topic.dropFirst(upPrefix.count), payload: payload, qos: qos,
-                        expirySeconds: 60))
+            let messages = try connection.poll(milliseconds: 1_000)
+            guard !messages.isEmpty else { continue }
+            try connection.together {
+                for message in messages where message.topic.hasPrefix(upPrefix) {
+                    let size = message.payload.prefix(header).reduce(0) { $0 * 10 + Int($1 &- UInt8(ascii: "0")) }
+                    if payload.count != size { payload = [UInt8](repeating: UInt8(ascii: "x"), count: size) }
+                    try connection.publish(
+                        MQTTMessage(
+                            topic: downPrefix + message.topic.dropFirst(upPrefix.count), payload: payload, qos: qos,
+                            expirySeconds: 60))
+                }
             }
         }
     }

@@ -23,6 +23,8 @@ struct Bench {
     /// The first calls warm everything up.
     private static let warmUp = 2.0
     private static let unloaded = 3.0
+    /// Calls per second, so that each is over before the next one begins.
+    private static let unloadedRate = 50.0
 
     func run() throws -> BenchReport {
         let deployment = try BenchDeployment(store)
@@ -70,15 +72,15 @@ struct Bench {
         return generator
     }
 
-    /// One call at a time: latency with nothing in the way.
+    /// Now and then a call: latency with nothing in the way.
     private func measureUnloaded(
         _ phones: LoadGenerator<CallLoad>, _ relayed: LoadGenerator<RelayLoad>, _ report: inout BenchReport
     ) throws {
         let seconds = min(Self.unloaded, seconds)
         phones.work.forgetLatencies()
-        report.failedCalls += try phones.run(seconds: seconds, atOnce: 1).failed
+        report.failedCalls += try phones.run(seconds: seconds, atOnce: 1, rate: Self.unloadedRate).failed
         report.unloadedInviteToRing = phones.work.inviteToRing
-        _ = try relayed.run(seconds: seconds, atOnce: 1)
+        _ = try relayed.run(seconds: seconds, atOnce: 1, rate: Self.unloadedRate)
         report.relayRoundTrip = relayed.work.roundTrip
         phones.work.forgetLatencies()
     }

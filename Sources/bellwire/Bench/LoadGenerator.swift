@@ -150,10 +150,13 @@ final class LoadGenerator<Work: Load> {
     }
 
     private func flush() throws {
-        for (topic, payload) in outbox {
-            outcome.messagesUp += 1
-            outcome.bytesUp += payload.count
-            try connection.publish(MQTTMessage(topic: topic, payload: payload, qos: qos))
+        guard !outbox.isEmpty else { return }
+        try connection.together {
+            for (topic, payload) in outbox {
+                outcome.messagesUp += 1
+                outcome.bytesUp += payload.count
+                try connection.publish(MQTTMessage(topic: topic, payload: payload, qos: qos))
+            }
         }
         outbox.removeAll(keepingCapacity: true)
     }

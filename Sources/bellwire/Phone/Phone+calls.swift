@@ -150,7 +150,7 @@ extension Phone {
     private func end(_ outcome: CallOutcome) {
         timeline.line("exit", nil) { writer in
             writer.field("outcome", outcome.rawValue)
-            writer.field("status", outcome.exitStatus)
+            writer.field("status", Int(outcome.exitStatus))
         }
         status = outcome.exitStatus
     }

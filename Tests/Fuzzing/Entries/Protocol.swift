@@ -124,8 +124,8 @@ func checkURL(_ input: [UInt8]) throws(Finding) {
 /// What comes back from where it was kept by others: cursors from clients, record ids from a store's indexes.
 func checkCursor(_ input: [UInt8]) throws(Finding) {
     guard let string = String(validating: input, as: UTF8.self) else { return }
-    if let place = HistoryPlace(cursor: string) {
-        try hold(Array(place.cursor.utf8) == input, "\(place.cursor) and \(string) are one place")
+    if let place = HistoryPlace(string) {
+        try hold(Array(place.text.utf8) == input, "\(place.text) and \(string) are one place")
         try hold(place.createdAt >= 0, "\(place)")
     }
     if let id = RecordID(string) { try hold(Array(id.string.utf8) == input, "\(id.string) and \(string) are one id") }

@@ -1,0 +1,136 @@
+import CHiredis
+import SignalingProtocol
+
+/// What Redis answered to one command. It is read in place, without copies.
+struct RedisReply {
+    /// Frees what hiredis has made of an answer when nobody looks at it any more.
+    fileprivate final class Owner {
+        let raw: UnsafeMutablePointer<redisReply>
+        init(_ raw: UnsafeMutablePointer<redisReply>) { self.raw = raw }
+        deinit { freeReplyObject(raw) }
+    }
+
+    private let owner: Owner
+    private let raw: UnsafeMutablePointer<redisReply>
+
+    /// Takes over a reply that hiredis gave.
+    init(owning raw: UnsafeMutablePointer<redisReply>) {
+        owner = Owner(raw)
+        self.raw = raw
+    }
+
+    private init(_ raw: UnsafeMutablePointer<redisReply>, of owner: Owner) {
+        self.owner = owner
+        self.raw = raw
+    }
+
+    private func bytes(of raw: UnsafeMutablePointer<redisReply>) -> RedisBytes {
+        RedisBytes(
+            UnsafeBufferPointer(
+                start: UnsafeRawPointer(raw.pointee.str)?.assumingMemoryBound(to: UInt8.self),
+                count: Int(raw.pointee.len)), of: owner)
+    }
+
+    var integer: Int64? { raw.pointee.type == REDIS_REPLY_INTEGER ? raw.pointee.integer : nil }
+
+    var bytes: RedisBytes? { raw.pointee.type == REDIS_REPLY_STRING ? bytes(of: raw) : nil }
+
+    var array: [RedisReply]? {
+        guard raw.pointee.type == REDIS_REPLY_ARRAY else { return nil }
+        return (0..<Int(raw.pointee.elements)).compactMap { index in
+            raw.pointee.element[index].map { RedisReply($0, of: owner) }
+        }
+    }
+
+    /// Of an error's text; it goes into logs.
+    private static let errorBytes = 512
+
+    /// What went wrong, when something did.
+    var error: String? {
+        guard raw.pointee.type == REDIS_REPLY_ERROR else { return nil }
+        return String(decoding: bytes(of: raw).prefix(Self.errorBytes), as: UTF8.self)
+    }
+
+    var isMissingScript: Bool { error?.hasPrefix("NOSCRIPT") ?? false }
+}
+
+/// Replies of the kind that a command has. Any other kind is no answer: to take it for an empty one would make what is
+/// stored look as if it were not.
+extension RedisReply {
+    func number() throws(StoreError) -> Int64 {
+        guard let integer else { throw unexpected }
+        return integer
+    }
+
+    /// Nil when there is nothing under the key.
+    func value() throws(StoreError) -> RedisBytes? {
+        if raw.pointee.type == REDIS_REPLY_NIL { return nil }
+        guard let bytes else { throw unexpected }
+        return bytes
+    }
+
+    func values() throws(StoreError) -> [RedisBytes] {
+        guard raw.pointee.type == REDIS_REPLY_ARRAY else { throw unexpected }
+        var values: [RedisBytes] = []
+        values.reserveCapacity(Int(raw.pointee.elements))
+        for index in 0..<Int(raw.pointee.elements) {
+            guard let element = raw.pointee.element[index], element.pointee.type == REDIS_REPLY_STRING else {
+                throw unexpected
+            }
+            values.append(bytes(of: element))
+        }
+        return values
+    }
+
+    /// The fields of a hash, or members with their scores.
+    func pairs() throws(StoreError) -> [(name: RedisBytes, value: RedisBytes)] {
+        let values = try values()
+        guard values.count % 2 == 0 else { throw unexpected }
+        return stride(from: 0, to: values.count, by: 2).map { (values[$0], values[$0 + 1]) }
+    }
+
+    var unexpected: StoreError { StoreError("unexpected answer: \(String(description.prefix(200)))") }
+
+    private var description: String {
+        switch raw.pointee.type {
+        case REDIS_REPLY_INTEGER: "\(raw.pointee.integer)"
+        case REDIS_REPLY_NIL: "nothing"
+        case REDIS_REPLY_ARRAY: "a list of \(raw.pointee.elements)"
+        case REDIS_REPLY_STRING, REDIS_REPLY_STATUS, REDIS_REPLY_ERROR:
+            "\"\(String(decoding: bytes(of: raw).prefix(Self.errorBytes), as: UTF8.self))\""
+        default: "of kind \(raw.pointee.type)"
+        }
+    }
+}
+
+/// Some bytes of a reply, which is kept for as long as they are.
+struct RedisBytes: RandomAccessCollection {
+    private let owner: RedisReply.Owner
+    private let buffer: UnsafeBufferPointer<UInt8>
+
+    fileprivate init(_ buffer: UnsafeBufferPointer<UInt8>, of owner: RedisReply.Owner) {
+        self.owner = owner
+        self.buffer = buffer
+    }
+
+    var startIndex: Int { 0 }
+    var endIndex: Int { buffer.count }
+    subscript(place: Int) -> UInt8 { withExtendedLifetime(owner) { buffer[place] } }
+
+    /// Nil for what is no UTF-8: everything of ours is.
+    var text: String? { read { String(validUTF8: $0) } }
+
+    func read<Result>(_ body: (UnsafeBufferPointer<UInt8>) -> Result) -> Result {
+        withExtendedLifetime(owner) { body(buffer) }
+    }
+
+    /// All but the first byte.
+    var rest: RedisBytes { RedisBytes(UnsafeBufferPointer(rebasing: buffer.dropFirst()), of: owner) }
+
+    /// Takes out what stands before the next `separator`, and the separator; nil when there is none.
+    mutating func part(before separator: UInt8) -> RedisBytes? {
+        guard let place = read({ $0.firstIndex(of: separator) }) else { return nil }
+        defer { self = RedisBytes(UnsafeBufferPointer(rebasing: buffer[(place + 1)...]), of: owner) }
+        return RedisBytes(UnsafeBufferPointer(rebasing: buffer[..<place]), of: owner)
+    }
+}
