@@ -2,34 +2,22 @@ import SignalingProtocol
 
 /// A call with all that is stored of it. `CallMachine` alone changes it.
 public struct Call: Equatable, Sendable {
-    public let callID: CallID
+    /// What never changes, in one place: copies of a call share it.
+    private let facts: Facts
+
     /// Grows by one with every change that anybody can see.
     public var revision = 0
-    public let mode: CallMode
     public var state = CallState.ringing
-    public let media: String?
-    public let inviter: UserID
-    public let createdAt: Milliseconds
     public var acceptedAt: Milliseconds?
     public var endedAt: Milliseconds?
     public var endReason: EndReason?
     public var endedBy: UserID?
-    /// Seconds an invitation to this call lasts.
-    public let timeout: Int
-    public let extendedData: String?
     /// In the order in which they were invited; the inviter is the first.
     public var members: [Member] = []
-
-    public let joinPolicy: JoinPolicy
-    public let autoEnd: Bool
-    /// Nil when delivery is not checked.
-    public let notReceivedAfter: Milliseconds?
 
     /// When the present revision was made, and by whom; nil for a timer.
     public var updatedAt: Milliseconds
     public var actor: UserID?
-    /// The device and request that created the call, so that a resent invite is known however late it comes.
-    public let origin: RequestKey
     /// The successful requests that are still remembered, oldest first.
     public var outcomes: [RequestOutcome] = []
 
@@ -49,20 +37,28 @@ public struct Call: Equatable, Sendable {
         extendedData: String?, joinPolicy: JoinPolicy, autoEnd: Bool, notReceivedAfter: Milliseconds?,
         origin: RequestKey
     ) {
-        self.callID = callID
-        self.mode = mode
-        self.media = media
-        self.inviter = inviter
-        self.createdAt = createdAt
-        self.timeout = timeout
-        self.extendedData = extendedData
-        self.joinPolicy = joinPolicy
-        self.autoEnd = autoEnd
-        self.notReceivedAfter = notReceivedAfter
-        self.origin = origin
+        facts = Facts(
+            callID: callID, mode: mode, media: media, inviter: inviter, createdAt: createdAt, timeout: timeout,
+            extendedData: extendedData, joinPolicy: joinPolicy, autoEnd: autoEnd, notReceivedAfter: notReceivedAfter,
+            origin: origin)
         updatedAt = createdAt
         deliveryServedAt = createdAt
     }
+
+    public var callID: CallID { facts.callID }
+    public var mode: CallMode { facts.mode }
+    public var media: String? { facts.media }
+    public var inviter: UserID { facts.inviter }
+    public var createdAt: Milliseconds { facts.createdAt }
+    /// Seconds an invitation to this call lasts.
+    public var timeout: Int { facts.timeout }
+    public var extendedData: String? { facts.extendedData }
+    public var joinPolicy: JoinPolicy { facts.joinPolicy }
+    public var autoEnd: Bool { facts.autoEnd }
+    /// Nil when delivery is not checked.
+    public var notReceivedAfter: Milliseconds? { facts.notReceivedAfter }
+    /// The device and request that created the call, so that a resent invite is known however late it comes.
+    public var origin: RequestKey { facts.origin }
 
     public var isLive: Bool { state != .ended }
 
@@ -123,5 +119,45 @@ extension Call {
             outcomes.remove(at: oldest)
         }
         outcomes.append(outcome)
+    }
+}
+
+private final class Facts: Equatable, Sendable {
+    let callID: CallID
+    let mode: CallMode
+    let media: String?
+    let inviter: UserID
+    let createdAt: Milliseconds
+    let timeout: Int
+    let extendedData: String?
+    let joinPolicy: JoinPolicy
+    let autoEnd: Bool
+    let notReceivedAfter: Milliseconds?
+    let origin: RequestKey
+
+    init(
+        callID: CallID, mode: CallMode, media: String?, inviter: UserID, createdAt: Milliseconds, timeout: Int,
+        extendedData: String?, joinPolicy: JoinPolicy, autoEnd: Bool, notReceivedAfter: Milliseconds?,
+        origin: RequestKey
+    ) {
+        self.callID = callID
+        self.mode = mode
+        self.media = media
+        self.inviter = inviter
+        self.createdAt = createdAt
+        self.timeout = timeout
+        self.extendedData = extendedData
+        self.joinPolicy = joinPolicy
+        self.autoEnd = autoEnd
+        self.notReceivedAfter = notReceivedAfter
+        self.origin = origin
+    }
+
+    static func == (lhs: Facts, rhs: Facts) -> Bool {
+        if lhs === rhs { return true }
+        return lhs.callID == rhs.callID && lhs.mode == rhs.mode && lhs.media == rhs.media && lhs.inviter == rhs.inviter
+            && lhs.createdAt == rhs.createdAt && lhs.timeout == rhs.timeout && lhs.extendedData == rhs.extendedData
+            && lhs.joinPolicy == rhs.joinPolicy && lhs.autoEnd == rhs.autoEnd
+            && lhs.notReceivedAfter == rhs.notReceivedAfter && lhs.origin == rhs.origin
     }
 }

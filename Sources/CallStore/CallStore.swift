@@ -20,6 +20,14 @@ public protocol CallStore: AnyObject {
     /// When it throws, each commit may have been written or not: who repeats it finds out.
     func write(_ commits: [Commit], _ notes: [Note], thenRead lookup: Lookup) throws(StoreError) -> Written
 
+    /// The same in two steps, for who has something else to do while the store is at work. What was begun is done in this
+    /// order, also between beginnings and other operations.
+    func begin(_ lookup: Lookup) throws(StoreError) -> Pending<Findings>
+    func begin(_ commits: [Commit], _ notes: [Note], thenRead lookup: Lookup) throws(StoreError) -> Pending<Written>
+
+    /// Whether it works while nobody waits for it.
+    var worksMeanwhile: Bool { get }
+
     /// Records whose deadline lies at or before `moment`, the earliest first.
     func due(before moment: Milliseconds, limit: Int) throws(StoreError) -> [RecordID]
 
@@ -81,6 +89,15 @@ extension CallStore {
     public var clockSkew: Milliseconds { 0 }
     public var durability: String? { nil }
     public var roundTrips: Int { 0 }
+    public var worksMeanwhile: Bool { false }
+
+    public func begin(_ lookup: Lookup) throws(StoreError) -> Pending<Findings> { Pending(try read(lookup)) }
+
+    public func begin(
+        _ commits: [Commit], _ notes: [Note], thenRead lookup: Lookup
+    ) throws(StoreError) -> Pending<Written> {
+        Pending(try write(commits, notes, thenRead: lookup))
+    }
 
     /// The records under these ids, in this order; nil where there is none.
     public func load(_ ids: [RecordID]) throws(StoreError) -> [StoredRecord?] { try read(Lookup(records: ids)).records }
@@ -140,6 +157,18 @@ public struct Findings: Sendable {
     public var profiles: [UserProfile?] = []
 
     public init() {}
+}
+
+/// What a store was asked for and will answer.
+public struct Pending<Value> {
+    private let finish: () throws(StoreError) -> Value
+
+    init(_ finish: @escaping () throws(StoreError) -> Value) { self.finish = finish }
+
+    init(_ value: Value) { finish = { () throws(StoreError) in value } }
+
+    /// Waits for the answer. To be called once.
+    public func value() throws(StoreError) -> Value { try finish() }
 }
 
 /// What became of commits, and what was read after them.

@@ -5,26 +5,26 @@ import SignalingProtocol
 extension CallService {
     /// Judges everything that happened to one call against what is stored of it.
     func decide(_ work: CallWork, _ stored: StoredRecord?) throws(StoreError) -> Decision {
-        var decision = Decision()
+        let decision = Decision()
         decision.version = stored?.version ?? 0
         switch stored?.record {
-        case .call(let call): adopt(&decision, call, acks: stored?.acks ?? [])
+        case .call(let call): adopt(decision, call, acks: stored?.acks ?? [])
         case .alias(let target, let origin):
             decision.alias = (work.callID, origin, decision.version)
-            try adoptMerged(&decision, target)
+            try adoptMerged(decision, target)
         case .message, .cancelled, .void, .unreadable, nil: break
         }
         for event in work.events {
             switch event {
-            case .request(let received): try decideRequest(received, work.callID, stored, &decision)
-            case .signal(let received): decideSignal(received, stored, &decision)
-            case .ack(let device, let revision): try decideAck(device, revision, &decision)
-            case .heartbeat(let device): heard(device, &decision)
-            case .cameOnline(let device): try decideOnline(device, &decision)
+            case .request(let received): try decideRequest(received, work.callID, stored, decision)
+            case .signal(let received): decideSignal(received, stored, decision)
+            case .ack(let device, let revision): try decideAck(device, revision, decision)
+            case .heartbeat(let device): heard(device, decision)
+            case .cameOnline(let device): try decideOnline(device, decision)
             case .wentOffline(let device, let reason):
                 decision.note(presence: reason.rawValue, of: device)
                 _ = decision.machine?.wentOffline(device, reason: reason, now: now)
-            case .deadline: try decideDeadline(stored, &decision)
+            case .deadline: try decideDeadline(stored, decision)
             }
         }
         // An alias that stands already is not written again.
@@ -32,52 +32,52 @@ extension CallService {
         return decision
     }
 
-    func adopt(_ decision: inout Decision, _ call: Call, acks: [DeviceAck]) {
+    func adopt(_ decision: Decision, _ call: Call, acks: [DeviceAck]) {
         decision.before = call
         decision.machine = CallMachine(call: call, settings: settings.calls)
         decision.acks = acks
     }
 
-    private func adoptMerged(_ decision: inout Decision, _ target: CallID) throws(StoreError) {
+    private func adoptMerged(_ decision: Decision, _ target: CallID) throws(StoreError) {
         guard let merged = try store.load([target])[0], case .call(let call) = merged.record else { return }
-        adopt(&decision, call, acks: merged.acks)
+        adopt(decision, call, acks: merged.acks)
         decision.version = merged.version
     }
 
     // MARK: Requests
 
     private func decideRequest(
-        _ received: ReceivedRequest, _ callID: CallID, _ stored: StoredRecord?, _ decision: inout Decision
+        _ received: ReceivedRequest, _ callID: CallID, _ stored: StoredRecord?, _ decision: Decision
     ) throws(StoreError) {
         guard stored?.record != .unreadable else {
             counters.add(.unreadableRecords)
-            reply(received, .failure(SignalingError(.internal, "the call's record cannot be read")), &decision)
+            reply(received, .failure(SignalingError(.internal, "the call's record cannot be read")), decision)
             return
         }
-        heard(received.device, &decision)
+        heard(received.device, decision)
         if let alias = decision.alias, alias.origin.device.userID != received.device.userID {
             // To others the alias is an id in use and nothing more.
             var error = SignalingError.callNotFound
             if case .invite = received.request.body { error = .callExists }
-            reply(received, .failure(error), &decision)
+            reply(received, .failure(error), decision)
             return
         }
         if let outcome = knownOutcome(of: received, decision) {
-            reply(received, outcome, &decision)
+            reply(received, outcome, decision)
             return
         }
         do {
-            let outcome = try judge(received, callID, stored, &decision)
+            let outcome = try judge(received, callID, stored, decision)
             // Once more: the request may have moved the call to this device.
-            heard(received.device, &decision)
-            if decision.isVisiblyChanged { noteActing(received.device, &decision) }
-            reply(received, outcome, &decision)
+            heard(received.device, decision)
+            if decision.isVisiblyChanged { noteActing(received.device, decision) }
+            reply(received, outcome, decision)
         } catch let error as SignalingError {
-            reply(received, .failure(error), &decision)
+            reply(received, .failure(error), decision)
         } catch let error as StoreError {
             throw error
         } catch {
-            reply(received, .failure(SignalingError(.internal, "unexpected failure")), &decision)
+            reply(received, .failure(SignalingError(.internal, "unexpected failure")), decision)
         }
     }
 
@@ -103,13 +103,13 @@ extension CallService {
 
     /// Applies one request to the decision. Throws `SignalingError` for a refusal.
     private func judge(
-        _ received: ReceivedRequest, _ callID: CallID, _ stored: StoredRecord?, _ decision: inout Decision
+        _ received: ReceivedRequest, _ callID: CallID, _ stored: StoredRecord?, _ decision: Decision
     ) throws -> Response.Outcome {
         if case .invite(let invite) = received.request.body {
-            return try judgeInvite(invite, received, callID, stored, &decision)
+            return try judgeInvite(invite, received, callID, stored, decision)
         }
         guard var machine = decision.machine else {
-            if case .cancel = received.request.body { rememberCancel(received, stored, &decision) }
+            if case .cancel = received.request.body { rememberCancel(received, stored, decision) }
             throw SignalingError.callNotFound
         }
         var context = CallMachine.Context(key: received.key, now: now)
@@ -119,7 +119,7 @@ extension CallService {
         case .get:
             try machine.getRequested(by: user)
             return success(machine.call, outcome, reports: decision.reports ?? stored?.reports ?? [])
-        case .report(let report): return try judgeReport(report, received, stored, &decision)
+        case .report(let report): return try judgeReport(report, received, stored, decision)
         case .trace:
             try machine.getRequested(by: user)
             return success(
@@ -128,18 +128,18 @@ extension CallService {
         case .accept(let accept):
             // A common call ends with its answer, so accepting one takes nobody out of another call.
             if machine.call.mode == .advanced {
-                context.activeElsewhere = try activeCall(of: user, besides: [machine.call.callID], &decision)
+                context.activeElsewhere = try activeCall(of: user, besides: [machine.call.callID], decision)
             }
             try machine.acceptRequested(accept, context)
         case .join(let join):
-            context.activeElsewhere = try activeCall(of: user, besides: [machine.call.callID], &decision)
+            context.activeElsewhere = try activeCall(of: user, besides: [machine.call.callID], decision)
             if machine.call.member(user) == nil { try lookUp([user], inviting: [], &context) }
             try machine.joinRequested(join, context)
         case .reject(let reject): try machine.rejectRequested(reject, context)
         case .cancel(let cancel) where decision.alias != nil:
             guard isMerged(decision) || machine.call.member(user)?.state.isPending ?? false else {
-                forgetAlias(&decision)
-                rememberCancel(received, stored, &decision)
+                forgetAlias(decision)
+                rememberCancel(received, stored, decision)
                 throw SignalingError.callNotFound
             }
             try machine.mergedCancelRequested(cancel, context)
@@ -166,7 +166,7 @@ extension CallService {
     }
 
     /// What stands under the id is not, and will not be, the call to which the alias points.
-    private func forgetAlias(_ decision: inout Decision) {
+    private func forgetAlias(_ decision: Decision) {
         guard let alias = decision.alias else { return }
         decision.version = alias.version
         decision.alias = nil
@@ -176,7 +176,7 @@ extension CallService {
     }
 
     /// A cancel of a call that does not exist yet: an invite that comes later rings nobody (section 2).
-    private func rememberCancel(_ received: ReceivedRequest, _ stored: StoredRecord?, _ decision: inout Decision) {
+    private func rememberCancel(_ received: ReceivedRequest, _ stored: StoredRecord?, _ decision: Decision) {
         if case .cancelled(let user, let at)? = stored?.record, user != received.device.userID,
             at + settings.cancelMemory > now
         {
@@ -185,7 +185,7 @@ extension CallService {
         decision.record = .cancelled(by: received.device.userID, at: now)
     }
 
-    private func reply(_ received: ReceivedRequest, _ outcome: Response.Outcome, _ decision: inout Decision) {
+    private func reply(_ received: ReceivedRequest, _ outcome: Response.Outcome, _ decision: Decision) {
         count(outcome)
         // A stranger's attempts are nobody's business, and there may be many; nor is a look at the timeline part of it.
         if decision.call?.member(received.device.userID) != nil, !received.request.body.isTrace {
@@ -196,16 +196,16 @@ extension CallService {
     }
 
     /// The acting device knows the revision from its response: that counts as its acknowledgment.
-    private func noteActing(_ device: DeviceAddress, _ decision: inout Decision) {
+    private func noteActing(_ device: DeviceAddress, _ decision: Decision) {
         guard let call = decision.call else { return }
         let ack = DeviceAck(device: device, session: session(of: device), revision: call.revision)
-        acknowledged(ack, call.callID, &decision)
+        acknowledged(ack, call.callID, decision)
     }
 
     // MARK: Acks and heartbeats
 
     private func decideAck(
-        _ device: DeviceAddress, _ revision: Int, _ decision: inout Decision
+        _ device: DeviceAddress, _ revision: Int, _ decision: Decision
     ) throws(StoreError) {
         guard let call = decision.call, call.member(device.userID) != nil else { return }
         let revision = min(revision, call.revision)
@@ -214,18 +214,18 @@ extension CallService {
         if known.map({ !$0.isSession(ack.session) || $0.revision < revision }) ?? true {
             decision.steps.append(.ack(device, revision: revision))
         }
-        acknowledged(ack, call.callID, &decision)
+        acknowledged(ack, call.callID, decision)
         if revision < call.revision {
             counters.add(.staleAcks)
             decision.refresh.append(device)
         }
         _ = decision.machine?.acknowledged(by: device.userID, revision: revision, now: now)
-        heard(device, &decision)
-        if call.isOver { decideRest(try presence(of: call.members.map(\.userID)), &decision) }
+        heard(device, decision)
+        if call.isOver { decideRest(try presence(of: call.members.map(\.userID)), decision) }
     }
 
     /// Keeps the ack for the store, and in what delivery is about to look at.
-    private func acknowledged(_ ack: DeviceAck, _ callID: CallID, _ decision: inout Decision) {
+    private func acknowledged(_ ack: DeviceAck, _ callID: CallID, _ decision: Decision) {
         let own = decision.acks.filter { $0.device.userID == ack.device.userID }
         guard own.count < ServiceBounds.acksPerUser || own.contains(where: { $0.device == ack.device }) else { return }
         decision.notes.append(.ack(callID, ack))
@@ -238,7 +238,7 @@ extension CallService {
     }
 
     /// Any message about the call from the device that is in it shows that the member is alive.
-    func heard(_ device: DeviceAddress, _ decision: inout Decision) {
+    func heard(_ device: DeviceAddress, _ decision: Decision) {
         guard let call = decision.call, call.mode == .advanced, call.isLive,
             let member = call.member(device.userID), member.state == .accepted, member.device == device.deviceID
         else { return }
@@ -247,7 +247,7 @@ extension CallService {
 
     // MARK: Presence and deadlines
 
-    private func decideOnline(_ device: DeviceAddress, _ decision: inout Decision) throws(StoreError) {
+    private func decideOnline(_ device: DeviceAddress, _ decision: Decision) throws(StoreError) {
         decision.note(presence: "online", of: device)
         _ = decision.machine?.cameOnline(device)
         decision.refresh.append(device)
@@ -259,12 +259,12 @@ extension CallService {
         else { return }
         if let known = presence[device.userID]?.first(where: { $0.device == device }) {
             // Written before the device is told: somebody may be ending the call, as of a time before this session began.
-            acknowledged(DeviceAck(device: device, session: known.session, revision: 0), call.callID, &decision)
+            acknowledged(DeviceAck(device: device, session: known.session, revision: 0), call.callID, decision)
         }
         decision.machine?.scheduleDelivery(at: now + ResendSchedule.firstDelay)
     }
 
-    private func decideDeadline(_ stored: StoredRecord?, _ decision: inout Decision) throws(StoreError) {
+    private func decideDeadline(_ stored: StoredRecord?, _ decision: Decision) throws(StoreError) {
         guard let machine = decision.machine, let due = machine.nextDeadline, due <= now else { return }
         counters.add(.deadlines)
         decision.steps.append(.deadline(late: now - due))
@@ -280,7 +280,7 @@ extension CallService {
                 } ?? false
         }
         decision.machine?.deadlineReached(context)
-        decideResends(presence, &decision)
+        decideResends(presence, decision)
     }
 }
 

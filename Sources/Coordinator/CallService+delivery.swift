@@ -106,7 +106,7 @@ extension CallService {
     }
 
     /// Resends whose time has come, and when the next one is due.
-    func decideResends(_ presence: Presence, _ decision: inout Decision) {
+    func decideResends(_ presence: Presence, _ decision: Decision) {
         guard let call = decision.call, let due = call.deliveryDue, due <= now else { return }
         let (resends, next) = resends(of: call, decision.acks, presence)
         decision.resends += resends
@@ -114,7 +114,7 @@ extension CallService {
     }
 
     /// Once every device has acknowledged a call's end, no deadline is left to be served for it.
-    func decideRest(_ presence: Presence, _ decision: inout Decision) {
+    func decideRest(_ presence: Presence, _ decision: Decision) {
         guard let call = decision.call, !call.isLive, call.deliveryDue != nil else { return }
         let (resends, next) = resends(of: call, decision.acks, presence)
         if resends.isEmpty, next == nil { decision.machine?.delivered(at: now, next: nil) }

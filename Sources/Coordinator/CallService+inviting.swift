@@ -6,7 +6,7 @@ import SignalingProtocol
 extension CallService {
     func judgeInvite(
         _ invite: Request.Invite, _ received: ReceivedRequest, _ callID: CallID, _ stored: StoredRecord?,
-        _ decision: inout Decision
+        _ decision: Decision
     ) throws -> Response.Outcome {
         try CallMachine.check(invite, by: received.device.userID)
         if decision.call != nil {
@@ -19,10 +19,10 @@ extension CallService {
             invitation.isCancelled = owner == user && at + settings.cancelMemory > now
         }
         if invite.glare == .merge, invite.invitees.count == 1, !invitation.isCancelled {
-            if let merged = try judgeGlare(invite, received, callID, stored, &decision) { return merged }
+            if let merged = try judgeGlare(invite, received, callID, stored, decision) { return merged }
         }
         var context = CallMachine.Context(key: received.key, now: now)
-        context.activeElsewhere = try activeCall(of: user, besides: [callID], &decision)
+        context.activeElsewhere = try activeCall(of: user, besides: [callID], decision)
         if invite.ifBusy == .reject { invitation.busy = try busy(invite.invitees) }
         try lookUp([user] + invite.invitees, inviting: invite.invitees, &context)
         var machine = try CallMachine.invited(invitation, context, settings: settings.calls)
@@ -44,7 +44,7 @@ extension CallService {
     /// second finds the other one's claim, also when both invite at the same instant on two replicas.
     private func judgeGlare(
         _ invite: Request.Invite, _ received: ReceivedRequest, _ callID: CallID, _ stored: StoredRecord?,
-        _ decision: inout Decision
+        _ decision: Decision
     ) throws -> Response.Outcome? {
         let user = received.device.userID
         let claim = Claim.ringing(from: invite.invitees[0], to: user)
@@ -62,7 +62,7 @@ extension CallService {
             }
         }
         if holder == nil {
-            holder = try deservedHolder(of: claim, besides: [callID], &decision, deserves: isMergeable)
+            holder = try deservedHolder(of: claim, besides: [callID], decision, deserves: isMergeable)
         }
         if holder == nil {
             // Who rings somebody in two calls has one claim: when the later call is over, the earlier one rings on.
@@ -78,12 +78,12 @@ extension CallService {
         var machine = CallMachine(call: call, settings: settings.calls)
         var context = CallMachine.Context(key: received.key, now: now)
         if call.mode == .advanced {
-            context.activeElsewhere = try activeCall(of: user, besides: [call.callID, callID], &decision)
+            context.activeElsewhere = try activeCall(of: user, besides: [call.callID, callID], decision)
         }
         try machine.acceptRequested(Request.Accept(callID: call.callID, extendedData: invite.extendedData), context)
         let outcome = RequestOutcome(key: received.key, offline: [], merged: true)
         machine.remember(outcome)
-        adopt(&decision, call, acks: other.acks)
+        adopt(decision, call, acks: other.acks)
         decision.alias = (callID, received.key, stored?.version ?? 0)
         decision.version = other.version
         decision.record = nil
@@ -94,11 +94,11 @@ extension CallService {
     /// The live advanced call in which the user is accepted, if it is another one. The commit will fail if that
     /// changes meanwhile.
     func activeCall(
-        of user: UserID, besides own: [CallID], _ decision: inout Decision
+        of user: UserID, besides own: [CallID], _ decision: Decision
     ) throws(StoreError) -> CallID? {
         guard settings.calls.oneActiveCall else { return nil }
         let claim = Claim.activeCall(of: user)
-        let holder = try deservedHolder(of: claim, besides: own, &decision) { other in
+        let holder = try deservedHolder(of: claim, besides: own, decision) { other in
             other.isLive && other.mode == .advanced && other.member(user)?.state == .accepted
         }
         return holder?.id.callID
@@ -108,7 +108,7 @@ extension CallService {
     /// this holder and no other, and the holder is fenced first: its version is bumped, so that whoever is about to
     /// make it deserve the claim loses that commit, and finds the claim taken.
     func deservedHolder(
-        of claim: Claim, besides own: [CallID], _ decision: inout Decision, deserves: (Call) -> Bool
+        of claim: Claim, besides own: [CallID], _ decision: Decision, deserves: (Call) -> Bool
     ) throws(StoreError) -> StoredRecord? {
         for attempt in 0..<ServiceBounds.commitAttempts {
             let holder = try holder(of: claim)

@@ -15,24 +15,31 @@ struct Knowledge {
 }
 
 extension CallService {
-    /// Reads what `works` will need. Returns the records of their calls.
-    @discardableResult
-    func look(for works: [CallWork], of senders: [DeviceAddress]) throws(StoreError) -> [StoredRecord?] {
-        var lookup = Lookup(records: works.map { .call($0.callID) })
-        lookup.presence = senders.map(\.userID)
-        for work in works { for event in work.events { expect(event, &lookup) } }
+    /// What a part will need, on its way from the store.
+    struct Look {
+        fileprivate let lookup: Lookup
+        fileprivate let findings: Pending<Findings>
+    }
+
+    /// Asks for what a part will need.
+    func begin(_ part: Part) throws(StoreError) -> Look {
+        var lookup = Lookup(records: part.works.map { .call($0.callID) })
+        lookup.presence = part.senders.map(\.userID)
+        for work in part.works { for event in work.events { expect(event, &lookup) } }
         lookup.presence = lookup.presence.unique
         lookup.profiles = lookup.profiles.unique
-        let findings = try store.read(lookup)
-        let sessions = known.sessions
+        return Look(lookup: lookup, findings: try store.begin(lookup))
+    }
+
+    /// From here on it is `known`. Returns the records of the part's calls.
+    func finish(_ look: Look, _ part: Part) throws(StoreError) -> [StoredRecord?] {
+        let findings = try look.findings.value()
         known = Knowledge()
-        for (user, devices) in zip(lookup.presence, findings.presence) { known.presence[user] = devices }
-        for (claim, holder) in zip(lookup.claims, findings.holders) { known.holders[claim] = .some(holder) }
-        for (user, profile) in zip(lookup.profiles, findings.profiles) { known.profiles[user] = .some(profile) }
-        // A round that is judged again is of the same senders.
-        known.sessions = sessions
-        if !senders.isEmpty { try learnSessions(of: senders) }
-        try lookAtMembers(of: works, findings.records)
+        for (user, devices) in zip(look.lookup.presence, findings.presence) { known.presence[user] = devices }
+        for (claim, holder) in zip(look.lookup.claims, findings.holders) { known.holders[claim] = .some(holder) }
+        for (user, profile) in zip(look.lookup.profiles, findings.profiles) { known.profiles[user] = .some(profile) }
+        if !part.senders.isEmpty { try learnSessions(of: part.senders) }
+        try lookAtMembers(of: part.works, findings.records)
         return findings.records
     }
 
@@ -100,7 +107,6 @@ extension CallService {
 
     /// Learns the sessions of devices that sent something, and renews their leases. For `session(of:)`.
     private func learnSessions(of devices: [DeviceAddress]) throws(StoreError) {
-        known.sessions = [:]
         var renewed: [DeviceAddress] = []
         for device in devices {
             let devices = known.presence[device.userID] ?? []

@@ -6,7 +6,7 @@ import SignalingProtocol
 /// section 2, Signals and Reports).
 extension CallService {
     /// Passes a signal on to the accepted devices. Nothing is written for it.
-    func decideSignal(_ received: ReceivedSignal, _ stored: StoredRecord?, _ decision: inout Decision) {
+    func decideSignal(_ received: ReceivedSignal, _ stored: StoredRecord?, _ decision: Decision) {
         do throws(SignalingError) {
             // To others an alias is an id in use and nothing more.
             let isOwnID = decision.alias.map { $0.origin.device.userID == received.device.userID } ?? true
@@ -26,15 +26,15 @@ extension CallService {
             counters.add(.signals, reached.count)
             // A burst of signals shows once that its sender lives: no write for each.
             let lastHeard = stored?.heard.first { $0.userID == received.device.userID }?.at ?? 0
-            if lastHeard + settings.heartbeatInterval / 2 < now { heard(received.device, &decision) }
+            if lastHeard + settings.heartbeatInterval / 2 < now { heard(received.device, decision) }
             guard received.id != nil else { return }
-            answer(received, success(call, RequestOutcome(key: received.key, errors: errors)), &decision)
+            answer(received, success(call, RequestOutcome(key: received.key, errors: errors)), decision)
         } catch {
-            answer(received, .failure(error), &decision)
+            answer(received, .failure(error), decision)
         }
     }
 
-    private func answer(_ received: ReceivedSignal, _ outcome: Response.Outcome, _ decision: inout Decision) {
+    private func answer(_ received: ReceivedSignal, _ outcome: Response.Outcome, _ decision: Decision) {
         if let id = received.id {
             count(outcome)
             decision.replies.append(response(id, outcome, to: received.device, received.correlationData))
@@ -46,7 +46,7 @@ extension CallService {
 
     /// Keeps what a device reported beside the call, and counts it.
     func judgeReport(
-        _ report: Request.Report, _ received: ReceivedRequest, _ stored: StoredRecord?, _ decision: inout Decision
+        _ report: Request.Report, _ received: ReceivedRequest, _ stored: StoredRecord?, _ decision: Decision
     ) throws -> Response.Outcome {
         guard let machine = decision.machine else { throw SignalingError.callNotFound }
         try machine.getRequested(by: received.device.userID)

@@ -49,6 +49,16 @@ enum CallEvent {
     case cameOnline(DeviceAddress)
     case wentOffline(DeviceAddress, PresenceMessage.OfflineReason)
     case deadline
+
+    /// The device whose message it is.
+    var sender: DeviceAddress? {
+        switch self {
+        case .request(let received): received.device
+        case .signal(let received): received.device
+        case .ack(let device, _), .heartbeat(let device): device
+        case .cameOnline, .wentOffline, .deadline: nil
+        }
+    }
 }
 
 /// A request with where its response goes.
@@ -67,7 +77,7 @@ struct CallWork {
 }
 
 /// What is decided about one call: written first, then told.
-struct Decision {
+final class Decision {
     /// What was loaded; version 0 when there was no record.
     var version: Int64 = 0
     var acks: [DeviceAck] = []
@@ -97,7 +107,7 @@ struct Decision {
 
     var call: Call? { machine?.call }
     /// The timeline of a call that lives tells of its members' devices.
-    mutating func note(presence state: String, of device: DeviceAddress) {
+    func note(presence state: String, of device: DeviceAddress) {
         guard let call, call.isLive, call.member(device.userID) != nil else { return }
         steps.append(.presence(device, state: state))
     }

@@ -44,6 +44,8 @@ public enum ServiceBounds {
     static let decisionLife: Milliseconds = 3_000
     /// How many messages are served in one go, at most.
     package static let messagesPerRound = 64
+    /// How many calls are looked at and written together, at least.
+    static let worksPerPart = 8
     /// How many deadlines are served in one go, at most, so that requests are not kept waiting.
     public static let deadlinesPerRound = 256
     /// How many calls a `welcome` looks at. Beyond it the oldest are left out.

@@ -74,6 +74,10 @@ struct StoreUnderTest {
         try store.calls(of: user, endedAfter: moment, limit: limit).map(\.string)
     }
 
+    func history(_ user: UserID) throws -> [String] {
+        try store.history(of: user, after: nil, limit: 100).map(\.callID.string)
+    }
+
     // MARK: Presence
 
     func online(_ device: DeviceAddress, _ session: String, _ policy: PresencePolicy = .init()) throws -> OnlineOutcome

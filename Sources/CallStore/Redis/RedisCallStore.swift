@@ -31,6 +31,8 @@ public final class RedisCallStore: CallStore {
     private let partitions: [[UInt8]]
     private let users: [UInt8]
     let historyPerUser: Int
+    /// Users whose lists are to be trimmed with the next end of a call.
+    private var overfull: [UserID] = []
     private let historyRetention: Milliseconds
     let lease: Milliseconds
 
@@ -129,10 +131,16 @@ public final class RedisCallStore: CallStore {
 
     // MARK: Records
 
-    public func read(_ lookup: Lookup) throws(StoreError) -> Findings {
+    public var worksMeanwhile: Bool { true }
+
+    public func read(_ lookup: Lookup) throws(StoreError) -> Findings { try begin(lookup).value() }
+
+    public func begin(_ lookup: Lookup) throws(StoreError) -> Pending<Findings> {
+        guard !lookup.isEmpty else { return Pending(Findings()) }
         var pipeline = try session.pipeline()
         add(lookup, to: &pipeline)
-        return try found(lookup, in: try session.run(pipeline)[...])
+        let request = try session.send(pipeline)
+        return Pending { [self] () throws(StoreError) in try found(lookup, in: try session.finish(request)[...]) }
     }
 
     private func add(_ lookup: Lookup, to pipeline: inout RedisPipeline) {
@@ -219,6 +227,12 @@ public final class RedisCallStore: CallStore {
     }
 
     public func write(_ commits: [Commit], _ notes: [Note], thenRead lookup: Lookup) throws(StoreError) -> Written {
+        try begin(commits, notes, thenRead: lookup).value()
+    }
+
+    public func begin(
+        _ commits: [Commit], _ notes: [Note], thenRead lookup: Lookup
+    ) throws(StoreError) -> Pending<Written> {
         let held = try takeExpectedClaims(commits)
         let open = commits.indices.filter { !held.contains($0) }
         let before = wallMilliseconds()
@@ -235,16 +249,19 @@ public final class RedisCallStore: CallStore {
         }
         let firstReading = pipeline.commands.count
         add(lookup, to: &pipeline)
-        let replies = try session.run(pipeline, isWrite: firstReading > 0)
-
-        for reply in replies[..<firstCommit] { _ = try reply.number() }
-        for reply in replies[firstNote..<firstReading] { _ = try reply.number() }
         var outcomes = [CommitOutcome](repeating: .claimHeld, count: commits.count)
-        for (index, reply) in zip(open, replies[firstCommit..<firstNote]) {
-            outcomes[index] = try outcome(reply, sentAt: before)
+        guard !pipeline.commands.isEmpty else { return Pending(Written(outcomes: outcomes, findings: Findings())) }
+        let request = try session.send(pipeline, isWrite: firstReading > 0)
+        return Pending { [self] () throws(StoreError) in
+            let replies = try session.finish(request)
+            for reply in replies[..<firstCommit] { _ = try reply.number() }
+            for reply in replies[firstNote..<firstReading] { _ = try reply.number() }
+            for (index, reply) in zip(open, replies[firstCommit..<firstNote]) {
+                outcomes[index] = try outcome(reply, sentAt: before)
+            }
+            try settle(commits, outcomes)
+            return Written(outcomes: outcomes, findings: try found(lookup, in: replies[firstReading...]))
         }
-        try settle(commits, outcomes)
-        return Written(outcomes: outcomes, findings: try found(lookup, in: replies[firstReading...]))
     }
 
     private func outcome(_ reply: RedisReply, sentAt before: Milliseconds) throws(StoreError) -> CommitOutcome {
@@ -371,9 +388,18 @@ public final class RedisCallStore: CallStore {
         }
     }
 
-    /// The last steps: claims given up, and the users' lists told that a call has ended.
+    /// The last steps: claims given up, and the users' lists told that a call has ended. Nobody waits for them. A claim
+    /// that is not given up is taken over by whoever needs it; who looks into a list looks at the calls as well.
     private func settle(_ commits: [Commit], _ outcomes: [CommitOutcome]) throws(StoreError) {
+        try session.lookAtPosted()
         var pipeline = try session.pipeline()
+        for user in overfull {
+            pipeline.script(.trim, keys: 1, arguments: 1) {
+                $0.add(key(user, "calls"))
+                $0.add(Int64(historyPerUser))
+            }
+        }
+        overfull = []
         var lists: [(user: UserID, place: Int)] = []
         for (commit, outcome) in zip(commits, outcomes) {
             guard case .committed = outcome else { continue }
@@ -397,13 +423,12 @@ public final class RedisCallStore: CallStore {
                 addEnd(of: call, endedAt, of: member.userID, to: &pipeline)
             }
         }
-        let replies = try session.run(pipeline)
-        var full: [UserID] = []
-        for (user, place) in lists
-        where try replies[place].number() > historyPerUser + historyPerUser / Bounds.historySlack {
-            full.append(user)
+        try session.post(pipeline) { [unowned self] replies in
+            for (user, place) in lists
+            where replies[place].integer ?? 0 > historyPerUser + historyPerUser / Bounds.historySlack {
+                overfull.append(user)
+            }
         }
-        try trimHistories(of: full)
     }
 
     /// The first command tells how many calls the user's list holds.
@@ -422,18 +447,6 @@ public final class RedisCallStore: CallStore {
             $0.add(list)
             $0.add(historyRetention + Bounds.indexSlack)
         }
-    }
-
-    private func trimHistories(of users: [UserID]) throws(StoreError) {
-        guard !users.isEmpty else { return }
-        var pipeline = try session.pipeline()
-        for user in users {
-            pipeline.script(.trim, keys: 1, arguments: 1) {
-                $0.add(key(user, "calls"))
-                $0.add(Int64(historyPerUser))
-            }
-        }
-        _ = try session.run(pipeline)
     }
 
     public func due(before moment: Milliseconds, limit: Int) throws(StoreError) -> [RecordID] {

@@ -7,6 +7,8 @@ package final class RedisConnection {
     private let context: UnsafeMutablePointer<redisContext>
     /// `errno` at the failure, if there was one.
     private var failureNumber: Int32 = 0
+    /// What was sent and not answered yet, in order.
+    private var open: [Exchange] = []
 
     /// `timeout` in milliseconds bounds the name's lookup, connecting and each wait for a reply.
     init(_ address: RedisAddress, timeout: Int) throws(StoreError) {
@@ -48,23 +50,57 @@ package final class RedisConnection {
         }
     }
 
+    /// Commands that were sent, and the replies to them once they have been read.
+    final class Exchange {
+        fileprivate let count: Int
+        fileprivate(set) var replies: [RedisReply]?
+
+        fileprivate init(_ count: Int) { self.count = count }
+    }
+
     /// Sends all commands and then reads all replies: one round trip.
-    func run(_ pipeline: RedisPipeline) throws(StoreError) -> [RedisReply] {
+    func run(_ pipeline: RedisPipeline) throws(StoreError) -> [RedisReply] { try finish(send(pipeline)) }
+
+    /// Sends all commands. Replies come in the order in which commands were sent, so that those of an earlier exchange
+    /// are read with those of a later one.
+    func send(_ pipeline: RedisPipeline) throws(StoreError) -> Exchange {
         pipeline.bytes.withUnsafeBytes { bytes in
             _ = redisAppendFormattedCommand(
                 context, bytes.baseAddress?.assumingMemoryBound(to: CChar.self), bytes.count)
         }
+        var isWritten: Int32 = 0
+        while isWritten == 0 {
+            guard redisBufferWrite(context, &isWritten) == REDIS_OK else { throw failure() }
+        }
+        let exchange = Exchange(pipeline.commands.count)
+        open.append(exchange)
+        return exchange
+    }
+
+    /// Waits for the replies to what was sent.
+    func finish(_ exchange: Exchange) throws(StoreError) -> [RedisReply] {
+        while exchange.replies == nil, !open.isEmpty {
+            open[0].replies = try replies(open[0].count)
+            open.removeFirst()
+        }
+        guard let replies = exchange.replies else { throw StoreError("the replies are lost") }
+        return replies
+    }
+
+    private func replies(_ count: Int) throws(StoreError) -> [RedisReply] {
         var replies: [RedisReply] = []
-        replies.reserveCapacity(pipeline.commands.count)
-        for _ in pipeline.commands {
+        replies.reserveCapacity(count)
+        for _ in 0..<count {
             var raw: UnsafeMutableRawPointer?
-            guard redisGetReply(context, &raw) == REDIS_OK, let raw else {
-                failureNumber = errno
-                throw StoreError(Self.reason(context))
-            }
+            guard redisGetReply(context, &raw) == REDIS_OK, let raw else { throw failure() }
             replies.append(RedisReply(owning: raw.assumingMemoryBound(to: redisReply.self)))
         }
         return replies
+    }
+
+    private func failure() -> StoreError {
+        failureNumber = errno
+        return StoreError(Self.reason(context))
     }
 
     /// The other side is gone, as after a restart; no time limit has passed.

@@ -20,6 +20,10 @@ final class RedisSession {
     private var connection: RedisConnection?
     /// The names by which the server knows the scripts: the same for every server.
     private var hashes: [RedisScript: [UInt8]] = [:]
+    /// What was posted and not looked at yet.
+    private var posted: [(request: Request, answered: ([RedisReply]) -> Void)] = []
+    /// The connection that was dropped last had served something, and was closed by Redis.
+    private var mayTryAgain = false
     /// The connection has served something.
     private var isProven = false
     private var nextAttempt: Int64 = 0
@@ -46,66 +50,121 @@ final class RedisSession {
         return RedisPipeline(hashes: hashes)
     }
 
+    /// What was sent, and over which connection.
+    struct Request {
+        fileprivate let pipeline: RedisPipeline
+        fileprivate let isWrite: Bool
+        fileprivate let connection: RedisConnection
+        fileprivate let exchange: RedisConnection.Exchange
+        /// Something else had been served over the connection before.
+        fileprivate let isProven: Bool
+    }
+
     /// One round trip. With `isWrite` it returns only when enough replicas have it.
     func run(_ pipeline: RedisPipeline, isWrite: Bool = false) throws(StoreError) -> [RedisReply] {
         guard !pipeline.commands.isEmpty else { return [] }
-        var replies = try attempt(pipeline, isWrite: isWrite)
-        if let first = replies.firstIndex(where: \.isMissingScript) {
-            // Somebody emptied the script cache. Those calls did nothing, so they may be made again; what was read after
-            // them is read again.
-            try loadScripts()
-            let again = replies.indices.filter {
-                replies[$0].isMissingScript || $0 > first && !pipeline.commands[$0].isScript
-            }
-            for (index, reply) in zip(again, try attempt(RedisPipeline(pipeline, again), isWrite: isWrite)) {
-                replies[index] = reply
-            }
-        }
-        for reply in replies { if let message = reply.error { throw StoreError("\(address): \(message)") } }
-        return replies
+        return try finish(send(pipeline, isWrite: isWrite))
     }
 
-    private func attempt(_ pipeline: RedisPipeline, isWrite: Bool) throws(StoreError) -> [RedisReply] {
-        let connection = try connected()
+    /// The first half of a round trip.
+    func send(_ pipeline: RedisPipeline, isWrite: Bool = false) throws(StoreError) -> Request {
         do throws(StoreError) {
-            return try exchange(pipeline, isWrite: isWrite, connection)
+            return try sendOnce(pipeline, isWrite)
         } catch {
-            let mayBeRestarted = isProven && connection.isClosedByPeer
-            drop(error)
-            // Redis was restarted since the last command. All steps may be repeated: a commit that went through after
-            // all finds its own work, and the machine knows the requests that it has served.
-            guard mayBeRestarted else { throw failure }
+            guard mayTryAgain else { throw failure }
             nextAttempt = 0
         }
-        let fresh = try connected()
-        do throws(StoreError) {
-            return try exchange(pipeline, isWrite: isWrite, fresh)
-        } catch {
-            drop(error)
-            throw failure
-        }
+        return try sendOnce(pipeline, isWrite)
     }
 
-    private func exchange(
-        _ pipeline: RedisPipeline, isWrite: Bool, _ connection: RedisConnection
-    ) throws(StoreError) -> [RedisReply] {
-        roundTrips += 1
-        var pipeline = pipeline
-        let isAwaited = isWrite && waitReplicas > 0
-        if isAwaited {
-            pipeline.command("WAIT", 2) {
+    private func sendOnce(_ pipeline: RedisPipeline, _ isWrite: Bool) throws(StoreError) -> Request {
+        let connection = try connected()
+        var sent = pipeline
+        if isWrite, waitReplicas > 0 {
+            sent.command("WAIT", 2) {
                 $0.add(Int64(waitReplicas))
                 $0.add(Int64(Bounds.timeout / 2))
             }
         }
-        var replies = try connection.run(pipeline)
-        isProven = true
-        guard isAwaited else { return replies }
-        let reached = try replies.removeLast().number()
-        guard reached >= waitReplicas else {
-            throw StoreError("only \(reached) of \(waitReplicas) replicas have the write")
+        do throws(StoreError) {
+            return Request(
+                pipeline: pipeline, isWrite: isWrite, connection: connection, exchange: try connection.send(sent),
+                isProven: isProven)
+        } catch {
+            drop(connection, error)
+            throw failure
         }
+    }
+
+    /// The second half of a round trip: waits for the replies.
+    func finish(_ request: Request) throws(StoreError) -> [RedisReply] {
+        var replies: [RedisReply]
+        do throws(StoreError) {
+            roundTrips += 1
+            replies = try request.connection.finish(request.exchange)
+        } catch {
+            // Redis was restarted since the last command. All steps may be repeated: a commit that went through after
+            // all finds its own work, and the machine knows the requests that it has served.
+            let mayTryAgain = request.isProven && request.connection.isClosedByPeer
+            drop(request.connection, error)
+            guard mayTryAgain else { throw failure }
+            nextAttempt = 0
+            let again = try sendOnce(request.pipeline, request.isWrite)
+            do throws(StoreError) {
+                replies = try again.connection.finish(again.exchange)
+            } catch {
+                drop(again.connection, error)
+                throw failure
+            }
+        }
+        isProven = true
+        if request.isWrite, waitReplicas > 0 {
+            let reached = try replies.removeLast().number()
+            guard reached >= waitReplicas else {
+                throw StoreError("only \(reached) of \(waitReplicas) replicas have the write")
+            }
+        }
+        try repeatMissing(&replies, of: request)
+        for reply in replies { if let message = reply.error { throw StoreError("\(address): \(message)") } }
         return replies
+    }
+
+    /// Somebody emptied the script cache. Those calls did nothing, so they may be made again; what was read after them is
+    /// read again.
+    private func repeatMissing(_ replies: inout [RedisReply], of request: Request) throws(StoreError) {
+        guard let first = replies.firstIndex(where: \.isMissingScript) else { return }
+        try loadScripts()
+        let again = replies.indices.filter {
+            replies[$0].isMissingScript || $0 > first && !request.pipeline.commands[$0].isScript
+        }
+        let second = try sendOnce(RedisPipeline(request.pipeline, again), request.isWrite)
+        do throws(StoreError) {
+            for (index, reply) in zip(again, try second.connection.finish(second.exchange)) { replies[index] = reply }
+        } catch {
+            drop(second.connection, error)
+            throw failure
+        }
+    }
+
+    /// Sends what nobody waits for, and what need not be done: when the connection breaks, it may be lost. `answered` is
+    /// shown the replies some time later.
+    func post(_ pipeline: RedisPipeline, _ answered: @escaping ([RedisReply]) -> Void) throws(StoreError) {
+        guard !pipeline.commands.isEmpty else { return }
+        posted.append((try send(pipeline), answered))
+    }
+
+    /// Looks at the replies to what was posted, as far as they are there.
+    func lookAtPosted() throws(StoreError) {
+        while let (request, answered) = posted.first, let replies = request.exchange.replies {
+            posted.removeFirst()
+            let missing = replies.indices.filter { replies[$0].isMissingScript }
+            if missing.isEmpty {
+                answered(replies)
+            } else {
+                try loadScripts()
+                try post(RedisPipeline(request.pipeline, missing)) { _ in }
+            }
+        }
     }
 
     private func connected() throws(StoreError) -> RedisConnection {
@@ -116,18 +175,23 @@ final class RedisSession {
                 if let connect { try connect() } else { try RedisConnection(address, timeout: Bounds.timeout) }
             self.connection = connection
             isProven = false
+            mayTryAgain = false
+            posted = []
             try loadScripts()
             try readClock()
             try readDurability()
             backoff = Bounds.backoff.lowerBound
             return connection
         } catch {
-            drop(error)
+            drop(connection, error)
             throw failure
         }
     }
 
-    private func drop(_ error: StoreError) {
+    /// The connection is of no more use. A newer one may have taken its place already.
+    private func drop(_ broken: RedisConnection?, _ error: StoreError) {
+        guard broken === connection else { return }
+        mayTryAgain = isProven && broken?.isClosedByPeer ?? false
         connection = nil
         failure = error
         nextAttempt = monotonicMilliseconds() + Int64.random(in: backoff / 2...backoff)

@@ -1,0 +1,189 @@
+import CallCore
+import CallStore
+import SignalingProtocol
+
+/// Rounds: look at the calls, decide, commit, and only then publish. Whoever loses against another coordinator looks
+/// again.
+extension CallService {
+    /// Works through each call's events until its decision is committed. Returns whether all were. `senders`: the devices
+    /// whose messages these are.
+    @discardableResult
+    func serve(_ works: [CallWork], of senders: [DeviceAddress] = []) -> Bool {
+        var open = works
+        do throws(StoreError) {
+            open = try attempt(parts(of: works, senders))
+            for _ in 1..<ServiceBounds.commitAttempts where !open.isEmpty {
+                // What is judged again is judged as of now.
+                now = try store.now()
+                open = try attempt([Part(works: open, senders: open.senders)])
+            }
+        } catch {
+            failed(error)
+        }
+        known = Knowledge()
+        // What is left lost every race, or the store is away: the devices send again.
+        for work in open { answerUnavailable(work) }
+        return open.isEmpty
+    }
+
+    /// Calls that are looked at and written together.
+    struct Part {
+        let works: [CallWork]
+        var senders: [DeviceAddress]
+    }
+
+    /// More than one where the store works while this coordinator does: then one part is decided while the next one is
+    /// looked at and the one before is written.
+    private func parts(of works: [CallWork], _ senders: [DeviceAddress]) -> [Part] {
+        guard store.worksMeanwhile, works.count >= 2 * ServiceBounds.worksPerPart else {
+            return works.isEmpty && senders.isEmpty ? [] : [Part(works: works, senders: senders)]
+        }
+        let size = max(ServiceBounds.worksPerPart, (works.count + 2) / 3)
+        var parts = stride(from: 0, to: works.count, by: size).map { start in
+            let part = Array(works[start..<min(start + size, works.count)])
+            return Part(works: part, senders: part.senders)
+        }
+        // Who sent nothing that could be used is alive as well.
+        let others = Set(senders).subtracting(works.senders)
+        parts[0].senders = (parts[0].senders + others).sorted()
+        return parts
+    }
+
+    /// One round over all calls. Returns the works that lost against somebody else.
+    private func attempt(_ parts: [Part]) throws(StoreError) -> [CallWork] {
+        var looks: [Look] = []
+        for part in parts { looks.append(try begin(part)) }
+        var written: [(Part, Judged)] = []
+        var lost: [CallWork] = []
+        for (index, part) in parts.enumerated() {
+            let judged = try judge(part, try finish(looks[index], part))
+            written.append((part, judged))
+            if index > 0 { lost += try publish(written[index - 1].0, written[index - 1].1) }
+        }
+        if let (part, judged) = written.last { lost += try publish(part, judged) }
+        return lost
+    }
+
+    /// What is decided about a part, and on its way to the store.
+    private struct Judged {
+        var decisions: [Decision]
+        var isLost: [Bool]
+        var commits: [Commit?]
+        /// Whose devices are looked at after the commits.
+        var told: [UserID]
+        var written: Pending<Written>?
+    }
+
+    private func judge(_ part: Part, _ stored: [StoredRecord?]) throws(StoreError) -> Judged {
+        var decisions: [Decision] = []
+        decisions.reserveCapacity(part.works.count)
+        for (work, stored) in zip(part.works, stored) { decisions.append(try decide(work, stored)) }
+        // The alias of a merge comes first: a cancel of the inviter's own id finds it, or is found by it.
+        let isLost = try writeAliases(decisions)
+        let commits = decisions.indices.map { index in
+            isLost[index] ? nil : commit(of: decisions[index], callID: part.works[index].callID)
+        }
+        let notes = decisions.indices.filter { !isLost[$0] && commits[$0] == nil }.flatMap { decisions[$0].notes }
+        // Presence is read after the commit: a device that comes online reads its calls after writing presence, so that
+        // one of the two sees the other.
+        let told = decisions.indices.filter { !isLost[$0] }.flatMap { decisions[$0].told }.unique
+        var judged = Judged(decisions: decisions, isLost: isLost, commits: commits, told: told)
+        let writes = dated(commits.compactMap(\.self))
+        if !writes.isEmpty || !notes.isEmpty || !told.isEmpty {
+            judged.written = try store.begin(writes, notes, thenRead: Lookup(presence: told))
+        }
+        return judged
+    }
+
+    /// Of each decision: whether its alias lost against somebody else.
+    private func writeAliases(_ decisions: [Decision]) throws(StoreError) -> [Bool] {
+        var isLost = [Bool](repeating: false, count: decisions.count)
+        let aliases = decisions.map(aliasCommit)
+        let places = aliases.indices.filter { aliases[$0] != nil }
+        guard !places.isEmpty else { return isLost }
+        for (place, isWritten) in zip(places, try commit(aliases.compactMap(\.self))) { isLost[place] = !isWritten }
+        return isLost
+    }
+
+    /// Tells what was written. Returns the works that lost against somebody else.
+    private func publish(_ part: Part, _ judged: Judged) throws(StoreError) -> [CallWork] {
+        var isLost = judged.isLost
+        var presence: Presence = [:]
+        if let written = try judged.written?.value() {
+            let places = judged.commits.indices.filter { judged.commits[$0] != nil }
+            for (place, isWritten) in zip(places, try judge(written.outcomes)) { isLost[place] = !isWritten }
+            presence = Presence(uniqueKeysWithValues: zip(judged.told, written.findings.presence))
+        }
+        storeFailure = nil
+        for index in part.works.indices where !isLost[index] {
+            if let commit = judged.commits[index] { committed(judged.decisions[index], commit) }
+            publish(judged.decisions[index], presence)
+        }
+        return part.works.indices.filter { isLost[$0] }.map { part.works[$0] }
+    }
+
+    /// Of each: whether it was written.
+    func commit(_ commits: [Commit]) throws(StoreError) -> [Bool] { try judge(try store.commit(dated(commits))) }
+
+    /// With how long the decisions count.
+    private func dated(_ commits: [Commit]) -> [Commit] {
+        commits.map { commit in
+            var commit = commit
+            commit.validUntil = now + ServiceBounds.decisionLife
+            return commit
+        }
+    }
+
+    /// Throws when the decisions were made so long ago that they no longer count: this process stood still, and a call
+    /// must not begin, or change, as of a time that is past.
+    private func judge(_ outcomes: [CommitOutcome]) throws(StoreError) -> [Bool] {
+        if outcomes.contains(.stale) { throw StoreError("this process stood still for too long") }
+        return outcomes.map { outcome in
+            guard case .committed = outcome else {
+                counters.add(.conflicts)
+                return false
+            }
+            counters.add(.commits)
+            return true
+        }
+    }
+
+    /// The record to write; nil when nothing but notes is to be kept.
+    private func commit(of decision: Decision, callID: CallID) -> Commit? {
+        if let record = decision.record {
+            return Commit(
+                .call(callID), record: record, expected: decision.version, deadline: nil,
+                expiresAt: now + settings.cancelMemory)
+        }
+        guard let machine = decision.machine, machine.call != decision.before else { return nil }
+        let call = machine.call
+        var commit = Commit(
+            .call(call.callID), record: .call(call), expected: decision.version, deadline: machine.nextDeadline,
+            expiresAt: call.endedAt.map { $0 + settings.historyRetention })
+        commit.notes = decision.notes
+        commit.expectedHolders = decision.expectedHolders
+        setClaims(&commit, before: decision.before, after: call)
+        commit.newMembers = call.members.map(\.userID).filter { decision.before?.member($0) == nil }
+        commit.hasJustEnded = !call.isLive && decision.before?.isLive ?? true
+        return commit
+    }
+
+    private func aliasCommit(of decision: Decision) -> Commit? {
+        guard let alias = decision.alias, let call = decision.call, call != decision.before else { return nil }
+        return Commit(
+            .call(alias.callID), record: .alias(of: call.callID, origin: alias.origin), expected: alias.version,
+            deadline: nil, expiresAt: now + settings.historyRetention)
+    }
+
+    private func committed(_ decision: Decision, _ commit: Commit) {
+        guard let call = decision.call else { return }
+        timers.set(commit.id, at: commit.deadline)
+        if decision.before == nil { counters.add(.callsCreated) }
+        if !call.isLive, decision.before?.isLive ?? true { counters.add(.callsEnded, call.endReason?.rawValue ?? "") }
+    }
+}
+
+extension [CallWork] {
+    /// Whose messages these are, in a certain order.
+    fileprivate var senders: [DeviceAddress] { Set(flatMap { $0.events.compactMap(\.sender) }).sorted() }
+}
