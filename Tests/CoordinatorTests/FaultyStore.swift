@@ -25,6 +25,7 @@ final class FaultyStore: CallStore {
     /// Called after every commit that went through, before the coordinator hears of it.
     var afterCommit: (() throws(StoreError) -> Void)?
     private(set) var commits = 0
+    var worksMeanwhile = false
 
     init(_ store: any CallStore) { self.store = store }
 

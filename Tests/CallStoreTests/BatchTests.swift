@@ -1,0 +1,102 @@
+import CallCore
+import FuzzEntries
+import SignalingProtocol
+import Testing
+
+@testable import CallStore
+
+/// Reading and writing in batches, and in two steps.
+struct BatchTests {
+    @Test(arguments: StoreKind.allCases)
+    func oneLookFindsEverythingInItsOrder(kind: StoreKind) throws {
+        let test = try kind.open()
+        _ = try test.online(alicePhone, "s1")
+        var commit = Commit(
+            .call(CallID("a")!), record: .call(call("a")), expected: 0, deadline: nil, expiresAt: nil)
+        commit.claims = [.activeCall(of: alice)]
+        _ = try test.store.commit([commit])
+        let found = try test.store.read(
+            Lookup(
+                records: [.call(CallID("x")!), .call(CallID("a")!)], presence: [bob, alice],
+                claims: [.activeCall(of: bob), .activeCall(of: alice)], profiles: [alice, bob]))
+        #expect(found.records.map { $0?.version } == [nil, 1])
+        #expect(found.presence.map { $0.map(\.session) } == [[], ["s1"]])
+        #expect(found.holders == [nil, CallID("a")])
+        #expect(found.profiles == [UserProfile(), nil])
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func whatIsReadWithAWriteIsReadAfterIt(kind: StoreKind) throws {
+        let test = try kind.open()
+        let id = RecordID.call(CallID("a")!)
+        let commit = Commit(id, record: .call(call("a")), expected: 0, deadline: nil, expiresAt: nil)
+        let ack = DeviceAck(device: alicePhone, session: "s", revision: 1)
+        let written = try test.store.write(
+            [commit, commit], [.ack(CallID("a")!, ack)], thenRead: Lookup(records: [id]))
+        #expect(written.outcomes == [.committed(version: 1), .conflict])
+        #expect(written.findings.records[0]?.version == 1)
+        #expect(written.findings.records[0]?.acks == [ack])
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func whatIsBegunIsDoneInItsOrder(kind: StoreKind) throws {
+        let test = try kind.open()
+        let id = RecordID.call(CallID("a")!)
+        let before = try test.store.begin(Lookup(records: [id]))
+        let first = try test.store.begin(
+            [Commit(id, record: .call(call("a")), expected: 0, deadline: nil, expiresAt: nil)], [], thenRead: Lookup())
+        let between = try test.store.begin(Lookup(records: [id]))
+        let second = try test.store.begin(
+            [Commit(id, record: .void, expected: 1, deadline: nil, expiresAt: nil)], [], thenRead: Lookup())
+        // In one step, while others are on their way.
+        #expect(try test.store.load([id])[0]?.version == 2)
+        #expect(try second.value().outcomes == [.committed(version: 2)])
+        #expect(try before.value().records == [nil])
+        #expect(try first.value().outcomes == [.committed(version: 1)])
+        #expect(try between.value().records[0]?.version == 1)
+    }
+
+    @Test func nothingIsAskedOfRedisForNothing() throws {
+        let test = try StoreKind.redis.open()
+        _ = try test.store.now()
+        let before = test.store.roundTrips
+        _ = try test.store.read(Lookup())
+        _ = try test.store.write([], [], thenRead: Lookup())
+        #expect(test.store.roundTrips == before)
+        _ = try test.store.read(Lookup(presence: [alice, bob], profiles: [alice]))
+        #expect(test.store.roundTrips == before + 1)
+    }
+
+    /// Two exchanges are on their way when Redis closes the connection: both fail, and neither takes the other's replies.
+    @Test func whatIsOnItsWayWhenTheConnectionBreaksFails() throws {
+        try ScriptedRedis.answering(Array("*0\r\n".utf8)) { store throws in
+            let first = try store.begin(Lookup(records: [.call(CallID("a")!)]))
+            let second = try store.begin(Lookup(records: [.call(CallID("b")!)]))
+            #expect(throws: StoreError.self) { try second.value() }
+            #expect(try first.value().records == [nil], "its reply had come")
+        }
+    }
+
+    @Test func aPipelineIsWhatRedisReads() {
+        var pipeline = RedisPipeline(hashes: [.note: Array("ab".utf8)])
+        pipeline.command("PING")
+        pipeline.script(.note, keys: 1, arguments: 2) {
+            $0.add(Array("k".utf8))
+            $0.add(-12)
+            $0.add("é".utf8, "".utf8)
+        }
+        let text =
+            "*1\r\n$4\r\nPING\r\n*6\r\n$7\r\nEVALSHA\r\n$2\r\nab\r\n$1\r\n1\r\n$1\r\nk\r\n$3\r\n-12\r\n$2\r\né\r\n"
+        #expect(String(decoding: pipeline.bytes, as: UTF8.self) == text)
+        #expect(pipeline.commands.map(\.isScript) == [false, true])
+        let second = RedisPipeline(pipeline, [1])
+        #expect(second.bytes == Array(text.utf8.dropFirst("*1\r\n$4\r\nPING\r\n".utf8.count)))
+    }
+
+    @Test(arguments: [0, 1, 9, 10, 99, 100, 12_345, UInt64(Int64.max), UInt64.max])
+    func numbersAreWrittenInDigits(_ number: UInt64) {
+        var bytes: [UInt8] = []
+        bytes.append(digitsOf: number)
+        #expect(String(decoding: bytes, as: UTF8.self) == String(number))
+    }
+}

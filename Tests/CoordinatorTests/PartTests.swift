@@ -1,0 +1,73 @@
+import CallCore
+import CallStore
+import Coordinator
+import SignalingProtocol
+import Testing
+
+/// With a store that works meanwhile, a large batch is served in parts: nobody can tell.
+struct PartTests {
+    private static let calls = 40
+
+    /// A world whose store says that it works meanwhile.
+    private func world() -> (World, FaultyStore) {
+        var front: FaultyStore!
+        let world = World(store: { memory in
+            front = FaultyStore(memory)
+            front.worksMeanwhile = true
+            return front
+        })
+        return (world, front)
+    }
+
+    private func invites(_ world: World) -> [InboundMessage] {
+        (0..<Self.calls).map { number in
+            world.phone("caller\(number)/phone").up(
+                .invite(.init(invitees: userIDs("callee\(number)"), callID: CallID("c\(number)")!)),
+                id: RequestID("i\(number)"))
+        }
+    }
+
+    @Test func everyCallOfALargeBatchIsServedOnceAndInOrder() {
+        let (world, store) = world()
+        for number in 0..<Self.calls { world.phone("callee\(number)/phone") }
+        let messages = invites(world)
+        _ = world.lines()
+        store.operationCounts = [:]
+        world.send(messages)
+        let expected = (0..<Self.calls).flatMap { ["caller\($0)/phone ok 1", "callee\($0) call.invited 1"] }
+        #expect(world.lines().prefix(expected.count).elementsEqual(expected))
+        for number in 0..<Self.calls {
+            #expect(world.stored(CallID("c\(number)")!)?.members[1].state == .received)
+        }
+    }
+
+    @Test func aPartThatCannotBeWrittenIsAnsweredAndFoundByItsResend() {
+        let (world, store) = world()
+        for number in 0..<Self.calls { world.phone("callee\(number)/phone") }
+        let messages = invites(world)
+        _ = world.lines()
+        let before = store.commits
+        store.beforeCommit = { count in if count == before + 2 { store.failing = [.devices] } }
+        world.send(messages)
+        store.failing = []
+        store.beforeCommit = nil
+        let answers = world.lines().filter { $0.hasPrefix("caller") }
+        #expect(answers.contains { $0.hasSuffix("unavailable") })
+        world.send(messages)
+        world.pass(seconds: 3)
+        for number in 0..<Self.calls {
+            #expect(world.stored(CallID("c\(number)")!)?.members[1].state == .received)
+        }
+    }
+
+    @Test func sessionsAreKnownInEveryPart() {
+        let (world, _) = world()
+        for number in 0..<Self.calls { world.phone("callee\(number)/phone", acks: false) }
+        world.send(invites(world))
+        world.send((0..<Self.calls).map { world.phones[$0].up(.ackCall(CallID("c\($0)")!, revision: 1)) })
+        let count = world.published.count
+        world.pass(seconds: 30)
+        let resent = world.published[count...].filter { $0.topic.hasPrefix("callee") && $0.event?.name == .invited }
+        #expect(resent.isEmpty, "the acks of all of them were kept under their sessions")
+    }
+}

@@ -1,0 +1,78 @@
+"""`bellwire bench`: what it prints is what it measured (docs/performance.md)."""
+
+from __future__ import annotations
+
+import json
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness import run
+
+
+def bench(*arguments: str) -> dict[str, Any]:
+    process = run("bench", "--seconds", "1", "--at-once", "8", "--json", *arguments, timeout=120)
+    assert process.returncode == 0, process.stdout + process.stderr
+    return json.loads(process.stdout)
+
+
+@pytest.mark.parametrize("store", ["redis", "sqlite", "memory"])
+def test_full_calls_are_counted_and_none_fails(store: str) -> None:
+    report = bench("--store", store)
+    assert report["store"] == store
+    assert report["failedCalls"] == 0
+    assert report["callsPerSecond"] > 10
+    assert report["ratioToRelay"] == pytest.approx(report["callsPerSecond"] / report["relayCallsPerSecond"], rel=0.01)
+    # Invite, ring, ack, accept and end with all their answers; a few more when a second falls into the call.
+    assert 13.5 <= report["messagesPerCall"] <= 18
+    assert report["coordinatorMicrosPerCall"] > 0 and report["brokerMicrosPerCall"] > 0
+    for latency in ("inviteToRingMs", "relayRoundTripMs", "responseMs", "acceptToKnownMs", "inviteToRingAtHalfRateMs"):
+        assert 0 < report[latency]["p50"] <= report[latency]["p99"]
+    assert (report["storeRoundTripsPerCall"] > 0) == (store != "memory")
+    assert (report["storeMicrosPerCall"] is not None) == (store == "redis")
+
+
+def test_what_is_offered_is_what_is_done() -> None:
+    report = bench("--store", "sqlite", "--rate", "40", "--qos", "0")
+    assert report["offeredRate"] == 40 and report["qos"] == 0
+    assert report["callsPerSecond"] == pytest.approx(40, rel=0.25)
+
+
+def test_groups_and_more_devices_take_more_messages() -> None:
+    """A call of three: two rings, two answers, and everybody hears of them."""
+    alone = bench("--store", "sqlite")["messagesPerCall"]
+    group = bench("--store", "sqlite", "--members", "3")
+    devices = bench("--store", "sqlite", "--devices", "2")
+    assert group["failedCalls"] == devices["failedCalls"] == 0
+    assert group["messagesPerCall"] > alone + 8
+    assert devices["messagesPerCall"] > alone + 3
+
+
+def test_several_coordinators_share_the_load_over_live_calls() -> None:
+    report = bench("--coordinators", "2", "--live", "2000")
+    assert report["coordinators"] == 2 and report["failedCalls"] == 0
+    assert 300 < report["storeBytesPerLiveCall"] < 10_000
+
+
+def test_the_curve_is_a_picture(tmp_path: Path) -> None:
+    picture = tmp_path / "curve.svg"
+    bench("--store", "memory", "--plot", str(picture))
+    root = ElementTree.parse(picture).getroot()
+    assert root.tag.endswith("svg")
+    assert len(root.findall(".//{*}circle")) == 22
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--store", "tape"], ["--rate", "0"], ["--rate", "fast"], ["--qos", "2"], ["--coordinators", "0"],
+        ["--members", "1"], ["--devices", "11"], ["--live", "-1"], ["--store", "memory", "--coordinators", "2"],
+        ["--store", "memory", "--live", "5"], ["extra"],
+    ],
+)  # fmt: skip
+def test_what_cannot_be_measured_is_refused_in_one_line(arguments: list[str]) -> None:
+    process = run("bench", *arguments)
+    assert process.returncode == 64
+    assert process.stderr.startswith("bellwire bench: ") and process.stderr.count("\n") == 1
