@@ -89,7 +89,7 @@ final class SimulatedStore: CallStore {
         var outcomes: [CommitOutcome] = []
         for commit in commits { outcomes.append(try world.plan.commitsInSteps ? inSteps(commit) : atOnce(commit)) }
         if !notes.isEmpty { try run { () throws(StoreError) in store.note(notes) } }
-        return Written(outcomes: outcomes, findings: lookup.isEmpty ? Findings() : try read(lookup))
+        return Written(outcomes: outcomes, findings: lookup.isEmpty ? Findings() : try? read(lookup))
     }
 
     private func atOnce(_ commit: Commit) throws(StoreError) -> CommitOutcome {

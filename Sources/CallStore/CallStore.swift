@@ -174,9 +174,10 @@ public struct Pending<Value> {
 /// What became of commits, and what was read after them.
 public struct Written: Sendable {
     public var outcomes: [CommitOutcome]
-    public var findings: Findings
+    /// Nil when it could not be read any more.
+    public var findings: Findings?
 
-    public init(outcomes: [CommitOutcome], findings: Findings) {
+    public init(outcomes: [CommitOutcome], findings: Findings?) {
         self.outcomes = outcomes
         self.findings = findings
     }

@@ -25,14 +25,14 @@ extension CallService {
     }
 
     /// Publishes what a decision says: the responses, then what devices are owed. `presence`: of `decision.told`, as it was
-    /// after the commit.
-    func publish(_ decision: Decision, _ presence: Presence) {
+    /// after the commit; nil when it could not be read: then the events are left to the resends.
+    func publish(_ decision: Decision, _ presence: Presence?) {
         outbox.append(contentsOf: decision.replies)
         outbox.append(contentsOf: decision.signals)
         guard let call = decision.call else { return }
         note(decision, call)
         for (milestone, role) in decision.observed { counters.observe(milestone, role: role) }
-        publishOwed(decision, call, presence)
+        if let presence { publishOwed(decision, call, presence) }
     }
 
     private func publishOwed(_ decision: Decision, _ call: Call, _ presence: Presence) {

@@ -108,11 +108,12 @@ extension CallService {
     /// Tells what was written. Returns the works that lost against somebody else.
     private func publish(_ part: Part, _ judged: Judged) throws(StoreError) -> [CallWork] {
         var isLost = judged.isLost
-        var presence: Presence = [:]
+        // Nil when it is not known: the events are left to the resends.
+        var presence: Presence? = [:]
         if let written = try judged.written?.value() {
             let places = judged.commits.indices.filter { judged.commits[$0] != nil }
             for (place, isWritten) in zip(places, try judge(written.outcomes)) { isLost[place] = !isWritten }
-            presence = Presence(uniqueKeysWithValues: zip(judged.told, written.findings.presence))
+            presence = written.findings.map { Presence(uniqueKeysWithValues: zip(judged.told, $0.presence)) }
         }
         storeFailure = nil
         for index in part.works.indices where !isLost[index] {

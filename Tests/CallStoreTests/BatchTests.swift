@@ -34,8 +34,8 @@ struct BatchTests {
         let written = try test.store.write(
             [commit, commit], [.ack(CallID("a")!, ack)], thenRead: Lookup(records: [id]))
         #expect(written.outcomes == [.committed(version: 1), .conflict])
-        #expect(written.findings.records[0]?.version == 1)
-        #expect(written.findings.records[0]?.acks == [ack])
+        #expect(written.findings?.records[0]?.version == 1)
+        #expect(written.findings?.records[0]?.acks == [ack])
     }
 
     @Test(arguments: StoreKind.allCases)

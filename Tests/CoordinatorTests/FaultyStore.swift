@@ -70,7 +70,7 @@ final class FaultyStore: CallStore {
             try pass(.note)
             try store.note(notes)
         }
-        return Written(outcomes: outcomes, findings: lookup.isEmpty ? Findings() : try read(lookup))
+        return Written(outcomes: outcomes, findings: lookup.isEmpty ? Findings() : try? read(lookup))
     }
 
     func due(before moment: Milliseconds, limit: Int) throws(StoreError) -> [RecordID] {

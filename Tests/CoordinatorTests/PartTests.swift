@@ -47,7 +47,7 @@ struct PartTests {
         let messages = invites(world)
         _ = world.lines()
         let before = store.commits
-        store.beforeCommit = { count in if count == before + 2 { store.failing = [.devices] } }
+        store.beforeCommit = { count in if count == before + 1 { store.failing = [.commit] } }
         world.send(messages)
         store.failing = []
         store.beforeCommit = nil
