@@ -5,8 +5,10 @@ struct CallHistory {
     /// A call at one revision, as it was first seen.
     struct View {
         let call: CallSnapshot
-        /// When the revision was made; the latest change of a member when the message did not say.
+        /// When the revision was made.
         var time: Int64
+        /// Whether the message said so; else it was no earlier than `time`.
+        let isTimeKnown: Bool
         let seenAt: Int64
         let seenBy: DeviceAddress
     }
@@ -74,11 +76,15 @@ struct CallHistory {
             }
             return ([], false)
         }
+        var view = view
         var findings = CallRules.findings(in: view.call, autoEnd: invite?.request.autoEnd)
         if place > 0 {
             findings += CallRules.findings(from: views[place - 1].call, to: view.call)
             if views[place - 1].time > view.time {
-                findings.append((.disorder, "revision \(revision) is older than the one before"))
+                if view.isTimeKnown {
+                    findings.append((.disorder, "revision \(revision) is older than the one before"))
+                }
+                view.time = views[place - 1].time
             }
         }
         if place < views.count { findings += CallRules.findings(from: view.call, to: views[place].call) }

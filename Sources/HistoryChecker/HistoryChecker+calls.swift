@@ -21,8 +21,9 @@ extension HistoryChecker {
     /// A device saw a call. `time` is nil when the message does not say when the revision was made.
     mutating func see(_ call: CallSnapshot, time: Int64?, by device: DeviceAddress, _ entry: HistoryEntry) {
         mention(call.callID, entry, creating: true)
+        // Else at the earliest then: a member that moves to another device is no younger for it.
         let made = time ?? call.members.map(\.updatedAt).max() ?? call.createdAt
-        let view = CallHistory.View(call: call, time: made, seenAt: entry.at, seenBy: device)
+        let view = CallHistory.View(call: call, time: made, isTimeKnown: time != nil, seenAt: entry.at, seenBy: device)
         guard let (findings, isNew) = calls[call.callID]?.add(view) else { return }
         for finding in findings {
             let of: DeviceAddress? = finding.kind == .twoFaces ? nil : device

@@ -45,6 +45,21 @@ import Testing
         #expect(ringing.tale.broken == [.disorder])
     }
 
+    /// A welcome does not say when the revision was made, and a member that moves to another device is no younger.
+    @Test func aRevisionThatAWelcomeShowsFirstHasNoTimeOfItsOwn() {
+        var tale = Tale()
+        var call = invitation(to: ["bob"], mode: .advanced).then("bob", .accepted, on: "phone", at: 200)
+        tale.online("alice/phone")
+        call.revision += 1
+        call.members[1].device = DeviceID("tablet")!
+        tale.told("alice/phone", .userStateChanged, call, time: 9_000)
+        call.revision += 1
+        call.members[1].device = DeviceID("web")!
+        tale.at(9_500)
+        tale.online("alice/web", calls: [call])
+        #expect(!tale.broken.contains(.disorder))
+    }
+
     @Test(arguments: [MemberState.cancelled, .timeout, .rejected])
     func anAnswerStays(state: MemberState) {
         var tale = Tale()

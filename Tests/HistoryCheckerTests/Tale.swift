@@ -58,12 +58,17 @@ struct Tale {
         write(.received(address(device), .response(Response(id: RequestID(id)!, outcome: .failure(error)))))
     }
 
-    mutating func told(_ device: String, _ name: EventName, _ call: CallSnapshot, expiresIn: Int? = nil) {
+    mutating func told(
+        _ device: String, _ name: EventName, _ call: CallSnapshot, expiresIn: Int? = nil, time: Int64? = nil
+    ) {
         let left = name == .invited ? expiresIn ?? Int(call.members[1].expiresAt! - Self.beginning - now) : nil
         write(
             .received(
                 address(device),
-                .event(Event(name: name, revision: call.revision, time: call.madeAt, call: call, expiresIn: left))))
+                .event(
+                    Event(
+                        name: name, revision: call.revision, time: time.map { Self.beginning + $0 } ?? call.madeAt,
+                        call: call, expiresIn: left))))
     }
 
     // MARK: Faults
