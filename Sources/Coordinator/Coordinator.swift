@@ -34,8 +34,10 @@ public final class Coordinator {
         static let cleanInterval: Int64 = 10_000
         /// How long a timeline's entries wait to be written.
         static let traceInterval: Int64 = 200
-        /// How old the counters in `/metrics` may be, beside one turn.
+        /// How old the counters in `/metrics` may be while there is much to do.
         static let countersInterval: Int64 = 100
+        /// A turn with so many messages is a busy one.
+        static let busyBatch = 8
         static let connectTimeout: Int64 = 5_000
         static let drainTimeout: Int64 = 3_000
         static let backoff: ClosedRange<Int64> = 250...5_000
@@ -64,6 +66,7 @@ public final class Coordinator {
     private var nextCleaning: Int64 = 0
     private var nextTraces: Int64 = 0
     private var nextCounters: Int64 = 0
+    private var isBusy = false
     /// Receipts that the broker has not acknowledged: what goes with the connection is sent again.
     private var receipts: [Int32: OutboundMessage] = [:]
     private var isListening = false
@@ -97,6 +100,7 @@ public final class Coordinator {
         let messages = receive()
         let received = monotonicMilliseconds()
         if !isListening { service.listeningSince = (try? service.store.now()) ?? service.listeningSince }
+        isBusy = messages.count >= Bounds.busyBatch
         process(messages, since: received)
         confirmReceipts()
         serveTimers()
@@ -315,8 +319,8 @@ public final class Coordinator {
         }
         storeWasFailing = service.storeFailure != nil
         let now = monotonicMilliseconds()
-        // The counters are copied as a whole, which is too much for every turn.
-        let isTime = now >= nextCounters
+        // The counters are copied as a whole, which is too much for every turn of a busy coordinator.
+        let isTime = now >= nextCounters || !isBusy
         if isTime {
             nextCounters = now + Bounds.countersInterval
             service.counters.set(.storeRoundTrips, to: service.store.roundTrips)
