@@ -76,7 +76,7 @@ struct CallWork {
     var events: [CallEvent]
 }
 
-/// What is decided about one call: written first, then told.
+/// What is decided about one call: written first, then told. One object, which is passed on and never copied.
 final class Decision {
     /// What was loaded; version 0 when there was no record.
     var version: Int64 = 0

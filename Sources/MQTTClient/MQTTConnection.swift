@@ -183,8 +183,7 @@ public final class MQTTConnection {
         return identifier
     }
 
-    ///
-    /// With `isAwaited` the identifier that it returns will be told by `takeDelivered`.
+    /// Hands one message to libmosquitto. With `isAwaited` the identifier that it returns will be told by `takeDelivered`.
     @discardableResult
     public func publish(_ message: MQTTMessage, isAwaited: Bool = false) throws(MQTTError) -> Int32 {
         var identifier: Int32 = 0

@@ -89,22 +89,24 @@ import Testing
     @Test(arguments: StoreKind.allCases)
     func aUsersHistoryIsCappedAtTheNewestEndedCalls(kind: StoreKind) throws {
         let test = try kind.open(historyPerUser: 3)
-        for number in 1...6 {
+        try writeEnded(6, into: test)
+        #expect(try test.history(alice) == ["c6", "c5", "c4"])
+        #expect(try test.history(bob) == ["c6", "c5", "c4"])
+    }
+
+    /// Calls "c1", "c2" and so on, one after the other.
+    private func writeEnded(_ count: Int, into test: StoreUnderTest) throws {
+        for number in 1...count {
             let created = Milliseconds(number) * 100
             try test.write(call("c\(number)", createdAt: created, endedAt: created + 50))
         }
-        #expect(try test.history(alice) == ["c6", "c5", "c4"])
-        #expect(try test.history(bob) == ["c6", "c5", "c4"])
     }
 
     /// A store may look after its lists now and then, and not at each call.
     @Test(arguments: StoreKind.allCases)
     func whatIsBeyondTheCapIsRemovedInTheEnd(kind: StoreKind) throws {
         let test = try kind.open(historyPerUser: 10)
-        for number in 1...40 {
-            let created = Milliseconds(number) * 100
-            try test.write(call("c\(number)", createdAt: created, endedAt: created + 50))
-        }
+        try writeEnded(40, into: test)
         #expect(try test.calls(alice).count <= 12)
         #expect(try test.calls(alice).prefix(10).elementsEqual((31...40).reversed().map { "c\($0)" }))
     }

@@ -56,6 +56,19 @@ import Testing
         }
     }
 
+    /// The scripts were forgotten, and loaded again: the note that is repeated needs its replica like any other.
+    @Test(arguments: [(0, false), (1, true)])
+    func aRepeatedWriteIsJudgedByItsOwnReplicas(reached: Int, counts: Bool) throws {
+        let loaded = String(repeating: "$2\r\nab\r\n", count: RedisScript.allCases.count)
+        let replies = utf8("-NOSCRIPT\r\n:1\r\n" + loaded + ":1\r\n:\(reached)\r\n")
+        let result = Result {
+            try ScriptedRedis.answering(replies, waitReplicas: 1) {
+                try $0.note([.heard(CallID("a")!, UserHeard(userID: alice, at: 1))])
+            }
+        }
+        #expect(((try? result.get()) != nil) == counts)
+    }
+
     @Test(arguments: ["inf", "-inf", "nan", "1e300", "-5", "7.9", "x"])
     func aScoreThatIsNoTimeHidesNothing(score: String) throws {
         let places = try ask(strings("5-a", score)) { try $0.history(of: alice, after: nil, limit: 1) }

@@ -49,9 +49,9 @@ MUTANTS = [
     ),
     Mutant(
         "what lost its commit is published all the same",
-        SERVICE + "CallService.swift",
-        "for index in works.indices where !isLost[index] {\n            if let commit",
-        "for index in works.indices where !isLost[index] || mutant {\n            if let commit",
+        SERVICE + "CallService+rounds.swift",
+        "for index in part.works.indices where !isLost[index] {\n            if let commit",
+        "for index in part.works.indices where !isLost[index] || mutant {\n            if let commit",
     ),
     Mutant(
         "a cancel that overtakes its invite is forgotten",

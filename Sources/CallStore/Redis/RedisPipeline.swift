@@ -16,7 +16,6 @@ struct RedisPipeline {
     /// `hashes`: the names by which the server knows the scripts.
     init(hashes: [RedisScript: [UInt8]] = [:]) {
         self.hashes = hashes
-        bytes.reserveCapacity(4096)
     }
 
     /// A command with so many words behind its name, which `write` writes.

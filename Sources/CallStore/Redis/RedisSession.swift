@@ -118,15 +118,19 @@ final class RedisSession {
             }
         }
         isProven = true
-        if request.isWrite, waitReplicas > 0 {
-            let reached = try replies.removeLast().number()
-            guard reached >= waitReplicas else {
-                throw StoreError("only \(reached) of \(waitReplicas) replicas have the write")
-            }
-        }
+        try judgeReplicas(&replies, of: request)
         try repeatMissing(&replies, of: request)
         for reply in replies { if let message = reply.error { throw StoreError("\(address): \(message)") } }
         return replies
+    }
+
+    /// Takes out the last reply, which says how many replicas have the write.
+    private func judgeReplicas(_ replies: inout [RedisReply], of request: Request) throws(StoreError) {
+        guard request.isWrite, waitReplicas > 0 else { return }
+        let reached = try replies.removeLast().number()
+        guard reached >= waitReplicas else {
+            throw StoreError("only \(reached) of \(waitReplicas) replicas have the write")
+        }
     }
 
     /// Somebody emptied the script cache. Those calls did nothing, so they may be made again; what was read after them is
@@ -138,12 +142,15 @@ final class RedisSession {
             replies[$0].isMissingScript || $0 > first && !request.pipeline.commands[$0].isScript
         }
         let second = try sendOnce(RedisPipeline(request.pipeline, again), request.isWrite)
+        var repeated: [RedisReply]
         do throws(StoreError) {
-            for (index, reply) in zip(again, try second.connection.finish(second.exchange)) { replies[index] = reply }
+            repeated = try second.connection.finish(second.exchange)
         } catch {
             drop(second.connection, error)
             throw failure
         }
+        try judgeReplicas(&repeated, of: second)
+        for (index, reply) in zip(again, repeated) { replies[index] = reply }
     }
 
     /// Sends what nobody waits for, and what need not be done: when the connection breaks, it may be lost. `answered` is
@@ -256,8 +263,11 @@ final class RedisSession {
     /// Redis's clock stood at `time` at some moment between the two of this machine's.
     func learnClock(_ time: Int64, between before: Int64, _ after: Int64) throws(StoreError) {
         guard StoredNumber.times.contains(time) else { throw StoreError("\(address): no time: \(time)") }
+        // With two exchanges on their way there may be long between the two, of which the middle says little: what was
+        // known stays as long as it can be true.
+        let (least, most) = (time - max(before, after), time - min(before, after))
+        clockOffset = hasClock ? min(max(clockOffset, least), most) : time - (before + after) / 2
         hasClock = true
-        clockOffset = time - (before + after) / 2
     }
 }
 

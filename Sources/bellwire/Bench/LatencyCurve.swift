@@ -4,7 +4,6 @@ import Glibc
 struct LatencyCurve {
     struct Point {
         let offered: Double
-        let done: Double
         let p50: Double
         let p99: Double
     }
@@ -13,16 +12,6 @@ struct LatencyCurve {
     let points: [Point]
 
     private static let width = 640.0, height = 400.0, left = 70.0, bottom = 50.0, top = 40.0, right = 20.0
-
-    func write(to path: String) throws {
-        let descriptor = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0o644)
-        guard descriptor >= 0 else { throw DeploymentError("\(path): \(String(cString: strerror(errno)))") }
-        defer { close(descriptor) }
-        let bytes = Array(svg.utf8)
-        guard Glibc.write(descriptor, bytes, bytes.count) == bytes.count else {
-            throw DeploymentError("\(path): \(String(cString: strerror(errno)))")
-        }
-    }
 
     private var fastest: Double { points.map(\.offered).max() ?? 1 }
 

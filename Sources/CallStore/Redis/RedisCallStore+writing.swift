@@ -1,0 +1,228 @@
+import CallCore
+import SignalingProtocol
+
+/// A write, step by step: claims and lists before the commits, what follows from them after (docs/decisions/0006).
+extension RedisCallStore {
+    public func write(_ commits: [Commit], _ notes: [Note], thenRead lookup: Lookup) throws(StoreError) -> Written {
+        try begin(commits, notes, thenRead: lookup).value()
+    }
+
+    public func begin(
+        _ commits: [Commit], _ notes: [Note], thenRead lookup: Lookup
+    ) throws(StoreError) -> Pending<Written> {
+        let held = try takeExpectedClaims(commits)
+        let open = commits.indices.filter { !held.contains($0) }
+        let before = wallMilliseconds()
+        var pipeline = try session.pipeline()
+        for index in open { addFirstSteps(of: commits[index], to: &pipeline) }
+        let firstCommit = pipeline.commands.count
+        for index in open { add(commits[index], to: &pipeline) }
+        let firstNote = pipeline.commands.count
+        for note in notes {
+            pipeline.script(.note, keys: 1, arguments: 3) {
+                $0.add(key(.call(note.callID)))
+                add(note, to: &$0)
+            }
+        }
+        let firstReading = pipeline.commands.count
+        add(lookup, to: &pipeline)
+        var outcomes = [CommitOutcome](repeating: .claimHeld, count: commits.count)
+        guard !pipeline.commands.isEmpty else { return Pending(Written(outcomes: outcomes, findings: Findings())) }
+        let request = try session.send(pipeline, isWrite: firstReading > 0)
+        return Pending { [self] () throws(StoreError) in
+            let replies = try session.finish(request)
+            for reply in replies[..<firstCommit] { _ = try reply.number() }
+            for reply in replies[firstNote..<firstReading] { _ = try reply.number() }
+            for (index, reply) in zip(open, replies[firstCommit..<firstNote]) {
+                outcomes[index] = try outcome(reply, sentAt: before)
+            }
+            try settle(commits, outcomes)
+            return Written(outcomes: outcomes, findings: try found(lookup, in: replies[firstReading...]))
+        }
+    }
+
+    private func outcome(_ reply: RedisReply, sentAt before: Milliseconds) throws(StoreError) -> CommitOutcome {
+        guard let parts = reply.array, parts.count == 3, let version = parts[1].integer, let time = parts[2].integer
+        else { throw reply.unexpected }
+        try session.learnClock(time, between: before, wallMilliseconds())
+        return switch parts[0].integer {
+        case 1: .committed(version: version)
+        case 2: .stale
+        default: .conflict
+        }
+    }
+
+    /// The claims of commits that expect something of claims. Returns the places of those that found one held by another
+    /// call: nothing else is done of them.
+    private func takeExpectedClaims(_ commits: [Commit]) throws(StoreError) -> Set<Int> {
+        var places: [Int] = []
+        guard commits.contains(where: { !$0.expectedHolders.isEmpty }) else { return [] }
+        var pipeline = try session.pipeline()
+        for (place, commit) in commits.enumerated() where !commit.expectedHolders.isEmpty {
+            let count = pipeline.commands.count
+            addClaims(of: commit, to: &pipeline)
+            places += [Int](repeating: place, count: pipeline.commands.count - count)
+        }
+        var held: Set<Int> = []
+        for (place, reply) in zip(places, try session.run(pipeline)) {
+            if try reply.number() == 0 { held.insert(place) }
+        }
+        return held
+    }
+
+    /// What is done before a commit: its claims, and the index entries by which a returning device finds its calls.
+    private func addFirstSteps(of commit: Commit, to pipeline: inout RedisPipeline) {
+        if commit.expectedHolders.isEmpty { addClaims(of: commit, to: &pipeline) }
+        switch commit.record {
+        case .call(let call):
+            for user in commit.newMembers { addEntry(call, of: user, to: &pipeline) }
+        case .message(let message) where message.isWaiting && commit.expected == 0:
+            let list = key(message.to, "messages")
+            pipeline.command("ZADD", 3) {
+                $0.add(list)
+                $0.add(message.createdAt)
+                $0.add(commit.id.string)
+            }
+            // What a coordinator left there that died is too old some day.
+            pipeline.command("ZREMRANGEBYSCORE", 3) {
+                $0.add(list)
+                $0.add("-inf")
+                $0.add(message.createdAt - Bounds.messageListLife)
+            }
+            pipeline.command("PEXPIRE", 2) {
+                $0.add(list)
+                $0.add(Bounds.messageListLife)
+            }
+        case .message, .alias, .cancelled, .void, .unreadable: break
+        }
+    }
+
+    /// A user's calls: each with its creation and id, by its end; one that lives stands behind every moment.
+    private func addEntry(_ call: Call, of user: UserID, to pipeline: inout RedisPipeline) {
+        pipeline.command("ZADD", 3) {
+            $0.add(key(user, "calls"))
+            if let endedAt = call.endedAt { $0.add(endedAt) } else { $0.add("+inf") }
+            $0.add(HistoryPlace(createdAt: call.createdAt, callID: call.callID).text)
+        }
+    }
+
+    private func addClaims(of commit: Commit, to pipeline: inout RedisPipeline) {
+        var rest = commit.expectedHolders.map(\.claim)
+        for claim in commit.claims where !rest.contains(claim) { rest.append(claim) }
+        while let first = rest.first {
+            let tag = tag(of: first)
+            let claims = rest.filter { self.tag(of: $0) == tag }
+            rest.removeAll(where: claims.contains)
+            pipeline.script(.claim, keys: claims.count, arguments: 1 + 2 * claims.count) {
+                for claim in claims { $0.add(key(claim)) }
+                $0.add(commit.id.string)
+                for claim in claims {
+                    let expected = commit.expectedHolders.first { $0.claim == claim }
+                    $0.add(expected.map { $0.holder?.string ?? "" } ?? "*")
+                    $0.add(life(of: claim, taken: commit.claims.contains(claim)))
+                }
+            }
+        }
+    }
+
+    private func life(of claim: Claim, taken: Bool) -> String {
+        guard taken else { return "" }
+        switch claim {
+        case .activeCall: return "0"
+        case .ringing: return Bounds.ringingClaimLife
+        }
+    }
+
+    private func add(_ commit: Commit, to pipeline: inout RedisPipeline) {
+        pipeline.script(.commit, keys: 2, arguments: 6 + 3 * commit.notes.count) {
+            $0.add(key(commit.id))
+            $0.add(dueKey(commit.id))
+            $0.add(commit.expected)
+            $0.add(RecordCodec.encode(commit.record))
+            if let deadline = commit.deadline { $0.add(deadline) } else { $0.add("") }
+            if let expiresAt = commit.expiresAt { $0.add(expiresAt) } else { $0.add("") }
+            $0.add(commit.id.string)
+            if commit.validUntil < .max { $0.add(commit.validUntil) } else { $0.add("") }
+            for note in commit.notes { add(note, to: &$0) }
+        }
+    }
+
+    /// Three words.
+    private func add(_ note: Note, to words: inout RedisWords) {
+        switch note {
+        case .ack(_, let ack):
+            words.add("a")
+            words.add("a\(ack.device.deviceID)/".utf8, ack.device.userID.string.utf8)
+            words.add("\(ack.revision):".utf8, ack.session.utf8)
+        case .heard(_, let heard):
+            words.add("h")
+            words.add("h".utf8, heard.userID.string.utf8)
+            words.add(heard.at)
+        case .milestone(_, let device, let milestone):
+            words.add("m")
+            words.add("m\(milestone.name)/\(device.deviceID)/".utf8, device.userID.string.utf8)
+            words.add(milestone.milliseconds)
+        }
+    }
+
+    /// The last steps: claims given up, and the users' lists told that a call has ended. Nobody waits for them. A claim
+    /// that is not given up is taken over by whoever needs it; who looks into a list looks at the calls as well.
+    private func settle(_ commits: [Commit], _ outcomes: [CommitOutcome]) throws(StoreError) {
+        try session.lookAtPosted()
+        var pipeline = try session.pipeline()
+        for user in overfull {
+            pipeline.script(.trim, keys: 1, arguments: 1) {
+                $0.add(key(user, "calls"))
+                $0.add(Int64(historyPerUser))
+            }
+        }
+        overfull = []
+        var lists: [(user: UserID, place: Int)] = []
+        for (commit, outcome) in zip(commits, outcomes) {
+            guard case .committed = outcome else { continue }
+            for claim in commit.releases {
+                pipeline.script(.release, keys: 1, arguments: 1) {
+                    $0.add(key(claim))
+                    $0.add(commit.id.string)
+                }
+            }
+            if case .message(let message) = commit.record, !message.isWaiting {
+                pipeline.command("ZREM", 2) {
+                    $0.add(key(message.to, "messages"))
+                    $0.add(commit.id.string)
+                }
+            }
+            guard commit.hasJustEnded, case .call(let call) = commit.record, let endedAt = call.endedAt else {
+                continue
+            }
+            for member in call.members {
+                lists.append((member.userID, pipeline.commands.count))
+                addEnd(of: call, endedAt, of: member.userID, to: &pipeline)
+            }
+        }
+        try session.post(pipeline) { [unowned self] replies in
+            for (user, place) in lists
+            where replies[place].integer ?? 0 > historyPerUser + historyPerUser / Bounds.historySlack {
+                overfull.append(user)
+            }
+        }
+    }
+
+    /// The first command tells how many calls the user's list holds.
+    private func addEnd(
+        of call: Call, _ endedAt: Milliseconds, of user: UserID, to pipeline: inout RedisPipeline
+    ) {
+        let list = key(user, "calls")
+        pipeline.command("ZCARD", 1) { $0.add(list) }
+        addEntry(call, of: user, to: &pipeline)
+        pipeline.command("ZREMRANGEBYSCORE", 3) {
+            $0.add(list)
+            $0.add("-inf")
+            $0.add(endedAt - historyRetention)
+        }
+        pipeline.command("PEXPIRE", 2) {
+            $0.add(list)
+            $0.add(historyRetention + Bounds.indexSlack)
+        }
+    }
+}
