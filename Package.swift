@@ -14,12 +14,16 @@ let package = Package(
     products: [
         .executable(name: "bellwire", targets: ["bellwire"]),
         .library(name: "BellwireClient", targets: ["BellwireClient"]),
+        // What mosquitto loads as its plugin.
+        .library(name: "BellwireBrokerAuth", type: .dynamic, targets: ["BellwireBrokerAuth"]),
     ],
     targets: [
         .systemLibrary(name: "CMosquitto"),
         .systemLibrary(name: "CSQLite"),
         .systemLibrary(name: "CHiredis"),
         .systemLibrary(name: "CMicrohttpd"),
+        .systemLibrary(name: "COpenSSL"),
+        .systemLibrary(name: "CMosquittoBroker"),
         .target(name: "CProcess"),
         .target(name: "CCoroutine"),
         .target(name: "SplitMix", swiftSettings: strict),
@@ -36,6 +40,12 @@ let package = Package(
             dependencies: ["SignalingProtocol", "CallCore", "CallStore", "MQTTClient", "CMicrohttpd"],
             swiftSettings: strict
         ),
+        .target(name: "Tokens", dependencies: ["SignalingProtocol", "COpenSSL"], swiftSettings: strict),
+        .target(name: "BrokerAuth", dependencies: ["SignalingProtocol", "Tokens"], swiftSettings: strict),
+        .target(
+            name: "BellwireBrokerAuth",
+            dependencies: ["BrokerAuth", "Tokens", "SignalingProtocol", "CMosquittoBroker", "COpenSSL"],
+            swiftSettings: strict),
         .target(name: "BellwireClient", dependencies: ["SignalingProtocol", "MQTTClient"], swiftSettings: strict),
         .target(name: "HistoryChecker", dependencies: ["SignalingProtocol"], swiftSettings: strict),
         .target(
@@ -48,7 +58,7 @@ let package = Package(
             name: "bellwire",
             dependencies: [
                 "Coordinator", "CallStore", "CallCore", "BellwireClient", "SignalingProtocol", "MQTTClient", "CProcess",
-                "HistoryChecker", "BellwireSimulator",
+                "HistoryChecker", "BellwireSimulator", "Tokens",
             ],
             swiftSettings: strict,
             // A coordinator makes and drops many small things: a tenth less processor time (docs/performance.md).
@@ -63,6 +73,11 @@ let package = Package(
         .testTarget(
             name: "CallStoreTests",
             dependencies: ["CallStore", "CallCore", "SignalingProtocol", "CProcess", "FuzzEntries", "SplitMix"],
+            swiftSettings: strict),
+        .testTarget(
+            name: "TokensTests", dependencies: ["Tokens", "SignalingProtocol", "SplitMix"], swiftSettings: strict),
+        .testTarget(
+            name: "BrokerAuthTests", dependencies: ["BrokerAuth", "Tokens", "SignalingProtocol"],
             swiftSettings: strict),
         .testTarget(name: "ServerURLTests", dependencies: ["ServerURL"], swiftSettings: strict),
         .testTarget(name: "MQTTClientTests", dependencies: ["MQTTClient"], swiftSettings: strict),

@@ -18,7 +18,9 @@ extension ClientMachine {
 
     /// The broker accepted a connection. `session` is random and new with each connection.
     package mutating func connected(session: String, now: Int64) -> [Action] {
-        let actions = disconnected(reason: "replaced by a new connection", now: now)
+        let actions =
+            isRenewing ? [] : disconnected(reason: "replaced by a new connection", now: now)
+        isRenewing = false
         connection += 1
         link = .connected(session: session)
         return actions
@@ -38,6 +40,8 @@ extension ClientMachine {
     /// The connection is gone. Requests and calls stay.
     package mutating func disconnected(reason: String, now: Int64) -> [Action] {
         link = .offline
+        isRenewing = false
+        tokenRenewal = nil
         presence = PresenceSchedule()
         guard isOnline else { return [] }
         isOnline = false
@@ -83,6 +87,7 @@ extension ClientMachine {
         // Also while the device is not idle: each welcome is a chance to learn of a call that is over.
         // At half of the lease, if the service says how long it is.
         presence.next = now + (welcome.presenceLease.map(renewal) ?? configuration.presenceRenewal)
+        setTokenRenewal(welcome, now: now)
         setHeartbeatInterval(seconds: welcome.heartbeatInterval, now: now)
         var actions: [Action] = []
         if !isOnline {

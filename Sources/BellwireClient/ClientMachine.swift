@@ -23,6 +23,8 @@ package struct ClientMachine: Sendable {
         package var knownCalls = 256
         /// Publishes presence. Without it the device only asks: it is never rung, and never counted online.
         package var publishesPresence = true
+        /// The app can give another token when one ends.
+        package var renewsTokens = false
         /// Names this client's signals, so that those of an earlier run of the app are another stream.
         package var signalStream: String?
 
@@ -42,6 +44,8 @@ package struct ClientMachine: Sendable {
         case answer(RequestID, Answer)
         /// The request's outcome: failure.
         case fail(RequestID, SignalingError)
+        /// The token ends soon: ask the app for another, and connect with it.
+        case renewToken
     }
 
     enum Link: Equatable, Sendable {
@@ -63,6 +67,10 @@ package struct ClientMachine: Sendable {
     var presence = PresenceSchedule()
     /// The app was told `online`, and not yet `offline`.
     var isOnline = false
+    /// When another token is asked for; nil when that is not known, or done.
+    var tokenRenewal: Int64?
+    /// The connection was given up for one with another token: the app is not told of it.
+    var isRenewing = false
     /// Milliseconds; the welcome sets it.
     var heartbeatInterval: Int64 = 20_000
 
@@ -98,6 +106,7 @@ package struct ClientMachine: Sendable {
         for stream in streams { consider(stream.deadline) }
         if case .subscribed = link {
             consider(presence.next)
+            consider(tokenRenewal)
             for request in pending { consider(request.nextSend) }
             for call in calls { consider(call.nextHeartbeat) }
             for message in unreceipted { consider(message.askAt) }
@@ -107,7 +116,8 @@ package struct ClientMachine: Sendable {
 
     /// Does all that is due at `now`.
     package mutating func timerFired(now: Int64) -> [Action] {
-        presenceDue(now: now) + requestsDue(now: now) + heartbeatsDue(now: now) + countdownsPassed(now: now)
+        tokenRenewalDue(now: now) + presenceDue(now: now) + requestsDue(now: now) + heartbeatsDue(now: now)
+            + countdownsPassed(now: now)
             + signalGapsPassed(now: now) + receiptsDue(now: now)
     }
 
@@ -121,6 +131,7 @@ package struct ClientMachine: Sendable {
         case .signal(let signal): received(signal, now: now)
         case .message(let message): received(message)
         case .receipt(let receipt): received(receipt)
+        case .tokenWillExpire: tokenWillExpire(now: now)
         }
     }
 }

@@ -10,6 +10,8 @@ final class ConnectionDriver {
     /// A connection that held this long, in milliseconds, was a good one: the next attempt comes soon. Two clients that
     /// claim one device replace each other at once, and slow down.
     private static let goodConnection: Int64 = 10_000
+    /// After which a token provider that failed is asked again while the present token lasts, in milliseconds.
+    private static let tokenRetry: Int64 = 5_000
 
     private let configuration: SignalingClient.Configuration
     private let device: DeviceAddress
@@ -17,6 +19,12 @@ final class ConnectionDriver {
     private let deliver: (ClientEvent) -> Void
     private var machine: ClientMachine
     private var backoff = ReconnectBackoff()
+    /// Nil when the app gives no tokens.
+    private let tokens: TokenSource?
+    /// The present one; nil when there is none, or none that the broker takes.
+    private var token: String?
+    /// When the provider is asked again.
+    private var nextQuestion: Int64?
 
     init(
         _ configuration: SignalingClient.Configuration, mailbox: Mailbox, deliver: @escaping (ClientEvent) -> Void
@@ -25,10 +33,14 @@ final class ConnectionDriver {
         self.mailbox = mailbox
         self.deliver = deliver
         device = configuration.address
+        tokens = configuration.tokenProvider.map {
+            TokenSource($0, timeout: configuration.tokenTimeout) { mailbox.wake() }
+        }
         var settings = ClientMachine.Configuration()
         settings.requestTimeout = configuration.requestTimeout.milliseconds
         settings.signalStream = randomToken()
         settings.publishesPresence = configuration.publishesPresence
+        settings.renewsTokens = configuration.tokenProvider != nil
         machine = ClientMachine(device: device, configuration: settings)
     }
 
@@ -37,8 +49,10 @@ final class ConnectionDriver {
         while !mailbox.isStopping {
             let started = monotonicMilliseconds()
             do throws(MQTTError) {
+                try obtainToken()
                 try serveOneConnection()
             } catch {
+                if error.kind == .refused { token = nil }
                 mailbox.disconnected(error)
                 try? perform(machine.disconnected(reason: error.message, now: monotonicMilliseconds()), nil)
                 if monotonicMilliseconds() - started >= Self.goodConnection { backoff.reset() }
@@ -59,6 +73,42 @@ final class ConnectionDriver {
         }
     }
 
+    /// Waits for the app's first token, or for another one after a refusal.
+    private func obtainToken() throws(MQTTError) {
+        guard let tokens, token == nil else { return }
+        tokens.ask()
+        while !mailbox.isStopping {
+            try turn(nil)
+            switch tokens.take() {
+            case .token(let given)?:
+                token = given
+                return
+            case .failure(let reason)?: throw MQTTError(kind: .refused, message: "no token: \(reason)")
+            case nil: break
+            }
+            let now = monotonicMilliseconds()
+            mailbox.waitIdle(milliseconds: min(machine.nextDeadline ?? .max, now + Self.longestPoll) - now)
+        }
+    }
+
+    /// Whether there is another token, for another connection.
+    private func isRenewed() -> Bool {
+        if let next = nextQuestion, next <= monotonicMilliseconds() {
+            nextQuestion = nil
+            tokens?.ask()
+        }
+        switch tokens?.take() {
+        case .token(let given)?:
+            token = given
+            return true
+        case .failure?:
+            // The present one lasts a while.
+            nextQuestion = monotonicMilliseconds() + Self.tokenRetry
+            return false
+        case nil: return false
+        }
+    }
+
     private func serveOneConnection() throws(MQTTError) {
         let session = randomToken()
         let connection = try MQTTConnection(settings(session: session))
@@ -67,6 +117,7 @@ final class ConnectionDriver {
         try connection.connect()
         let limit = monotonicMilliseconds() + Self.handshakeLimit
         var subscriptions: Set<Int32>?
+        nextQuestion = nil
         while !mailbox.isStopping {
             try turn(connection)
             let now = monotonicMilliseconds()
@@ -77,6 +128,12 @@ final class ConnectionDriver {
                 throw MQTTError(kind: .unreachable, message: "\(configuration.broker) does not answer")
             }
             for message in messages { try receive(message, connection) }
+            if isRenewed() {
+                machine.renewing()
+                // Without its will: the service goes on taking the device for online.
+                connection.disconnect()
+                return
+            }
         }
         try perform(machine.loggedOut(now: monotonicMilliseconds()), connection)
         connection.disconnect()
@@ -107,7 +164,7 @@ final class ConnectionDriver {
     private func settings(session: String) -> MQTTConnection.Configuration {
         var broker = configuration.broker
         if broker.username == nil { broker.username = Topics.encode(device.userID) }
-        if let token = configuration.token { broker.password = token }
+        if let token = token ?? configuration.token { broker.password = token }
         var settings = MQTTConnection.Configuration(broker: broker, clientID: Topics.clientID(device))
         settings.certificateAuthorityFile = configuration.certificateAuthorityFile
         guard configuration.publishesPresence else { return settings }
@@ -176,6 +233,7 @@ final class ConnectionDriver {
             case .succeed(let id, let success): mailbox.complete(id, .success(success))
             case .answer(let id, let answer): mailbox.complete(id, .answer(answer))
             case .fail(let id, let error): mailbox.complete(id, .failure(error))
+            case .renewToken: tokens?.ask()
             }
         }
         if let failure { throw failure }

@@ -147,6 +147,9 @@ final class Mailbox: Sendable {
 
     private static let disconnected = SignalingError(.disconnected, "the client is disconnected")
 
+    /// Ends the thread's wait.
+    func wake() { state.withLock { wake(&$0) } }
+
     private func wake(_ state: inout State) {
         if let waker = state.waker { waker.connection.wake() } else { idle.signal() }
     }

@@ -17,12 +17,18 @@ public final class SignalingClient: Sendable {
         public var device: DeviceID
         /// Where the broker is. A username in it is used as it is; without one it is the user id.
         public var broker: BrokerAddress
-        /// The MQTT password, when the broker checks one.
+        /// The MQTT password, when the broker checks one (docs/protocol.md, section 1, Tokens).
         public var token: String?
+        /// Gives a token, when the app has to ask somebody for it. Asked before the first connection, a minute before a token
+        /// ends (the client then connects again, and the app sees nothing of it), and when the broker refuses the one there
+        /// is. When it throws, the client tries again as after a lost connection. `token` is then not used.
+        public var tokenProvider: (@Sendable () async throws -> String)?
         /// The topics of the deployment; `bellwire/v1` by default.
         public var topics = Topics.standard
         /// With `mqtts://`: a file with the certificate authorities to trust; the system's when nil.
         public var certificateAuthorityFile: String?
+        /// How long the token provider may take; 30 s by default.
+        public var tokenTimeout: Duration = .seconds(30)
         /// How long `connect()` waits for the broker; 10 s by default.
         public var connectTimeout: Duration = .seconds(10)
         /// How long a request is tried; 30 s by default. It then throws `noResponse`.

@@ -207,7 +207,7 @@ extension DownMessage {
             case .answer, .failure: break
             }
             return .response(response)
-        case .welcome, .error, .signal, .message, .receipt: return self
+        case .welcome, .error, .signal, .message, .receipt, .tokenWillExpire: return self
         }
     }
 }

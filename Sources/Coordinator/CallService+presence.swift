@@ -11,7 +11,8 @@ extension CallService {
             do throws(StoreError) {
                 if let clockFailure { throw clockFailure }
                 switch presence.status {
-                case .online: try cameOnline(device, session: presence.session)
+                case .online:
+                    try cameOnline(device, session: presence.session, tokenExpiresAt: message.tokenExpiresAt)
                 case .offline(let reason): try wentOffline(device, session: presence.session, reason)
                 }
             } catch {
@@ -22,7 +23,9 @@ extension CallService {
         }
     }
 
-    private func cameOnline(_ device: DeviceAddress, session: String) throws(StoreError) {
+    private func cameOnline(
+        _ device: DeviceAddress, session: String, tokenExpiresAt: Int64?
+    ) throws(StoreError) {
         let outcome = try store.cameOnline(device, session: session, policy: settings.presence)
         guard outcome == .current else {
             counters.add(.presence, "over")
@@ -45,7 +48,8 @@ extension CallService {
             return call.snapshot
         }
         let place = outbox.count
-        welcome(device, session: session, calls, omitted: live.count - listed.count)
+        welcome(
+            device, session: session, tokenExpiresAt: tokenExpiresAt, calls, omitted: live.count - listed.count)
         let owing = listed + recent.filter { !live.contains($0) }
         let isDone = serve(owing.map { CallWork(callID: $0, events: [.cameOnline(device)]) })
         // Without its welcome the device publishes its presence again, and what could not be served now is served then.
@@ -75,13 +79,16 @@ extension CallService {
     }
 
     /// Tells a device that it is known, with the user's live calls; fewer calls rather than more bytes than allowed.
-    private func welcome(_ device: DeviceAddress, session: String, _ calls: [CallSnapshot], omitted: Int) {
+    private func welcome(
+        _ device: DeviceAddress, session: String, tokenExpiresAt: Int64?, _ calls: [CallSnapshot], omitted: Int
+    ) {
         func payload(_ listed: [CallSnapshot]) -> [UInt8] {
             DownMessage.welcome(
                 Welcome(
                     session: session, serverTime: now, heartbeatInterval: seconds(settings.heartbeatInterval),
                     heartbeatTimeout: seconds(settings.calls.heartbeatTimeout), calls: listed,
-                    omittedCalls: omitted + calls.count - listed.count, presenceLease: seconds(settings.presence.lease))
+                    omittedCalls: omitted + calls.count - listed.count, presenceLease: seconds(settings.presence.lease),
+                    tokenExpiresAt: tokenExpiresAt)
             ).encoded()
         }
         var room = CallRoom()

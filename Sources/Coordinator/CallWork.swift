@@ -9,12 +9,18 @@ public struct InboundMessage: Sendable {
     public var correlationData: [UInt8]?
     /// A stale copy that the broker had kept.
     public var isRetained: Bool
+    /// When the token of the sender ends, in milliseconds since the epoch, as far as the broker tells.
+    public var tokenExpiresAt: Int64?
 
-    public init(topic: String, payload: [UInt8], correlationData: [UInt8]? = nil, isRetained: Bool = false) {
+    public init(
+        topic: String, payload: [UInt8], correlationData: [UInt8]? = nil, isRetained: Bool = false,
+        tokenExpiresAt: Int64? = nil
+    ) {
         self.topic = topic
         self.payload = payload
         self.correlationData = correlationData
         self.isRetained = isRetained
+        self.tokenExpiresAt = tokenExpiresAt
     }
 }
 

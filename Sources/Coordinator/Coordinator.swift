@@ -16,6 +16,11 @@ public final class Coordinator {
         public var group = "coordinators"
         public var publishQoS = QoS.atLeastOnce
         public var certificateAuthorityFile: String?
+        public var certificateFile: String?
+        public var certificateKeyFile: String?
+        /// Where the token stands that is this coordinator's password at the broker. Read for each connection, so that it may be
+        /// replaced.
+        public var tokenFile: String?
         public var settings = ServiceSettings()
 
         public init(broker: BrokerAddress, id: String) {
@@ -113,7 +118,16 @@ public final class Coordinator {
     private func connect() {
         var options = MQTTConnection.Configuration(broker: configuration.broker, clientID: configuration.id)
         options.certificateAuthorityFile = configuration.certificateAuthorityFile
+        options.certificateFile = configuration.certificateFile
+        options.certificateKeyFile = configuration.certificateKeyFile
+        options.userProperty = UserProperty.tokenExpiresAt
         do throws(MQTTError) {
+            if let file = configuration.tokenFile {
+                guard let token = readSecret(file) else {
+                    throw MQTTError(kind: .refused, message: "no token can be read from \(file)")
+                }
+                options.broker.password = token
+            }
             let connection = try MQTTConnection(options)
             try connection.connect()
             self.connection = connection
@@ -139,7 +153,8 @@ public final class Coordinator {
             try subscribeWhenConnected(connection)
             return messages.map {
                 InboundMessage(
-                    topic: $0.topic, payload: $0.payload, correlationData: $0.correlationData, isRetained: $0.retain)
+                    topic: $0.topic, payload: $0.payload, correlationData: $0.correlationData, isRetained: $0.retain,
+                    tokenExpiresAt: $0.userProperty.flatMap { Int64($0) })
             }
         } catch {
             lost(error)

@@ -82,7 +82,7 @@ extension HistoryChecker {
             checkEvent(event, device, entry)
             learn(event.call, device, isEvent: event)
         case .welcome(let welcome): welcomed(welcome, device, entry)
-        case .signal: break
+        case .signal, .tokenWillExpire: break
         case .message(let message): received(message, by: device, entry)
         case .receipt(let receipt): received(receipt, by: device, entry)
         case .error(let error) where !error.code.isMalformed: break  // A signal without id was refused.

@@ -84,6 +84,7 @@ extension DownMessage {
         case .signal(let signal): "signal in \(signal.callID) from \(signal.from)"
         case .message(let message): "message \(message.messageID) from \(message.from)"
         case .receipt(let receipt): "message \(receipt.messageID) to \(receipt.to) is \(receipt.state.rawValue)"
+        case .tokenWillExpire(let expiresAt): "token ends at \(expiresAt)"
         }
     }
 }

@@ -17,6 +17,11 @@ public final class MQTTConnection {
         public var will: MQTTMessage?
         /// A file with the certificate authorities to trust with `mqtts://`; the system's when nil.
         public var certificateAuthorityFile: String?
+        /// With `mqtts://`: files with the certificate and the key by which this client is known to the broker.
+        public var certificateFile: String?
+        public var certificateKeyFile: String?
+        /// The user property of received messages that is wanted; nil for none.
+        public var userProperty: String?
         /// How many QoS 1 messages may be unacknowledged each way.
         public var inflightLimit: Int32 = 1000
 
@@ -84,15 +89,18 @@ public final class MQTTConnection {
         mosquitto_publish_v5_callback_set(handle, onPublish)
         mosquitto_subscribe_v5_callback_set(handle, onSubscribe)
         mosquitto_unsubscribe_v5_callback_set(handle, onUnsubscribe)
-        if let username = configuration.broker.username {
-            mosquitto_username_pw_set(handle, username, configuration.broker.password)
+        let broker = configuration.broker
+        if broker.username != nil || broker.password != nil {
+            mosquitto_username_pw_set(handle, broker.username, broker.password)
         }
         if configuration.broker.isTLS {
             let authorities = configuration.certificateAuthorityFile
             let code = mosquitto_tls_set(
-                handle, authorities, authorities == nil ? "/etc/ssl/certs" : nil, nil, nil, nil)
+                handle, authorities, authorities == nil ? "/etc/ssl/certs" : nil, configuration.certificateFile,
+                configuration.certificateKeyFile, nil)
             guard code == MOSQ_ERR_SUCCESS.rawValue.int else {
-                throw MQTTError(kind: .tls, message: "TLS cannot be set up: \(describe(code))")
+                throw MQTTError(
+                    kind: .tls, message: "TLS cannot be set up: the files of certificates and keys cannot be used")
             }
         }
         if let will = configuration.will {
@@ -157,11 +165,12 @@ public final class MQTTConnection {
     private func readAll(_ socket: Int32) throws(MQTTError) {
         // The acknowledgments of what is read.
         hold(socket, true)
-        defer { hold(socket, false) }
+        // With a DISCONNECT of the broker libmosquitto has closed it, and the number may be another file's by now.
+        defer { if mosquitto_socket(handle) == socket { hold(socket, false) } }
         var descriptor = pollfd(fd: socket, events: Int16(POLLIN), revents: 0)
         repeat {
             try check(mosquitto_loop_read(handle, 1))
-        } while inbox.count < Self.readBatch && Glibc.poll(&descriptor, 1, 0) > 0
+        } while inbox.count < Self.readBatch && mosquitto_socket(handle) == socket && Glibc.poll(&descriptor, 1, 0) > 0
     }
 
     /// Ends a `poll` that is waiting. May be called by any thread.
@@ -296,7 +305,8 @@ public final class MQTTConnection {
         inbox.append(
             MQTTMessage(
                 topic: String(cString: raw.topic), payload: Array(payload), qos: QoS(rawValue: raw.qos) ?? .atLeastOnce,
-                retain: raw.retain, correlationData: properties.flatMap(correlationData)))
+                retain: raw.retain, correlationData: properties.flatMap(correlationData),
+                userProperty: properties.flatMap { userProperty(configuration.userProperty, in: $0) }))
     }
 
     /// Retained messages are not wanted at subscription: Bellwire publishes none (MQTT 5, section 3.8.3.1).
@@ -310,6 +320,28 @@ private func correlationData(_ properties: OpaquePointer) -> [UInt8]? {
     guard mosquitto_property_read_binary(properties, identifier, &value, &length, false) != nil else { return nil }
     defer { free(value) }
     return Array(UnsafeRawBufferPointer(start: value, count: Int(length)))
+}
+
+/// The last value of that name: what a broker adds stands behind what the sender wrote.
+private func userProperty(_ wanted: String?, in properties: OpaquePointer) -> String? {
+    guard let wanted else { return nil }
+    var found: String?
+    var next: OpaquePointer? = properties
+    var isFirst = true
+    while let place = next {
+        var name: UnsafeMutablePointer<CChar>?
+        var value: UnsafeMutablePointer<CChar>?
+        next = mosquitto_property_read_string_pair(
+            place, Int32(MQTT_PROP_USER_PROPERTY.rawValue), &name, &value, !isFirst)
+        isFirst = false
+        defer {
+            free(name)
+            free(value)
+        }
+        guard next != nil, let name, let value else { break }
+        if String(cString: name) == wanted { found = String(cString: value) }
+    }
+    return found
 }
 
 private enum Library {

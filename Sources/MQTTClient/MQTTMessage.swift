@@ -15,10 +15,12 @@ public struct MQTTMessage: Sendable, Equatable {
     public var correlationData: [UInt8]?
     /// Seconds after which the broker drops the message undelivered (MQTT 5, section 3.3.2.3.3).
     public var expirySeconds: UInt32?
+    /// Received: the value of the user property that `MQTTConnection.Configuration.userProperty` names.
+    public var userProperty: String?
 
     public init(
         topic: String, payload: [UInt8], qos: QoS = .atLeastOnce, retain: Bool = false,
-        correlationData: [UInt8]? = nil, expirySeconds: UInt32? = nil
+        correlationData: [UInt8]? = nil, expirySeconds: UInt32? = nil, userProperty: String? = nil
     ) {
         self.topic = topic
         self.payload = payload
@@ -26,6 +28,7 @@ public struct MQTTMessage: Sendable, Equatable {
         self.retain = retain
         self.correlationData = correlationData
         self.expirySeconds = expirySeconds
+        self.userProperty = userProperty
     }
 }
 

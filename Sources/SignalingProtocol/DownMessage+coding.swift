@@ -12,6 +12,9 @@ extension DownMessage {
             case .signal(let signal): signal.write(to: &writer)
             case .message(let message): message.write(to: &writer)
             case .receipt(let receipt): receipt.write(to: &writer)
+            case .tokenWillExpire(let expiresAt):
+                writer.field("type", "tokenWillExpire")
+                writer.field("expiresAt", expiresAt)
             }
         }
     }
@@ -28,6 +31,7 @@ extension DownMessage {
         case "signal": return Signal(message).map(DownMessage.signal)
         case "message": return IncomingMessage(message).map(DownMessage.message)
         case "receipt": return Receipt(json: json).map(DownMessage.receipt)
+        case "tokenWillExpire": return json["expiresAt"]?.integer.map(DownMessage.tokenWillExpire)
         default: return nil
         }
     }
@@ -146,6 +150,7 @@ extension Welcome {
         writer.field("heartbeatInterval", heartbeatInterval)
         writer.field("heartbeatTimeout", heartbeatTimeout)
         writer.field("presenceLease", presenceLease)
+        writer.field("tokenExpiresAt", tokenExpiresAt)
         if omittedCalls > 0 { writer.field("omittedCalls", omittedCalls) }
         writer.array("calls") { writer in
             for call in calls { writer.object { call.write(to: &$0) } }
@@ -160,6 +165,7 @@ extension Welcome {
             session: session, serverTime: serverTime, heartbeatInterval: Int(interval), heartbeatTimeout: Int(timeout),
             calls: json["calls"]?.array?.compactMap { $0.object.flatMap(CallSnapshot.init(json:)) } ?? [],
             omittedCalls: max(0, Int(json["omittedCalls"]?.integer ?? 0)),
-            presenceLease: json["presenceLease"]?.integer.map(Int.init))
+            presenceLease: json["presenceLease"]?.integer.map(Int.init),
+            tokenExpiresAt: json["tokenExpiresAt"]?.integer)
     }
 }

@@ -11,6 +11,8 @@ public enum DownMessage: Equatable, Sendable {
     case message(IncomingMessage)
     /// What has become of a message of this device. Not acked.
     case receipt(Receipt)
+    /// The token with which this device connected ends then, in milliseconds since the epoch. Not acked.
+    case tokenWillExpire(at: Int64)
 }
 
 /// The one outcome of a request (section 2).
@@ -118,10 +120,12 @@ public struct Welcome: Equatable, Sendable {
     public var omittedCalls: Int
     /// Seconds after which a silent device no longer counts as online; nil from a service that does not say.
     public var presenceLease: Int?
+    /// When the token with which the device connected ends, in milliseconds since the epoch; nil when the broker checks none.
+    public var tokenExpiresAt: Int64?
 
     public init(
         session: String, serverTime: Int64, heartbeatInterval: Int, heartbeatTimeout: Int, calls: [CallSnapshot],
-        omittedCalls: Int = 0, presenceLease: Int? = nil
+        omittedCalls: Int = 0, presenceLease: Int? = nil, tokenExpiresAt: Int64? = nil
     ) {
         self.session = session
         self.serverTime = serverTime
@@ -130,5 +134,6 @@ public struct Welcome: Equatable, Sendable {
         self.calls = calls
         self.omittedCalls = omittedCalls
         self.presenceLease = presenceLease
+        self.tokenExpiresAt = tokenExpiresAt
     }
 }

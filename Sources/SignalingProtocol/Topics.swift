@@ -32,6 +32,14 @@ public struct Topics: Sendable, Equatable {
         "\(encode(device.userID))/\(device.deviceID)"
     }
 
+    /// The device of a client id; nil for one that is not of this form.
+    public static func device(clientID: String) -> DeviceAddress? {
+        let levels = clientID.utf8.split(separator: UInt8(ascii: "/"), omittingEmptySubsequences: false)
+        guard levels.count == 2, let userID = decode(levels[0]), let deviceID = String(levels[1]).flatMap(DeviceID.init)
+        else { return nil }
+        return DeviceAddress(userID: userID, deviceID: deviceID)
+    }
+
     private func level(_ device: DeviceAddress) -> String { "\(Self.encode(device.userID))/\(device.deviceID)" }
 }
 

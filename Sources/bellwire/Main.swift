@@ -15,6 +15,8 @@ struct Main {
             case "call": runAsync(name) { [words] in try await Phone.call(words) }
             case "send": runAsync(name) { [words] in try await SendCommand.run(words) }
             case "trace": runAsync(name) { [words] in try await TraceCommand.run(words) }
+            case "keys": try KeysCommand.run(words)
+            case "token": try TokenCommand.run(words)
             case "simulate": try SimulateCommand.run(words)
             case "bench": try BenchCommand.run(words)
             case "check-history": try CheckHistoryCommand.run(words)
@@ -40,6 +42,8 @@ struct Main {
           listen   wait for calls in this terminal
           send     a message to somebody, and what becomes of it
           trace    why a phone did or did not ring
+          keys     make the keys that sign tokens
+          token    make a token
           bench    measure full calls through a deployment on this machine
           simulate play deployments with faults in virtual time
           check-history

@@ -43,11 +43,11 @@ struct Device {
 
     mutating func welcome(
         _ session: String, calls: [CallSnapshot] = [], serverTime: Int64 = 0, heartbeat: Int = 20, omitted: Int = 0,
-        lease: Int? = nil
+        lease: Int? = nil, tokenExpiresAt: Int64? = nil
     ) {
         let welcome = Welcome(
             session: session, serverTime: serverTime, heartbeatInterval: heartbeat, heartbeatTimeout: 60, calls: calls,
-            omittedCalls: omitted, presenceLease: lease)
+            omittedCalls: omitted, presenceLease: lease, tokenExpiresAt: tokenExpiresAt)
         receive(.welcome(welcome))
     }
 
@@ -108,6 +108,11 @@ struct Device {
         }
     }
 
+    /// Times at which another token was asked for, since `start`.
+    func renewalTimes(since start: Int64) -> [Int64] {
+        actions.compactMap { if case .renewToken = $0.action { $0.time - start } else { nil } }
+    }
+
     func heartbeatTimes(since start: Int64) -> [Int64] {
         actions.compactMap { if case .publish(.heartbeat) = $0.action { $0.time - start } else { nil } }
     }
@@ -134,7 +139,7 @@ struct Device {
             case .succeed(let id, _): "\(id) ok"
             case .fail(let id, let error): "\(id) \(error.code)"
             case .answer(let id, _): "\(id) ok"
-            case .publish, .publishPresence, .deliver: nil
+            case .publish, .publishPresence, .deliver, .renewToken: nil
             }
         }
     }

@@ -43,7 +43,7 @@ final class Phone {
     func receive(_ published: Published) -> [InboundMessage] {
         switch published.message {
         case .welcome(let welcome): welcomes.append(welcome)
-        case .error: break
+        case .error, .tokenWillExpire: break
         case .response(let response):
             responses.append(response)
             if case .success(let success) = response.outcome { learn(success.call) }

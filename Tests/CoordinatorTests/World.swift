@@ -38,6 +38,7 @@ struct Published {
         case .signal(let signal): "\(topic) signal \(signal.data)"
         case .message(let message): "\(topic) message \(message.messageID) \(message.data)"
         case .receipt(let receipt): "\(topic) receipt \(receipt.messageID) \(receipt.state.rawValue)"
+        case .tokenWillExpire: "\(topic) tokenWillExpire"
         }
     }
 }

@@ -76,3 +76,10 @@ def test_what_cannot_be_measured_is_refused_in_one_line(arguments: list[str]) ->
     process = run("bench", *arguments)
     assert process.returncode == 64
     assert process.stderr.startswith("bellwire bench: ") and process.stderr.count("\n") == 1
+
+
+def test_a_soak_tells_how_memory_grows() -> None:
+    report = bench("--store", "sqlite", "--soak", "--seconds", "3")
+    assert report["failedCalls"] == 0 and report["callsPerSecond"] > 10
+    assert report["relayCallsPerSecond"] == 0, "nothing but calls"
+    assert report["coordinatorMemoryKBByMinute"] == [report["coordinatorMemoryKB"]]

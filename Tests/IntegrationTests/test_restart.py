@@ -11,11 +11,12 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from harness import Device, World, call_id, change_in, encode, member, now_ms, ring, talk, wait_until, welcomes
+from harness import Device, Terminal, World, call_id, change_in, encode, member, now_ms, ring, talk, wait_until, welcomes
 
 PATIENCE = 25
 """Seconds that a client goes on sending its request again before the test gives up."""
@@ -464,3 +465,18 @@ def test_when_one_replica_dies_the_other_goes_on(rig: Any) -> None:
     ended = alice.expect("call.ended", active, PATIENCE)
     assert change_in(ended, bob)["state"] == "quit"
     assert alive.running
+
+
+def test_a_broker_that_says_goodbye_is_found_again(rig: Any, tmp_path: Path) -> None:
+    """A broker that is stopped in order tells its clients (MQTT 5, section 4.13): nobody goes on with the dead connection."""
+    broker = rig.broker()
+    service = rig.service(broker)
+    phone = Terminal(broker, tmp_path, "listen", "bob")
+    wait_until(lambda: '"online"' in phone.output.read_text(), 10, "the phone is online")
+    broker.terminate()
+    wait_until(lambda: "broker connection lost" in service.log.read_text(), 3, "the coordinator knows")
+    wait_until(lambda: service.status("/readyz") == 503, 3, "and says so")
+    broker.start()
+    service.wait_ready()
+    wait_until(lambda: phone.output.read_text().count('"online"') == 2, 15, "the phone is online again")
+    phone.close()

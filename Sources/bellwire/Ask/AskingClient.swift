@@ -4,20 +4,20 @@ import SignalingProtocol
 
 /// A client that only asks in a user's name: the user's phones ring as if it were not there.
 enum AskingClient {
-    static let options = [
-        Option("as", "USER", "your user id; required"),
-        Option(
-            "broker", "URL", default: "mqtt://127.0.0.1:1883", isSecret: true,
-            "mqtt://[user[:password]@]host[:port] or mqtts://"),
-        Option("topic-root", "TOPIC", default: Topics.defaultRoot, "the root of all topics"),
-        Option("within", "DURATION", default: "10s", "how long to try"),
-    ]
+    static let options =
+        [
+            Option("as", "USER", "your user id; required")
+        ] + BrokerAccess.options + [
+            Option("topic-root", "TOPIC", default: Topics.defaultRoot, "the root of all topics"),
+            Option("within", "DURATION", default: "10s", "how long to try"),
+        ]
 
     static func make(_ arguments: Arguments) throws(UsageError) -> SignalingClient {
         var configuration = SignalingClient.Configuration(
             user: try arguments.required("as", "a user id of 1 to 64 bytes", UserID.init),
             device: DeviceID("asks-" + randomHex(bytes: 6))!,
-            broker: try arguments.required("broker", "mqtt://[user[:password]@]host[:port]", BrokerAddress.init(url:)))
+            broker: try BrokerAccess.address(arguments))
+        try BrokerAccess.set(&configuration, arguments)
         configuration.topics = try arguments.required("topic-root", "a topic without wildcards", Topics.init(root:))
         let limit = try arguments.milliseconds("within", in: 100...600_000)
         configuration.connectTimeout = .milliseconds(limit)

@@ -17,12 +17,15 @@ struct Bench {
     var shape = CallLoad.Shape()
     /// Where the curve of latency against offered rate is drawn; nil for nowhere.
     var plot: String?
+    /// Nothing but calls for the whole time, with a look at the memory every minute.
+    var isSoak = false
 
     /// Service and relay are measured in turns, since machines have good and bad moments.
     private static let rounds = 3
     /// The first calls warm everything up.
     private static let warmUp = 2.0
     private static let unloaded = 3.0
+    private static let soakStep = 60.0
     /// Calls per second, so that each is over before the next one begins.
     private static let unloadedRate = 50.0
 
@@ -37,13 +40,19 @@ struct Bench {
                 report.storeBytesPerLiveCall = Double(ProcessUsage(of: redis.pid).memory - before) * 1024 / Double(live)
             }
         }
-        try deployment.startCoordinators(coordinators, qos: Int(qos.rawValue))
+        // Ended calls of a whole hour would only show how large a store can be.
+        try deployment.startCoordinators(
+            coordinators, qos: Int(qos.rawValue), isSoak ? ["--retain-history", "5m"] : [])
         let phones = try LoadGenerator(
             CallLoad(places: atOnce, run: "bench", shape: shape), places: atOnce, broker: deployment.address,
             clientID: "bench-phones", qos: qos)
         try phones.prepare(phones.work.presence, awaiting: phones.work.presence.count)
         let first = try phones.run(seconds: min(Self.warmUp, seconds), atOnce: atOnce, rate: rate)
 
+        guard !isSoak else {
+            try soak(deployment, phones, &report)
+            return report
+        }
         let relay = try deployment.startRelay(qos: Int(qos.rawValue))
         defer { relay.stop() }
         let relayed = try relayLoad(first, deployment.address)
@@ -94,6 +103,26 @@ struct Bench {
         report.response = phones.work.response
         report.inviteToRing = phones.work.inviteToRing
         report.acceptToKnown = phones.work.acceptToKnown
+    }
+
+    /// `seconds` of calls. What grows is seen in what the memory was, minute by minute.
+    private func soak(
+        _ deployment: BenchDeployment, _ phones: LoadGenerator<CallLoad>, _ report: inout BenchReport
+    ) throws {
+        phones.work.forgetLatencies()
+        var rest = seconds
+        while rest > 0 {
+            let step = min(rest, Self.soakStep)
+            let before = Usage(of: deployment)
+            let outcome = try phones.run(seconds: step, atOnce: atOnce, rate: rate)
+            report.add(outcome, Usage(of: deployment) - before)
+            report.coordinatorMemorySamples.append(Usage(of: deployment).coordinatorMemory)
+            report.inviteToRing = phones.work.inviteToRing
+            // An hour's latencies would be the largest thing in memory here.
+            phones.work.forgetLatencies()
+            rest -= step
+            if let failure = deployment.failure { throw DeploymentError(failure) }
+        }
     }
 
     private func measureRelay(

@@ -20,6 +20,7 @@ enum BenchCommand {
             Option("live", "N", default: "0", "calls that are live in the store before it begins"),
             Option("members", "N", default: "2", "users in each call, the caller included"),
             Option("devices", "N", default: "1", "devices of each user"),
+            Option(switch: "soak", "calls for the whole time and nothing else: how memory grows, minute by minute"),
             Option(switch: "json", "print JSON instead of a table"),
             Option("plot", "FILE.svg", default: "", "draw latency against offered rate, up to the knee"),
             Option("relay", "PORT", default: "", "be the bare relay of a measurement: used by bench itself"),
@@ -43,6 +44,7 @@ enum BenchCommand {
         bench.shape.members = try arguments.integer("members", in: 2...10)
         bench.shape.devices = try arguments.integer("devices", in: 1...10)
         bench.plot = arguments.text("plot").flatMap { $0.isEmpty ? nil : $0 }
+        bench.isSoak = arguments.isSet("soak")
         if bench.store == .memory {
             guard bench.coordinators == 1, bench.live == 0 else {
                 throw UsageError("bellwire bench: --store memory has one coordinator and no live calls")

@@ -16,6 +16,8 @@ struct BenchReport {
     var relayRoundTrip = Latencies()
     var relayCPU = 0.0
     var storeBytesPerLiveCall: Double?
+    /// Of a soak, in kilobytes: the largest coordinator after each minute.
+    var coordinatorMemorySamples: [Int] = []
 
     init(bench: Bench) { self.bench = bench }
 
@@ -77,6 +79,13 @@ struct BenchReport {
         ]
         if bench.store == .redis { rows.append(("  store", "\(used.storeMemory / 1024) MB")) }
         if let storeBytesPerLiveCall { rows.append(("  store, per live call", text(storeBytesPerLiveCall) + " bytes")) }
+        if let first = coordinatorMemorySamples.first, let last = coordinatorMemorySamples.last {
+            rows.append(
+                (
+                    "  after the first minute, at most, at the end",
+                    "\(first) KB, \(coordinatorMemorySamples.max() ?? 0) KB, \(last) KB"
+                ))
+        }
         let width = rows.map { $0.0.count }.max() ?? 0
         return ([title] + rows.map { $0.0.padded(to: width + 2) + $0.1 }).joined(separator: "\n") + "\n"
     }
@@ -106,6 +115,7 @@ struct BenchReport {
             ("loadGeneratorMicrosPerCall", text(perCall(used.phones))),
             ("relayMicrosPerCall", text(relayCPU / Double(max(1, relay.done)))),
             ("coordinatorMemoryKB", "\(used.coordinatorMemory)"),
+            ("coordinatorMemoryKBByMinute", "\(coordinatorMemorySamples)"),
             ("storeMemoryKB", bench.store == .redis ? "\(used.storeMemory)" : "null"),
             ("storeBytesPerLiveCall", storeBytesPerLiveCall.map { text($0) } ?? "null"),
         ]

@@ -151,6 +151,16 @@ struct Arguments {
         return value
     }
 
+    /// A file that can be read; nil when none is named.
+    func file(_ name: String) throws(UsageError) -> String? {
+        guard let path = text(name), !path.isEmpty else { return nil }
+        guard access(path, R_OK) == 0 else {
+            throw UsageError(
+                "bellwire \(command.name): --\(name) \(path): cannot be read: \(String(cString: strerror(errno)))")
+        }
+        return path
+    }
+
     /// Milliseconds from `500ms`, `5s`, `1m`, `2h`, `7d`.
     func milliseconds(_ name: String, in range: ClosedRange<Int64>) throws(UsageError) -> Int64 {
         let expected =

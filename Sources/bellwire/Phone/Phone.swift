@@ -59,10 +59,7 @@ final class Phone {
     init(_ settings: PhoneSettings) {
         self.settings = settings
         timeline = PhoneTimeline(settings)
-        var configuration = SignalingClient.Configuration(
-            user: settings.user, device: settings.device, broker: settings.broker)
-        configuration.topics = settings.topics
-        client = SignalingClient(configuration)
+        client = SignalingClient(settings.client)
         (inputs, inbox) = AsyncStream.makeStream(of: PhoneInput.self)
     }
 
@@ -125,7 +122,7 @@ final class Phone {
         guard !isConnected else { return }
         isConnected = true
         let address = "\(settings.user) on \(settings.device)"
-        timeline.line("connected", "connected to \(settings.broker) as \(address)") { writer in
+        timeline.line("connected", "connected to \(settings.client.broker) as \(address)") { writer in
             writer.field("user", settings.user)
             writer.field("device", settings.device)
         }

@@ -1,3 +1,4 @@
+import BellwireClient
 import Glibc
 import MQTTClient
 import SignalingProtocol
@@ -19,8 +20,8 @@ struct PhoneSettings {
     let role: Role
     let user: UserID
     let device: DeviceID
-    let broker: BrokerAddress
-    let topics: Topics
+    /// How it reaches the broker.
+    private(set) var client: SignalingClient.Configuration
     let mode: CallMode
     let media: String?
     /// Seconds.
@@ -65,15 +66,14 @@ extension PhoneSettings {
     static let keysHelp =
         "Keys: a accept, r reject, b busy, c cancel, + add a user, q quit, h hang up, x leave (as Ctrl-C)."
 
-    private static let identity = [
-        Option("as", "USER", "your user id; required"),
-        Option("device", "DEVICE", "this device; a random one when not given"),
-        Option(
-            "broker", "URL", default: "mqtt://127.0.0.1:1883", isSecret: true,
-            "mqtt://[user[:password]@]host[:port] or mqtts://"),
-        Option("topic-root", "TOPIC", default: Topics.defaultRoot, "the root of all topics"),
-        Option(switch: "json", "print one JSON object a line; time is in milliseconds since the start"),
-    ]
+    private static let identity =
+        [
+            Option("as", "USER", "your user id; required"),
+            Option("device", "DEVICE", "this device; a random one when not given"),
+        ] + BrokerAccess.options + [
+            Option("topic-root", "TOPIC", default: Topics.defaultRoot, "the root of all topics"),
+            Option(switch: "json", "print one JSON object a line; time is in milliseconds since the start"),
+        ]
 
     private static let invitation = [
         Option("mode", "MODE", default: "common", "common: the call ends with the answer; advanced: it lives on"),
@@ -95,8 +95,9 @@ extension PhoneSettings {
         let name = arguments.command.name
         user = try arguments.required("as", "a user id of 1 to 64 bytes", UserID.init)
         device = try arguments.value("device", "1 to 64 of A-Z a-z 0-9 . _ ~ -", DeviceID.init) ?? Self.randomDevice()
-        broker = try arguments.required("broker", "mqtt://[user[:password]@]host[:port]", BrokerAddress.init(url:))
-        topics = try arguments.required("topic-root", "a topic without wildcards", Topics.init(root:))
+        client = SignalingClient.Configuration(user: user, device: device, broker: try BrokerAccess.address(arguments))
+        client.topics = try arguments.required("topic-root", "a topic without wildcards", Topics.init(root:))
+        try BrokerAccess.set(&client, arguments)
         mode = try arguments.required("mode", "common or advanced", CallMode.init)
         media = try arguments.value("media", "at most \(Limits.mediaBytes) bytes") { Self.text($0, Limits.mediaBytes) }
         let timeout = try arguments.milliseconds("timeout", in: 1000...600_000)

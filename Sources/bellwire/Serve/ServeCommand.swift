@@ -17,10 +17,14 @@ enum ServeCommand {
             "broker", "URL", default: "mqtt://127.0.0.1:1883", isSecret: true,
             "mqtt://[user[:password]@]host:port, or mqtts://"),
         Option("broker-ca", "FILE", default: "", "certificate authorities to trust with mqtts://"),
+        Option("broker-cert", "FILE", default: "", "this coordinator's certificate, where the broker asks for one"),
+        Option("broker-key", "FILE", default: "", "and its key"),
+        Option("token-file", "FILE", default: "", "where this coordinator's token stands; read for each connection"),
         Option(
             "store", "STORE", default: "sqlite:bellwire.db", isSecret: true,
             "memory:, sqlite:PATH or redis://[user:password@]host:port[/db]"),
         Option("sqlite-synchronous", "MODE", default: "normal", "normal, or full: a power cut loses nothing answered"),
+        Option("redis-password-file", "FILE", default: "", "where the password of Redis stands, if not in --store"),
         Option("redis-prefix", "NAME", default: "bellwire", "what all Redis keys begin with"),
         Option("redis-wait-replicas", "N", default: "0", "how many Redis replicas must have a write before it counts"),
         Option("group", "NAME", default: "coordinators", "share group: coordinators of one group share the load"),
@@ -50,6 +54,9 @@ enum ServeCommand {
 
     static func run(_ words: [String]) throws {
         let arguments = try Arguments(command, words)
+        // Its memory holds a token, and what users say to each other: none of it belongs on a disk.
+        var none = rlimit(rlim_cur: 0, rlim_max: 0)
+        setrlimit(__rlimit_resource_t(RLIMIT_CORE.rawValue), &none)
         // Before any other thread exists.
         let signals = TerminationSignals()
         let configuration = try coordinatorConfiguration(arguments)
@@ -77,12 +84,10 @@ enum ServeCommand {
         var configuration = Coordinator.Configuration(broker: broker, id: id)
         configuration.group = try arguments.required("group", "1 to 64 of A-Z a-z 0-9 . _ -") { isName($0) ? $0 : nil }
         configuration.publishQoS = try arguments.required("publish-qos", "0 or 1") { Int32($0).flatMap(QoS.init) }
-        if let file = arguments.text("broker-ca"), !file.isEmpty {
-            guard access(file, R_OK) == 0 else {
-                throw UsageError("bellwire serve: --broker-ca \(file): cannot be read")
-            }
-            configuration.certificateAuthorityFile = file
-        }
+        configuration.certificateAuthorityFile = try arguments.file("broker-ca")
+        configuration.certificateFile = try arguments.file("broker-cert")
+        configuration.certificateKeyFile = try arguments.file("broker-key")
+        configuration.tokenFile = try arguments.file("token-file")
         configuration.settings = try SettingsOptions.settings(arguments)
         return configuration
     }
@@ -98,7 +103,15 @@ enum ServeCommand {
             isName($0) ? $0 : nil
         }
         options.waitReplicas = try arguments.integer("redis-wait-replicas", in: 0...10)
-        return try arguments.required("store", StoreAddress.forms, StoreAddress.init).open(options, settings)
+        var address = try arguments.required("store", StoreAddress.forms, StoreAddress.init)
+        if let file = try arguments.file("redis-password-file"), case .redis(var redis) = address {
+            guard let password = readSecret(file) else {
+                throw UsageError("bellwire serve: --redis-password-file \(file): no password in it")
+            }
+            redis.password = password
+            address = .redis(redis)
+        }
+        return try address.open(options, settings)
     }
 
     private static func statusServer(_ arguments: Arguments, _ status: CoordinatorStatus) throws -> StatusServer? {

@@ -6,6 +6,7 @@ from .device import Device, Pending, Received, Refused, encode
 from .processes import Child, free_port, wait_until
 from .redis import RedisServer
 from .sanitizer import needs_full_speed
+from .secure import Attempt, SecureBroker
 from .service import PROJECT, Service, executable, run
 from .talk import VERBATIM, answers, call_id, change_in, is_online, member, now_ms, present, ring, talk, welcomes
 from .terminal import Terminal
@@ -16,6 +17,7 @@ __all__ = [
     "PROJECT",
     "STORES",
     "VERBATIM",
+    "Attempt",
     "Broker",
     "Child",
     "Contract",
@@ -25,6 +27,7 @@ __all__ = [
     "Received",
     "RedisServer",
     "Refused",
+    "SecureBroker",
     "Service",
     "Terminal",
     "World",

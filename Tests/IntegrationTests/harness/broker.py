@@ -44,6 +44,10 @@ class Broker:
     def url(self) -> str:
         return f"mqtt://127.0.0.1:{self.port}"
 
+    def password(self, user: str, device: str) -> str | None:
+        """What a device shows when it connects: nothing, since this broker lets everybody in."""
+        return None
+
     @property
     def running(self) -> bool:
         return self._child is not None and self._child.running
@@ -51,16 +55,32 @@ class Broker:
     def start(self) -> None:
         """Starts it on its ports (a restart keeps them) and waits until it listens."""
         configuration = self.directory / "mosquitto.conf"
-        # Started by root, mosquitto would become a user that cannot read a private temporary directory.
-        user = "user root" if os.geteuid() == 0 else ""
-        configuration.write_text(_CONFIGURATION.format(user=user, port=self.port, web_port=self.web_port))
+        configuration.write_text(self._configuration())
         child = Child(["mosquitto", "-c", str(configuration)], stdout=self.log)
         wait_until(
             lambda: not child.running or (listening(self.port) and listening(self.web_port)), 10, "mosquitto listens"
         )
         assert child.running, f"mosquitto did not start:\n{self.log.read_text()}"
         self._child = child
+        self._listen()
+
+    def _configuration(self) -> str:
+        # Started by root, mosquitto would become a user that cannot read a private temporary directory.
+        user = "user root" if os.geteuid() == 0 else ""
+        return _CONFIGURATION.format(user=user, port=self.port, web_port=self.web_port)
+
+    def _listen(self) -> None:
         self.tap.connect(self.port)
+
+    def reload(self) -> None:
+        """SIGHUP."""
+        assert self._child is not None
+        self._child.signal(signal.SIGHUP)
+
+    @property
+    def pid(self) -> int:
+        assert self._child is not None
+        return self._child.pid
 
     @contextmanager
     def frozen(self) -> Iterator[None]:
@@ -76,6 +96,13 @@ class Broker:
         self.tap.disconnect()
         if self._child:
             self._child.kill()
+        self._child = None
+
+    def terminate(self) -> None:
+        """Stops it in order: it says goodbye to its clients."""
+        assert self._child is not None
+        self.tap.disconnect()
+        self._child.terminate()
         self._child = None
 
     def restart(self) -> None:

@@ -180,7 +180,7 @@ class Device:
             reconnect_on_failure=False,
         )
         client.max_inflight_messages_set(1000)
-        client.username_pw_set(encode_user(self.user))
+        client.username_pw_set(encode_user(self.user), self._broker.password(self.user, self.device))
         if presence:
             client.will_set(self.presence_topic, encode(self._offline("lost")), qos=1)
         client.on_socket_open = lambda _client, _data, sock: _no_delay(sock)

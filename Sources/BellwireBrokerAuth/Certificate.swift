@@ -1,0 +1,27 @@
+import CMosquittoBroker
+import COpenSSL
+import Glibc
+
+/// The common name in the certificate that a client has shown and the broker has verified; nil when there is none.
+func certificateName(of client: OpaquePointer?) -> String? {
+    guard let certificate = mosquitto_client_certificate(client).map(OpaquePointer.init) else { return nil }
+    defer { X509_free(certificate) }
+    guard let subject = X509_get_subject_name(certificate) else { return nil }
+    let place = X509_NAME_get_index_by_NID(subject, NID_commonName, -1)
+    // Exactly one: with two it would matter which is looked at.
+    guard place >= 0, X509_NAME_get_index_by_NID(subject, NID_commonName, place) < 0,
+        let entry = X509_NAME_get_entry(subject, place), let text = X509_NAME_ENTRY_get_data(entry)
+    else { return nil }
+    var start: UnsafeMutablePointer<UInt8>?
+    let count = ASN1_STRING_to_UTF8(&start, text)
+    guard count >= 0, let start else { return nil }
+    defer { CRYPTO_free(start, #file, #line) }
+    return String(validating: UnsafeBufferPointer(start: start, count: Int(count)), as: UTF8.self)
+}
+
+/// Milliseconds since the epoch.
+func now() -> Int64 {
+    var time = timespec()
+    clock_gettime(CLOCK_REALTIME, &time)
+    return Int64(time.tv_sec) * 1000 + Int64(time.tv_nsec) / 1_000_000
+}

@@ -1,0 +1,14 @@
+import Glibc
+
+/// The first line of a small file that holds a password or a token; nil when there is none to be read.
+public func readSecret(_ path: String) -> String? {
+    let descriptor = open(path, O_RDONLY | O_CLOEXEC)
+    guard descriptor >= 0 else { return nil }
+    defer { close(descriptor) }
+    var bytes = [UInt8](repeating: 0, count: 16 * 1024)
+    let count = read(descriptor, &bytes, bytes.count)
+    guard count > 0 else { return nil }
+    let line = bytes.prefix(count).prefix { $0 != UInt8(ascii: "\n") && $0 != UInt8(ascii: "\r") }
+    guard !line.isEmpty else { return nil }
+    return String(validating: line, as: UTF8.self)
+}

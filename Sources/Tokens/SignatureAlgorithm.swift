@@ -1,0 +1,16 @@
+/// How a token is signed (RFC 7518, section 3.1; RFC 8037). Its raw value is the `alg` of tokens and keys.
+///
+/// `none` is no case of it, so that a token without a signature cannot even be named.
+public enum SignatureAlgorithm: String, Sendable, CaseIterable {
+    /// HMAC with SHA-256: who checks tokens can make them as well.
+    case hs256 = "HS256"
+    /// RSA (PKCS #1 v1.5) with SHA-256.
+    case rs256 = "RS256"
+    /// ECDSA on P-256 with SHA-256.
+    case es256 = "ES256"
+    /// Ed25519.
+    case edDSA = "EdDSA"
+
+    /// Whether who checks tokens needs another key than who makes them.
+    public var isAsymmetric: Bool { self != .hs256 }
+}

@@ -1,0 +1,64 @@
+import SignalingProtocol
+
+/// Holds tokens against the keys of a deployment.
+public struct TokenVerifier: Sendable {
+    public var keys: KeySet
+    /// The `iss` that a token must have; nil: any or none.
+    public var issuer: String?
+    /// What a token's `aud` must name; nil: any or none.
+    public var audience: String?
+
+    /// How far the clock of who made a token may be ahead, in milliseconds.
+    static let clockTolerance: Int64 = 5_000
+
+    public init(keys: KeySet, issuer: String? = nil, audience: String? = nil) {
+        self.keys = keys
+        self.issuer = issuer
+        self.audience = audience
+    }
+
+    /// What the token says, and which key made it, if it counts at `now` (milliseconds since the epoch).
+    public func verify(_ text: String, now: Int64) throws(TokenError) -> (token: Token, key: TokenKey) {
+        guard text.utf8.count <= Token.maxBytes else {
+            throw TokenError(.malformed, "longer than \(Token.maxBytes) bytes")
+        }
+        let parts = text.utf8.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
+        guard parts.count == 3, let header = Self.object(parts[0]), let signature = Base64URL.decode(parts[2]) else {
+            throw TokenError(.malformed, "not a signed JWT")
+        }
+        let key = try signer(header, message: Array(text.utf8[..<parts[1].endIndex]), signature)
+        // Nothing of the claims is looked at before the signature is known to be good.
+        guard let claims = Self.object(parts[1]) else {
+            throw TokenError(.malformed, "its claims are not a JSON object")
+        }
+        let token = try Token(claims: claims)
+        guard now < token.expiresAt else { throw TokenError(.expired, "expired") }
+        if let start = claims["nbf"] {
+            guard let start = Token.milliseconds(start) else { throw TokenError(.malformed, "nbf: not a time") }
+            guard start <= now + Self.clockTolerance else { throw TokenError(.notYetValid, "not valid yet") }
+        }
+        if let issuer, token.issuer != issuer { throw TokenError(.issuer, "of another issuer") }
+        if let audience, !token.audience.contains(audience) { throw TokenError(.audience, "for another audience") }
+        return (token, key)
+    }
+
+    private func signer(_ header: JSONObject, message: [UInt8], _ signature: [UInt8]) throws(TokenError) -> TokenKey {
+        guard let algorithm = header["alg"]?.string.flatMap(SignatureAlgorithm.init) else {
+            throw TokenError(.algorithm, "its algorithm is none of those allowed")
+        }
+        // What must be understood, and is not (RFC 7515, section 4.1.11).
+        guard header["crit"] == nil else { throw TokenError(.malformed, "crit: not supported") }
+        if let type = header["typ"]?.string, !["jwt", "at+jwt"].contains(type.lowercased()) {
+            throw TokenError(.malformed, "typ: not a JWT")
+        }
+        let candidates = try keys.candidates(id: header["kid"]?.string, algorithm)
+        guard let signer = candidates.first(where: { $0.key.isValid(signature, of: message) }) else {
+            throw TokenError(.signature, "its signature is not that of its key")
+        }
+        return signer
+    }
+
+    private static func object(_ part: Substring.UTF8View) -> JSONObject? {
+        Base64URL.decode(part).flatMap { try? JSONParser.parse($0) }?.object
+    }
+}

@@ -1,0 +1,28 @@
+import BellwireClient
+import MQTTClient
+
+/// How a client in the terminal reaches the broker, and what it shows there.
+enum BrokerAccess {
+    static let options = [
+        Option(
+            "broker", "URL", default: "mqtt://127.0.0.1:1883", isSecret: true,
+            "mqtt://[user[:password]@]host[:port] or mqtts://"),
+        Option("broker-ca", "FILE", default: "", "certificate authorities to trust with mqtts://"),
+        Option("token", "TOKEN", default: "", isSecret: true, "your token; better in the environment or in a file"),
+        Option("token-file", "FILE", default: "", "where your token stands; read again before it ends"),
+    ]
+
+    static func address(_ arguments: Arguments) throws(UsageError) -> BrokerAddress {
+        try arguments.required("broker", "mqtt://[user[:password]@]host[:port]", BrokerAddress.init(url:))
+    }
+
+    static func set(_ configuration: inout SignalingClient.Configuration, _ arguments: Arguments) throws(UsageError) {
+        configuration.certificateAuthorityFile = try arguments.file("broker-ca")
+        if let token = arguments.text("token"), !token.isEmpty { configuration.token = token }
+        guard let file = try arguments.file("token-file") else { return }
+        configuration.tokenProvider = {
+            guard let token = readSecret(file) else { throw UsageError("no token can be read from \(file)") }
+            return token
+        }
+    }
+}

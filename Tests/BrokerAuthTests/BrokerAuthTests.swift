@@ -1,0 +1,234 @@
+import BrokerAuth
+import SignalingProtocol
+import Testing
+import Tokens
+
+private let now: Int64 = 1_800_000_000_000
+
+private final class Fixture {
+    let key: TokenKey
+    var auth: BrokerAuth
+
+    init(coordinatorName: String? = nil) throws {
+        key = try TokenKey.generate(.es256)
+        auth = BrokerAuth(
+            verifier: TokenVerifier(keys: KeySet([key])), topics: .standard, coordinatorName: coordinatorName)
+    }
+
+    func token(
+        _ user: String, device: String? = nil, role: Token.Role = .device, lasts life: Int64 = 600_000
+    ) throws -> String {
+        var token = Token(user: try #require(UserID(user)), expiresAt: now + life)
+        token.device = device.flatMap(DeviceID.init)
+        token.role = role
+        return try token.signed(by: key, issuedAt: now)
+    }
+
+    func connect(
+        _ connection: Int, _ clientID: String, _ token: String?, username: String? = nil, certificate: String? = nil,
+        at time: Int64 = now
+    ) throws {
+        try auth.connect(
+            connection,
+            .init(clientID: clientID, username: username, password: token, certificateName: certificate), now: time)
+    }
+
+    func may(_ access: TopicAccess, _ topic: String, _ connection: Int = 1) -> Bool {
+        Array(topic.utf8).withUnsafeBufferPointer { auth.permits(access, $0, connection) }
+    }
+}
+
+@Suite struct BrokerAuthTests {
+    @Test func aDeviceMayDoWhatIsItsOwnAndNothingElse() throws {
+        let fixture = try Fixture()
+        try fixture.connect(1, "al%2Fice/phone", try fixture.token("al/ice"), username: "al%2Fice")
+        for topic in ["bellwire/v1/up/al%2Fice/phone", "bellwire/v1/presence/al%2Fice/phone"] {
+            #expect(fixture.may(.publish(retain: false), topic))
+            #expect(!fixture.may(.publish(retain: true), topic))
+            #expect(!fixture.may(.receive, topic))
+            #expect(!fixture.may(.subscribe, topic))
+        }
+        for topic in ["bellwire/v1/down/al%2Fice", "bellwire/v1/down/al%2Fice/phone", "bellwire/v1/down/al%2Fice/#"] {
+            #expect(fixture.may(.subscribe, topic))
+            #expect(fixture.may(.receive, topic))
+            #expect(!fixture.may(.publish(retain: false), topic))
+        }
+        for topic in [
+            "bellwire/v1/up/al%2Fice/web", "bellwire/v1/up/al%2Fice/phone/x", "bellwire/v1/up/al%2Fice",
+            "bellwire/v1/up/bob/phone", "bellwire/v1/presence/bob/phone", "bellwire/v1/down/bob/phone",
+            "bellwire/v2/up/al%2Fice/phone", "$SYS/broker/uptime", "", "/",
+        ] {
+            #expect(!fixture.may(.publish(retain: false), topic), "\(topic)")
+        }
+        for filter in [
+            "#", "+/#", "bellwire/#", "bellwire/v1/down/#", "bellwire/v1/down/+", "bellwire/v1/down/+/phone",
+            "bellwire/v1/down/al%2Ficeberg", "bellwire/v1/down/bob", "bellwire/v1/down/bob/phone",
+            "bellwire/v1/down/al%2Fice+", "$SYS/#", "$share/coordinators/bellwire/v1/up/#",
+            "$share/x/bellwire/v1/down/al%2Fice", "$share/x", "$share/", "$share//bellwire/v1/down/#", "",
+        ] {
+            #expect(!fixture.may(.subscribe, filter), "\(filter)")
+            #expect(!fixture.may(.receive, filter), "\(filter)")
+        }
+    }
+
+    @Test func aCoordinatorServesAndNothingElse() throws {
+        let fixture = try Fixture()
+        try fixture.connect(1, "coordinator-1", try fixture.token("service", role: .coordinator))
+        #expect(fixture.may(.subscribe, "$share/coordinators/bellwire/v1/up/#"))
+        #expect(fixture.may(.subscribe, "$share/coordinators/bellwire/v1/presence/#"))
+        #expect(fixture.may(.receive, "bellwire/v1/up/bob/phone"))
+        #expect(fixture.may(.publish(retain: false), "bellwire/v1/down/bob"))
+        #expect(!fixture.may(.publish(retain: true), "bellwire/v1/down/bob"))
+        #expect(!fixture.may(.publish(retain: false), "bellwire/v1/up/bob/phone"))
+        for filter in ["bellwire/v1/up/#", "bellwire/v1/down/#", "#", "$share//bellwire/v1/up/#", "$share/g/#"] {
+            #expect(!fixture.may(.subscribe, filter), "\(filter)")
+        }
+    }
+
+    @Test func aServerActsForAnyUser() throws {
+        let fixture = try Fixture()
+        try fixture.connect(1, "backend", try fixture.token("backend", role: .server))
+        #expect(fixture.may(.publish(retain: false), "bellwire/v1/up/bob/backend"))
+        #expect(fixture.may(.subscribe, "bellwire/v1/down/bob/backend"))
+        #expect(fixture.may(.subscribe, "bellwire/v1/down/#"))
+        #expect(fixture.may(.subscribe, "$share/backends/bellwire/v1/down/#"))
+        #expect(!fixture.may(.publish(retain: false), "bellwire/v1/down/bob"))
+        #expect(!fixture.may(.subscribe, "bellwire/v1/up/#"))
+    }
+
+    @Test func nobodyTakesTheClientIDOfAnother() throws {
+        let fixture = try Fixture()
+        let alice = try fixture.token("alice")
+        for (clientID, username) in [
+            ("bob/phone", nil), ("alice", nil), ("", nil), ("alice/", nil), ("alice/phone/x", nil), ("/phone", nil),
+            ("ALICE/phone", nil), ("alice/phone", "bob"), ("alice/phone", ""), ("coordinator-1", nil),
+        ] as [(String, String?)] {
+            #expect(throws: Refusal.self, "\(clientID)") {
+                try fixture.connect(1, clientID, alice, username: username)
+            }
+            #expect(!fixture.may(.publish(retain: false), "bellwire/v1/up/alice/phone"))
+        }
+        let one = try fixture.token("alice", device: "phone")
+        #expect(throws: Refusal.self) { try fixture.connect(1, "alice/web", one) }
+        try fixture.connect(1, "alice/phone", one)
+        for role in [Token.Role.server, .coordinator] {
+            let token = try fixture.token("alice", role: role)
+            #expect(throws: Refusal.self) { try fixture.connect(2, "alice/phone", token) }
+        }
+    }
+
+    @Test func withoutATokenNobodyComesIn() throws {
+        let fixture = try Fixture()
+        for token in [nil, "", "secret"] {
+            #expect(throws: Refusal.self) { try fixture.connect(1, "alice/phone", token, username: "alice") }
+        }
+        #expect(throws: Refusal.self) { try fixture.connect(1, "coordinator-1", nil, certificate: "coordinator") }
+        #expect(fixture.auth.connections == 0)
+    }
+
+    @Test func aCertificateMakesACoordinatorWhenItHasTheName() throws {
+        let fixture = try Fixture(coordinatorName: "coordinator")
+        try fixture.connect(1, "coordinator-1", nil, certificate: "coordinator")
+        #expect(fixture.may(.publish(retain: false), "bellwire/v1/down/bob"))
+        #expect(throws: Refusal.self) { try fixture.connect(2, "coordinator-2", nil, certificate: "somebody") }
+        #expect(throws: Refusal.self) { try fixture.connect(2, "alice/phone", nil, certificate: "coordinator") }
+        // Who shows a token is what the token says.
+        try fixture.connect(2, "alice/phone", try fixture.token("alice"), certificate: "coordinator")
+        #expect(!fixture.may(.publish(retain: false), "bellwire/v1/down/bob", 2))
+    }
+
+    @Test func aDeviceIsToldAMinuteBeforeAndIsOutAtTheEnd() throws {
+        let fixture = try Fixture()
+        try fixture.connect(1, "alice/phone", try fixture.token("alice", lasts: 100_000))
+        try fixture.connect(2, "backend", try fixture.token("backend", role: .server, lasts: 100_000))
+        #expect(fixture.may(.subscribe, "bellwire/v1/down/alice/phone"))
+        #expect(fixture.auth.takeDue(now: now + 39_999) == [])
+        #expect(
+            fixture.auth.takeDue(now: now + 40_000) == [
+                .tokenWillExpire(
+                    clientID: "alice/phone", topic: "bellwire/v1/down/alice/phone", expiresAt: now + 100_000)
+            ])
+        #expect(fixture.auth.takeDue(now: now + 99_999) == [], "told once")
+        let ended = fixture.auth.takeDue(now: now + 100_000)
+        #expect(Set(ended.map { "\($0)" }).count == 2)
+        #expect(ended.contains(.ended(clientID: "alice/phone")) && ended.contains(.ended(clientID: "backend")))
+        #expect(!fixture.may(.publish(retain: false), "bellwire/v1/up/alice/phone"), "at once")
+        #expect(fixture.auth.takeDue(now: now + 200_000) == [])
+    }
+
+    /// The broker publishes it, and asks whether it may, after it has said that the client is gone.
+    @Test func theWillOfWhoIsGoneIsLetThroughAndNothingElse() throws {
+        let fixture = try Fixture()
+        for isPutOff in [false, true] {
+            try fixture.connect(1, "alice/phone", try fixture.token("alice", lasts: 10_000))
+            if isPutOff { #expect(fixture.auth.takeDue(now: now + 10_000) == [.ended(clientID: "alice/phone")]) }
+            fixture.auth.disconnected(1)
+            #expect(fixture.may(.publish(retain: false), "bellwire/v1/presence/alice/phone"))
+            #expect(!fixture.may(.publish(retain: true), "bellwire/v1/presence/alice/phone"))
+            #expect(!fixture.may(.publish(retain: false), "bellwire/v1/up/alice/phone"))
+            #expect(!fixture.may(.receive, "bellwire/v1/down/alice"))
+            #expect(!fixture.may(.subscribe, "bellwire/v1/down/alice"))
+            #expect(fixture.auth.takeDue(now: now + 10_001) == [])
+            #expect(!fixture.may(.publish(retain: false), "bellwire/v1/presence/alice/phone"))
+            #expect(fixture.auth.connections == 0)
+        }
+    }
+
+    /// What is told before a device listens is lost.
+    @Test func aShortTokenIsToldOfWhenTheDeviceListens() throws {
+        let fixture = try Fixture()
+        try fixture.connect(1, "alice/phone", try fixture.token("alice", lasts: 20_000))
+        #expect(fixture.auth.takeDue(now: now + 1_000) == [])
+        #expect(fixture.may(.subscribe, "bellwire/v1/down/alice/phone"))
+        #expect(fixture.auth.takeDue(now: now + 1_001).count == 1)
+    }
+
+    @Test func whoTookTheDeviceOverIsNotPutOffWhenTheFormersTokenEnds() throws {
+        let fixture = try Fixture()
+        try fixture.connect(1, "alice/phone", try fixture.token("alice", lasts: 10_000))
+        try fixture.connect(2, "alice/phone", try fixture.token("alice", lasts: 600_000))
+        #expect(fixture.auth.takeDue(now: now + 10_000) == [])
+        #expect(fixture.may(.publish(retain: false), "bellwire/v1/up/alice/phone", 2))
+        #expect(!fixture.may(.publish(retain: false), "bellwire/v1/up/alice/phone", 1))
+        fixture.auth.disconnected(1)
+        #expect(fixture.auth.takeDue(now: now + 600_000) == [.ended(clientID: "alice/phone")])
+        fixture.auth.disconnected(2)
+        #expect(fixture.auth.takeDue(now: now + 600_001) == [])
+        #expect(fixture.auth.connections == 0)
+    }
+
+    @Test func whoseKeyIsTakenAwayIsOut() throws {
+        let fixture = try Fixture()
+        try fixture.connect(1, "alice/phone", try fixture.token("alice"))
+        let next = try TokenKey.generate(.es256)
+        #expect(fixture.auth.replaceKeys(KeySet([next, fixture.key])) == [])
+        #expect(fixture.auth.replaceKeys(KeySet([next])) == [.ended(clientID: "alice/phone")])
+        #expect(!fixture.may(.receive, "bellwire/v1/down/alice"))
+        let old = try fixture.token("alice")
+        #expect(throws: Refusal.self) { try fixture.connect(2, "alice/phone", old) }
+    }
+
+    @Test func theServiceIsToldWhenADevicesTokenEnds() throws {
+        let fixture = try Fixture()
+        try fixture.connect(1, "alice/phone", try fixture.token("alice", lasts: 600_000))
+        try fixture.connect(2, "backend", try fixture.token("backend", role: .server))
+        func expiry(_ connection: Int, _ topic: String) -> Int64? {
+            Array(topic.utf8).withUnsafeBufferPointer { fixture.auth.tokenExpiry(ofPublisher: connection, topic: $0) }
+        }
+        #expect(expiry(1, "bellwire/v1/presence/alice/phone") == now + 600_000)
+        #expect(expiry(1, "bellwire/v1/up/alice/phone") == nil)
+        #expect(expiry(2, "bellwire/v1/presence/alice/phone") == nil)
+        #expect(expiry(3, "bellwire/v1/presence/alice/phone") == nil)
+    }
+
+    @Test func aRefusalRepeatsNothingOfTheToken() throws {
+        let fixture = try Fixture()
+        let text = try fixture.token("alice", lasts: -1000)
+        do {
+            try fixture.connect(1, "alice/phone", text)
+            Issue.record("it has expired")
+        } catch {
+            #expect("\(error)" == "token: expired")
+        }
+    }
+}

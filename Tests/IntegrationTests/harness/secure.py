@@ -1,0 +1,193 @@
+"""A mosquitto that checks tokens, with TLS. Tokens are made by PyJWT, as a stranger's backend would make them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import jwt
+import paho.mqtt.client as mqtt
+
+from .broker import Broker
+from .processes import free_port
+from .service import PROJECT, executable, run
+
+_CONFIGURATION = """\
+{user}
+persistence false
+set_tcp_nodelay true
+max_inflight_messages 1000
+max_queued_messages 100000
+log_dest stderr
+log_timestamp_format %H:%M:%S
+log_type all
+plugin {plugin}
+plugin_opt_keys {keys}
+{options}
+allow_anonymous false
+listener {port} 127.0.0.1
+listener {web_port} 127.0.0.1
+protocol websockets
+listener {tls_port} 127.0.0.1
+certfile {certs}/broker.crt
+keyfile {certs}/broker.key
+listener {coordinator_port} 127.0.0.1
+certfile {certs}/broker.crt
+keyfile {certs}/broker.key
+cafile {certs}/ca.crt
+require_certificate true
+"""
+
+
+def plugin() -> Path:
+    path = Path(executable()).with_name("libBellwireBrokerAuth.so")
+    assert path.is_file(), f"{path} is missing: build it with `swift build -c release --product BellwireBrokerAuth`"
+    return path
+
+
+class SecureBroker(Broker):
+    """Nobody taps it: no token lets anybody read everything."""
+
+    def __init__(self, directory: Path, start: bool = True, **options: str) -> None:
+        self.keys = directory / "keys.json"
+        self.published_keys = directory / "public.json"
+        self.certs = directory / "certs"
+        self.tls_port = free_port()
+        self.coordinator_port = free_port()
+        self.options = {"coordinator": "coordinator"} | options
+        directory.mkdir(parents=True, exist_ok=True)
+        subprocess.run([PROJECT / "scripts/dev-certs", self.certs], check=True, capture_output=True)
+        self.add_key("ES256")
+        self.publish_keys()
+        super().__init__(directory, start)
+
+    def _configuration(self) -> str:
+        return _CONFIGURATION.format(
+            user="user root" if os.geteuid() == 0 else "",
+            plugin=plugin(),
+            keys=self.published_keys,
+            options="\n".join(f"plugin_opt_{name} {value}" for name, value in self.options.items()),
+            port=self.port,
+            web_port=self.web_port,
+            tls_port=self.tls_port,
+            coordinator_port=self.coordinator_port,
+            certs=self.certs,
+        )
+
+    def _listen(self) -> None:
+        pass
+
+    # Keys
+
+    def add_key(self, algorithm: str) -> None:
+        """A new key, which signs from now on."""
+        made = run("keys", "generate", "--out", str(self.keys), "--algorithm", algorithm, "--add")
+        assert made.returncode == 0, made.stderr
+
+    def publish_keys(self) -> None:
+        """Gives the broker what it needs of the keys: an HS256 key has no public half."""
+        if any(key["kty"] == "oct" for key in self.key_set()):
+            self.published_keys.write_bytes(self.keys.read_bytes())
+        else:
+            made = run("keys", "public", "--keys", str(self.keys), "--out", str(self.published_keys))
+            assert made.returncode == 0, made.stderr
+
+    def key_set(self) -> list[dict[str, Any]]:
+        return json.loads(self.keys.read_bytes())["keys"]
+
+    # Tokens
+
+    def token(self, user: str, ttl: float = 600, *, key: int = 0, header: dict[str, Any] | None = None, **claims: Any) -> str:
+        """A token of one of the keys. Claims that are None are left out."""
+        material = self.key_set()[key]
+        all_claims = {"sub": user, "exp": int(time.time() + ttl)} | claims
+        return jwt.encode(
+            {name: value for name, value in all_claims.items() if value is not None},
+            jwt.PyJWK(material).key,
+            algorithm=material["alg"],
+            headers={"kid": material["kid"]} | (header or {}),
+        )
+
+    def password(self, user: str, device: str) -> str | None:
+        return self.token(user)
+
+    def coordinator_token(self, ttl: float = 600) -> Path:
+        """A file with the token of a coordinator."""
+        path = self.directory / "coordinator.token"
+        path.write_text(self.token("service", ttl, role="coordinator") + "\n")
+        return path
+
+
+class Attempt:
+    """A connection as it is, with nothing of the protocol: who is let in, and what is granted."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        client_id: str,
+        username: str | None = None,
+        password: str | None = None,
+        *,
+        port: int | None = None,
+        version: int = mqtt.MQTTv5,
+        tls: dict[str, Any] | None = None,
+    ) -> None:
+        self.messages: list[mqtt.MQTTMessage] = []
+        self.reason: str | None = None
+        self.granted: list[str] = []
+        self.disconnected = threading.Event()
+        self._answered = threading.Event()
+        self._subscribed = threading.Event()
+        clean = {} if version == mqtt.MQTTv5 else {"clean_session": True}
+        self.client = mqtt.Client(
+            mqtt.CallbackAPIVersion.VERSION2, client_id, protocol=version, reconnect_on_failure=False, **clean
+        )
+        if username is not None or password is not None:
+            self.client.username_pw_set(username, password)
+        if tls is not None:
+            self.client.tls_set(**tls)
+        self.client.on_connect = self._on_connect
+        self.client.on_subscribe = self._on_subscribe
+        self.client.on_disconnect = lambda *_: self.disconnected.set()
+        self.client.on_message = lambda _client, _data, message: self.messages.append(message)
+        self.client.connect("127.0.0.1", port or broker.port)
+        self.client.loop_start()
+        assert self._answered.wait(10), "no CONNACK"
+
+    def _on_connect(self, _client: Any, _data: Any, _flags: Any, reason: Any, _properties: Any) -> None:
+        self.reason = str(reason)
+        self._answered.set()
+
+    def _on_subscribe(self, _client: Any, _data: Any, _mid: int, reasons: Any, _properties: Any) -> None:
+        self.granted += [str(reason) for reason in reasons]
+        self._subscribed.set()
+
+    @property
+    def is_in(self) -> bool:
+        return self.reason == "Success"
+
+    def subscribe(self, *filters: str) -> list[str]:
+        """What the broker says to each."""
+        self.granted.clear()
+        self._subscribed.clear()
+        self.client.subscribe([(filter, 1) for filter in filters])
+        assert self._subscribed.wait(10), "no SUBACK"
+        return self.granted
+
+    def publish(self, topic: str, payload: bytes, **options: Any) -> None:
+        self.client.publish(topic, payload, 1, **options).wait_for_publish(10)
+
+    def close(self) -> None:
+        self.client.disconnect()
+        self.client.loop_stop()
+
+    def __enter__(self) -> Attempt:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
