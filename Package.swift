@@ -99,7 +99,7 @@ let package = Package(
             name: "FuzzEntries",
             dependencies: [
                 "SignalingProtocol", "CallCore", "CallStore", "Coordinator", "BellwireClient", "HistoryChecker",
-                "MQTTClient", "ServerURL", "SplitMix",
+                "MQTTClient", "ServerURL", "SplitMix", "Tokens",
             ],
             path: "Tests/Fuzzing/Entries", swiftSettings: strict),
         .testTarget(

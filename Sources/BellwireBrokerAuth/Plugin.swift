@@ -22,6 +22,8 @@ final class Plugin {
         var audience: String?
         var topics = Topics.standard
         var coordinatorName: String?
+        /// Beyond the service's own limits (docs/protocol.md, section 2, Rate limits), which are answered: this one keeps a flood from it.
+        var publishLimit = PublishLimit(rate: 2_000, burst: 8_000)
 
         init(_ list: UnsafeBufferPointer<mosquitto_opt>) throws(OptionError) {
             var keys: String?
@@ -38,6 +40,14 @@ final class Plugin {
                         throw OptionError("plugin_opt_topic_root: not a topic without wildcards")
                     }
                     topics = given
+                case "user_rate":
+                    let parts = text.split(separator: "/").map { Int($0) }
+                    let given = parts.count == 2 ? parts.compactMap(\.self) : []
+                    guard given.count == 2, given == [0, 0] || PublishLimit(rate: given[0], burst: given[1]) != nil
+                    else {
+                        throw OptionError("plugin_opt_user_rate: expected RATE/BURST, as 2000/8000, or 0/0")
+                    }
+                    publishLimit = PublishLimit(rate: given[0], burst: given[1])
                 case let other: throw OptionError("plugin_opt_\(other): unknown option")
                 }
             }
@@ -57,7 +67,7 @@ final class Plugin {
         auth = BrokerAuth(
             verifier: TokenVerifier(
                 keys: try KeySet(file: options.keys), issuer: options.issuer, audience: options.audience),
-            topics: options.topics, coordinatorName: options.coordinatorName)
+            topics: options.topics, coordinatorName: options.coordinatorName, publishLimit: options.publishLimit)
         // The broker's memory holds tokens, with HS256 also the key: none of it belongs on a disk.
         var none = rlimit(rlim_cur: 0, rlim_max: 0)
         setrlimit(__rlimit_resource_t(RLIMIT_CORE.rawValue), &none)
@@ -84,7 +94,9 @@ final class Plugin {
             username: event.username.map { String(cString: $0) }, password: event.password.map { String(cString: $0) },
             certificateName: certificateName(of: event.client))
         do throws(Refusal) {
-            try auth.connect(identify(event.client), credentials, now: now())
+            let identity = try auth.connect(identify(event.client), credentials, now: now())
+            // With `allow_anonymous false` mosquitto drops all who have no name when it reads its configuration again.
+            if event.username == nil { mosquitto_set_username(event.client, identity.name) }
             return Int32(MOSQ_ERR_SUCCESS.rawValue)
         } catch {
             report(error, credentials, event.client)
@@ -105,7 +117,7 @@ final class Plugin {
         default: return false
         }
         guard let topic = bytes(event.topic) else { return false }
-        return auth.permits(access, topic, identify(event.client))
+        return auth.permits(access, topic, identify(event.client), now: now())
     }
 
     /// Tells the service when the device's token ends, after whatever the device itself has written there.

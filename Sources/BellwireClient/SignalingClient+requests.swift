@@ -136,6 +136,27 @@ extension SignalingClient {
         return (users, errors)
     }
 
+    /// `user.block`: from now on the other user's invitations and messages do not reach this user, and the other one does not
+    /// learn that. Returns whom this user has blocked. Throws `tooLarge` beyond 500 users.
+    @discardableResult
+    public func block(_ user: UserID) async throws(SignalingError) -> [UserID] {
+        try await blocked(.userBlock(.init(userID: user, isBlocked: true)))
+    }
+
+    /// `user.unblock`. Returns whom this user has blocked.
+    @discardableResult
+    public func unblock(_ user: UserID) async throws(SignalingError) -> [UserID] {
+        try await blocked(.userBlock(.init(userID: user, isBlocked: false)))
+    }
+
+    /// `user.blockList`: whom this user has blocked.
+    public func blockedUsers() async throws(SignalingError) -> [UserID] { try await blocked(.userBlockList) }
+
+    private func blocked(_ body: Request.Body) async throws(SignalingError) -> [UserID] {
+        guard case .blocked(let users) = try await ask(body) else { throw Self.unexpected }
+        return users
+    }
+
     // MARK: Asking
 
     private static let unexpected = SignalingError(.internal, "the response is not one to this request")

@@ -126,6 +126,14 @@ final class SimulatedStore: CallStore {
         try run { () throws(StoreError) in store.update(user, update) }
     }
 
+    func set(_ block: Block, _ isBlocked: Bool) throws(StoreError) -> Bool {
+        try run { () throws(StoreError) in store.set(block, isBlocked) }
+    }
+
+    func blockList(of user: UserID) throws(StoreError) -> [UserID] {
+        try run { () throws(StoreError) in store.blockList(of: user) }
+    }
+
     func cameOnline(
         _ device: DeviceAddress, session: String, policy: PresencePolicy
     ) throws(StoreError) -> OnlineOutcome {

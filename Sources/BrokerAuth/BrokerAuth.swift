@@ -17,6 +17,12 @@ public struct BrokerAuth {
 
     /// How long before the end a device is told, in milliseconds.
     static let notice: Int64 = 60_000
+    /// A user who has published so many messages beyond the rate, without a rest, is disconnected and kept out for so long, in
+    /// milliseconds.
+    static let patience = 10_000
+    static let exclusion: Int64 = 10_000
+    /// How many users can be kept out at the same time. Beyond that those are let in again that were kept out first.
+    static let excludedUsers = 10_000
 
     private struct Session {
         let clientID: String
@@ -30,7 +36,6 @@ public struct BrokerAuth {
         var isOver = false
         /// It listens: what it is told now reaches it.
         var isSubscribed = false
-
         /// When something is to be done about it.
         var next: Int64 {
             guard let expiresAt, !isOver else { return .max }
@@ -48,10 +53,22 @@ public struct BrokerAuth {
     private var latest: [String: ConnectionID] = [:]
     /// Of these the broker has said that they are gone; their wills come before it says anything else.
     private var parting: [ConnectionID] = []
+    /// Who flooded the broker, and until when they are kept out, in the order in which that ends.
+    private var excluded: [(user: UserID, until: Int64)] = []
+    private var flooding: [UserID] = []
+    /// What each user has published. It outlives connections: who connects again does not begin anew.
+    private var publishing: [UserID: Publishing] = [:]
+    /// Users beyond so many at once are not counted until others have rested.
+    static let countedUsers = 50_000
+    /// How much one user may publish, all devices together; nil: without limit.
+    private let publishLimit: PublishLimit?
     /// The earliest of all `next`, or earlier.
     private var nextDue = Int64.max
 
-    public init(verifier: TokenVerifier, topics: Topics, coordinatorName: String? = nil) {
+    public init(
+        verifier: TokenVerifier, topics: Topics, coordinatorName: String? = nil, publishLimit: PublishLimit? = nil
+    ) {
+        self.publishLimit = publishLimit
         self.verifier = verifier
         self.topics = topics
         self.coordinatorName = coordinatorName
@@ -74,27 +91,38 @@ public struct BrokerAuth {
         }
     }
 
-    /// Lets a client in, or throws why not. `now` in milliseconds since the epoch.
+    /// Lets a client in, or throws why not. `now` in milliseconds since the epoch. A broker asks again about those who are in when
+    /// it reads its configuration again; who has been put off and is not gone yet stays out.
     @discardableResult
     public mutating func connect(
         _ connection: ConnectionID, _ credentials: Credentials, now: Int64
     ) throws(Refusal) -> ClientIdentity {
-        remove(connection)
+        if let before = sessions[connection], before.isOver, before.clientID == credentials.clientID {
+            throw Refusal("it is being disconnected")
+        }
         let identity: ClientIdentity
         var expiresAt: Int64?
         var key: TokenKey?
         if let password = credentials.password, !password.isEmpty {
             let (token, signer) = try verified(password, now)
             (expiresAt, key) = (token.expiresAt, signer)
+            guard token.role != .device || !isExcluded(token.user, now) else {
+                throw Refusal("the user has flooded the broker")
+            }
             identity = try ClientIdentity(token, clientID: credentials.clientID, username: credentials.username)
         } else if let name = credentials.certificateName, name == coordinatorName {
             identity = try ClientIdentity(certificateName: name, clientID: credentials.clientID)
         } else {
             throw Refusal("no token", isWithoutCredentials: credentials.certificateName == nil)
         }
-        let session = Session(
+        var session = Session(
             clientID: credentials.clientID, identity: identity, rules: AccessRules(identity, topics),
             expiresAt: expiresAt, key: key)
+        if let before = sessions[connection], before.identity == identity, before.clientID == session.clientID {
+            session.isTold = before.isTold && before.expiresAt == expiresAt
+            session.isSubscribed = before.isSubscribed
+        }
+        remove(connection)
         sessions[connection] = session
         latest[session.clientID] = connection
         nextDue = min(nextDue, session.next)
@@ -123,9 +151,11 @@ public struct BrokerAuth {
 
     /// Whether a client may do this. One that was not let in may do nothing.
     public mutating func permits(
-        _ access: TopicAccess, _ topic: UnsafeBufferPointer<UInt8>, _ connection: ConnectionID
+        _ access: TopicAccess, _ topic: UnsafeBufferPointer<UInt8>, _ connection: ConnectionID, now: Int64
     ) -> Bool {
-        guard let session = sessions[connection], session.rules.permits(access, topic) else { return false }
+        guard let session = sessions[connection] else { return false }
+        if case .publish = access, !session.isOver, !isWithinRate(session, now) { return false }
+        guard session.rules.permits(access, topic) else { return false }
         if session.isOver { return isWill(access, topic, of: session) }
         if case .subscribe = access, !session.isSubscribed, session.expiresAt != nil {
             sessions[connection]?.isSubscribed = true
@@ -138,6 +168,33 @@ public struct BrokerAuth {
     public func tokenExpiry(ofPublisher connection: ConnectionID, topic: UnsafeBufferPointer<UInt8>) -> Int64? {
         guard let session = sessions[connection], isPresence(topic, of: session) else { return nil }
         return session.expiresAt
+    }
+
+    /// Also what it may not publish counts: it costs the broker as much.
+    private mutating func isWithinRate(_ session: Session, _ now: Int64) -> Bool {
+        guard let publishLimit, case .device(let device) = session.identity else { return true }
+        if publishing[device.userID] == nil, publishing.count >= Self.countedUsers {
+            publishing = publishing.filter { !$0.value.isRested(now: now) }
+            guard publishing.count < Self.countedUsers else { return true }
+        }
+        guard publishing[device.userID, default: Publishing()].admit(publishLimit, now: now) else {
+            if publishing[device.userID]?.excess == Self.patience { exclude(device.userID, now) }
+            return false
+        }
+        return true
+    }
+
+    private mutating func exclude(_ user: UserID, _ now: Int64) {
+        if excluded.count >= Self.excludedUsers { excluded.removeFirst() }
+        excluded.append((user, now + Self.exclusion))
+        publishing[user] = nil
+        flooding.append(user)
+        nextDue = min(nextDue, now)
+    }
+
+    private mutating func isExcluded(_ user: UserID, _ now: Int64) -> Bool {
+        excluded.removeAll { $0.until <= now }
+        return excluded.contains { $0.user == user }
     }
 
     private func isWill(_ access: TopicAccess, _ topic: UnsafeBufferPointer<UInt8>, of session: Session) -> Bool {
@@ -157,6 +214,17 @@ public struct BrokerAuth {
         guard nextDue <= now else { return [] }
         var due: [Due] = []
         nextDue = .max
+        for user in flooding {
+            let own = sessions.filter { _, session in
+                if case .device(let device) = session.identity {
+                    device.userID == user && !session.isOver
+                } else {
+                    false
+                }
+            }
+            due += own.keys.sorted().compactMap { end($0) }
+        }
+        flooding = []
         for (connection, session) in sessions {
             guard let expiresAt = session.expiresAt, !session.isOver else { continue }
             if expiresAt <= now {

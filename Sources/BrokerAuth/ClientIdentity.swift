@@ -8,6 +8,14 @@ public enum ClientIdentity: Equatable, Sendable {
     /// A backend of the app. It acts for any user.
     case server(UserID)
     case coordinator(UserID)
+
+    /// As an MQTT username.
+    public var name: String {
+        switch self {
+        case .device(let device): Topics.encode(device.userID)
+        case .server(let user), .coordinator(let user): Topics.encode(user)
+        }
+    }
 }
 
 /// Why a client is not let in. The text is for the broker's log: it names nothing that is secret.

@@ -8,7 +8,10 @@ extension Call {
         guard isLive else { throw .callEnded(sender.state) }
         guard sender.state == .accepted else { throw .invalidState(sender.state) }
         return (signal.to ?? []).compactMap { recipient in
-            guard let member = member(recipient) else { return UserError(userID: recipient, code: .callNotFound) }
+            // Also one from whom the invitation is withheld: the sender must not learn that.
+            guard let member = members.first(where: { $0.userID == recipient }) else {
+                return UserError(userID: recipient, code: .callNotFound)
+            }
             let isReached = member.state == .accepted && recipient != user
             return isReached ? nil : UserError(userID: recipient, code: .invalidState)
         }

@@ -62,7 +62,11 @@ public struct Call: Equatable, Sendable {
 
     public var isLive: Bool { state != .ended }
 
-    public func member(_ user: UserID) -> Member? { members.first { $0.userID == user } }
+    /// The member as which the user takes part; nil for a stranger, and for who must not know of the invitation.
+    public func member(_ user: UserID) -> Member? { members.first { $0.userID == user && !$0.isWithheld } }
+
+    /// Those who take part, or could: in their lists the call stands.
+    public var participants: [UserID] { members.filter { !$0.isWithheld }.map(\.userID) }
 
     public var snapshot: CallSnapshot {
         CallSnapshot(

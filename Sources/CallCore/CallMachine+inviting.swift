@@ -31,7 +31,7 @@ extension CallMachine {
         try check(invite, by: context.user)
         if settings.oneActiveCall, let active = context.activeElsewhere { throw .alreadyInCall(active) }
         guard invite.invitees.count < settings.maxMembers else { throw .callFull(settings.maxMembers) }
-        let invitees = invite.invitees.filter { !context.unregistered.contains($0) }
+        let invitees = invite.invitees.filter { context.problem(with: $0) == nil }
         guard !invitees.isEmpty else { throw SignalingError(.noInvitees, "no invitee is registered") }
 
         let call = Call(
@@ -47,10 +47,11 @@ extension CallMachine {
         machine.enter(0, on: context.device, extendedData: nil)
         for user in invitees {
             machine.append(user, .inviting, context)
-            let isBusy = invite.ifBusy == .reject && invitation.busy.contains(user)
+            let isWithheld = context.withheld.contains(user)
+            let isBusy = invite.ifBusy == .reject && invitation.busy.contains(user) && !isWithheld
             machine.invite(
                 machine.call.members.count - 1, by: context.user, timeout: call.timeout, extendedData: nil,
-                ringing: !isBusy && !invitation.isCancelled)
+                ringing: !isBusy && !invitation.isCancelled, isWithheld: isWithheld)
             if isBusy && !invitation.isCancelled {
                 machine.move(machine.call.members.count - 1, to: .rejected, reason: WellKnownReason.busy)
             }
@@ -67,8 +68,10 @@ extension CallMachine {
     public mutating func addRequested(_ add: Request.Add, _ context: Context) throws(SignalingError) -> [UserError] {
         _ = try acceptedIndex(context.user)
         let failed = add.invitees.compactMap { user -> UserError? in
-            if member(user)?.state.isLive ?? false { return UserError(userID: user, code: .invalidState) }
-            return context.unregistered.contains(user) ? UserError(userID: user, code: .userNotRegistered) : nil
+            if let place = index(user), call.members[place].state.isLive {
+                return UserError(userID: user, code: .invalidState)
+            }
+            return context.problem(with: user)
         }
         let invited = add.invitees.filter { user in !failed.contains { $0.userID == user } }
         guard !invited.isEmpty else {
@@ -86,7 +89,7 @@ extension CallMachine {
             call.members[place].show(context.profiles[user])
             invite(
                 place, by: context.user, timeout: add.timeout ?? call.timeout, extendedData: add.extendedData,
-                ringing: true)
+                ringing: true, isWithheld: context.withheld.contains(user))
         }
         call.emptySince = nil
         return failed
@@ -94,8 +97,10 @@ extension CallMachine {
 
     /// Makes the member's invitation stand from now on. With `ringing` false no device is told of it.
     private mutating func invite(
-        _ index: Int, by inviter: UserID, timeout: Int, extendedData: String?, ringing: Bool
+        _ index: Int, by inviter: UserID, timeout: Int, extendedData: String?, ringing: Bool, isWithheld: Bool
     ) {
+        // Who has taken part knows the call, whoever invites again.
+        call.members[index].isWithheld = isWithheld && !call.members[index].hasResponded
         move(index, to: .inviting, extendedData: extendedData)
         call.members[index].invitedBy = inviter
         call.members[index].device = nil
@@ -105,12 +110,10 @@ extension CallMachine {
         call.members[index].notReceivedAt = call.notReceivedAfter.map { call.updatedAt + $0 }
     }
 
-    private func member(_ user: UserID) -> Member? { call.member(user) }
-
     /// The device acknowledged the invitation of a pending user, or a later revision (section 3, `received`).
     /// Returns whether that changed anything.
     public mutating func acknowledged(by user: UserID, revision: Int, now: Milliseconds) -> Bool {
-        guard call.isLive, let index = index(user) else { return false }
+        guard call.isLive, let index = index(user), !call.members[index].isWithheld else { return false }
         let member = call.members[index]
         switch member.state {
         case .inviting, .notYetReceived: break

@@ -5,6 +5,10 @@ extension CallMachine {
     /// the call already: it may ask again, as an app does that was restarted.
     public mutating func joinRequested(_ join: Request.Join, _ context: Context) throws(SignalingError) {
         guard let index = index(context.user) else { return try joinAsStranger(join, context) }
+        // To who has blocked the inviter it is a call of strangers, which may be open to all.
+        if call.members[index].isWithheld {
+            guard call.joinPolicy == .anyone, call.mode == .advanced, call.isLive else { throw .callNotFound }
+        }
         try requireAdvanced()
         let member = call.members[index]
         guard call.isLive else { throw .callEnded(member.state) }

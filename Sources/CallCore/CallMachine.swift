@@ -23,6 +23,16 @@ public struct CallMachine: Sendable {
         public var profiles: [UserID: UserProfile] = [:]
         /// Those of the invitees who may not be invited because nobody knows them (section 2, Users).
         public var unregistered: [UserID] = []
+        /// Those of the invitees who are invited too often (section 2, Rate limits).
+        public var limited: [UserID] = []
+        /// Those of the invitees who have blocked the user.
+        public var withheld: [UserID] = []
+
+        /// Why the user cannot be invited at all.
+        public func problem(with user: UserID) -> UserError? {
+            if unregistered.contains(user) { return UserError(userID: user, code: .userNotRegistered) }
+            return limited.contains(user) ? UserError(userID: user, code: .rateLimited) : nil
+        }
 
         public init(key: RequestKey, now: Milliseconds, activeElsewhere: CallID? = nil) {
             self.key = key
@@ -47,7 +57,7 @@ public struct CallMachine: Sendable {
 
     /// The member's place; a stranger cannot tell a call of others from one that does not exist.
     func memberIndex(_ user: UserID) throws(SignalingError) -> Int {
-        guard let index = index(user) else { throw .callNotFound }
+        guard let index = index(user), !call.members[index].isWithheld else { throw .callNotFound }
         return index
     }
 
@@ -92,6 +102,7 @@ public struct CallMachine: Sendable {
         call.members[index].device = device
         call.members[index].handledRevision = call.revision
         call.members[index].hasResponded = true
+        call.members[index].isWithheld = false
         // A lost inviter who takes the call on another device is back.
         if call.members[index].userID == call.inviter { call.callerLostAt = nil }
     }

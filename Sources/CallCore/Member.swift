@@ -26,6 +26,9 @@ public struct Member: Equatable, Sendable {
     public var notReceivedAt: Milliseconds?
     /// The user has accepted, rejected or joined at some time: the call was not missed.
     public var hasResponded = false
+    /// The user has blocked whoever sent the invitation, and learns nothing of the call: to everybody else it is as if no device of the
+    /// user were ever reached (section 2, Blocked users).
+    public var isWithheld = false
 
     public init(userID: UserID, state: MemberState, updatedAt: Milliseconds) {
         self.userID = userID

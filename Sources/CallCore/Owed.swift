@@ -37,7 +37,10 @@ extension Call {
     /// What `device` is owed now (docs/protocol.md, section 5): a pure function of the call and of the last revision
     /// that the device acknowledged. Nil when it is up to date.
     public func owed(to device: DeviceView, now: Milliseconds, settings: CallSettings) -> OwedEvent? {
-        guard device.acked < revision, let member = member(device.address.userID) else { return nil }
+        // To a user from whom the invitation is withheld it is owed as to everybody, and never sent.
+        guard device.acked < revision, let member = members.first(where: { $0.userID == device.address.userID }) else {
+            return nil
+        }
         if let endedAt {
             guard now < endedAt + settings.endedRetention else { return nil }
             if let start = device.sessionStart, endedAt < start, !device.knowsCall { return nil }
@@ -77,7 +80,7 @@ extension Call {
 
     /// The event as it goes out now. `expiresIn` is computed at each send.
     public func event(_ owed: OwedEvent, for user: UserID, now: Milliseconds, snapshot: CallSnapshot) -> Event {
-        let own = member(user)
+        let own = members.first { $0.userID == user }
         // "Another member's state changed": one's own entry only tells the one who quit.
         let hidesOwn = owed.name == .userStateChanged && own?.state != .quit
         let changes = members.filter { $0.changedRevision > owed.since && !(hidesOwn && $0.userID == user) }
@@ -93,7 +96,9 @@ extension Call {
 
     /// Until when `owed` is resent to this device.
     public func resendEnd(_ owed: OwedEvent, for device: DeviceView) -> Milliseconds {
-        if owed.name == .invited { return member(device.address.userID)?.expiresAt ?? updatedAt }
+        if owed.name == .invited {
+            return members.first { $0.userID == device.address.userID }?.expiresAt ?? updatedAt
+        }
         return resendAnchor(for: device) + ResendSchedule.horizon
     }
 }

@@ -19,6 +19,8 @@ public struct PeerMessage: Equatable, Sendable {
     public private(set) var servedAt: Milliseconds
     /// When the receipt is sent again, until it is known to be sent; nil before the end and after the receipt.
     public private(set) var receiptDue: Milliseconds?
+    /// The recipient has blocked the sender: nobody is sent it, and in its time it expires.
+    public private(set) var isWithheld: Bool
 
     /// How long a receipt that nobody confirmed as sent waits until it is sent again: its coordinator is gone.
     public static let receiptGrace: Milliseconds = 1_000
@@ -30,22 +32,26 @@ public struct PeerMessage: Equatable, Sendable {
         public var finishedAt: Milliseconds?
         public var servedAt: Milliseconds
         public var receiptDue: Milliseconds?
+        public var isWithheld: Bool
 
         public init(
             data: JSONText?, state: MessageState, finishedAt: Milliseconds?, servedAt: Milliseconds,
-            receiptDue: Milliseconds?
+            receiptDue: Milliseconds?, isWithheld: Bool = false
         ) {
             self.data = data
             self.state = state
             self.finishedAt = finishedAt
             self.servedAt = servedAt
             self.receiptDue = receiptDue
+            self.isWithheld = isWithheld
         }
     }
 
     /// A device sent `message.send`. `ttl` in milliseconds.
     public init(
-        _ request: Request.Message, messageID: MessageID, origin: RequestKey, ttl: Milliseconds, now: Milliseconds
+        _ request: Request.Message, messageID: MessageID, origin: RequestKey, ttl: Milliseconds,
+        isWithheld: Bool = false,
+        now: Milliseconds
     ) {
         self.messageID = messageID
         to = request.to
@@ -55,6 +61,7 @@ public struct PeerMessage: Equatable, Sendable {
         seq = request.seq
         data = request.data
         servedAt = now
+        self.isWithheld = isWithheld
     }
 
     /// From the store.
@@ -73,14 +80,18 @@ public struct PeerMessage: Equatable, Sendable {
         finishedAt = progress.finishedAt
         servedAt = progress.servedAt
         receiptDue = progress.receiptDue
+        isWithheld = progress.isWithheld
     }
 
     /// Nobody acked it and it has not expired.
     public var isWaiting: Bool { state == .sent }
 
+    /// It stands among the messages that wait for the recipient.
+    public var isListed: Bool { isWaiting && !isWithheld }
+
     /// What a device of the recipient is sent; nil once nobody is sent it any more.
     public func incoming(now: Milliseconds) -> IncomingMessage? {
-        guard isWaiting, now < expiresAt, let data else { return nil }
+        guard isListed, now < expiresAt, let data else { return nil }
         return IncomingMessage(messageID: messageID, from: origin.device, time: createdAt, seq: seq, data: data)
     }
 
@@ -98,7 +109,7 @@ public struct PeerMessage: Equatable, Sendable {
 
     /// A device of the recipient acked it. Returns whether that changed anything: a late ack does not.
     public mutating func acknowledged(now: Milliseconds) -> Bool {
-        guard isWaiting else { return false }
+        guard isListed else { return false }
         finish(.delivered, at: now)
         return true
     }

@@ -9,17 +9,22 @@ public struct Lookup: Sendable {
     public var claims: [Claim]
     /// Whose profiles. A user becomes known by coming online or by a profile, for good.
     public var profiles: [UserID]
+    public var blocks: [Block]
 
     public init(
-        records: [RecordID] = [], presence: [UserID] = [], claims: [Claim] = [], profiles: [UserID] = []
+        records: [RecordID] = [], presence: [UserID] = [], claims: [Claim] = [], profiles: [UserID] = [],
+        blocks: [Block] = []
     ) {
         self.records = records
         self.presence = presence
         self.claims = claims
         self.profiles = profiles
+        self.blocks = blocks
     }
 
-    public var isEmpty: Bool { records.isEmpty && presence.isEmpty && claims.isEmpty && profiles.isEmpty }
+    public var isEmpty: Bool {
+        records.isEmpty && presence.isEmpty && claims.isEmpty && profiles.isEmpty && blocks.isEmpty
+    }
 }
 
 /// What was read, each in the order in which it was asked for.
@@ -28,9 +33,11 @@ public struct Findings: Sendable {
     public var records: [StoredRecord?] = []
     public var presence: [[DevicePresence]] = []
     /// Which call holds each claim.
-    public var holders: [CallID?] = []
+    public var holders: [ClaimHolder?] = []
     /// Nil for users who are not known.
     public var profiles: [UserProfile?] = []
+    /// Which blocks stand.
+    public var isBlocked: [Bool] = []
 
     public init() {}
 }
@@ -78,7 +85,9 @@ extension CallStore {
     public func load(_ callIDs: [CallID]) throws(StoreError) -> [StoredRecord?] { try load(callIDs.map(RecordID.call)) }
 
     /// Which call holds each claim.
-    public func holders(of claims: [Claim]) throws(StoreError) -> [CallID?] { try read(Lookup(claims: claims)).holders }
+    public func holders(of claims: [Claim]) throws(StoreError) -> [ClaimHolder?] {
+        try read(Lookup(claims: claims)).holders
+    }
 
     /// The profiles of the users who are known; nil for the others.
     public func profiles(of users: [UserID]) throws(StoreError) -> [UserProfile?] {
@@ -89,6 +98,9 @@ extension CallStore {
     public func devices(of users: [UserID]) throws(StoreError) -> [[DevicePresence]] {
         try read(Lookup(presence: users)).presence
     }
+
+    /// Which of the blocks stand.
+    public func isBlocked(_ blocks: [Block]) throws(StoreError) -> [Bool] { try read(Lookup(blocks: blocks)).isBlocked }
 
     public func commit(_ commits: [Commit]) throws(StoreError) -> [CommitOutcome] {
         try write(commits, [], thenRead: Lookup()).outcomes

@@ -46,6 +46,12 @@ public protocol CallStore: AnyObject {
     /// Changes a user's profile. Returns it as it is then.
     func update(_ user: UserID, _ update: Request.UserUpdate) throws(StoreError) -> UserProfile
 
+    /// Lets a user's block begin or end. False when the list is full: nothing has changed then.
+    func set(_ block: Block, _ isBlocked: Bool) throws(StoreError) -> Bool
+
+    /// Whom the user has blocked, in the order of their ids.
+    func blockList(of user: UserID) throws(StoreError) -> [UserID]
+
     // MARK: Presence
 
     /// A device published `online: true`.
@@ -269,6 +275,30 @@ public enum Claim: Hashable, Sendable {
     case ringing(from: UserID, to: UserID)
 }
 
+/// Which call holds a claim, and at which version of its record it took it: a call that was fenced meanwhile and takes its claim again
+/// is another holder, so that whoever has fenced it does not take the claim from under its next commit.
+public struct ClaimHolder: Hashable, Sendable {
+    public let callID: CallID
+    /// 0 in a store where a claim is taken in one step with the commit.
+    public let version: Int64
+
+    public init(_ callID: CallID, version: Int64) {
+        self.callID = callID
+        self.version = version
+    }
+}
+
+/// A user does not want to hear of another one.
+public struct Block: Hashable, Sendable {
+    public let user: UserID
+    public let blocked: UserID
+
+    public init(by user: UserID, of blocked: UserID) {
+        self.user = user
+        self.blocked = blocked
+    }
+}
+
 /// One record to be written.
 public struct Commit: Sendable {
     public let id: RecordID
@@ -280,14 +310,16 @@ public struct Commit: Sendable {
     public let expiresAt: Milliseconds?
     /// Written together with the record.
     public var notes: [Note] = []
-    /// The commit fails unless each of these is held as given, or by this call.
-    public var expectedHolders: [(claim: Claim, holder: CallID?)] = []
+    /// The commit fails unless each of these is held as given.
+    public var expectedHolders: [(claim: Claim, holder: ClaimHolder?)] = []
     /// Taken by this call.
     public var claims: [Claim] = []
     /// Given up, if this call holds them.
     public var releases: [Claim] = []
     /// The users who are new in the call: it is entered into their indexes before it is written.
     public var newMembers: [UserID] = []
+    /// The users in whose lists the call stands, and must not any more.
+    public var formerMembers: [UserID] = []
     /// The call was live before this commit and is not after it.
     public var hasJustEnded = false
     /// After this moment, by its own clock, the store refuses the commit: whoever decided it stood still meanwhile.
@@ -303,9 +335,12 @@ public struct Commit: Sendable {
         self.expiresAt = expiresAt
     }
 
+    /// As whom it takes claims.
+    var holder: ClaimHolder? { id.callID.map { ClaimHolder($0, version: expected) } }
+
     /// The users in whose index the call stands.
     var members: [UserID] {
-        if case .call(let call) = record { call.members.map(\.userID) } else { [] }
+        if case .call(let call) = record { call.participants } else { [] }
     }
 }
 

@@ -90,6 +90,12 @@
             try store.update(user, update)
         }
 
+        public func set(_ block: Block, _ isBlocked: Bool) throws(StoreError) -> Bool {
+            try store.set(block, isBlocked)
+        }
+
+        public func blockList(of user: UserID) throws(StoreError) -> [UserID] { try store.blockList(of: user) }
+
         public func trace(_ traces: [CallTrace], life: Milliseconds) throws(StoreError) {
             try store.trace(traces, life: life)
         }
@@ -128,6 +134,7 @@
             copy.claims = claims
             copy.releases = releases
             copy.newMembers = newMembers
+            copy.formerMembers = formerMembers
             copy.hasJustEnded = hasJustEnded
             return copy
         }

@@ -17,8 +17,9 @@ public final class MemoryCallStore: CallStore {
     package struct Contents {
         var entries: [RecordID: Entry] = [:]
         var index: [UserID: [CallID]] = [:]
-        var claims: [Claim: CallID] = [:]
+        var claims: [Claim: ClaimHolder] = [:]
         var profiles: [UserID: UserProfile] = [:]
+        var blocks: Set<Block> = []
         var timelines: [CallID: Timeline] = [:]
         var presence: [UserID: [DevicePresence]] = [:]
         var oversessions: [UserID: [(device: DeviceAddress, session: String, until: Milliseconds)]] = [:]
@@ -53,6 +54,7 @@ public final class MemoryCallStore: CallStore {
         findings.presence = devices(of: lookup.presence)
         findings.holders = lookup.claims.map { contents.claims[$0] }
         findings.profiles = lookup.profiles.map { contents.profiles[$0] }
+        findings.isBlocked = lookup.blocks.map(contents.blocks.contains)
         return findings
     }
 
@@ -99,9 +101,9 @@ public final class MemoryCallStore: CallStore {
     package func takeClaims(of commit: Commit) -> Bool {
         let callID = commit.id.callID
         for (claim, holder) in commit.expectedHolders {
-            guard contents.claims[claim] == holder || contents.claims[claim] == callID else { return false }
+            guard contents.claims[claim] == holder || contents.claims[claim] == commit.holder else { return false }
         }
-        for claim in commit.claims { contents.claims[claim] = callID }
+        for claim in commit.claims { contents.claims[claim] = commit.holder }
         if let callID {
             for user in commit.members where !(contents.index[user] ?? []).contains(callID) {
                 contents.index[user, default: []].append(callID)
@@ -119,6 +121,7 @@ public final class MemoryCallStore: CallStore {
         entry.deadline = commit.deadline
         entry.expiresAt = commit.expiresAt
         contents.entries[commit.id] = entry
+        for user in commit.formerMembers { contents.index[user]?.removeAll { $0 == commit.id.callID } }
         if commit.expiresAt != nil { commit.members.forEach(trimHistory) }
         note(commit.notes)
         return .committed(version: entry.version)
@@ -127,7 +130,7 @@ public final class MemoryCallStore: CallStore {
     /// The last step of one that was written.
     package func giveUpClaims(of commit: Commit) {
         let callID = commit.id.callID
-        for claim in commit.releases where contents.claims[claim] == callID { contents.claims[claim] = nil }
+        for claim in commit.releases where contents.claims[claim]?.callID == callID { contents.claims[claim] = nil }
     }
 
     private func trimHistory(of user: UserID) {
@@ -184,7 +187,7 @@ public final class MemoryCallStore: CallStore {
 
     public func messages(for user: UserID, limit: Int) -> [RecordID] {
         let waiting = contents.entries.values.compactMap { entry -> PeerMessage? in
-            guard case .message(let message) = entry.record, message.to == user, message.isWaiting else { return nil }
+            guard case .message(let message) = entry.record, message.to == user, message.isListed else { return nil }
             return message
         }
         return waiting.sorted { ($0.createdAt, $0.messageID) < ($1.createdAt, $1.messageID) }.prefix(limit)
@@ -194,6 +197,22 @@ public final class MemoryCallStore: CallStore {
     public func update(_ user: UserID, _ update: Request.UserUpdate) -> UserProfile {
         contents.profiles[user, default: UserProfile()].apply(update)
         return contents.profiles[user, default: UserProfile()]
+    }
+
+    public func set(_ block: Block, _ isBlocked: Bool) -> Bool {
+        guard isBlocked else {
+            contents.blocks.remove(block)
+            return true
+        }
+        guard contents.blocks.contains(block) || blockList(of: block.user).count < Limits.blockedUsers else {
+            return false
+        }
+        contents.blocks.insert(block)
+        return true
+    }
+
+    public func blockList(of user: UserID) -> [UserID] {
+        contents.blocks.filter { $0.user == user }.map(\.blocked).sorted()
     }
 
     public func trace(_ traces: [CallTrace], life: Milliseconds) {
@@ -291,7 +310,7 @@ public final class MemoryCallStore: CallStore {
             contents.entries[id] = nil
             if let callID = id.callID { contents.timelines[callID] = nil }
         }
-        contents.claims = contents.claims.filter { !over.contains(.call($0.value)) }
+        contents.claims = contents.claims.filter { !over.contains(.call($0.value.callID)) }
         for (user, devices) in contents.presence { contents.presence[user] = devices.filter { $0.seen + lease > now } }
         contents.oversessions = contents.oversessions.filter { $0.value.contains { $0.until > now } }
         return over.count

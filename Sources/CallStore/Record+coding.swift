@@ -92,6 +92,7 @@ package enum RecordCodec {
         writer.field("finished", message.finishedAt)
         writer.field("served", message.servedAt)
         writer.field("receiptDue", message.receiptDue)
+        if message.isWithheld { writer.field("withheld", true) }
     }
 
     private static func message(
@@ -108,7 +109,7 @@ package enum RecordCodec {
             seq: try json.time("seq"),
             progress: .init(
                 data: data, state: state, finishedAt: try json.time("finished"), servedAt: served,
-                receiptDue: try json.time("receiptDue")))
+                receiptDue: try json.time("receiptDue"), isWithheld: json.bool("withheld") ?? false))
     }
 
     private static func encode(_ key: RequestKey, to writer: inout JSONWriter) {
@@ -133,6 +134,7 @@ package enum RecordCodec {
         writer.field("handledRev", member.handledRevision)
         writer.field("notReceivedAt", member.notReceivedAt)
         if member.hasResponded { writer.field("responded", true) }
+        if member.isWithheld { writer.field("withheld", true) }
     }
 
     private static func encode(_ outcome: RequestOutcome, to writer: inout JSONWriter) {
@@ -182,7 +184,9 @@ package enum RecordCodec {
         let members = json.objects("members")
         guard members.count >= 2 else { return nil }
         for json in members {
-            guard let member = try member(json), call.member(member.userID) == nil else { return nil }
+            guard let member = try member(json), !call.members.contains(where: { $0.userID == member.userID }) else {
+                return nil
+            }
             call.members.append(member)
         }
         call.outcomes = json.objects("outcomes").compactMap(outcome)
@@ -213,6 +217,7 @@ package enum RecordCodec {
         member.handledRevision = Int(try json.count("handledRev") ?? 0)
         member.notReceivedAt = try json.time("notReceivedAt")
         member.hasResponded = json.bool("responded") ?? false
+        member.isWithheld = json.bool("withheld") ?? false
         return member
     }
 

@@ -145,13 +145,19 @@ extension CallService {
             try machine.mergedCancelRequested(cancel, context)
         case .cancel(let cancel): outcome.errors = try machine.cancelRequested(cancel, context)
         case .add(let add):
+            // A stranger learns nothing, and uses up nothing.
+            try machine.getRequested(by: user)
+            context.withheld = try blocking(user, among: add.invitees)
+            try limit(add.invitees, received, &context)
             try lookUp(add.invitees, inviting: add.invitees, &context)
             outcome.errors = try machine.addRequested(add, context)
             outcome.offline = try offline(
-                add.invitees.filter { user in !outcome.errors.contains { $0.userID == user } })
+                add.invitees.filter { user in !outcome.errors.contains { $0.userID == user } },
+                withheld: context.withheld)
         case .quit(let quit): try machine.quitRequested(quit, context)
         case .end(let end): try machine.endRequested(end, context)
-        case .invite, .signal, .query, .message, .userUpdate, .userQuery: preconditionFailure("served elsewhere")
+        case .invite, .signal, .query, .message, .userUpdate, .userQuery, .userBlock, .userBlockList:
+            preconditionFailure("served elsewhere")
         }
         machine.remember(outcome)
         decision.machine = machine
@@ -248,6 +254,7 @@ extension CallService {
     // MARK: Presence and deadlines
 
     private func decideOnline(_ device: DeviceAddress, _ decision: Decision) throws(StoreError) {
+        if let call = decision.call, call.member(device.userID) == nil { return }
         decision.note(presence: "online", of: device)
         _ = decision.machine?.cameOnline(device)
         decision.refresh.append(device)
@@ -267,7 +274,6 @@ extension CallService {
     private func decideDeadline(_ stored: StoredRecord?, _ decision: Decision) throws(StoreError) {
         guard let machine = decision.machine, let due = machine.nextDeadline, due <= now else { return }
         counters.add(.deadlines)
-        decision.steps.append(.deadline(late: now - due))
         var context = CallMachine.DeadlineContext(now: now)
         context.listeningSince = listeningSince
         for heard in stored?.heard ?? [] { context.heard[heard.userID] = heard.at }
@@ -281,6 +287,10 @@ extension CallService {
         }
         decision.machine?.deadlineReached(context)
         decideResends(presence, decision)
+        // One of which nothing came is no part of the story.
+        if decision.isVisiblyChanged || decision.resends.contains(where: \.isTraced) {
+            decision.steps.append(.deadline(late: now - due))
+        }
     }
 }
 

@@ -41,7 +41,8 @@ extension CallService {
         if decision.isVisiblyChanged {
             for member in call.members {
                 firstSends += self.firstSends(
-                    to: member, of: call, after: decision.before?.revision ?? 0, decision.acks, presence)
+                    to: member, of: call, after: decision.before?.revision ?? 0, decision.acks,
+                    seen(presence, of: member))
             }
         }
         let resends = decision.isVisiblyChanged ? [] : decision.resends
@@ -62,7 +63,8 @@ extension CallService {
     /// What is owed to the devices that are to be told at once: they came online, or acked an old revision.
     private func refreshes(_ decision: Decision, _ call: Call, _ presence: Presence) -> [Delivery] {
         decision.refresh.compactMap { device in
-            views(of: device.userID, decision.acks, presence).first { $0.address == device }
+            guard call.member(device.userID) != nil else { return nil }
+            return views(of: device.userID, decision.acks, presence).first { $0.address == device }
                 .flatMap { call.owed(to: $0, now: now, settings: settings.calls) }
                 .map { delivery($0, to: device.userID, device.deviceID, presence) }
         }
@@ -91,6 +93,10 @@ extension CallService {
             owed.map { delivery($0, to: member.userID, view.address.deviceID, presence) }
         }
     }
+
+    /// To whom an invitation is withheld, that is treated like a user who is never online: who looks into the timeline sees no
+    /// difference.
+    private func seen(_ presence: Presence, of member: Member) -> Presence { member.isWithheld ? [:] : presence }
 
     private func delivery(
         _ owed: OwedEvent, to user: UserID, _ device: DeviceID?, _ presence: Presence
@@ -127,6 +133,7 @@ extension CallService {
         var due: [Delivery] = []
         var next: Milliseconds?
         for member in call.members {
+            let presence = seen(presence, of: member)
             var views = views(of: member.userID, acks, presence)
             let isUnknown = views.isEmpty && presence[member.userID]?.isEmpty ?? true && member.handledRevision == 0
             if isUnknown { views = [unknownDevice(of: member.userID)] }
@@ -146,12 +153,16 @@ extension CallService {
     }
 
     private func send(_ delivery: Delivery, of call: Call, _ snapshot: CallSnapshot, isResend: Bool) {
-        recorder.add(
-            [
-                .send(
-                    delivery.owed.name, to: delivery.user, device: delivery.device, revision: call.revision,
-                    online: delivery.online, isResend: isResend)
-            ], of: call.callID, at: now)
+        if delivery.isTraced || !isResend {
+            recorder.add(
+                [
+                    .send(
+                        delivery.owed.name, to: delivery.user, device: delivery.device, revision: call.revision,
+                        online: delivery.online, isResend: isResend)
+                ], of: call.callID, at: now)
+        }
+        // Written down as if it had gone out.
+        guard call.member(delivery.user) != nil else { return }
         let event = call.event(delivery.owed, for: delivery.user, now: now, snapshot: snapshot)
         let expiry = event.expiresIn.map { UInt32(clamping: max(1, $0 / 1000)) } ?? ServiceBounds.messageExpirySeconds
         let topic =

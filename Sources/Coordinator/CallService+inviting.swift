@@ -22,14 +22,16 @@ extension CallService {
             if let merged = try judgeGlare(invite, received, callID, stored, decision) { return merged }
         }
         var context = CallMachine.Context(key: received.key, now: now)
+        context.withheld = try blocking(user, among: invite.invitees)
+        try limit(invite.invitees, received, &context)
         context.activeElsewhere = try activeCall(of: user, besides: [callID], decision)
         if invite.ifBusy == .reject { invitation.busy = try busy(invite.invitees) }
         try lookUp([user] + invite.invitees, inviting: invite.invitees, &context)
         var machine = try CallMachine.invited(invitation, context, settings: settings.calls)
-        let invited = invite.invitees.filter { !context.unregistered.contains($0) }
+        let errors = invite.invitees.compactMap(context.problem)
+        let invited = invite.invitees.filter { user in !errors.contains { $0.userID == user } }
         let outcome = RequestOutcome(
-            key: received.key, offline: try offline(invited),
-            errors: context.unregistered.map { UserError(userID: $0, code: .userNotRegistered) })
+            key: received.key, offline: try offline(invited, withheld: context.withheld), errors: errors)
         machine.remember(outcome)
         decision.version = stored?.version ?? 0
         decision.alias = nil
@@ -38,6 +40,17 @@ extension CallService {
         decision.acks = []
         decision.machine = machine
         return success(machine.call, outcome)
+    }
+
+    /// Throws when all invitees are invited too often.
+    func limit(
+        _ invitees: [UserID], _ received: ReceivedRequest, _ context: inout CallMachine.Context
+    ) throws(SignalingError) {
+        let limited = limited(invitees, received, withheld: context.withheld)
+        context.limited = limited.map(\.user)
+        if limited.count == invitees.count, let longest = limited.map(\.retryAfter).max() {
+            throw .rateLimited(longest)
+        }
     }
 
     /// Glare: when the invitee rings this user alone, the invite is the acceptance of that call. Whoever commits
@@ -114,14 +127,14 @@ extension CallService {
             let holder = try holder(of: claim)
             decision.expectedHolders.removeAll { $0.claim == claim }
             decision.expectedHolders.append((claim, holder))
-            guard let holder, !own.contains(holder) else { return nil }
-            let stored = try store.load([holder])[0]
+            guard let holder, !own.contains(holder.callID) else { return nil }
+            let stored = try store.load([holder.callID])[0]
             if let stored, case .call(let call) = stored.record, deserves(call) { return stored }
             // A holder without a call is most likely about to be committed; two replicas that fenced each other's
             // invitations at once would never come to an end.
             if stored?.isCall != true, attempt < ServiceBounds.looksBeforeFencing {
                 pauseBriefly()
-            } else if try fence(holder, stored) {
+            } else if try fence(holder.callID, stored) {
                 return nil
             }
         }
@@ -162,7 +175,7 @@ extension CallService {
 
     /// One user rings another one alone.
     private func isRingingPair(_ call: Call) -> Bool {
-        call.isLive && call.members.count == 2 && call.members[1].state.isPending
+        call.isLive && call.members.count == 2 && call.members[1].state.isPending && !call.members[1].isWithheld
     }
 
     /// Those of `users` who are calling, being called or in a live call.
@@ -180,11 +193,12 @@ extension CallService {
         return busy
     }
 
-    /// Those of `users` without an online device: they ring when they come online.
-    func offline(_ users: [UserID]) throws(StoreError) -> [UserID] {
+    /// Those of `users` without an online device: they ring when they come online. Who is not to be reached looks the same.
+    func offline(_ users: [UserID], withheld: [UserID] = []) throws(StoreError) -> [UserID] {
         let presence = try presence(of: users)
         return users.filter { user in
-            !(presence[user] ?? []).contains { $0.isReachable(at: now, lease: settings.presence.lease) }
+            withheld.contains(user)
+                || !(presence[user] ?? []).contains { $0.isReachable(at: now, lease: settings.presence.lease) }
         }
     }
 }

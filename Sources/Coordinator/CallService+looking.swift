@@ -8,8 +8,9 @@ typealias Presence = [UserID: [DevicePresence]]
 /// decision needs beyond that is asked of the store when it is needed.
 struct Knowledge {
     var presence: Presence = [:]
-    var holders: [Claim: CallID?] = [:]
+    var holders: [Claim: ClaimHolder?] = [:]
     var profiles: [UserID: UserProfile?] = [:]
+    var blocks: [Block: Bool] = [:]
     /// The sessions of the devices that sent the messages being served.
     var sessions: [DeviceAddress: String] = [:]
 }
@@ -38,6 +39,7 @@ extension CallService {
         for (user, devices) in zip(look.lookup.presence, findings.presence) { known.presence[user] = devices }
         for (claim, holder) in zip(look.lookup.claims, findings.holders) { known.holders[claim] = .some(holder) }
         for (user, profile) in zip(look.lookup.profiles, findings.profiles) { known.profiles[user] = .some(profile) }
+        for (block, isBlocked) in zip(look.lookup.blocks, findings.isBlocked) { known.blocks[block] = isBlocked }
         if !part.senders.isEmpty { try learnSessions(of: part.senders) }
         try lookAtMembers(of: part.works, findings.records)
         return findings.records
@@ -52,10 +54,12 @@ extension CallService {
             case .invite(let invite):
                 lookup.presence += invite.invitees
                 lookup.profiles += [user] + invite.invitees
+                lookup.blocks += invite.invitees.map { Block(by: $0, of: user) }
                 if settings.calls.oneActiveCall { lookup.claims.append(.activeCall(of: user)) }
             case .add(let add):
                 lookup.presence += add.invitees
                 lookup.profiles += add.invitees
+                lookup.blocks += add.invitees.map { Block(by: $0, of: user) }
             case .accept, .join: if settings.calls.oneActiveCall { lookup.claims.append(.activeCall(of: user)) }
             default: break
             }
@@ -93,13 +97,21 @@ extension CallService {
         return presence
     }
 
+    /// Those of `users` who have blocked `user`.
+    func blocking(_ user: UserID, among users: [UserID]) throws(StoreError) -> [UserID] {
+        let blocks = users.map { Block(by: $0, of: user) }
+        let read = blocks.compactMap { known.blocks[$0] }
+        let isBlocked = read.count == blocks.count ? read : try store.isBlocked(blocks)
+        return zip(users, isBlocked).filter(\.1).map(\.0)
+    }
+
     func profiles(of users: [UserID]) throws(StoreError) -> [UserProfile?] {
         let profiles = users.compactMap { known.profiles[$0] }
         return profiles.count == users.count ? profiles : try store.profiles(of: users)
     }
 
     /// As it was read for this round, when it was: a commit that finds another holder is judged again.
-    func holder(of claim: Claim) throws(StoreError) -> CallID? {
+    func holder(of claim: Claim) throws(StoreError) -> ClaimHolder? {
         // Once: who looks again wants to know what has changed.
         if let holder = known.holders.removeValue(forKey: claim) { return holder }
         return try store.holders(of: [claim])[0]

@@ -122,7 +122,9 @@ extension CallService {
             return
         }
         let ttl = request.ttl.map { Milliseconds($0) * 1000 } ?? settings.messageTTL
-        let message = PeerMessage(request, messageID: messageID, origin: received.key, ttl: ttl, now: now)
+        let isWithheld = try !blocking(received.device.userID, among: [user]).isEmpty
+        let message = PeerMessage(
+            request, messageID: messageID, origin: received.key, ttl: ttl, isWithheld: isWithheld, now: now)
         decision.message = message
         decision.sends.append(nil)
         reply(received, .answer(answer(message)), &decision)

@@ -7,6 +7,9 @@ extension CallService {
     func servePresence(_ message: InboundMessage, of device: DeviceAddress) {
         switch PresenceMessage.decode(message.payload, maxBytes: settings.maxPayload) {
         case .failure(let error): refuse(error, topic: settings.topics.down(device))
+        // A device that flaps learns of it by the welcome that does not come, and asks again.
+        case .success where excess(.presence(device)) != nil:
+            counters.add(.messagesRefused, ErrorCode.rateLimited.rawValue)
         case .success(let presence):
             do throws(StoreError) {
                 if let clockFailure { throw clockFailure }

@@ -164,7 +164,8 @@ extension CallService {
         commit.notes = decision.notes
         commit.expectedHolders = decision.expectedHolders
         setClaims(&commit, before: decision.before, after: call)
-        commit.newMembers = call.members.map(\.userID).filter { decision.before?.member($0) == nil }
+        commit.newMembers = call.participants.filter { decision.before?.member($0) == nil }
+        commit.formerMembers = decision.before?.participants.filter { call.member($0) == nil } ?? []
         commit.hasJustEnded = !call.isLive && decision.before?.isLive ?? true
         return commit
     }

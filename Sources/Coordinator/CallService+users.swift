@@ -11,7 +11,10 @@ extension CallService {
             switch received.request.body {
             case .query(let query): outcome = try history(of: received.device.userID, query)
             case .userUpdate(let update): outcome = try updated(received.device.userID, update)
-            case .userQuery(let query): outcome = try users(query.userIDs)
+            case .userQuery(let query): outcome = try users(query.userIDs, askedBy: received.device.userID)
+            case .userBlock(let body):
+                outcome = try set(Block(by: received.device.userID, of: body.userID), body.isBlocked)
+            case .userBlockList: outcome = .answer(.blocked(try store.blockList(of: received.device.userID)))
             default: preconditionFailure("served with its call or message")
             }
             storeFailure = nil
@@ -61,9 +64,20 @@ extension CallService {
         return .answer(.user(profile.snapshot(of: user, isOnline: try offline([user]).isEmpty)))
     }
 
-    private func users(_ users: [UserID]) throws(StoreError) -> Response.Outcome {
+    private func set(_ block: Block, _ isBlocked: Bool) throws(StoreError) -> Response.Outcome {
+        guard block.user != block.blocked else {
+            return .failure(SignalingError(.badRequest, "userID: is the user's own"))
+        }
+        guard try store.set(block, isBlocked) else {
+            return .failure(SignalingError(.tooLarge, "at most \(Limits.blockedUsers) users can be blocked"))
+        }
+        return .answer(.blocked(try store.blockList(of: block.user)))
+    }
+
+    /// Who has blocked the asking user is never online to that user.
+    private func users(_ users: [UserID], askedBy user: UserID) throws(StoreError) -> Response.Outcome {
         let profiles = try store.profiles(of: users)
-        let offline = try offline(users)
+        let offline = try offline(users, withheld: try blocking(user, among: users))
         var known: [UserSnapshot] = []
         var errors: [UserError] = []
         for (user, profile) in zip(users, profiles) {

@@ -142,12 +142,14 @@ public final class CallService {
         switch UpMessage.decode(message.payload, maxBytes: settings.maxPayload) {
         case .success(.request(let request)):
             counters.add(.requests, request.body.type)
-            let received = ReceivedRequest(
+            var received = ReceivedRequest(
                 device: device, request: request, correlationData: message.correlationData)
-            return isAdmitted(received) ? item(received) : nil
+            guard isAdmitted(received) else { return nil }
+            received.limited = limited(received)
+            return item(received)
         case .success(.signal(let signal)):
             counters.add(.requests, Request.Body.signal(signal).type)
-            if clockFailure == nil, let retryAfter = limiter.admit(device.userID, .signal, now: now) {
+            if let retryAfter = excess(.device(device)) ?? excess(.signals(device.userID)) {
                 refuse(.rateLimited(retryAfter), topic: settings.topics.down(device))
                 return nil
             }
@@ -155,14 +157,18 @@ public final class CallService {
                 signal.callID, .signal(ReceivedSignal(device: device, id: nil, signal: signal, correlationData: nil)))
         case .success(.heartbeat(let callID)):
             counters.add(.heartbeats)
+            guard isQuietlyAdmitted(device) else { return nil }
             return .call(callID, .heartbeat(device))
         case .success(.ackCall(let callID, let revision)):
             counters.add(.acks)
+            guard isQuietlyAdmitted(device) else { return nil }
             return .call(callID, .ack(device, revision: revision))
         case .success(.ackMessage(let messageID)):
             counters.add(.acks)
+            guard isQuietlyAdmitted(device) else { return nil }
             return .message(.message(messageID, to: device.userID), .ack(device))
-        case .failure(let refusal):
+        case .failure(var refusal):
+            if let retryAfter = excess(.device(device)) { refusal.error = .rateLimited(retryAfter) }
             if let id = refusal.requestID {
                 counters.add(.responses, refusal.error.code.rawValue)
                 outbox.append(response(id, .failure(refusal.error), to: device, message.correlationData))
@@ -187,7 +193,7 @@ public final class CallService {
             // A call id has the form of a message id.
             let messageID = message.messageID ?? MessageID(derivedID(received.key).string)!
             return .message(.message(messageID, to: message.to), .send(received, message))
-        case .query, .userUpdate, .userQuery: return .user(received)
+        case .query, .userUpdate, .userQuery, .userBlock, .userBlockList: return .user(received)
         case .invite, .cancel, .accept, .reject, .add, .join, .quit, .end, .get, .report, .trace:
             return .call(request.body.callID ?? derivedID(received.key), .request(received))
         }
@@ -195,14 +201,46 @@ public final class CallService {
 
     /// Whether the user may ask for more now; if not, it is told when (section 2, Rate limits).
     private func isAdmitted(_ received: ReceivedRequest) -> Bool {
-        let kind = RateLimiter.Class(received.request.body)
-        guard clockFailure == nil, let retryAfter = limiter.admit(received.device.userID, kind, now: now) else {
-            return true
-        }
+        let own = RateLimiter.Key(received.device.userID, received.request.body)
+        guard let retryAfter = excess(.device(received.device)) ?? excess(own) else { return true }
         let outcome = Response.Outcome.failure(.rateLimited(retryAfter))
         count(outcome)
         outbox.append(response(received.request.id, outcome, to: received.device, received.correlationData))
         return false
+    }
+
+    /// The milliseconds after which to try again; nil when it is admitted.
+    func excess(_ key: RateLimiter.Key) -> Int? { clockFailure == nil ? limiter.admit(key, now: now) : nil }
+
+    /// What has no answer, and comes too often, is dropped: the event comes again, and the heartbeat too.
+    private func isQuietlyAdmitted(_ device: DeviceAddress) -> Bool {
+        guard excess(.device(device)) != nil else { return true }
+        counters.add(.messagesRefused, ErrorCode.rateLimited.rawValue)
+        return false
+    }
+
+    /// Those of the invitees whom this user invites too often.
+    private func limited(_ received: ReceivedRequest) -> [(user: UserID, retryAfter: Int)] {
+        let invitees: [UserID]
+        switch received.request.body {
+        case .invite(let invite): invitees = invite.invitees
+        case .add(let add): invitees = add.invitees
+        default: return []
+        }
+        return invitees.compactMap { invitee in
+            excess(.pair(inviter: received.device.userID, invitee: invitee)).map { (invitee, $0) }
+        }
+    }
+
+    /// Adds those who are invited too often by all users together. Counted is who would ring: not who is stopped by another limit,
+    /// nor who has blocked the inviter.
+    func limited(
+        _ invitees: [UserID], _ received: ReceivedRequest, withheld: [UserID]
+    ) -> [(user: UserID, retryAfter: Int)] {
+        let others = invitees.filter { user in
+            !withheld.contains(user) && !received.limited.contains { $0.user == user }
+        }
+        return received.limited + others.compactMap { user in excess(.callee(user)).map { (user, $0) } }
     }
 
     func refuse(_ error: SignalingError, topic: String) {
@@ -292,8 +330,8 @@ extension Response.Outcome {
 extension SignalingError {
     fileprivate static let unavailable = SignalingError(.unavailable, "the service cannot answer now: send again")
 
-    fileprivate static func rateLimited(_ retryAfter: Int) -> SignalingError {
-        SignalingError(.rateLimited, "too many requests of this user", retryAfter: retryAfter)
+    static func rateLimited(_ retryAfter: Int) -> SignalingError {
+        SignalingError(.rateLimited, "too many requests", retryAfter: retryAfter)
     }
 }
 

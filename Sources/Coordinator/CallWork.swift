@@ -72,6 +72,8 @@ struct ReceivedRequest {
     let device: DeviceAddress
     let request: Request
     let correlationData: [UInt8]?
+    /// Invitees whom this user, or all users together, invite too often, with the milliseconds to wait.
+    var limited: [(user: UserID, retryAfter: Int)] = []
 
     var key: RequestKey { RequestKey(device: device, requestID: request.id) }
 }
@@ -96,7 +98,7 @@ final class Decision {
     var alias: (callID: CallID, origin: RequestKey, version: Int64)?
 
     var notes: [Note] = []
-    var expectedHolders: [(claim: Claim, holder: CallID?)] = []
+    var expectedHolders: [(claim: Claim, holder: ClaimHolder?)] = []
     var replies: [OutboundMessage] = []
     /// Signals to other members, in the order in which they came.
     var signals: [OutboundMessage] = []
@@ -134,4 +136,8 @@ struct Delivery {
     let owed: OwedEvent
     /// How many of the user's devices are online, for the timeline.
     let online: Int
+
+    /// As a resend. What goes out again to a user without a device tells nothing about the call, and for how long the user has been
+    /// away is nobody's business (docs/decisions/0012).
+    var isTraced: Bool { online > 0 }
 }

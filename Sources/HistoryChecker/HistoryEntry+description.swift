@@ -57,6 +57,8 @@ extension Request.Body {
         case .message(let body): "message \(body.messageID?.string ?? "") to \(body.to)"
         case .userUpdate: "user update"
         case .userQuery: "user query"
+        case .userBlock(let body): "\(body.isBlocked ? "blocks" : "unblocks") \(body.userID)"
+        case .userBlockList: "block list"
         }
     }
 }

@@ -27,6 +27,8 @@ public enum Limits {
     public static let callsPerPage = 100
     public static let cursorBytes = 128
     public static let usersPerQuery = 100
+    /// Whom one user may have blocked at the same time.
+    public static let blockedUsers = 500
     public static let userNameBytes = 256
     public static let avatarURLBytes = 512
     /// Milliseconds from a party's own start to a milestone.

@@ -91,6 +91,8 @@ public enum Answer: Equatable, Sendable {
     case user(UserSnapshot)
     /// To `message.send`.
     case message(MessageID, time: Int64, state: MessageState)
+    /// To `user.block`, `user.unblock` and `user.blockList`: whom the user has blocked then.
+    case blocked([UserID])
 
     /// The cursor of the last page.
     public static let lastCursor = "0"
@@ -187,6 +189,7 @@ extension Answer {
             }
             writer.errors(errors)
         case .user(let user): writer.object("user") { user.write(to: &$0) }
+        case .blocked(let users): writer.users("blocked", users)
         case .message(let messageID, let time, let state):
             writer.field("messageID", messageID)
             writer.field("time", time)
@@ -195,6 +198,10 @@ extension Answer {
     }
 
     init?(json: JSONObject) {
+        if let users = json["blocked"]?.array {
+            self = .blocked(users.compactMap { $0.string.flatMap(UserID.init) })
+            return
+        }
         if let calls = json["calls"]?.array, let cursor = json["cursor"]?.string {
             self = .calls(calls.compactMap { $0.object.flatMap(CallSnapshot.init(json:)) }, cursor: cursor)
         } else if let users = json["users"]?.array {

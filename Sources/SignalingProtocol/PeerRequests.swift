@@ -86,6 +86,17 @@ extension Request {
         }
     }
 
+    /// `user.block`, `user.unblock`: whether another user's invitations and messages reach this one.
+    public struct UserBlock: Equatable, Sendable {
+        public var userID: UserID
+        public var isBlocked: Bool
+
+        public init(userID: UserID, isBlocked: Bool) {
+            self.userID = userID
+            self.isBlocked = isBlocked
+        }
+    }
+
     /// `user.query`: profiles of 1 to 100 users.
     public struct UserQuery: Equatable, Sendable {
         public var userIDs: [UserID]

@@ -2,7 +2,7 @@
 /// message of type `error` (docs/protocol.md, section 2).
 public struct UpMessageRefusal: Error, Equatable, Sendable {
     public let requestID: RequestID?
-    public let error: SignalingError
+    public var error: SignalingError
 }
 
 extension UpMessage {
@@ -111,6 +111,10 @@ extension Request.Body {
         case "user.query":
             let users = try fields.users("userIDs", atMost: Limits.usersPerQuery)
             self = .userQuery(.init(userIDs: try fields.required("userIDs", users)))
+        case "user.block", "user.unblock":
+            let user = try fields.required("userID", fields.user("userID"))
+            self = .userBlock(.init(userID: user, isBlocked: type == "user.block"))
+        case "user.blockList": self = .userBlockList
         default: return nil
         }
     }

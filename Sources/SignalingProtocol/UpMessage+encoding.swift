@@ -67,6 +67,8 @@ extension Request {
             writer.field("avatarURL", body.avatarURL)
             writer.field("extendedData", body.extendedData)
         case .userQuery(let body): writer.users("userIDs", body.userIDs)
+        case .userBlock(let body): writer.field("userID", body.userID)
+        case .userBlockList: break
         }
     }
 }
@@ -100,6 +102,8 @@ extension Request.Body {
         case .message: "message.send"
         case .userUpdate: "user.update"
         case .userQuery: "user.query"
+        case .userBlock(let body): body.isBlocked ? "user.block" : "user.unblock"
+        case .userBlockList: "user.blockList"
         }
     }
 }

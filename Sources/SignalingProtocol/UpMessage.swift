@@ -37,6 +37,9 @@ public struct Request: Equatable, Sendable {
         case message(Message)
         case userUpdate(UserUpdate)
         case userQuery(UserQuery)
+        case userBlock(UserBlock)
+        /// `user.blockList`: whom this user has blocked.
+        case userBlockList
     }
 
     /// `call.invite`: creates the call.
@@ -209,7 +212,7 @@ extension Request.Body {
         case .signal(let body): body.callID
         case .report(let body): body.callID
         case .trace(let body): body.callID
-        case .query, .message, .userUpdate, .userQuery: nil
+        case .query, .message, .userUpdate, .userQuery, .userBlock, .userBlockList: nil
         }
     }
 
@@ -218,7 +221,8 @@ extension Request.Body {
     public var changesCall: Bool {
         switch self {
         case .invite, .cancel, .accept, .reject, .add, .join, .quit, .end: true
-        case .get, .signal, .report, .trace, .query, .message, .userUpdate, .userQuery: false
+        case .get, .signal, .report, .trace, .query, .message, .userUpdate, .userQuery, .userBlock, .userBlockList:
+            false
         }
     }
 }

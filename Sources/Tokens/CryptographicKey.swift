@@ -170,7 +170,9 @@ final class CryptographicKey: @unchecked Sendable {
 
     func sign(_ message: [UInt8]) throws(TokenError) -> [UInt8] {
         switch material {
-        case .secret(let secret): return Self.code(of: message, secret)
+        case .secret(let secret):
+            guard let code = Self.code(of: message, secret) else { throw Self.failure("no signature") }
+            return code
         case .pair(let pair):
             guard let context = EVP_MD_CTX_new() else { throw Self.failure("no signature") }
             defer { EVP_MD_CTX_free(context) }
@@ -195,7 +197,7 @@ final class CryptographicKey: @unchecked Sendable {
         defer { ERR_clear_error() }
         switch material {
         case .secret(let secret):
-            let code = Self.code(of: message, secret)
+            guard let code = Self.code(of: message, secret) else { return false }
             return signature.count == code.count && CRYPTO_memcmp(signature, code, code.count) == 0
         case .pair(let pair):
             guard let encoded = algorithm == .es256 ? Self.encoded(signature) : signature,
@@ -210,10 +212,12 @@ final class CryptographicKey: @unchecked Sendable {
     /// Ed25519 has its own.
     private var digest: OpaquePointer? { algorithm == .edDSA ? nil : EVP_sha256() }
 
-    private static func code(of message: [UInt8], _ secret: [UInt8]) -> [UInt8] {
+    private static func code(of message: [UInt8], _ secret: [UInt8]) -> [UInt8]? {
         var code = [UInt8](repeating: 0, count: 32)
         var count: UInt32 = 0
-        HMAC(EVP_sha256(), secret, Int32(secret.count), message, message.count, &code, &count)
+        guard HMAC(EVP_sha256(), secret, Int32(secret.count), message, message.count, &code, &count) != nil,
+            count == code.count
+        else { return nil }
         return code
     }
 

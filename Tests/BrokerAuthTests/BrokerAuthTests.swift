@@ -1,7 +1,8 @@
-import BrokerAuth
 import SignalingProtocol
 import Testing
 import Tokens
+
+@testable import BrokerAuth
 
 private let now: Int64 = 1_800_000_000_000
 
@@ -9,10 +10,11 @@ private final class Fixture {
     let key: TokenKey
     var auth: BrokerAuth
 
-    init(coordinatorName: String? = nil) throws {
+    init(coordinatorName: String? = nil, publishLimit: PublishLimit? = nil) throws {
         key = try TokenKey.generate(.es256)
         auth = BrokerAuth(
-            verifier: TokenVerifier(keys: KeySet([key])), topics: .standard, coordinatorName: coordinatorName)
+            verifier: TokenVerifier(keys: KeySet([key])), topics: .standard, coordinatorName: coordinatorName,
+            publishLimit: publishLimit)
     }
 
     func token(
@@ -33,8 +35,8 @@ private final class Fixture {
             .init(clientID: clientID, username: username, password: token, certificateName: certificate), now: time)
     }
 
-    func may(_ access: TopicAccess, _ topic: String, _ connection: Int = 1) -> Bool {
-        Array(topic.utf8).withUnsafeBufferPointer { auth.permits(access, $0, connection) }
+    func may(_ access: TopicAccess, _ topic: String, _ connection: Int = 1, at time: Int64 = now) -> Bool {
+        Array(topic.utf8).withUnsafeBufferPointer { auth.permits(access, $0, connection, now: time) }
     }
 }
 
@@ -219,6 +221,80 @@ private final class Fixture {
         #expect(expiry(1, "bellwire/v1/up/alice/phone") == nil)
         #expect(expiry(2, "bellwire/v1/presence/alice/phone") == nil)
         #expect(expiry(3, "bellwire/v1/presence/alice/phone") == nil)
+    }
+
+    @Test func aDeviceThatFloodsIsHeldBackThenPutOffAndKeptOut() throws {
+        let fixture = try Fixture(publishLimit: PublishLimit(rate: 100, burst: 50))
+        try fixture.connect(1, "mallory/phone", try fixture.token("mallory"))
+        try fixture.connect(2, "alice/phone", try fixture.token("alice"))
+        func publishes(_ count: Int, at time: Int64) -> Int {
+            (0..<count).count { _ in
+                fixture.may(.publish(retain: false), "bellwire/v1/up/mallory/phone", at: time)
+            }
+        }
+        #expect(publishes(60, at: now) == 50)
+        #expect(publishes(60, at: now + 100) == 10)
+        #expect(fixture.may(.publish(retain: false), "bellwire/v1/up/alice/phone", 2))
+        #expect(fixture.auth.takeDue(now: now + 101) == [], "patience")
+        _ = publishes(BrokerAuth.patience, at: now + 200)
+        // Who connects again does not begin anew, and is put off with all devices.
+        #expect(throws: Refusal.self) {
+            try fixture.connect(5, "mallory/tv", try fixture.token("mallory"), at: now + 200)
+        }
+        #expect(fixture.auth.takeDue(now: now + 200) == [.ended(clientID: "mallory/phone")])
+        fixture.auth.disconnected(1)
+        try fixture.connect(6, "mallory-backend", try fixture.token("mallory", role: .server), at: now + 200)
+        let token = try fixture.token("mallory")
+        #expect(throws: Refusal.self) { try fixture.connect(3, "mallory/web", token, at: now + 10_199) }
+        try fixture.connect(3, "mallory/web", token, at: now + 10_200)
+        try fixture.connect(4, "alice/web", try fixture.token("alice"))
+    }
+
+    @Test func aRateIsTheUsersWhateverTheConnection() throws {
+        let fixture = try Fixture(publishLimit: PublishLimit(rate: 1, burst: 10))
+        var admitted = 0
+        for connection in 1...5 {
+            try fixture.connect(connection, "mallory/d\(connection)", try fixture.token("mallory"))
+            for _ in 0..<10
+            where fixture.may(.publish(retain: false), "bellwire/v1/up/mallory/d\(connection)", connection) {
+                admitted += 1
+            }
+            fixture.auth.disconnected(connection)
+            _ = fixture.auth.takeDue(now: now)
+        }
+        #expect(admitted == 10)
+    }
+
+    /// A broker that reads its configuration again asks about everybody again.
+    @Test func whoIsAskedAboutAgainKeepsItsPlace() throws {
+        let fixture = try Fixture()
+        let token = try fixture.token("alice", lasts: 100_000)
+        try fixture.connect(1, "alice/phone", token)
+        #expect(fixture.may(.subscribe, "bellwire/v1/down/alice/phone"))
+        try fixture.connect(1, "alice/phone", token, at: now + 1_000)
+        #expect(fixture.auth.takeDue(now: now + 40_000).count == 1, "it still listens")
+        try fixture.connect(1, "alice/phone", token, at: now + 50_000)
+        #expect(fixture.auth.takeDue(now: now + 60_000) == [], "and was told")
+        // Whose key was taken away is not let in again before it is gone; its will passes.
+        let next = try TokenKey.generate(.es256)
+        #expect(fixture.auth.replaceKeys(KeySet([next])) == [.ended(clientID: "alice/phone")])
+        #expect(throws: Refusal.self) { try fixture.connect(1, "alice/phone", token, at: now + 60_000) }
+        fixture.auth.disconnected(1)
+        #expect(fixture.may(.publish(retain: false), "bellwire/v1/presence/alice/phone"))
+    }
+
+    /// What is forbidden costs the broker as much as what is not.
+    @Test func whatIsForbiddenCountsAndServersAndCoordinatorsDoNot() throws {
+        let fixture = try Fixture(publishLimit: PublishLimit(rate: 1, burst: 5))
+        try fixture.connect(1, "mallory/phone", try fixture.token("mallory"))
+        for _ in 0..<5 { _ = fixture.may(.publish(retain: false), "bellwire/v1/up/alice/phone") }
+        #expect(!fixture.may(.publish(retain: false), "bellwire/v1/up/mallory/phone"))
+        try fixture.connect(2, "c", try fixture.token("c", role: .coordinator))
+        try fixture.connect(3, "s", try fixture.token("s", role: .server))
+        for _ in 0..<100 {
+            #expect(fixture.may(.publish(retain: false), "bellwire/v1/down/alice", 2))
+            #expect(fixture.may(.publish(retain: false), "bellwire/v1/up/alice/s", 3))
+        }
     }
 
     @Test func aRefusalRepeatsNothingOfTheToken() throws {

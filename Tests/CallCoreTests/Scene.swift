@@ -80,7 +80,8 @@ final class Scene {
         case .get: try machine.getRequested(by: user)
         case .signal(let signal): return try machine.call.judge(signal, from: user)
         case .invite: preconditionFailure("a scene begins with its invitation")
-        case .report, .trace, .query, .message, .userUpdate, .userQuery: preconditionFailure("no matter of the machine")
+        case .report, .trace, .query, .message, .userUpdate, .userQuery, .userBlock, .userBlockList:
+            preconditionFailure("no matter of the machine")
         }
         return []
     }

@@ -21,7 +21,7 @@ struct BatchTests {
                 claims: [.activeCall(of: bob), .activeCall(of: alice)], profiles: [alice, bob]))
         #expect(found.records.map { $0?.version } == [nil, 1])
         #expect(found.presence.map { $0.map(\.session) } == [[], ["s1"]])
-        #expect(found.holders == [nil, CallID("a")])
+        #expect(found.holders.map { $0?.callID } == [nil, CallID("a")])
         #expect(found.profiles == [UserProfile(), nil])
     }
 

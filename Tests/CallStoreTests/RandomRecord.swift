@@ -40,7 +40,7 @@ struct RandomRecord {
         let count = 2 + below(11)
         while call.members.count < count {
             let member = member()
-            if call.member(member.userID) == nil { call.members.append(member) }
+            if !call.members.contains(where: { $0.userID == member.userID }) { call.members.append(member) }
         }
         call.outcomes = (0..<below(20)).map { _ in outcome() }
         return call
@@ -60,6 +60,7 @@ struct RandomRecord {
         member.handledRevision = below(100)
         member.notReceivedAt = maybe { $0.time() }
         member.hasResponded = below(2) == 0
+        member.isWithheld = below(4) == 0
         return member
     }
 

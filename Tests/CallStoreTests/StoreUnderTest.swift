@@ -64,7 +64,7 @@ struct StoreUnderTest {
 
     func load(_ id: String) throws -> StoredRecord? { try store.load([CallID(id)!])[0] }
 
-    func holder(_ claim: Claim) throws -> String? { try store.holders(of: [claim])[0]?.string }
+    func holder(_ claim: Claim) throws -> String? { try store.holders(of: [claim])[0]?.callID.string }
 
     func due(before moment: Milliseconds, limit: Int = 100) throws -> [String] {
         try store.due(before: moment, limit: limit).map(\.string)

@@ -50,6 +50,48 @@ import Testing
     }
 
     @Test(arguments: StoreKind.allCases)
+    func aMessageThatIsWithheldIsKeptAndListedNowhere(kind: StoreKind) throws {
+        let test = try kind.open()
+        let now = try test.store.now()
+        let request = Request.Message(to: bob, data: try #require(JSONText("1")))
+        let message = PeerMessage(
+            request, messageID: MessageID("m")!, origin: RequestKey(device: alicePhone, requestID: RequestID("r")!),
+            ttl: 30_000, isWithheld: true, now: now)
+        #expect(try write(test, message, over: 0) == .committed(version: 1))
+        let id = RecordID.message(message.messageID, to: bob)
+        #expect(try test.store.load([id])[0]?.record == .message(message))
+        #expect(try test.store.messages(for: bob, limit: 9) == [])
+        #expect(try test.store.due(before: now + 60_000, limit: 9) == [id])
+    }
+
+    // Blocks
+
+    @Test(arguments: StoreKind.allCases)
+    func aBlockStandsUntilItIsTakenBack(kind: StoreKind) throws {
+        let store = try kind.open().store
+        let (first, second) = (Block(by: bob, of: alice), Block(by: bob, of: carol))
+        let reverse = Block(by: alice, of: bob)
+        #expect(try store.set(second, true) && store.set(first, true) && store.set(first, true))
+        #expect(try store.isBlocked([first, reverse, second]) == [true, false, true])
+        #expect(try store.blockList(of: bob) == [alice, carol])
+        #expect(try store.blockList(of: alice) == [])
+        #expect(try store.set(first, false) && store.set(first, false))
+        #expect(try store.isBlocked([first, second]) == [false, true])
+        #expect(try store.read(Lookup(profiles: [bob], blocks: [second])).isBlocked == [true])
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func aFullListTakesNoMore(kind: StoreKind) throws {
+        let store = try kind.open().store
+        for number in 0..<Limits.blockedUsers {
+            #expect(try store.set(Block(by: bob, of: UserID("u\(number)")!), true))
+        }
+        #expect(try !store.set(Block(by: bob, of: alice), true))
+        #expect(try store.set(Block(by: bob, of: UserID("u0")!), true))
+        #expect(try store.blockList(of: bob).count == Limits.blockedUsers)
+    }
+
+    @Test(arguments: StoreKind.allCases)
     func aFinishedMessageIsForgottenInItsTime(kind: StoreKind) throws {
         let test = try kind.open()
         var message = try message("m", at: try test.store.now())

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import json
-import secrets
+import re
 import signal
+import socket
+import ssl
 import sys
-import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
-
-import paho.mqtt.client as mqtt
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "IntegrationTests"))
 
-from harness import Device, member, ring, wait_until
-from load import Load
+from harness import Attempt, Device, Load, member, ring, wait_until
 from stack import Stack, docker
 
 BEGAN = time.monotonic()
@@ -80,7 +80,9 @@ def start(stack: Stack, say: Say) -> None:
 def networks(stack: Stack, say: Say) -> None:
     """what can be reached from outside"""
     ports = stack.open_ports()
-    expected = sorted(("127.0.0.1", str(p)) for p in (stack.published.port, stack.published.web_port))
+    published = stack.published
+    numbers = (published.port, published.web_port, published.tls_port, published.wss_port)
+    expected = sorted(("127.0.0.1", str(number)) for number in numbers)
     assert ports == expected, ports
     say(f"published: {', '.join(':'.join(port) for port in ports)} (the broker's), nothing else")
     broker, redis, coordinator = (stack.containers(s)[0] for s in ("mosquitto", "redis", "coordinator"))
@@ -140,74 +142,74 @@ def calls(stack: Stack, say: Say) -> None:
         phone.logout()
 
 
-class Client:
-    """An MQTT client of no particular manners."""
-
-    def __init__(self, stack: Stack, username: str | None = None) -> None:
-        self.topics: list[str] = []
-        self._answers: dict[int, int] = {}
-        self._client = mqtt.Client(
-            mqtt.CallbackAPIVersion.VERSION2,
-            "client-" + secrets.token_hex(4),
-            protocol=mqtt.MQTTv5,
-            reconnect_on_failure=False,
-        )
-        if username:
-            self._client.username_pw_set(username)
-        self._subscribed = threading.Semaphore(0)
-        self._client.on_message = lambda _c, _u, message: self.topics.append(message.topic)
-        self._client.on_subscribe = lambda *_: self._subscribed.release()
-        self.disconnects = 0
-        self._client.on_disconnect = self._on_disconnect
-        self._client.on_publish = lambda _c, _u, mid, code, _p: self._answers.update({mid: code.value})
-        self._client.connect("127.0.0.1", stack.published.port)
-        self._client.loop_start()
-
-    def subscribe(self, *filters: str) -> None:
-        for one in filters:
-            self._client.subscribe(one, 1)
-            assert self._subscribed.acquire(timeout=5)
-
-    def _on_disconnect(self, *_: object) -> None:
-        self.disconnects += 1
-
-    def publish(self, topic: str, payload: bytes, retain: bool = False) -> int:
-        return self._client.publish(topic, payload, 1, retain).mid
-
-    def may_publish(self, topic: str, payload: bytes = b"{}") -> bool:
-        mid = self.publish(topic, payload)
-        wait_until(lambda: mid in self._answers, 5, f"PUBACK of {topic}")
-        return self._answers[mid] < 0x80
-
-    def close(self) -> None:
-        self._client.disconnect()
-        self._client.loop_stop()
+def attempt(stack: Stack, user: str, **options: Any) -> Attempt:
+    """A client with a token, of no particular manners."""
+    return Attempt(stack.published, f"{user}/phone", user, stack.published.token(user), **options)
 
 
 def rights(stack: Stack, say: Say) -> None:
-    """what a device may do at the broker"""
+    """who is let in, and what a device may do at the broker"""
     alice, bob = (Device(stack.published, name).connect() for name in ("alice", "bob"))
-    root = "bellwire/v1"
-    nameless, mallory = Client(stack), Client(stack, "mallory")
-    filters = [f"{root}/up/#", f"{root}/presence/#", f"{root}/down/#", "#", "$SYS/#"]
-    for client in (nameless, mallory):
-        client.subscribe(*filters, f"$share/coordinators/{root}/up/#", f"$share/coordinators/{root}/presence/#")
-    for _ in range(20):
-        alice.cancel(ring(alice, bob))
-    assert nameless.topics and all(t.startswith(f"{root}/down/") for t in nameless.topics), set(nameless.topics)
-    assert not mallory.topics, set(mallory.topics)
-    say("reading: without a username down/# alone; with one, the own down/ alone; no other, by $share neither")
+    root, denied = "bellwire/v1", "Not authorized"
+    for username, password in ((None, None), ("alice", None), ("alice", "secret"), ("bob", stack.published.token("mallory"))):
+        with Attempt(stack.published, "alice/phone", username, password) as nobody:
+            assert nobody.reason == denied, (username, nobody.reason)
+    mallory = attempt(stack, "mallory")
+    assert mallory.is_in
+    filters = [f"{root}/{kind}/#" for kind in ("up", "presence", "down")]
+    filters += ["#", "$SYS/#", *(f"$share/{stack.group}/{root}/{kind}/#" for kind in ("up", "presence"))]
+    assert mallory.subscribe(*filters) == [denied] * len(filters)
+    assert mallory.subscribe(f"{root}/down/mallory", f"{root}/down/mallory/phone") == ["Granted QoS 1"] * 2
+    say("nobody without a token, with another's, or on another's client id; reading: the own down/ alone, no share")
     since = bob.mark
-    assert not nameless.may_publish(f"{root}/down/bob", b'{"type":"forged"}')
-    assert not nameless.may_publish("anything/else") and not nameless.may_publish("$SYS/x")
-    assert nameless.may_publish(f"{root}/up/nobody/phone")
-    assert not mallory.may_publish(f"{root}/up/alice/phone") and not mallory.may_publish(f"{root}/presence/alice/phone")
-    assert mallory.may_publish(f"{root}/up/mallory/phone", json.dumps({"type": "call.get", "id": "1"}).encode())
-    bob.expect_silence(0.2)
-    assert not any(m.type == "forged" for m in bob.messages[since:])
-    say("writing: without a username up/# and presence/#; with one, the own; nobody down/#")
-    for client in (nameless, mallory, alice, bob):
+    for topic in ("up/alice/phone", "presence/alice/phone", "down/bob", "down/bob/phone"):
+        mallory.publish(f"{root}/{topic}", json.dumps({"type": "call.query", "id": "forged"}).encode())
+    mallory.publish("anything/else", b"{}")
+    mallory.publish(f"{root}/up/mallory/phone", json.dumps({"type": "call.query", "id": "own"}).encode())
+    wait_until(lambda: mallory.messages, 5, "the answer to what is its own")
+    assert [json.loads(m.payload)["id"] for m in mallory.messages] == ["own"]
+    assert bob.mark == since and not any(m.body.get("id") == "forged" for m in alice.messages)
+    say("writing: the own up/ and presence/ alone")
+    for client in (mallory, alice, bob):
         client.close()
+
+
+def secrets_are_kept(stack: Stack, say: Say) -> None:
+    """tokens of the command line, TLS, Redis's password, who sees which secret"""
+    token = stack.compose("run", "--rm", "-q", "token", "--user", "zoe", "--ttl", "5m").splitlines()[-1]
+    with Attempt(stack.published, "zoe/phone", "zoe", token) as zoe:
+        assert zoe.is_in
+    with attempt(stack, "zoe", port=stack.published.tls_port, tls=stack.published.tls()) as zoe:
+        assert zoe.is_in
+    with socket.create_connection(("127.0.0.1", stack.published.wss_port)) as plain:
+        with stack.published.tls().wrap_socket(plain, server_hostname="localhost") as secured:
+            assert secured.version() in ("TLSv1.2", "TLSv1.3")
+    with suppress(ssl.SSLError), socket.create_connection(("127.0.0.1", stack.published.tls_port)) as plain:
+        ssl.create_default_context().wrap_socket(plain, server_hostname="localhost")
+        raise AssertionError("trusted without its authority")
+    say("`docker compose run token`; MQTT and WebSocket over TLS, with the deployment's own authority")
+
+    redis = stack.containers("redis")[0]
+    assert docker("exec", redis, "redis-cli", "ping") == "PONG"
+    for words in (("KEYS", "*"), ("GET", "bellwire:x"), ("FLUSHALL",), ("CONFIG", "GET", "dir")):
+        assert "NOPERM" in docker("exec", redis, "redis-cli", *words), words
+    password = stack.secret("coordinator-secrets", "redis-password").strip()
+    own = ("exec", redis, "redis-cli", "--no-auth-warning", "--user", "bellwire", "--pass", password)
+    assert "NOPERM" in docker(*own, "FLUSHALL") and "NOPERM" in docker(*own, "GET", "other:x")
+    assert docker(*own, "GET", "bellwire:x") == ""
+    say("Redis: a ping without a password; with it the keys of Bellwire alone, and nothing dangerous")
+
+    container = stack.containers("coordinator")[0]
+    mounted = {service: stack.inspect(stack.containers(service)[0])["Mounts"] for service in ("mosquitto", "coordinator", "redis")}
+    for service, mounts in mounted.items():
+        assert not any(mount["Name"].endswith("_keys") for mount in mounts), f"{service} sees the key that signs"
+    logs = stack.compose("logs", "--no-color")
+    assert password not in logs and "eyJ" not in logs
+    assert password not in docker("inspect", container) + docker("top", container)
+    for service in mounted:
+        limits = docker("exec", stack.containers(service)[0], "cat", "/proc/1/limits")
+        assert re.search(r"Max core file size\s+0\s+0\s", limits), service
+    say("the key that signs is in no container, the password in no log, no core is dumped")
 
 
 def limits(stack: Stack, say: Say) -> None:
@@ -215,11 +217,11 @@ def limits(stack: Stack, say: Say) -> None:
     alice = Device(stack.published, "alice").connect()
     error = alice.start("call.invite", invitees=["bob"], padding="x" * 380_000).wait()["error"]
     assert error["code"] == "tooLarge", error
-    oversize, retaining = Client(stack), Client(stack)
-    oversize.publish("bellwire/v1/up/nobody/phone", b"x" * 400_000)
-    retaining.publish("bellwire/v1/up/nobody/phone", b"{}", retain=True)
+    oversize, retaining = attempt(stack, "oversize"), attempt(stack, "retaining")
+    oversize.client.publish("bellwire/v1/up/oversize/phone", b"x" * 400_000, 1)
+    retaining.client.publish("bellwire/v1/up/retaining/phone", b"{}", 1, retain=True)
     for gone in (oversize, retaining):
-        wait_until(lambda: gone.disconnects, 5, "the broker disconnects")
+        assert gone.disconnected.wait(5), "the broker disconnects"
     say("requests over 64 KiB: tooLarge; packets over 384 KiB, and retained messages: disconnected")
     for one in (alice, oversize, retaining):
         one.close()
@@ -392,7 +394,7 @@ def stop(stack: Stack, say: Say) -> None:
 
 
 STEPS = (
-    *(build, start, networks, calls, rights, limits),
+    *(build, start, networks, calls, rights, secrets_are_kept, limits),
     *(killed_while_ringing, under_load, store_away, crashed_neighbours, kept, stop),
 )
 

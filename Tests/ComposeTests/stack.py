@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import ssl
 import subprocess
 import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
+import jwt
 from harness import free_port, wait_until
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -28,11 +30,26 @@ def docker(*words: str, env: dict[str, str] | None = None, timeout: float = 1800
 
 
 class Published:
-    """What phones need to know of a broker (harness.Broker has it too): where it is."""
+    """What phones need to know of a broker (harness.Broker has it too): where it is, and what they show there."""
 
     def __init__(self) -> None:
         self.port = free_port()
         self.web_port = free_port()
+        self.tls_port = free_port()
+        self.wss_port = free_port()
+        self.key: dict[str, Any] = {}
+        self.authority = ""
+
+    def password(self, user: str, device: str) -> str:
+        return self.token(user)
+
+    def token(self, user: str, **claims: Any) -> str:
+        claims = {"sub": user, "exp": int(time.time()) + 3600} | claims
+        return jwt.encode(claims, jwt.PyJWK(self.key).key, self.key["alg"], {"kid": self.key["kid"]})
+
+    def tls(self) -> ssl.SSLContext:
+        """Trusts the deployment's own authority, and nobody else."""
+        return ssl.create_default_context(cadata=self.authority)
 
 
 class Stack:
@@ -56,6 +73,8 @@ class Stack:
             "BELLWIRE_BIND": "127.0.0.1",
             "BELLWIRE_MQTT_PORT": str(self.published.port),
             "BELLWIRE_WEBSOCKET_PORT": str(self.published.web_port),
+            "BELLWIRE_MQTTS_PORT": str(self.published.tls_port),
+            "BELLWIRE_WSS_PORT": str(self.published.wss_port),
             "BELLWIRE_GROUP": self.group,
             "BELLWIRE_APPENDFSYNC": "always",
         }
@@ -69,12 +88,19 @@ class Stack:
                     *("up", "-d", "--no-build", "--wait", "--wait-timeout", "120"),
                     *("--scale", f"coordinator={coordinators}"),
                 )
+                self.published.key = json.loads(self.secret("keys", "keys.json"))["keys"][0]
+                self.published.authority = self.secret("broker-secrets", "ca.crt")
                 return
             except AssertionError as error:
                 # Somebody else took a port that was free a moment ago.
                 if "address already in use" not in str(error) or attempt == 2:
                     raise
                 self.published.__init__()
+
+    def secret(self, volume: str, file: str) -> str:
+        """What stands in a file of a volume."""
+        mount = f"{self.name}_{volume}:/volume:ro"
+        return docker("run", "--rm", "--volume", mount, "--entrypoint=cat", PROBE_IMAGE, f"/volume/{file}")
 
     def remove(self) -> None:
         """Everything that this stack made, except the build cache."""

@@ -98,6 +98,16 @@ final class FaultyStore: CallStore {
         return try store.update(user, update)
     }
 
+    func set(_ block: Block, _ isBlocked: Bool) throws(StoreError) -> Bool {
+        try pass(.update)
+        return try store.set(block, isBlocked)
+    }
+
+    func blockList(of user: UserID) throws(StoreError) -> [UserID] {
+        try pass(.update)
+        return try store.blockList(of: user)
+    }
+
     func trace(_ traces: [CallTrace], life: Milliseconds) throws(StoreError) {
         try pass(.trace)
         try store.trace(traces, life: life)

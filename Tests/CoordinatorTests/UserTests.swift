@@ -211,11 +211,11 @@ struct RateLimitTests {
         limits.requests = .init(rate: 10, burst: 3)
         var limiter = RateLimiter(limits)
         let alice = UserID("alice")!
-        #expect(limiter.admit(alice, .request, now: 100_000) == nil)
-        #expect(limiter.admit(alice, .request, now: 40_000) == nil)
-        #expect(limiter.admit(alice, .request, now: 40_000) == nil)
-        #expect(limiter.admit(alice, .request, now: 40_000) == nil)
-        #expect(limiter.admit(alice, .request, now: 40_000) == 100)
+        #expect(limiter.admit(.requests(alice), now: 100_000) == nil)
+        #expect(limiter.admit(.requests(alice), now: 40_000) == nil)
+        #expect(limiter.admit(.requests(alice), now: 40_000) == nil)
+        #expect(limiter.admit(.requests(alice), now: 40_000) == nil)
+        #expect(limiter.admit(.requests(alice), now: 40_000) == 100)
     }
 
     @Test func zeroMeansWithoutLimitAndMemoryIsBounded() {
@@ -223,15 +223,15 @@ struct RateLimitTests {
         limits.requests = .init(rate: 0, burst: 0)
         limits.signals = .init(rate: 1, burst: 1)
         var limiter = RateLimiter(limits)
-        for _ in 0..<10_000 { #expect(limiter.admit(UserID("a")!, .request, now: 0) == nil) }
+        for _ in 0..<10_000 { #expect(limiter.admit(.requests(UserID("a")!), now: 0) == nil) }
         for number in 0...RateLimiter.capacity + 10 {
-            #expect(limiter.admit(UserID("u\(number)")!, .signal, now: 0) == nil)
+            #expect(limiter.admit(.signals(UserID("u\(number)")!), now: 0) == nil)
         }
-        #expect(limiter.admit(UserID("u1")!, .signal, now: 0) == 1000)
+        #expect(limiter.admit(.signals(UserID("u1")!), now: 0) == 1000)
         // Who could not be counted is counted once others have rested.
         let last = UserID("u\(RateLimiter.capacity + 10)")!
-        #expect(limiter.admit(last, .signal, now: 0) == nil)
-        #expect(limiter.admit(last, .signal, now: 1000) == nil)
-        #expect(limiter.admit(last, .signal, now: 1000) == 1000)
+        #expect(limiter.admit(.signals(last), now: 0) == nil)
+        #expect(limiter.admit(.signals(last), now: 1000) == nil)
+        #expect(limiter.admit(.signals(last), now: 1000) == 1000)
     }
 }

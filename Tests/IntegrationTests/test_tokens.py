@@ -379,6 +379,39 @@ def test_keys_are_replaced_while_the_broker_runs(own_broker: SecureBroker) -> No
     session.close()
 
 
+def test_a_reload_drops_nobody_and_forgets_nothing(own_broker: SecureBroker, tmp_path: Path) -> None:
+    """mosquitto asks about everybody again: coordinators have no username, devices have subscribed long ago."""
+    token = str(own_broker.coordinator_token())
+    certificate = {
+        "broker_ca": str(own_broker.certs / "ca.crt"),
+        "broker_cert": str(own_broker.certs / "coordinator.crt"),
+        "broker_key": str(own_broker.certs / "coordinator.key"),
+    }
+    by_name = f"mqtts://localhost:{own_broker.coordinator_port}"
+    services = [
+        Service(own_broker.url, tmp_path, name="by-token", token_file=token),
+        Service(by_name, tmp_path, name="by-certificate", **certificate),
+    ]
+    world = World(own_broker, *services)
+    try:
+        alice, bob = world.phones("alice", "bob")
+        web = world.phone("web", transport="websockets")
+        own_broker.add_key("ES256")
+        own_broker.publish_keys()
+        _reload(own_broker, "tokens are now checked by")
+        for _ in range(6):
+            assert bob.accept(ring(alice, bob))["ok"]
+        assert web.ok("call.query")["calls"] == []
+        alice.drop()
+        wait_until(lambda: bob.ok("user.query", userIDs=[alice.user])["users"][0]["online"] is False, 3, "its will")
+        for service in services:
+            assert "connection lost" not in service.log.read_text()
+    finally:
+        world.close()
+        for service in services:
+            service.stop()
+
+
 def _reload(broker: SecureBroker, line: str) -> None:
     place = broker.log.stat().st_size
     broker.reload()

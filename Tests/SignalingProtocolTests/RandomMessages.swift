@@ -63,7 +63,7 @@ struct RandomMessages {
     }
 
     private mutating func requestBody() -> Request.Body {
-        switch number(0...15) {
+        switch number(0...17) {
         case 0: .invite(invite())
         case 1:
             .cancel(.init(callID: callID(), invitees: maybe { $0.users() }, extendedData: maybe { $0.text() }))
@@ -91,6 +91,8 @@ struct RandomMessages {
                 .init(
                     name: maybe { $0.plain() }, avatarURL: maybe { $0.plain() }, extendedData: maybe { $0.text() }))
         case 14: .userQuery(.init(userIDs: users(100)))
+        case 15: .userBlock(.init(userID: user(), isBlocked: number(0...1) == 0))
+        case 16: .userBlockList
         default: .get(.init(callID: callID()))
         }
     }
@@ -147,7 +149,8 @@ struct RandomMessages {
     // MARK: Down
 
     mutating func downMessage() -> DownMessage {
-        switch number(0...8) {
+        switch number(0...9) {
+        case 8: .tokenWillExpire(at: time())
         case 0: .response(.init(id: RequestID(token())!, outcome: .failure(error())))
         case 4: .response(.init(id: RequestID(token())!, outcome: .answer(answer())))
         case 5:
@@ -196,7 +199,8 @@ struct RandomMessages {
     }
 
     private mutating func answer() -> Answer {
-        switch number(0...3) {
+        switch number(0...4) {
+        case 3: .blocked((0..<number(0...3)).map { _ in user() })
         case 0: .calls((0..<number(0...3)).map { _ in call() }, cursor: text())
         case 1:
             .users(

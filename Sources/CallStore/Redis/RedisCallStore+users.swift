@@ -76,6 +76,37 @@ extension RedisCallStore {
         return profile
     }
 
+    /// A user's blocks are one set.
+    func addMembership(of block: Block, to pipeline: inout RedisPipeline) {
+        pipeline.command("SISMEMBER", 2) {
+            $0.add(key(block.user, "blocked"))
+            $0.add(block.blocked.string)
+        }
+    }
+
+    public func set(_ block: Block, _ isBlocked: Bool) throws(StoreError) -> Bool {
+        var look = try session.pipeline()
+        addMembership(of: block, to: &look)
+        look.command("SCARD", 1) { $0.add(key(block.user, "blocked")) }
+        let replies = try session.run(look)
+        guard try (replies[0].number() == 1) != isBlocked else { return true }
+        // Two that are added at the same instant may be one too many: no harm.
+        if isBlocked, try replies[1].number() >= Limits.blockedUsers { return false }
+        var pipeline = try session.pipeline()
+        pipeline.command(isBlocked ? "SADD" : "SREM", 2) {
+            $0.add(key(block.user, "blocked"))
+            $0.add(block.blocked.string)
+        }
+        _ = try session.run(pipeline, isWrite: true)
+        return true
+    }
+
+    public func blockList(of user: UserID) throws(StoreError) -> [UserID] {
+        var pipeline = try session.pipeline()
+        pipeline.command("SMEMBERS", 1) { $0.add(key(user, "blocked")) }
+        return try session.run(pipeline)[0].values().compactMap { $0.text.flatMap(UserID.init) }.sorted()
+    }
+
     // MARK: Timelines
 
     public func trace(_ traces: [CallTrace], life: Milliseconds) throws(StoreError) {

@@ -76,7 +76,7 @@ extension RedisCallStore {
         switch commit.record {
         case .call(let call):
             for user in commit.newMembers { addEntry(call, of: user, to: &pipeline) }
-        case .message(let message) where message.isWaiting && commit.expected == 0:
+        case .message(let message) where message.isListed && commit.expected == 0:
             let list = key(message.to, "messages")
             pipeline.command("ZADD", 3) {
                 $0.add(list)
@@ -115,10 +115,10 @@ extension RedisCallStore {
             rest.removeAll(where: claims.contains)
             pipeline.script(.claim, keys: claims.count, arguments: 1 + 2 * claims.count) {
                 for claim in claims { $0.add(key(claim)) }
-                $0.add(commit.id.string)
+                $0.add(commit.holder.map(text) ?? "")
                 for claim in claims {
                     let expected = commit.expectedHolders.first { $0.claim == claim }
-                    $0.add(expected.map { $0.holder?.string ?? "" } ?? "*")
+                    $0.add(expected.map { $0.holder.map(text) ?? "" } ?? "*")
                     $0.add(life(of: claim, taken: commit.claims.contains(claim)))
                 }
             }
@@ -186,18 +186,26 @@ extension RedisCallStore {
                     $0.add(commit.id.string)
                 }
             }
-            if case .message(let message) = commit.record, !message.isWaiting {
+            if case .message(let message) = commit.record, !message.isListed {
                 pipeline.command("ZREM", 2) {
                     $0.add(key(message.to, "messages"))
                     $0.add(commit.id.string)
                 }
             }
+            if case .call(let call) = commit.record {
+                for user in commit.formerMembers {
+                    pipeline.command("ZREM", 2) {
+                        $0.add(key(user, "calls"))
+                        $0.add(HistoryPlace(createdAt: call.createdAt, callID: call.callID).text)
+                    }
+                }
+            }
             guard commit.hasJustEnded, case .call(let call) = commit.record, let endedAt = call.endedAt else {
                 continue
             }
-            for member in call.members {
-                lists.append((member.userID, pipeline.commands.count))
-                addEnd(of: call, endedAt, of: member.userID, to: &pipeline)
+            for user in call.participants {
+                lists.append((user, pipeline.commands.count))
+                addEnd(of: call, endedAt, of: user, to: &pipeline)
             }
         }
         try session.post(pipeline) { [unowned self] replies in

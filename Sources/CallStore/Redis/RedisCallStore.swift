@@ -119,6 +119,17 @@ public final class RedisCallStore: CallStore {
         }
     }
 
+    /// A claim's value is the call, ":", the version at which it was taken.
+    func text(_ holder: ClaimHolder) -> String { "\(holder.callID):\(holder.version)" }
+
+    private func holder(_ value: RedisBytes) -> ClaimHolder? {
+        var rest = value
+        guard let callID = rest.part(before: UInt8(ascii: ":"))?.text.flatMap(CallID.init),
+            let version = StoredNumber.time(rest)
+        else { return nil }
+        return ClaimHolder(callID, version: version)
+    }
+
     /// Claims of one tag are checked and taken in one step. The length in front keeps two pairs from sharing a tag.
     func tag(of claim: Claim) -> String {
         switch claim {
@@ -148,6 +159,7 @@ public final class RedisCallStore: CallStore {
         for user in lookup.presence { pipeline.command("HGETALL", 1) { $0.add(key(user, "presence")) } }
         for claim in lookup.claims { pipeline.command("GET", 1) { $0.add(key(claim)) } }
         for user in lookup.profiles { pipeline.command("HGETALL", 1) { $0.add(key(user, "profile")) } }
+        for block in lookup.blocks { addMembership(of: block, to: &pipeline) }
     }
 
     /// The replies to what `add` added.
@@ -161,9 +173,10 @@ public final class RedisCallStore: CallStore {
         for id in lookup.records { findings.records.append(stored(id, try reply().pairs())) }
         for user in lookup.presence { findings.presence.append(try devices(of: user, reply())) }
         for _ in lookup.claims {
-            findings.holders.append(try reply().value()?.text.flatMap(CallID.init))
+            findings.holders.append(try reply().value().flatMap(holder))
         }
         for _ in lookup.profiles { findings.profiles.append(try profile(reply())) }
+        for _ in lookup.blocks { findings.isBlocked.append(try reply().number() == 1) }
         return findings
     }
 

@@ -34,7 +34,7 @@ package enum RedisScript: CaseIterable {
         case .trace: Self.traceBody
         case .note: Self.shared + Self.noteBody
         case .claim: Self.claimBody
-        case .release: "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0"
+        case .release: Self.releaseBody
         case .trim: Self.trimBody
         case .online: Self.sharedPresence + Self.onlineBody
         case .offline: Self.sharedPresence + Self.offlineBody
@@ -94,6 +94,13 @@ package enum RedisScript: CaseIterable {
         if redis.call('HEXISTS', KEYS[1], 'v') == 0 then return 0 end
         merge(KEYS[1], 1)
         return 1
+        """
+
+    /// At whichever version the call has taken it.
+    private static let releaseBody = """
+        local holder = redis.call('GET', KEYS[1])
+        if holder and string.match(holder, '^[^:]*') == ARGV[1] then return redis.call('DEL', KEYS[1]) end
+        return 0
         """
 
     private static let claimBody = """

@@ -46,6 +46,35 @@ extension SQLiteCallStore {
         }
     }
 
+    func stands(_ block: Block) throws(StoreError) -> Bool {
+        try !database.query(
+            "SELECT 1 FROM blocks WHERE user_id=? AND blocked_id=?", .id(block.user), .id(block.blocked)
+        ) { _ in true }.isEmpty
+    }
+
+    public func set(_ block: Block, _ isBlocked: Bool) throws(StoreError) -> Bool {
+        try database.transaction { () throws(StoreError) in
+            guard isBlocked else {
+                try database.run(
+                    "DELETE FROM blocks WHERE user_id=? AND blocked_id=?", .id(block.user), .id(block.blocked))
+                return true
+            }
+            if try stands(block) { return true }
+            let count = try database.query("SELECT count(*) FROM blocks WHERE user_id=?", .id(block.user)) {
+                $0.integer(0)
+            }
+            guard count.first ?? 0 < Limits.blockedUsers else { return false }
+            try database.run("INSERT INTO blocks VALUES(?,?)", .id(block.user), .id(block.blocked))
+            return true
+        }
+    }
+
+    public func blockList(of user: UserID) throws(StoreError) -> [UserID] {
+        try database.query("SELECT blocked_id FROM blocks WHERE user_id=? ORDER BY blocked_id", .id(user)) {
+            UserID($0.text(0))
+        }
+    }
+
     // MARK: Timelines
 
     /// The timeline goes with its call, so that `life` is the call's.

@@ -21,7 +21,7 @@ public final class SQLiteCallStore: CallStore {
 
     /// `ended_at` of a call that lives: it stands behind every moment, so that one index answers "live or ended since".
     static let notEnded = Int64.max
-    private static let schemaVersion: Int64 = 2
+    private static let schemaVersion: Int64 = 3
 
     public init(
         path: String, synchronous: Synchronous = .normal, historyPerUser: Int = 200,
@@ -66,7 +66,7 @@ public final class SQLiteCallStore: CallStore {
         }
     }
 
-    /// Version 2 added tables to those of version 1 and changed none.
+    /// Versions 2 and 3 added tables to those before and changed none.
     private static let schema = """
         CREATE TABLE IF NOT EXISTS calls(
             call_id BLOB PRIMARY KEY, version INTEGER NOT NULL, record BLOB NOT NULL, deadline INTEGER,
@@ -98,6 +98,8 @@ public final class SQLiteCallStore: CallStore {
             PRIMARY KEY(user_id, created_at, call_id)) WITHOUT ROWID;
         CREATE TABLE IF NOT EXISTS users(
             user_id BLOB PRIMARY KEY, name BLOB, avatar_url BLOB, extended_data BLOB) WITHOUT ROWID;
+        CREATE TABLE IF NOT EXISTS blocks(
+            user_id BLOB, blocked_id BLOB, PRIMARY KEY(user_id, blocked_id)) WITHOUT ROWID;
         CREATE TABLE IF NOT EXISTS milestones(
             call_id BLOB, user_id BLOB, device_id BLOB, name BLOB, milliseconds INTEGER NOT NULL,
             PRIMARY KEY(call_id, user_id, device_id, name)) WITHOUT ROWID;
@@ -123,6 +125,7 @@ public final class SQLiteCallStore: CallStore {
         for user in lookup.presence { findings.presence.append(try devices(of: user)) }
         for claim in lookup.claims { findings.holders.append(try holder(of: claim)) }
         for user in lookup.profiles { findings.profiles.append(try profile(of: user)) }
+        for block in lookup.blocks { findings.isBlocked.append(try stands(block)) }
         return findings
     }
 
@@ -173,7 +176,7 @@ public final class SQLiteCallStore: CallStore {
         guard version == commit.expected else { return .conflict }
         for (claim, expected) in commit.expectedHolders {
             let holder = try holder(of: claim)
-            guard holder == expected || holder == commit.id.callID else { return .claimHeld }
+            guard holder == expected || holder?.callID == commit.id.callID else { return .claimHeld }
         }
         for claim in commit.releases {
             try database.run("DELETE FROM claims WHERE claim=? AND call_id=?", .claim(claim), .id(commit.id))
@@ -185,7 +188,13 @@ public final class SQLiteCallStore: CallStore {
             "INSERT OR REPLACE INTO calls VALUES(?,?,?,?,?)", .id(commit.id), .integer(version + 1),
             .blob(RecordCodec.encode(commit.record)), .integer(commit.deadline), .integer(commit.expiresAt))
         switch commit.record {
-        case .call(let call): try writeIndex(call)
+        case .call(let call):
+            try writeIndex(call)
+            for user in commit.formerMembers {
+                try database.run(
+                    "DELETE FROM user_calls WHERE user_id=? AND created_at=? AND call_id=?", .id(user),
+                    .integer(call.createdAt), .id(call.callID))
+            }
         case .message(let message): try writeIndex(message, commit.id)
         case .alias, .cancelled, .void, .unreadable: break
         }
@@ -194,9 +203,9 @@ public final class SQLiteCallStore: CallStore {
     }
 
     private func writeIndex(_ call: Call) throws(StoreError) {
-        for member in call.members {
+        for user in call.participants {
             try database.run(
-                "INSERT OR REPLACE INTO user_calls VALUES(?,?,?,?)", .id(member.userID), .integer(call.createdAt),
+                "INSERT OR REPLACE INTO user_calls VALUES(?,?,?,?)", .id(user), .integer(call.createdAt),
                 .id(call.callID), .integer(call.endedAt ?? Self.notEnded))
             guard call.endedAt != nil else { continue }
             try database.run(
@@ -204,13 +213,13 @@ public final class SQLiteCallStore: CallStore {
                 DELETE FROM user_calls WHERE user_id=?1 AND ended_at<?2 AND created_at<
                 (SELECT created_at FROM user_calls WHERE user_id=?1 AND ended_at<?2
                  ORDER BY created_at DESC LIMIT 1 OFFSET ?3)
-                """, .id(member.userID), .integer(Self.notEnded), .integer(Int64(historyPerUser - 1)))
+                """, .id(user), .integer(Self.notEnded), .integer(Int64(historyPerUser - 1)))
         }
     }
 
     private func writeIndex(_ message: PeerMessage, _ id: RecordID) throws(StoreError) {
         let statement =
-            message.isWaiting
+            message.isListed
             ? "INSERT OR IGNORE INTO user_messages VALUES(?,?,?)"
             : "DELETE FROM user_messages WHERE user_id=? AND created_at=? AND call_id=?"
         try database.run(statement, .id(message.to), .integer(message.createdAt), .id(id))
@@ -251,8 +260,10 @@ public final class SQLiteCallStore: CallStore {
         ) { RecordID($0.text(0)) }
     }
 
-    private func holder(of claim: Claim) throws(StoreError) -> CallID? {
-        try database.query("SELECT call_id FROM claims WHERE claim=?", .claim(claim)) { CallID($0.text(0)) }.first
+    private func holder(of claim: Claim) throws(StoreError) -> ClaimHolder? {
+        try database.query("SELECT call_id FROM claims WHERE claim=?", .claim(claim)) { row in
+            CallID(row.text(0)).map { ClaimHolder($0, version: 0) }
+        }.first
     }
 
     public func clean(limit: Int) throws(StoreError) -> Int {

@@ -56,6 +56,10 @@ enum SettingsOptions {
             "requests of a user per second, and at once; 0/0 for no limit"),
         Option("message-rate", "N/BURST", default: limit(standard.limits.messages), "the same for message.send"),
         Option("signal-rate", "N/BURST", default: limit(standard.limits.signals), "the same for call.signal"),
+        Option("device-rate", "N/BURST", default: limit(standard.limits.device), "all that one device sends"),
+        Option("presence-rate", "N/BURST", default: limit(standard.limits.presence), "presence of one device"),
+        Option("pair-rate", "N/BURST", default: limit(standard.limits.pair), "invitations of one user by another one"),
+        Option("callee-rate", "N/BURST", default: limit(standard.limits.callee), "invitations of one user by all"),
         Option(
             "message-ttl", "DURATION", default: duration(standard.messageTTL),
             "how long a peer message waits that does not say"),
@@ -95,6 +99,10 @@ enum SettingsOptions {
         settings.limits.requests = try arguments.required("request-rate", limitForm, rateLimit)
         settings.limits.messages = try arguments.required("message-rate", limitForm, rateLimit)
         settings.limits.signals = try arguments.required("signal-rate", limitForm, rateLimit)
+        settings.limits.device = try arguments.required("device-rate", limitForm, rateLimit)
+        settings.limits.presence = try arguments.required("presence-rate", limitForm, rateLimit)
+        settings.limits.pair = try arguments.required("pair-rate", limitForm, rateLimit)
+        settings.limits.callee = try arguments.required("callee-rate", limitForm, rateLimit)
         settings.messageTTL = try arguments.milliseconds("message-ttl", in: 1_000...600_000)
         settings.messageMemory = try arguments.milliseconds("message-memory", in: 1_000...oneDay)
         settings.trace = try arguments.required("trace", "all, errors, off or a percentage such as 5%") {

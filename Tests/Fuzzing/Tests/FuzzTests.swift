@@ -53,6 +53,8 @@ extension FuzzEntry {
         switch self {
         case .record, .service, .client: 400
         case .json, .redis: 1_500
+        // Keys are put together by OpenSSL: milliseconds each.
+        case .keys: 300
         default: 3_000
         }
     }

@@ -3,6 +3,7 @@
 from .broker import Broker
 from .contract import Contract
 from .device import Device, Pending, Received, Refused, encode
+from .load import Load
 from .processes import Child, free_port, wait_until
 from .redis import RedisServer
 from .sanitizer import needs_full_speed
@@ -23,6 +24,7 @@ __all__ = [
     "Contract",
     "Deploy",
     "Device",
+    "Load",
     "Pending",
     "Received",
     "RedisServer",

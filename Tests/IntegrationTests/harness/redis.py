@@ -11,10 +11,11 @@ from .processes import Child, free_port, wait_until
 
 
 class RedisServer:
-    """Keeps what it has answered for, as `appendfsync` says, over `kill` and `start`."""
+    """Keeps what it has answered over `kill` and `start`: what it has written stays with the system. When the machine itself dies
+    `appendfsync` decides, which no test can see; but a disk that is slow for a second would be seen in every test."""
 
     def __init__(
-        self, directory: Path, appendfsync: str = "always", start: bool = True, replica_of: RedisServer | None = None
+        self, directory: Path, appendfsync: str = "no", start: bool = True, replica_of: RedisServer | None = None
     ) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         self.port = free_port()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import ssl
 import subprocess
 import threading
 import time
@@ -25,7 +26,7 @@ max_inflight_messages 1000
 max_queued_messages 100000
 log_dest stderr
 log_timestamp_format %H:%M:%S
-log_type all
+log_type {log_type}
 plugin {plugin}
 plugin_opt_keys {keys}
 {options}
@@ -53,7 +54,8 @@ def plugin() -> Path:
 class SecureBroker(Broker):
     """Nobody taps it: no token lets anybody read everything."""
 
-    def __init__(self, directory: Path, start: bool = True, **options: str) -> None:
+    def __init__(self, directory: Path, start: bool = True, log_type: str = "all", **options: str) -> None:
+        self._log_type = log_type
         self.keys = directory / "keys.json"
         self.published_keys = directory / "public.json"
         self.certs = directory / "certs"
@@ -70,6 +72,7 @@ class SecureBroker(Broker):
         return _CONFIGURATION.format(
             user="user root" if os.geteuid() == 0 else "",
             plugin=plugin(),
+            log_type=self._log_type,
             keys=self.published_keys,
             options="\n".join(f"plugin_opt_{name} {value}" for name, value in self.options.items()),
             port=self.port,
@@ -135,7 +138,7 @@ class Attempt:
         *,
         port: int | None = None,
         version: int = mqtt.MQTTv5,
-        tls: dict[str, Any] | None = None,
+        tls: dict[str, Any] | ssl.SSLContext | None = None,
     ) -> None:
         self.messages: list[mqtt.MQTTMessage] = []
         self.reason: str | None = None
@@ -149,13 +152,15 @@ class Attempt:
         )
         if username is not None or password is not None:
             self.client.username_pw_set(username, password)
-        if tls is not None:
+        if isinstance(tls, ssl.SSLContext):
+            self.client.tls_set_context(tls)
+        elif tls is not None:
             self.client.tls_set(**tls)
         self.client.on_connect = self._on_connect
         self.client.on_subscribe = self._on_subscribe
         self.client.on_disconnect = lambda *_: self.disconnected.set()
         self.client.on_message = lambda _client, _data, message: self.messages.append(message)
-        self.client.connect("127.0.0.1", port or broker.port)
+        self.client.connect("localhost" if isinstance(tls, ssl.SSLContext) else "127.0.0.1", port or broker.port)
         self.client.loop_start()
         assert self._answered.wait(10), "no CONNACK"
 

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+import random
 import threading
 import time
 import traceback
+from typing import Any
 
-from harness import Device
-from stack import Published
-
-PAUSE = 0.05
+from .device import Device
 
 
 class Load:
     """Pairs of phones; each pair makes one call after the other: accepted, rejected, cancelled. A call that is refused,
     or does not come to its end within the resends that the protocol asks of a client, has failed."""
 
-    def __init__(self, published: Published, pairs: int) -> None:
+    def __init__(self, broker: Any, pairs: int, pause: float = 0.05) -> None:
+        """`broker`: a harness.Broker, or something else that knows where it is. `pause`: seconds between a pair's calls."""
         self.calls = 0
+        self.call_ids: list[str] = []
         self.failures: list[str] = []
-        self._published = published
+        self._broker = broker
+        self._pause = pause
         self._times: list[float] = []
         self._lock = threading.Lock()
         self._stop = threading.Event()
@@ -35,10 +37,15 @@ class Load:
         for thread in self._threads:
             thread.join()
 
-    def lap(self) -> str:
-        """What happened since the last lap."""
+    def take(self) -> list[float]:
+        """From invite to ring, in seconds, of all calls since the last time; the longest last."""
         with self._lock:
             times, self._times = sorted(self._times), []
+        return times
+
+    def lap(self) -> str:
+        """What happened since the last lap."""
+        times = self.take()
         assert times, "no call was made"
         assert not self.failures, "\n".join(self.failures)
         late = sum(t > 1 for t in times)
@@ -49,13 +56,15 @@ class Load:
 
     def _run(self, number: int) -> None:
         try:
-            caller = Device(self._published, f"load-{number}-a").connect()
-            callee = Device(self._published, f"load-{number}-b").connect()
+            caller = Device(self._broker, f"load-{number}-a").connect()
+            callee = Device(self._broker, f"load-{number}-b").connect()
             turn = 0
+            # Not all at the same moment.
+            self._stop.wait(random.uniform(0, self._pause))
             while not self._stop.is_set():
                 self._call(caller, callee, turn)
                 turn += 1
-                self._stop.wait(PAUSE)
+                self._stop.wait(self._pause)
             caller.logout()
             callee.logout()
         except Exception:
@@ -82,3 +91,4 @@ class Load:
         with self._lock:
             self._times.append(ring.at - began)
             self.calls += 1
+            self.call_ids.append(call)

@@ -1,0 +1,101 @@
+import CallCore
+import CallStore
+import SignalingProtocol
+import Testing
+
+@testable import Coordinator
+
+/// How much one device, one pair and one callee bear (docs/protocol.md, section 2, Rate limits).
+struct LimitTests {
+    private func world(_ change: (inout RateLimits) -> Void) -> World {
+        var settings = ServiceSettings()
+        change(&settings.limits)
+        return World(settings)
+    }
+
+    @Test func whoInvitesAnotherTooOftenIsToldToWait() {
+        let world = world { $0.pair = .init(rate: 1, burst: 2) }
+        let alice = world.phone("alice/phone")
+        let bob = world.phone("bob/phone")
+        for id in ["a", "b"] { #expect(alice.invite("bob", callID: id)?.call != nil) }
+        let refused = alice.invite("bob", callID: "c")?.error
+        #expect(refused?.code == .rateLimited)
+        #expect(refused?.retryAfter == 1000)
+        #expect(alice.invite("carol", callID: "d")?.call != nil, "others may be invited")
+        #expect(world.phone("erin/phone").invite("bob", callID: "e")?.call != nil, "and others may invite")
+        world.pass(1000)
+        #expect(alice.invite("bob", callID: "c")?.call != nil)
+        #expect(bob.events.filter { $0.name == .invited }.map(\.callID.string).suffix(2) == ["e", "c"])
+    }
+
+    @Test func whoIsInvitedTooOftenIsLeftInPeace() {
+        let world = world { $0.callee = .init(rate: 1, burst: 3) }
+        world.phone("bob/phone")
+        for number in 0..<3 {
+            #expect(world.phone("u\(number)/phone").invite("bob", callID: "c\(number)")?.call != nil)
+        }
+        let late = world.phone("late/phone")
+        #expect(late.invite("bob", callID: "late")?.code == .rateLimited)
+        // In a group the others ring.
+        let group = late.invite("bob", "carol", callID: "group")?.success
+        #expect(group?.errors == [UserError(userID: UserID("bob")!, code: .rateLimited)])
+        #expect(group?.call.members.map(\.userID) == userIDs("late", "carol"))
+    }
+
+    @Test func anAdditionIsAnInvitation() {
+        let world = world { $0.pair = .init(rate: 1, burst: 1) }
+        let alice = world.phone("alice/phone")
+        let carol = world.phone("carol/phone")
+        alice.invite("carol", mode: .advanced)
+        carol.accept()
+        #expect(alice.add("bob")?.call?.state(of: "bob") == .inviting)
+        alice.cancel("c", invitees: ["bob"])
+        #expect(alice.add("bob")?.code == .rateLimited)
+        #expect(alice.add("bob", "erin")?.success?.errors == [UserError(userID: UserID("bob")!, code: .rateLimited)])
+        // A stranger does not learn that there is such a call.
+        let erin = world.phone("mallory/phone")
+        #expect(erin.add("bob")?.code == .callNotFound)
+        #expect(erin.add("bob")?.code == .callNotFound)
+    }
+
+    @Test func aResendOfWhatSucceededIsNotHeldAgainstTheLimit() {
+        let world = world { $0.pair = .init(rate: 1, burst: 1) }
+        let alice = world.phone("alice/phone")
+        let id = RequestID("same")!
+        #expect(alice.invite("bob", id: id)?.call != nil)
+        #expect(alice.invite("bob", id: id)?.call != nil)
+    }
+
+    @Test func aDeviceThatFloodsIsAnsweredAndKeepsNobodyElseFromAnything() {
+        let world = world { $0.device = .init(rate: 10, burst: 5) }
+        let mallory = world.phone("mallory/phone")
+        let second = world.phone("mallory/web")
+        for _ in 0..<5 { world.send("bellwire/v1/up/mallory/phone", "garbage") }
+        let before = world.published.count
+        world.send("bellwire/v1/up/mallory/phone", "garbage")
+        guard case .error(let error)? = world.published[before...].first?.message else {
+            Issue.record("nothing goes unanswered")
+            return
+        }
+        #expect(error.code == .rateLimited && error.retryAfter == 100)
+        #expect(mallory.get("x")?.code == .rateLimited)
+        mallory.heartbeat()
+        mallory.ack(1)
+        #expect(world.service.counters[.messagesRefused, ErrorCode.rateLimited.rawValue] == 3)
+        #expect(second.get("x")?.code == .callNotFound, "the user's other device is free")
+        world.pass(1000)
+        #expect(mallory.get("x")?.code == .callNotFound)
+    }
+
+    @Test func aDeviceThatFlapsIsWelcomedWhenItRests() {
+        let world = world { $0.presence = .init(rate: 1, burst: 3) }
+        let phone = world.phone("alice/phone")
+        for number in 0..<1_000 {
+            world.send([phone.presence(number % 2 == 0 ? .offline(.lost) : .online, session: "s\(number)")])
+        }
+        #expect(phone.welcomes.count <= 3)
+        world.pass(5_000)
+        phone.comeOnline(as: "after")
+        #expect(phone.welcomes.last?.session == "after")
+    }
+}

@@ -1,0 +1,225 @@
+"""Those who mean harm, each a process of its own with the least priority: on a machine of their own they would take nothing
+from the service's processor either. Each attacks until it is stopped, and puts what it did into `done`."""
+
+from __future__ import annotations
+
+import os
+import random
+import secrets
+import socket
+import struct
+import time
+from collections import Counter
+from contextlib import suppress
+from multiprocessing.synchronize import Event
+from queue import Queue
+from typing import Any
+
+Done = "Queue[tuple[str, dict[str, int]]]"
+
+
+def length(count: int) -> bytes:
+    """MQTT's variable byte integer."""
+    text = b""
+    while True:
+        count, low = divmod(count, 128)
+        text += bytes([low | (128 if count else 0)])
+        if not count:
+            return text
+
+
+def field(text: bytes) -> bytes:
+    return struct.pack("!H", len(text)) + text
+
+
+def connect_packet(client_id: str, username: str, password: str) -> bytes:
+    """MQTT 3.1.1, clean session, keepalive 60 s."""
+    body = b"\x00\x04MQTT\x04\xc2" + struct.pack("!H", 60)
+    body += field(client_id.encode()) + field(username.encode()) + field(password.encode())
+    return b"\x10" + length(len(body)) + body
+
+
+def publish_packet(topic: str, payload: bytes) -> bytes:
+    """QoS 0."""
+    body = field(topic.encode()) + payload
+    return b"\x30" + length(len(body)) + body
+
+
+def subscribe_packet(*filters: str) -> bytes:
+    body = struct.pack("!H", 1) + b"".join(field(text.encode()) + b"\x01" for text in filters)
+    return b"\x82" + length(len(body)) + body
+
+
+class Client:
+    """A connection without manners."""
+
+    def __init__(self, port: int, user: str, token: str) -> None:
+        self.user = user
+        self.socket = socket.create_connection(("127.0.0.1", port), timeout=5)
+        self.socket.sendall(connect_packet(f"{user}/phone", user, token))
+        answer = self.socket.recv(4)
+        self.is_in = len(answer) == 4 and answer[3] == 0
+
+    def publish(self, payload: bytes, topic: str | None = None) -> None:
+        self.socket.sendall(publish_packet(topic or f"bellwire/v1/up/{self.user}/phone", payload))
+
+    def drain(self) -> None:
+        self.socket.setblocking(False)
+        with suppress(BlockingIOError):
+            while self.socket.recv(65536):
+                pass
+        self.socket.setblocking(True)
+        self.socket.settimeout(5)
+
+    def close(self) -> None:
+        self.socket.close()
+
+
+def flood(stop: Event, port: int, token: str, counts: Counter[str]) -> None:
+    """As many messages as the broker takes: garbage, requests, acks, to its own topic and to others'."""
+    own = "bellwire/v1/up/flooder/phone"
+    one = b"".join(
+        [
+            publish_packet(own, b"garbage"),
+            publish_packet(own, b'{"type":"call.invite","id":"a","invitees":["load-0-b"]}'),
+            publish_packet(own, b'{"type":"call.query","id":"b"}'),
+            publish_packet(own, b'{"type":"ack","callID":"x","revision":1}'),
+            publish_packet("bellwire/v1/presence/flooder/phone", b'{"online":true,"session":"s"}'),
+            publish_packet("bellwire/v1/up/load-0-a/phone", b'{"type":"call.query","id":"b"}'),
+            publish_packet("bellwire/v1/down/load-0-b", b'{"type":"forged"}'),
+            publish_packet(own, b"[" * 2000),
+        ]
+    )
+    while not stop.is_set():
+        try:
+            client = Client(port, "flooder", token)
+            if not client.is_in:
+                counts["kept out"] += 1
+                client.close()
+                stop.wait(0.5)
+                continue
+            while not stop.is_set():
+                client.socket.sendall(one * 8)
+                counts["messages"] += 64
+                client.drain()
+        except OSError:
+            counts["put off"] += 1
+        stop.wait(0.2)
+
+
+def garbage(stop: Event, port: int, token: str, counts: Counter[str]) -> None:
+    """Bytes that are no MQTT, and MQTT that is broken in the middle."""
+    packet = connect_packet("garbage/phone", "garbage", token)
+    while not stop.is_set():
+        with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1) as connection:
+            kind = random.randrange(3)
+            if kind == 0:
+                connection.sendall(secrets.token_bytes(200))
+            elif kind == 1:
+                connection.sendall(packet[: random.randrange(len(packet))])
+            else:
+                connection.sendall(packet + secrets.token_bytes(500))
+            counts["connections"] += 1
+        stop.wait(0.02)
+
+
+def hold(stop: Event, port: int, token: str, counts: Counter[str]) -> None:
+    """Connections that say nothing, or half a CONNECT."""
+    held = []
+    with suppress(OSError):
+        for number in range(500):
+            connection = socket.create_connection(("127.0.0.1", port), timeout=1)
+            if number % 2:
+                connection.sendall(b"\x10\x7f\x00\x04MQ")
+            held.append(connection)
+    counts["connections"] = len(held)
+    stop.wait()
+    for connection in held:
+        connection.close()
+
+
+def replay(stop: Event, port: int, token: str, counts: Counter[str], calls: list[str]) -> None:
+    """What others have sent, in its own name: it cannot in theirs."""
+    client = Client(port, "replayer", token)
+    kinds = ("call.accept", "call.reject", "call.cancel", "call.end", "call.quit", "call.join", "call.get", "call.trace")
+    while not stop.is_set():
+        call = random.choice(calls)
+        client.publish(f'{{"type":"{random.choice(kinds)}","id":"{secrets.token_hex(4)}","callID":"{call}"}}'.encode())
+        client.publish(f'{{"type":"ack","callID":"{call}","revision":9}}'.encode())
+        client.publish(b'{"online":false,"reason":"logout","session":""}', "bellwire/v1/presence/load-1-a/phone")
+        client.drain()
+        counts["messages"] += 3
+        stop.wait(0.01)
+
+
+def guess(stop: Event, port: int, token: str, counts: Counter[str]) -> None:
+    """Call ids, one after the other."""
+    client = Client(port, "guesser", token)
+    while not stop.is_set():
+        for _ in range(5):
+            request = f'{{"type":"call.get","id":"{secrets.token_hex(4)}","callID":"{secrets.token_hex(16)}"}}'
+            client.publish(request.encode())
+        client.drain()
+        counts["guesses"] += 5
+        stop.wait(0.02)
+
+
+def forge(stop: Event, port: int, token: str, counts: Counter[str]) -> None:
+    """Tokens that are almost right."""
+    head, claims, signature = token.split(".")
+    while not stop.is_set():
+        with suppress(OSError):
+            forged = f"{head}.{claims}.{signature[:-4]}{secrets.token_hex(2)}"
+            client = Client(port, "forger", forged)
+            counts["let in" if client.is_in else "refused"] += 1
+            client.close()
+        stop.wait(0.02)
+
+
+def ring(stop: Event, port: int, token: str, counts: Counter[str]) -> None:
+    """One victim, again and again."""
+    client = Client(port, "ringer", token)
+    while not stop.is_set():
+        request = f'{{"type":"call.invite","id":"{secrets.token_hex(8)}","invitees":["load-2-b"],"timeout":1}}'
+        client.publish(request.encode())
+        client.drain()
+        counts["invitations"] += 1
+        stop.wait(0.01)
+
+
+def flap(stop: Event, port: int, token: str, counts: Counter[str]) -> None:
+    """Comes and goes."""
+    client = Client(port, "flapper", token)
+    while not stop.is_set():
+        session = secrets.token_hex(4)
+        for online in ("true", "false"):
+            payload = f'{{"online":{online},"session":"{session}"}}'.encode()
+            client.publish(payload, "bellwire/v1/presence/flapper/phone")
+        client.drain()
+        counts["flaps"] += 1
+        stop.wait(0.005)
+
+
+ATTACKERS = {
+    "flooder": flood,
+    "garbage": garbage,
+    "holder": hold,
+    "replayer": replay,
+    "guesser": guess,
+    "forger": forge,
+    "ringer": ring,
+    "flapper": flap,
+}
+
+
+def attack(name: str, stop: Event, done: Any, port: int, token: str, *extra: Any) -> None:
+    """The body of an attacker's process."""
+    os.nice(19)
+    counts: Counter[str] = Counter()
+    while not stop.is_set():
+        try:
+            ATTACKERS[name](stop, port, token, counts, *extra)
+        except OSError:
+            counts["connections lost"] += 1
+            time.sleep(0.1)
+    done.put((name, dict(counts)))

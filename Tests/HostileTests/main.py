@@ -1,0 +1,122 @@
+"""scripts/hostile: well-behaved phones among those who mean harm."""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import resource
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "IntegrationTests"))
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+import storm
+from attackers import ATTACKERS, attack
+from harness import Load, RedisServer, SecureBroker, Service
+
+WORST_RATIO = 2.0
+NOISE = 0.005
+"""Seconds. Undisturbed, a p99 below this is the measuring program's own noise."""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="scripts/hostile")
+    parser.add_argument("--pairs", type=int, default=100)
+    parser.add_argument("--seconds", type=int, default=20, help="undisturbed, and again under attack")
+    parser.add_argument("--devices", type=int, default=2000, help="that come at once")
+    options = parser.parse_args()
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    # The broker inherits it.
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    spawn = multiprocessing.get_context("spawn")
+    with tempfile.TemporaryDirectory(prefix="bellwire-hostile-") as directory:
+        path = Path(directory)
+        broker = SecureBroker(path / "broker", log_type="notice")
+        redis = RedisServer(path / "redis", appendfsync="everysec")
+        token = str(broker.coordinator_token(3600))
+        services = [Service(broker.url, path, store=redis.url, name=f"c{n}", token_file=token) for n in range(2)]
+        try:
+            return 0 if hurt(broker, services, options, spawn) else 1
+        finally:
+            for service in services:
+                service.stop()
+            redis.stop()
+            broker.stop()
+
+
+def hurt(broker: SecureBroker, services: list[Service], options: argparse.Namespace, spawn: multiprocessing.context.SpawnContext) -> bool:
+    # A pair calls every four seconds: the measuring program must not be what is slow.
+    with Load(broker, options.pairs, pause=4) as load:
+        time.sleep(4)
+        load.take()
+        time.sleep(options.seconds)
+        undisturbed = load.take()
+        print(f"undisturbed  {describe(undisturbed)}")
+
+        stop, done = spawn.Event(), spawn.Queue()
+        calls = load.call_ids[-200:]
+        attackers = []
+        for name in ATTACKERS:
+            extra = (calls,) if name == "replayer" else ()
+            attackers.append(
+                spawn.Process(target=attack, args=(name, stop, done, broker.port, broker.token(name, 3600), *extra))
+            )
+        for attacker in attackers:
+            attacker.start()
+        time.sleep(3)
+        load.take()
+        time.sleep(options.seconds)
+        attacked = load.take()
+        stop.set()
+        print(f"attacked     {describe(attacked)}")
+        did = dict(done.get(timeout=30) for _ in attackers)
+        for name in sorted(did):
+            print(f"  {name:10} {', '.join(f'{count} {what}' for what, count in sorted(did[name].items()))}")
+        for attacker in attackers:
+            attacker.join(10)
+
+        tokens = [(f"storm-{n}", broker.token(f"storm-{n}", 3600)) for n in range(options.devices)]
+        process = spawn.Process(target=storm.run, args=(broker.port, tokens, 120, done))
+        load.take()
+        process.start()
+        welcomes = done.get(timeout=180)
+        process.join(30)
+        stormed = load.take()
+        middle, last = (welcomes[len(welcomes) // 2], welcomes[-1]) if welcomes else (0, 0)
+        print(f"storm        {len(welcomes)} of {options.devices} devices welcomed, half within {middle:.1f} s, all within {last:.1f} s")
+        if stormed:
+            print(f"             {describe(stormed)}")
+    refused = sum(v for s in services for k, v in s.metrics().items() if k.startswith("bellwire_messages_refused_total"))
+    print(f"the coordinators refused {refused:.0f} messages")
+    problems = list(load.failures)
+    if did["forger"].get("let in"):
+        problems.append("a forged token was let in")
+    if not did["flooder"].get("kept out"):
+        problems.append("the flooder was never kept out")
+    ratio = percentile(attacked, 0.99) / max(NOISE, percentile(undisturbed, 0.99))
+    print(f"p99 under attack: {ratio:.2f} times the undisturbed one")
+    if ratio > WORST_RATIO:
+        problems.append(f"more than {WORST_RATIO}")
+    if len(welcomes) < options.devices:
+        problems.append(f"{options.devices - len(welcomes)} devices were never welcomed")
+    if not all(service.running for service in services) or not broker.running:
+        problems.append("something died")
+    print("\n".join(problems) if problems else f"{load.calls} calls, none failed")
+    return not problems
+
+
+def percentile(times: list[float], share: float) -> float:
+    return times[min(len(times) - 1, int(len(times) * share))]
+
+
+def describe(times: list[float]) -> str:
+    assert times, "no call was made"
+    parts = [f"p{name} {percentile(times, share) * 1000:.1f} ms" for name, share in (("50", 0.5), ("99", 0.99))]
+    return f"{len(times)} calls, invite → ring {', '.join(parts)}, longest {times[-1] * 1000:.0f} ms"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
