@@ -22,8 +22,9 @@ final class Plugin {
         var audience: String?
         var topics = Topics.standard
         var coordinatorName: String?
-        /// Beyond the service's own limits (docs/protocol.md, section 2, Rate limits), which are answered: this one keeps a flood from it.
-        var publishLimit = PublishLimit(rate: 2_000, burst: 8_000)
+        /// What the service's own limits (docs/protocol.md, section 2, Rate limits) would answer must reach it first, and a large burst
+        /// makes everybody wait: this one keeps floods from it.
+        var publishLimit = PublishLimit(rate: 1_000, burst: 1_000)
 
         init(_ list: UnsafeBufferPointer<mosquitto_opt>) throws(OptionError) {
             var keys: String?
@@ -45,7 +46,7 @@ final class Plugin {
                     let given = parts.count == 2 ? parts.compactMap(\.self) : []
                     guard given.count == 2, given == [0, 0] || PublishLimit(rate: given[0], burst: given[1]) != nil
                     else {
-                        throw OptionError("plugin_opt_user_rate: expected RATE/BURST, as 2000/8000, or 0/0")
+                        throw OptionError("plugin_opt_user_rate: expected RATE/BURST, as 1000/1000, or 0/0")
                     }
                     publishLimit = PublishLimit(rate: given[0], burst: given[1])
                 case let other: throw OptionError("plugin_opt_\(other): unknown option")

@@ -20,7 +20,7 @@ public struct BrokerAuth {
     /// A user who has published so many messages beyond the rate, without a rest, is disconnected and kept out for so long, in
     /// milliseconds.
     static let patience = 10_000
-    static let exclusion: Int64 = 10_000
+    static let exclusion: Int64 = 30_000
     /// How many users can be kept out at the same time. Beyond that those are let in again that were kept out first.
     static let excludedUsers = 10_000
 
@@ -187,7 +187,6 @@ public struct BrokerAuth {
     private mutating func exclude(_ user: UserID, _ now: Int64) {
         if excluded.count >= Self.excludedUsers { excluded.removeFirst() }
         excluded.append((user, now + Self.exclusion))
-        publishing[user] = nil
         flooding.append(user)
         nextDue = min(nextDue, now)
     }

@@ -81,7 +81,7 @@ def flood(stop: Event, port: int, token: str, counts: Counter[str]) -> None:
     one = b"".join(
         [
             publish_packet(own, b"garbage"),
-            publish_packet(own, b'{"type":"call.invite","id":"a","invitees":["load-0-b"]}'),
+            publish_packet(own, b'{"type":"call.invite","id":"a","invitees":["victim"]}'),
             publish_packet(own, b'{"type":"call.query","id":"b"}'),
             publish_packet(own, b'{"type":"ack","callID":"x","revision":1}'),
             publish_packet("bellwire/v1/presence/flooder/phone", b'{"online":true,"session":"s"}'),
@@ -128,7 +128,9 @@ def hold(stop: Event, port: int, token: str, counts: Counter[str]) -> None:
     held = []
     with suppress(OSError):
         for number in range(500):
-            connection = socket.create_connection(("127.0.0.1", port), timeout=1)
+            connection = socket.create_connection(("127.0.0.1", port), timeout=5)
+            # mosquitto has a short queue of connections that it has not accepted yet.
+            time.sleep(0.005)
             if number % 2:
                 connection.sendall(b"\x10\x7f\x00\x04MQ")
             held.append(connection)
@@ -176,13 +178,16 @@ def forge(stop: Event, port: int, token: str, counts: Counter[str]) -> None:
         stop.wait(0.02)
 
 
-def ring(stop: Event, port: int, token: str, counts: Counter[str]) -> None:
-    """One victim, again and again."""
-    client = Client(port, "ringer", token)
+def ring(stop: Event, port: int, token: str, counts: Counter[str], victims_token: str) -> None:
+    """One victim, again and again. The victim's phone listens, and never acks."""
+    client, victim = Client(port, "ringer", token), Client(port, "victim", victims_token)
+    victim.socket.sendall(subscribe_packet("bellwire/v1/down/victim", "bellwire/v1/down/victim/phone"))
+    victim.publish(b'{"online":true,"session":"v"}', "bellwire/v1/presence/victim/phone")
     while not stop.is_set():
-        request = f'{{"type":"call.invite","id":"{secrets.token_hex(8)}","invitees":["load-2-b"],"timeout":1}}'
+        request = f'{{"type":"call.invite","id":"{secrets.token_hex(8)}","invitees":["victim"],"timeout":10}}'
         client.publish(request.encode())
         client.drain()
+        victim.drain()
         counts["invitations"] += 1
         stop.wait(0.01)
 
