@@ -18,7 +18,6 @@ let package = Package(
         .library(name: "BellwireBrokerAuth", type: .dynamic, targets: ["BellwireBrokerAuth"]),
     ],
     targets: [
-        .systemLibrary(name: "CMosquitto"),
         .systemLibrary(name: "CSQLite"),
         .systemLibrary(name: "CHiredis"),
         .systemLibrary(name: "CMicrohttpd"),
@@ -34,7 +33,7 @@ let package = Package(
         .target(
             name: "CallStore", dependencies: ["CallCore", "SignalingProtocol", "ServerURL", "CSQLite", "CHiredis"],
             swiftSettings: strict),
-        .target(name: "MQTTClient", dependencies: ["CMosquitto", "ServerURL"], swiftSettings: strict),
+        .target(name: "MQTTClient", dependencies: ["ServerURL", "COpenSSL"], swiftSettings: strict),
         .target(
             name: "Coordinator",
             dependencies: ["SignalingProtocol", "CallCore", "CallStore", "MQTTClient", "CMicrohttpd"],

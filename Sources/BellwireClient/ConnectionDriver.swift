@@ -5,7 +5,7 @@ import SignalingProtocol
 final class ConnectionDriver {
     /// How long an attempt may take until the broker has answered CONNECT and the subscriptions, in milliseconds.
     private static let handshakeLimit: Int64 = 10_000
-    /// libmosquitto's own timers want a turn this often, in milliseconds.
+    /// The connection's own timers want a turn this often, in milliseconds.
     private static let longestPoll: Int64 = 1000
     /// A connection that held this long, in milliseconds, was a good one: the next attempt comes soon. Two clients that
     /// claim one device replace each other at once, and slow down.
@@ -176,13 +176,12 @@ final class ConnectionDriver {
 
     /// Takes what the app asked for, and what has come due.
     private func turn(_ connection: MQTTConnection?) throws(MQTTError) {
-        for request in mailbox.takeRequests() {
-            try perform(machine.send(request, now: monotonicMilliseconds()), connection)
-        }
-        for signal in mailbox.takeSignals() {
-            try perform(machine.send(signal, now: monotonicMilliseconds()), connection)
-        }
         let now = monotonicMilliseconds()
+        // All of them are the machine's, and in time answered, before the first is published, which may fail.
+        var actions: [ClientMachine.Action] = []
+        for request in mailbox.takeRequests() { actions += machine.send(request, now: now) }
+        for signal in mailbox.takeSignals() { actions += machine.send(signal, now: now) }
+        try perform(actions, connection)
         if let deadline = machine.nextDeadline, deadline <= now {
             try perform(machine.timerFired(now: now), connection)
         }

@@ -110,16 +110,8 @@ final class SimulatedStore: CallStore {
         try run { () throws(StoreError) in store.due(before: moment, limit: limit) }
     }
 
-    func calls(of user: UserID, endedAfter moment: Milliseconds, limit: Int) throws(StoreError) -> [CallID] {
-        try run { () throws(StoreError) in store.calls(of: user, endedAfter: moment, limit: limit) }
-    }
-
     func history(of user: UserID, after place: HistoryPlace?, limit: Int) throws(StoreError) -> [HistoryPlace] {
         try run { () throws(StoreError) in store.history(of: user, after: place, limit: limit) }
-    }
-
-    func messages(for user: UserID, limit: Int) throws(StoreError) -> [RecordID] {
-        try run { () throws(StoreError) in store.messages(for: user, limit: limit) }
     }
 
     func update(_ user: UserID, _ update: Request.UserUpdate) throws(StoreError) -> UserProfile {
@@ -134,16 +126,20 @@ final class SimulatedStore: CallStore {
         try run { () throws(StoreError) in store.blockList(of: user) }
     }
 
-    func cameOnline(
-        _ device: DeviceAddress, session: String, policy: PresencePolicy
-    ) throws(StoreError) -> OnlineOutcome {
-        try run { () throws(StoreError) in store.cameOnline(device, session: session, policy: policy) }
+    func cameOnline(_ sessions: [DeviceSession], policy: PresencePolicy) throws(StoreError) -> [OnlineOutcome] {
+        var outcomes: [OnlineOutcome] = []
+        for session in sessions {
+            outcomes += try run { () throws(StoreError) in store.cameOnline([session], policy: policy) }
+        }
+        return outcomes
     }
 
-    func wentOffline(
-        _ device: DeviceAddress, session: String, policy: PresencePolicy
-    ) throws(StoreError) -> Bool {
-        try run { () throws(StoreError) in store.wentOffline(device, session: session, policy: policy) }
+    func wentOffline(_ sessions: [DeviceSession], policy: PresencePolicy) throws(StoreError) -> [Bool] {
+        var ended: [Bool] = []
+        for session in sessions {
+            ended += try run { () throws(StoreError) in store.wentOffline([session], policy: policy) }
+        }
+        return ended
     }
 
     func renew(_ devices: [DeviceAddress]) throws(StoreError) {

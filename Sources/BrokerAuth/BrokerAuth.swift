@@ -149,12 +149,14 @@ public struct BrokerAuth {
         if latest[session.clientID] == connection { latest[session.clientID] = nil }
     }
 
-    /// Whether a client may do this. One that was not let in may do nothing.
+    /// Whether a client may do this. One that was not let in may do nothing. Looked at for each message, twice: the clock is read
+    /// only for what is counted.
     public mutating func permits(
-        _ access: TopicAccess, _ topic: UnsafeBufferPointer<UInt8>, _ connection: ConnectionID, now: Int64
+        _ access: TopicAccess, _ topic: UnsafeBufferPointer<UInt8>, _ connection: ConnectionID,
+        now: @autoclosure () -> Int64
     ) -> Bool {
         guard let session = sessions[connection] else { return false }
-        if case .publish = access, !session.isOver, !isWithinRate(session, now) { return false }
+        if case .publish = access, !session.isOver, !isWithinRate(session, now()) { return false }
         guard session.rules.permits(access, topic) else { return false }
         if session.isOver { return isWill(access, topic, of: session) }
         if case .subscribe = access, !session.isSubscribed, session.expiresAt != nil {
@@ -171,8 +173,9 @@ public struct BrokerAuth {
     }
 
     /// Also what it may not publish counts: it costs the broker as much.
-    private mutating func isWithinRate(_ session: Session, _ now: Int64) -> Bool {
+    private mutating func isWithinRate(_ session: Session, _ clock: @autoclosure () -> Int64) -> Bool {
         guard let publishLimit, case .device(let device) = session.identity else { return true }
+        let now = clock()
         if publishing[device.userID] == nil, publishing.count >= Self.countedUsers {
             publishing = publishing.filter { !$0.value.isRested(now: now) }
             guard publishing.count < Self.countedUsers else { return true }
@@ -264,5 +267,5 @@ public struct BrokerAuth {
     }
 
     /// How many clients are in.
-    public var connections: Int { sessions.count }
+    var connections: Int { sessions.count }
 }

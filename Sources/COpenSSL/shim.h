@@ -9,8 +9,17 @@
 #include <openssl/param_build.h>
 #include <openssl/rand.h>
 #include <openssl/rsa.h>
+#include <openssl/ssl.h>
 #include <openssl/x509.h>
+#include <openssl/x509_vfy.h>
 
 /// Macros that Swift does not see.
 static const int bellwire_key_pair = EVP_PKEY_KEYPAIR;
 static const int bellwire_public_key = EVP_PKEY_PUBLIC_KEY;
+static inline int bellwire_tls_prepare(SSL_CTX *context) {
+    SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION);
+    return SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION);
+}
+static inline int bellwire_tls_server_name(SSL *session, const char *name) {
+    return SSL_set_tlsext_host_name(session, name);
+}

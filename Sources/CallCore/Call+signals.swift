@@ -9,9 +9,7 @@ extension Call {
         guard sender.state == .accepted else { throw .invalidState(sender.state) }
         return (signal.to ?? []).compactMap { recipient in
             // Also one from whom the invitation is withheld: the sender must not learn that.
-            guard let member = members.first(where: { $0.userID == recipient }) else {
-                return UserError(userID: recipient, code: .callNotFound)
-            }
+            guard let member = entry(recipient) else { return UserError(userID: recipient, code: .callNotFound) }
             let isReached = member.state == .accepted && recipient != user
             return isReached ? nil : UserError(userID: recipient, code: .invalidState)
         }

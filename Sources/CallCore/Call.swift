@@ -63,7 +63,10 @@ public struct Call: Equatable, Sendable {
     public var isLive: Bool { state != .ended }
 
     /// The member as which the user takes part; nil for a stranger, and for who must not know of the invitation.
-    public func member(_ user: UserID) -> Member? { members.first { $0.userID == user && !$0.isWithheld } }
+    public func member(_ user: UserID) -> Member? { entry(user).flatMap { $0.isWithheld ? nil : $0 } }
+
+    /// What stands of the user in the call, whether or not the user may know: for what others see.
+    public func entry(_ user: UserID) -> Member? { members.first { $0.userID == user } }
 
     /// Those who take part, or could: in their lists the call stands.
     public var participants: [UserID] { members.filter { !$0.isWithheld }.map(\.userID) }

@@ -85,7 +85,7 @@ extension CallMachine {
             return SignalingError(.notInviter, "the user did not invite them")
         }
         // Of several, the one that changed last tells best what came first.
-        let last = named.compactMap(index).map { call.members[$0] }.max { $0.changedRevision < $1.changedRevision }
+        let last = named.compactMap(call.entry).max { $0.changedRevision < $1.changedRevision }
         return .invalidState(last?.state ?? .cancelled)
     }
 

@@ -38,9 +38,7 @@ extension Call {
     /// that the device acknowledged. Nil when it is up to date.
     public func owed(to device: DeviceView, now: Milliseconds, settings: CallSettings) -> OwedEvent? {
         // To a user from whom the invitation is withheld it is owed as to everybody, and never sent.
-        guard device.acked < revision, let member = members.first(where: { $0.userID == device.address.userID }) else {
-            return nil
-        }
+        guard device.acked < revision, let member = entry(device.address.userID) else { return nil }
         if let endedAt {
             guard now < endedAt + settings.endedRetention else { return nil }
             if let start = device.sessionStart, endedAt < start, !device.knowsCall { return nil }
@@ -80,7 +78,7 @@ extension Call {
 
     /// The event as it goes out now. `expiresIn` is computed at each send.
     public func event(_ owed: OwedEvent, for user: UserID, now: Milliseconds, snapshot: CallSnapshot) -> Event {
-        let own = members.first { $0.userID == user }
+        let own = entry(user)
         // "Another member's state changed": one's own entry only tells the one who quit.
         let hidesOwn = owed.name == .userStateChanged && own?.state != .quit
         let changes = members.filter { $0.changedRevision > owed.since && !(hidesOwn && $0.userID == user) }
@@ -96,9 +94,7 @@ extension Call {
 
     /// Until when `owed` is resent to this device.
     public func resendEnd(_ owed: OwedEvent, for device: DeviceView) -> Milliseconds {
-        if owed.name == .invited {
-            return members.first { $0.userID == device.address.userID }?.expiresAt ?? updatedAt
-        }
+        if owed.name == .invited { return entry(device.address.userID)?.expiresAt ?? updatedAt }
         return resendAnchor(for: device) + ResendSchedule.horizon
     }
 }

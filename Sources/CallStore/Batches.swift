@@ -10,20 +10,55 @@ public struct Lookup: Sendable {
     /// Whose profiles. A user becomes known by coming online or by a profile, for good.
     public var profiles: [UserID]
     public var blocks: [Block]
+    public var calls: [CallList]
+    public var messages: [MessageList]
 
     public init(
         records: [RecordID] = [], presence: [UserID] = [], claims: [Claim] = [], profiles: [UserID] = [],
-        blocks: [Block] = []
+        blocks: [Block] = [], calls: [CallList] = [], messages: [MessageList] = []
     ) {
         self.records = records
         self.presence = presence
         self.claims = claims
         self.profiles = profiles
         self.blocks = blocks
+        self.calls = calls
+        self.messages = messages
     }
 
     public var isEmpty: Bool {
-        records.isEmpty && presence.isEmpty && claims.isEmpty && profiles.isEmpty && blocks.isEmpty
+        records.isEmpty && presence.isEmpty && claims.isEmpty && profiles.isEmpty && blocks.isEmpty && calls.isEmpty
+            && messages.isEmpty
+    }
+}
+
+/// A user's calls that are live or ended after a moment, the newest first.
+public struct CallList: Sendable {
+    public let user: UserID
+    public let endedAfter: Milliseconds
+    public let limit: Int
+
+    public init(of user: UserID, endedAfter: Milliseconds, limit: Int) {
+        self.user = user
+        self.endedAfter = endedAfter
+        self.limit = limit
+    }
+
+    /// Those that are live.
+    public static func live(of user: UserID, limit: Int) -> CallList {
+        // No call ends as late as that.
+        CallList(of: user, endedAfter: .max - 1, limit: limit)
+    }
+}
+
+/// The peer messages that wait for a user, the oldest first.
+public struct MessageList: Sendable {
+    public let user: UserID
+    public let limit: Int
+
+    public init(for user: UserID, limit: Int) {
+        self.user = user
+        self.limit = limit
     }
 }
 
@@ -38,6 +73,8 @@ public struct Findings: Sendable {
     public var profiles: [UserProfile?] = []
     /// Which blocks stand.
     public var isBlocked: [Bool] = []
+    public var calls: [[CallID]] = []
+    public var messages: [[RecordID]] = []
 
     public init() {}
 }
@@ -97,6 +134,12 @@ extension CallStore {
     /// The devices of each user, also those that are offline but not yet forgotten.
     public func devices(of users: [UserID]) throws(StoreError) -> [[DevicePresence]] {
         try read(Lookup(presence: users)).presence
+    }
+
+    public func calls(_ list: CallList) throws(StoreError) -> [CallID] { try read(Lookup(calls: [list])).calls[0] }
+
+    public func messages(_ list: MessageList) throws(StoreError) -> [RecordID] {
+        try read(Lookup(messages: [list])).messages[0]
     }
 
     /// Which of the blocks stand.

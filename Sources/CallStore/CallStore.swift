@@ -33,15 +33,9 @@ public protocol CallStore: AnyObject {
 
     // MARK: What belongs to a user
 
-    /// The user's calls that are live or ended after `moment`, the newest first.
-    func calls(of user: UserID, endedAfter moment: Milliseconds, limit: Int) throws(StoreError) -> [CallID]
-
     /// All of the user's calls that are kept, the newest first, those of the same time by falling id; only those that
     /// stand behind `place`.
     func history(of user: UserID, after place: HistoryPlace?, limit: Int) throws(StoreError) -> [HistoryPlace]
-
-    /// The peer messages that wait for the user, the oldest first.
-    func messages(for user: UserID, limit: Int) throws(StoreError) -> [RecordID]
 
     /// Changes a user's profile. Returns it as it is then.
     func update(_ user: UserID, _ update: Request.UserUpdate) throws(StoreError) -> UserProfile
@@ -54,12 +48,11 @@ public protocol CallStore: AnyObject {
 
     // MARK: Presence
 
-    /// A device published `online: true`.
-    func cameOnline(_ device: DeviceAddress, session: String, policy: PresencePolicy) throws(StoreError)
-        -> OnlineOutcome
+    /// Devices published `online: true`.
+    func cameOnline(_ sessions: [DeviceSession], policy: PresencePolicy) throws(StoreError) -> [OnlineOutcome]
 
-    /// A device published `online: false`, or its will was published. True when that ended its current session.
-    func wentOffline(_ device: DeviceAddress, session: String, policy: PresencePolicy) throws(StoreError) -> Bool
+    /// Devices published `online: false`, or their wills were published. Of each: whether that ended its current session.
+    func wentOffline(_ sessions: [DeviceSession], policy: PresencePolicy) throws(StoreError) -> [Bool]
 
     /// Renews the lease of devices that sent something.
     func renew(_ devices: [DeviceAddress]) throws(StoreError)
@@ -363,6 +356,18 @@ public enum CommitOutcome: Equatable, Sendable {
     case claimHeld
     /// It came after `validUntil`.
     case stale
+}
+
+/// One of a device's sessions, from `online: true` to `online: false` (docs/protocol.md, section 1).
+public struct DeviceSession: Sendable {
+    public let device: DeviceAddress
+    /// As the device named it; empty when it did not, which is never remembered as over.
+    public let id: String
+
+    public init(_ device: DeviceAddress, id: String) {
+        self.device = device
+        self.id = id
+    }
 }
 
 /// What is known of a device's presence (section 1).

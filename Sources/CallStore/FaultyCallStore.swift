@@ -72,18 +72,10 @@
             try store.due(before: moment, limit: limit)
         }
 
-        public func calls(of user: UserID, endedAfter moment: Milliseconds, limit: Int) throws(StoreError) -> [CallID] {
-            try store.calls(of: user, endedAfter: moment, limit: limit)
-        }
-
         public func history(
             of user: UserID, after place: HistoryPlace?, limit: Int
         ) throws(StoreError) -> [HistoryPlace] {
             try store.history(of: user, after: place, limit: limit)
-        }
-
-        public func messages(for user: UserID, limit: Int) throws(StoreError) -> [RecordID] {
-            try store.messages(for: user, limit: limit)
         }
 
         public func update(_ user: UserID, _ update: Request.UserUpdate) throws(StoreError) -> UserProfile {
@@ -103,15 +95,13 @@
         public func timeline(of callID: CallID) throws(StoreError) -> Timeline { try store.timeline(of: callID) }
 
         public func cameOnline(
-            _ device: DeviceAddress, session: String, policy: PresencePolicy
-        ) throws(StoreError) -> OnlineOutcome {
-            try store.cameOnline(device, session: session, policy: policy)
+            _ sessions: [DeviceSession], policy: PresencePolicy
+        ) throws(StoreError) -> [OnlineOutcome] {
+            try store.cameOnline(sessions, policy: policy)
         }
 
-        public func wentOffline(
-            _ device: DeviceAddress, session: String, policy: PresencePolicy
-        ) throws(StoreError) -> Bool {
-            try store.wentOffline(device, session: session, policy: policy)
+        public func wentOffline(_ sessions: [DeviceSession], policy: PresencePolicy) throws(StoreError) -> [Bool] {
+            try store.wentOffline(sessions, policy: policy)
         }
 
         public func renew(_ devices: [DeviceAddress]) throws(StoreError) { try store.renew(devices) }

@@ -55,6 +55,8 @@ public final class MemoryCallStore: CallStore {
         findings.holders = lookup.claims.map { contents.claims[$0] }
         findings.profiles = lookup.profiles.map { contents.profiles[$0] }
         findings.isBlocked = lookup.blocks.map(contents.blocks.contains)
+        findings.calls = lookup.calls.map(calls)
+        findings.messages = lookup.messages.map(messages)
         return findings
     }
 
@@ -169,12 +171,12 @@ public final class MemoryCallStore: CallStore {
         return due.sorted { ($0.value.deadline!, $0.key) < ($1.value.deadline!, $1.key) }.prefix(limit).map(\.key)
     }
 
-    public func calls(of user: UserID, endedAfter moment: Milliseconds, limit: Int) -> [CallID] {
-        let own = (contents.index[user] ?? []).compactMap { callID -> Call? in
+    public func calls(_ list: CallList) -> [CallID] {
+        let own = (contents.index[list.user] ?? []).compactMap { callID -> Call? in
             guard case .call(let call)? = contents.entries[.call(callID)]?.record else { return nil }
-            return call.endedAt.map { $0 > moment } ?? true ? call : nil
+            return call.endedAt.map { $0 > list.endedAfter } ?? true ? call : nil
         }
-        return own.sorted { ($1.createdAt, $1.callID) < ($0.createdAt, $0.callID) }.prefix(limit).map(\.callID)
+        return own.sorted { ($1.createdAt, $1.callID) < ($0.createdAt, $0.callID) }.prefix(list.limit).map(\.callID)
     }
 
     public func history(of user: UserID, after place: HistoryPlace?, limit: Int) -> [HistoryPlace] {
@@ -185,13 +187,15 @@ public final class MemoryCallStore: CallStore {
         return Array(places.filter { known in place.map { known < $0 } ?? true }.sorted(by: >).prefix(limit))
     }
 
-    public func messages(for user: UserID, limit: Int) -> [RecordID] {
+    public func messages(_ list: MessageList) -> [RecordID] {
         let waiting = contents.entries.values.compactMap { entry -> PeerMessage? in
-            guard case .message(let message) = entry.record, message.to == user, message.isListed else { return nil }
+            guard case .message(let message) = entry.record, message.to == list.user, message.isListed else {
+                return nil
+            }
             return message
         }
-        return waiting.sorted { ($0.createdAt, $0.messageID) < ($1.createdAt, $1.messageID) }.prefix(limit)
-            .map { .message($0.messageID, to: user) }
+        return waiting.sorted { ($0.createdAt, $0.messageID) < ($1.createdAt, $1.messageID) }.prefix(list.limit)
+            .map { .message($0.messageID, to: list.user) }
     }
 
     public func update(_ user: UserID, _ update: Request.UserUpdate) -> UserProfile {
@@ -229,7 +233,11 @@ public final class MemoryCallStore: CallStore {
 
     public func devices(of users: [UserID]) -> [[DevicePresence]] { users.map { contents.presence[$0] ?? [] } }
 
-    public func cameOnline(_ device: DeviceAddress, session: String, policy: PresencePolicy) -> OnlineOutcome {
+    public func cameOnline(_ sessions: [DeviceSession], policy: PresencePolicy) -> [OnlineOutcome] {
+        sessions.map { cameOnline($0.device, session: $0.id, policy: policy) }
+    }
+
+    private func cameOnline(_ device: DeviceAddress, session: String, policy: PresencePolicy) -> OnlineOutcome {
         let now = clock()
         if !session.isEmpty, isOver(device, session, after: now) { return .over }
         if contents.profiles[device.userID] == nil { contents.profiles[device.userID] = UserProfile() }
@@ -266,7 +274,11 @@ public final class MemoryCallStore: CallStore {
         }
     }
 
-    public func wentOffline(_ device: DeviceAddress, session: String, policy: PresencePolicy) -> Bool {
+    public func wentOffline(_ sessions: [DeviceSession], policy: PresencePolicy) -> [Bool] {
+        sessions.map { wentOffline($0.device, session: $0.id, policy: policy) }
+    }
+
+    private func wentOffline(_ device: DeviceAddress, session: String, policy: PresencePolicy) -> Bool {
         let now = clock()
         if !session.isEmpty {
             var over = (contents.oversessions[device.userID] ?? []).filter {

@@ -184,9 +184,7 @@ package enum RecordCodec {
         let members = json.objects("members")
         guard members.count >= 2 else { return nil }
         for json in members {
-            guard let member = try member(json), !call.members.contains(where: { $0.userID == member.userID }) else {
-                return nil
-            }
+            guard let member = try member(json), call.entry(member.userID) == nil else { return nil }
             call.members.append(member)
         }
         call.outcomes = json.objects("outcomes").compactMap(outcome)

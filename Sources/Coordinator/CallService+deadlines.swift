@@ -56,7 +56,7 @@ extension CallService {
         var messages: [MessageWork] = []
         for id in ids {
             switch id {
-            case .call(let callID): calls.append(CallWork(callID: callID, events: [.deadline]))
+            case .call(let callID): calls.append(CallWork(id: callID, events: [.deadline]))
             case .message: messages.append(MessageWork(id: id, events: [.deadline]))
             }
         }

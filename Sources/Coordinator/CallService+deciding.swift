@@ -10,13 +10,13 @@ extension CallService {
         switch stored?.record {
         case .call(let call): adopt(decision, call, acks: stored?.acks ?? [])
         case .alias(let target, let origin):
-            decision.alias = (work.callID, origin, decision.version)
+            decision.alias = (work.id, origin, decision.version)
             try adoptMerged(decision, target)
         case .message, .cancelled, .void, .unreadable, nil: break
         }
         for event in work.events {
             switch event {
-            case .request(let received): try decideRequest(received, work.callID, stored, decision)
+            case .request(let received): try decideRequest(received, work.id, stored, decision)
             case .signal(let received): decideSignal(received, stored, decision)
             case .ack(let device, let revision): try decideAck(device, revision, decision)
             case .heartbeat(let device): heard(device, decision)

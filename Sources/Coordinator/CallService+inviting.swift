@@ -79,7 +79,7 @@ extension CallService {
         }
         if holder == nil {
             // Who rings somebody in two calls has one claim: when the later call is over, the earlier one rings on.
-            let callIDs = try store.calls(of: user, endedAfter: .max - 1, limit: ServiceBounds.callsPerBusyCheck)
+            let callIDs = try store.calls(.live(of: user, limit: ServiceBounds.callsPerBusyCheck))
             holder = try store.load(callIDs.filter { $0 != callID }).compactMap(\.self).first { stored in
                 if case .call(let call) = stored.record { isMergeable(call) } else { false }
             }
@@ -181,9 +181,8 @@ extension CallService {
     /// Those of `users` who are calling, being called or in a live call.
     private func busy(_ users: [UserID]) throws(StoreError) -> [UserID] {
         var busy: [UserID] = []
-        for user in users {
-            let callIDs = try store.calls(
-                of: user, endedAfter: .max - 1, limit: ServiceBounds.callsPerBusyCheck)
+        let lists = users.map { CallList.live(of: $0, limit: ServiceBounds.callsPerBusyCheck) }
+        for (user, callIDs) in zip(users, try store.read(Lookup(calls: lists)).calls) {
             let isBusy = try store.load(callIDs).contains { stored in
                 guard case .call(let call)? = stored?.record else { return false }
                 return call.isLive && call.member(user)?.state.isLive ?? false

@@ -24,7 +24,7 @@ extension CallService {
 
     /// Asks for what a part will need.
     func begin(_ part: Part) throws(StoreError) -> Look {
-        var lookup = Lookup(records: part.works.map { .call($0.callID) })
+        var lookup = Lookup(records: part.works.map { .call($0.id) })
         lookup.presence = part.senders.map(\.userID)
         for work in part.works { for event in work.events { expect(event, &lookup) } }
         lookup.presence = lookup.presence.unique

@@ -2,23 +2,6 @@ import CallCore
 import CallStore
 import SignalingProtocol
 
-/// Something that happened to a peer message.
-enum MessageEvent {
-    case send(ReceivedRequest, Request.Message)
-    case ack(DeviceAddress)
-    /// A device of the recipient came online.
-    case cameOnline(DeviceAddress)
-    case deadline
-    /// The broker has the receipt.
-    case receiptSent
-}
-
-/// What happened to one message, in the order in which it came.
-struct MessageWork {
-    let id: RecordID
-    var events: [MessageEvent]
-}
-
 /// Peer messages: kept, sent again until somebody acks them, and answered by one receipt (docs/protocol.md, section 2, Peer
 /// messages). As with calls: load, decide, commit, and only then publish.
 extension CallService {
@@ -113,7 +96,7 @@ extension CallService {
             return
         }
         guard
-            try store.messages(for: user, limit: ServiceBounds.messagesPerRecipient).count
+            try store.messages(MessageList(for: user, limit: ServiceBounds.messagesPerRecipient)).count
                 < ServiceBounds.messagesPerRecipient
         else {
             let error = SignalingError(

@@ -5,17 +5,17 @@ import SignalingProtocol
 /// Rounds: look at the calls, decide, commit, and only then publish. Whoever loses against another coordinator looks
 /// again.
 extension CallService {
-    /// Works through each call's events until its decision is committed. Returns whether all were. `senders`: the devices
-    /// whose messages these are.
+    /// Works through each call's events until its decision is committed. Returns those of which it was not. `senders`: the
+    /// devices whose messages these are.
     @discardableResult
-    func serve(_ works: [CallWork], of senders: [DeviceAddress] = []) -> Bool {
+    func serve(_ works: [CallWork], of senders: [DeviceAddress] = []) -> [CallWork] {
         var open = works
         do throws(StoreError) {
-            open = try attempt(parts(of: works, senders))
+            try attempt(parts(of: works, senders), &open)
             for _ in 1..<ServiceBounds.commitAttempts where !open.isEmpty {
                 // What is judged again is judged as of now.
                 now = try store.now()
-                open = try attempt([Part(works: open, senders: open.senders)])
+                try attempt([Part(works: open, senders: open.senders)], &open)
             }
         } catch {
             failed(error)
@@ -23,7 +23,7 @@ extension CallService {
         known = Knowledge()
         // What is left lost every race, or the store is away: the devices send again.
         for work in open { answerUnavailable(work) }
-        return open.isEmpty
+        return open
     }
 
     /// Calls that are looked at and written together.
@@ -44,24 +44,29 @@ extension CallService {
             return Part(works: part, senders: part.senders)
         }
         // Who sent nothing that could be used is alive as well.
-        let others = Set(senders).subtracting(works.senders)
-        parts[0].senders = (parts[0].senders + others).sorted()
+        let known = Set(parts.flatMap(\.senders))
+        parts[0].senders += senders.filter { !known.contains($0) }
         return parts
     }
 
-    /// One round over all calls. Returns the works that lost against somebody else.
-    private func attempt(_ parts: [Part]) throws(StoreError) -> [CallWork] {
+    /// One round over all calls. `open`: what is left, the works that lost against somebody else; when it throws, also those
+    /// of the parts that were not published.
+    private func attempt(_ parts: [Part], _ open: inout [CallWork]) throws(StoreError) {
+        var lost: [CallWork] = []
+        var published = 0
+        defer { open = lost + parts[published...].flatMap(\.works) }
         var looks: [Look] = []
         for part in parts { looks.append(try begin(part)) }
-        var written: [(Part, Judged)] = []
-        var lost: [CallWork] = []
+        var written: [Judged] = []
         for (index, part) in parts.enumerated() {
-            let judged = try judge(part, try finish(looks[index], part))
-            written.append((part, judged))
-            if index > 0 { lost += try publish(written[index - 1].0, written[index - 1].1) }
+            written.append(try judge(part, try finish(looks[index], part)))
+            guard index > 0 else { continue }
+            lost += try publish(parts[published], written[published])
+            published += 1
         }
-        if let (part, judged) = written.last { lost += try publish(part, judged) }
-        return lost
+        guard published < parts.count else { return }
+        lost += try publish(parts[published], written[published])
+        published += 1
     }
 
     /// What is decided about a part, and on its way to the store.
@@ -81,7 +86,7 @@ extension CallService {
         // The alias of a merge comes first: a cancel of the inviter's own id finds it, or is found by it.
         let isLost = try writeAliases(decisions)
         let commits = decisions.indices.map { index in
-            isLost[index] ? nil : commit(of: decisions[index], callID: part.works[index].callID)
+            isLost[index] ? nil : commit(of: decisions[index], callID: part.works[index].id)
         }
         let notes = decisions.indices.filter { !isLost[$0] && commits[$0] == nil }.flatMap { decisions[$0].notes }
         // Presence is read after the commit: a device that comes online reads its calls after writing presence, so that
@@ -186,6 +191,6 @@ extension CallService {
 }
 
 extension [CallWork] {
-    /// Whose messages these are, in a certain order.
-    fileprivate var senders: [DeviceAddress] { Set(flatMap { $0.events.compactMap(\.sender) }).sorted() }
+    /// Whose messages these are.
+    fileprivate var senders: [DeviceAddress] { flatMap { $0.events.compactMap(\.sender) }.unique }
 }

@@ -34,11 +34,18 @@ public final class CallService {
         recorder = TraceRecorder(policy: settings.trace, coordinator: settings.coordinator)
     }
 
-    /// Serves a batch in order. Returns what is to be published.
+    /// Serves a batch. Returns what is to be published.
     public func process(_ batch: [InboundMessage]) -> [OutboundMessage] {
+        var messages: [OutboundMessage] = []
+        process(batch) { messages += $0 }
+        return messages
+    }
+
+    /// Serves a batch in rounds. `publish` is given what is to be published after each of them.
+    public func process(_ batch: [InboundMessage], publish: ([OutboundMessage]) -> Void) {
         counters.add(.messagesReceived, batch.count)
         readClock()
-        var run = Run()
+        var rounds = Rounds()
         for message in batch {
             guard !message.isRetained else {
                 counters.add(.messagesRefused, "retained")
@@ -48,97 +55,40 @@ public final class CallService {
             case .foreign: counters.add(.messagesRefused, "foreign")
             case .refused(let mirror):
                 refuse(SignalingError(.badRequest, "topic: not in canonical form"), topic: mirror)
-            case .up(let device):
-                run.senders.insert(device)
-                guard let item = read(message, from: device) else { continue }
-                switch item {
-                case .call(let callID, let event):
-                    if run.isElsewhere(event, callID) {
-                        serve(run)
-                        run = Run(senders: [device])
-                    }
-                    run.append(event, to: callID)
-                case .message(let id, let event): run.append(event, to: id)
-                case .user(let received):
-                    // It asks for what the messages before it have done.
-                    serve(run)
-                    run = Run(senders: [device])
-                    serveUserRequest(received)
-                }
+            case .up(let device): rounds.append(read(message, from: device), from: device)
             case .presence(let device):
-                // What a device sent before it came or went is served before.
-                serve(run)
-                run = Run()
-                servePresence(message, of: device)
+                if let change = readPresence(message, of: device) { rounds.append(change) }
             }
         }
-        serve(run)
-        return takeOutbox()
+        for round in rounds.all {
+            serve(round)
+            publish(takeOutbox())
+        }
+        // What was refused, when nothing was served.
+        if rounds.all.isEmpty { publish(takeOutbox()) }
     }
 
-    /// What a message of a device is about.
-    private enum Item {
-        case call(CallID, CallEvent)
-        case message(RecordID, MessageEvent)
-        case user(ReceivedRequest)
-    }
-
-    /// Messages of devices between two presence messages, by call, in the order in which they came.
-    private struct Run {
-        var works: [CallWork] = []
-        var messageWorks: [MessageWork] = []
-        var senders: Set<DeviceAddress> = []
-        private var places: [CallID: Int] = [:]
-        private var messagePlaces: [RecordID: Int] = [:]
-        private var callOfUser: [UserID: CallID] = [:]
-
-        init(senders: Set<DeviceAddress> = []) { self.senders = senders }
-
-        /// The user has a request on another call in this run. Calls of one run are decided side by side, but a user who
-        /// leaves one call and enters another means it in this order.
-        func isElsewhere(_ event: CallEvent, _ callID: CallID) -> Bool {
-            guard case .request(let received) = event, let other = callOfUser[received.device.userID] else {
-                return false
-            }
-            return other != callID
-        }
-
-        mutating func append(_ event: MessageEvent, to id: RecordID) {
-            if let place = messagePlaces[id] {
-                messageWorks[place].events.append(event)
-            } else {
-                messagePlaces[id] = messageWorks.count
-                messageWorks.append(MessageWork(id: id, events: [event]))
-            }
-        }
-
-        mutating func append(_ event: CallEvent, to callID: CallID) {
-            if case .request(let received) = event { callOfUser[received.device.userID] = callID }
-            if let place = places[callID] {
-                works[place].events.append(event)
-            } else {
-                places[callID] = works.count
-                works.append(CallWork(callID: callID, events: [event]))
-            }
-        }
-    }
-
-    private func serve(_ run: Run) {
-        guard !run.senders.isEmpty else { return }
-        // The runs before may have taken their time.
+    private func serve(_ round: Round) {
+        // The rounds before may have taken their time.
         readClock()
+        if clockFailure == nil, !round.presence.isEmpty {
+            servePresence(round.presence)
+            readClock()
+        }
         if let clockFailure {
             failed(clockFailure)
-            run.works.forEach(answerUnavailable)
-            for work in run.messageWorks { answerUnavailable(work) }
+            round.calls.works.forEach(answerUnavailable)
+            round.messages.works.forEach(answerUnavailable)
+            round.requests.forEach(answerUnavailable)
             return
         }
-        serve(run.works, of: run.senders.sorted())
-        serveMessages(run.messageWorks)
+        serve(round.calls.works, of: round.senders.unique)
+        serveMessages(round.messages.works)
+        round.requests.forEach(serveUserRequest)
     }
 
     /// Decodes one message of a device; what cannot be used is answered at once.
-    private func read(_ message: InboundMessage, from device: DeviceAddress) -> Item? {
+    private func read(_ message: InboundMessage, from device: DeviceAddress) -> Rounds.Item? {
         switch UpMessage.decode(message.payload, maxBytes: settings.maxPayload) {
         case .success(.request(let request)):
             counters.add(.requests, request.body.type)
@@ -179,7 +129,7 @@ public final class CallService {
         }
     }
 
-    private func item(_ received: ReceivedRequest) -> Item {
+    private func item(_ received: ReceivedRequest) -> Rounds.Item {
         let request = received.request
         switch request.body {
         case .signal(let signal):

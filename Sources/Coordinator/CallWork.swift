@@ -65,6 +65,30 @@ enum CallEvent {
         case .cameOnline, .wentOffline, .deadline: nil
         }
     }
+
+    /// The device that came online.
+    var arrived: DeviceAddress? {
+        if case .cameOnline(let device) = self { device } else { nil }
+    }
+}
+
+/// Something that happened to a peer message.
+enum MessageEvent {
+    case send(ReceivedRequest, Request.Message)
+    case ack(DeviceAddress)
+    /// A device of the recipient came online.
+    case cameOnline(DeviceAddress)
+    case deadline
+    /// The broker has the receipt.
+    case receiptSent
+}
+
+/// What a device published on its presence topic.
+struct PresenceChange {
+    let session: DeviceSession
+    let status: PresenceMessage.Status
+    /// When the token of the device ends, as far as the broker tells.
+    let tokenExpiresAt: Int64?
 }
 
 /// A request with where its response goes.
@@ -78,10 +102,28 @@ struct ReceivedRequest {
     var key: RequestKey { RequestKey(device: device, requestID: request.id) }
 }
 
-/// What happened to one call, in the order in which it came.
-struct CallWork {
-    let callID: CallID
-    var events: [CallEvent]
+/// What happened to one call or message, in the order in which it came.
+struct Work<ID: Hashable, Event> {
+    let id: ID
+    var events: [Event]
+}
+
+typealias CallWork = Work<CallID, CallEvent>
+typealias MessageWork = Work<RecordID, MessageEvent>
+
+/// Works, one for each id, in the order in which something first happened to them.
+struct WorkList<ID: Hashable, Event> {
+    private(set) var works: [Work<ID, Event>] = []
+    private var places: [ID: Int] = [:]
+
+    mutating func append(_ event: Event, to id: ID) {
+        if let place = places[id] {
+            works[place].events.append(event)
+        } else {
+            places[id] = works.count
+            works.append(Work(id: id, events: [event]))
+        }
+    }
 }
 
 /// What is decided about one call: written first, then told. One object, which is passed on and never copied.

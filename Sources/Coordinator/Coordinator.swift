@@ -223,8 +223,16 @@ public final class Coordinator {
                 return
             }
             let slice = rest.prefix(messageSlice.current)
-            publish(service.process(Array(slice)), since: started)
-            messageSlice.took(monotonicMilliseconds() - started)
+            var began = started
+            var longest: Int64 = 0
+            // Each round by itself: what it has done is told at once, however many a single user has after it.
+            service.process(Array(slice)) { messages in
+                publish(messages, since: began)
+                let now = monotonicMilliseconds()
+                longest = max(longest, now - began)
+                began = now
+            }
+            messageSlice.took(longest)
             rest = rest.dropFirst(slice.count)
             if service.hasManyTraces { service.writeTraces() }
             // Resends of a flood must not keep its requests waiting, so only some deadlines at a time.
@@ -253,7 +261,12 @@ public final class Coordinator {
     }
 
     private func confirmReceipts() {
-        let confirmed = (connection?.takeDelivered() ?? []).compactMap { receipts.removeValue(forKey: $0) }
+        var confirmed: [OutboundMessage] = []
+        for (identifier, isTaken) in connection?.takeAnswered() ?? [] {
+            guard let receipt = receipts.removeValue(forKey: identifier) else { continue }
+            // One that the broker refuses is sent again when its time comes.
+            if isTaken { confirmed.append(receipt) } else { service.counters.add(.publicationsDropped) }
+        }
         if !confirmed.isEmpty { service.published(confirmed) }
     }
 
@@ -316,6 +329,7 @@ public final class Coordinator {
             }
             while !waiting.isEmpty, monotonicMilliseconds() < deadline {
                 process(receive(), since: monotonicMilliseconds())
+                guard isListening else { return }
                 waiting.subtract(connection.acknowledged)
             }
         } catch {

@@ -48,6 +48,8 @@ public enum ServiceBounds {
     static let worksPerPart = 8
     /// How many deadlines are served in one go, at most, so that requests are not kept waiting.
     public static let deadlinesPerRound = 256
+    /// How many calls devices that came or went are told of in one go, by and large.
+    static let callsPerPresence = 256
     /// How many calls a `welcome` looks at. Beyond it the oldest are left out.
     static let callsPerWelcome = 50
     /// How many waiting messages are sent to a device that comes online. The others follow by their resends.

@@ -45,7 +45,6 @@ public struct KeySet: Sendable {
         }
         defer { fclose(file) }
         var bytes = [UInt8](repeating: 0, count: Self.maxFileBytes + 1)
-        defer { bytes.withUnsafeMutableBytes { explicit_bzero($0.baseAddress!, $0.count) } }
         let count = fread(&bytes, 1, bytes.count, file)
         guard ferror(file) == 0, count <= Self.maxFileBytes else {
             throw TokenError(.keys, "\(path): cannot be read, or is over \(Self.maxFileBytes) bytes")

@@ -16,9 +16,6 @@ public struct TokenKey: Sendable {
         return TokenKey(id: name, isPrivate: true, key: try CryptographicKey.generate(algorithm))
     }
 
-    /// A secret (HS256) without a name.
-    init(secret: [UInt8]) { self.init(id: nil, isPrivate: true, key: CryptographicKey(secret: secret)) }
-
     private init(id: String?, isPrivate: Bool, key: CryptographicKey) {
         self.id = id
         self.isPrivate = isPrivate

@@ -6,6 +6,8 @@ struct Main {
     /// Synchronous, so that a subcommand runs before any other thread exists: signals are set up for the whole process
     /// by whoever comes first. A subcommand that awaits goes through `runAsync`.
     static func main() {
+        // A reader that goes away, of output or of a socket, must not end the process: writes fail with EPIPE instead.
+        signal(SIGPIPE, SIG_IGN)
         var words = Array(CommandLine.arguments.dropFirst())
         let name = words.isEmpty ? "help" : words.removeFirst()
         do {

@@ -40,7 +40,7 @@ struct RandomRecord {
         let count = 2 + below(11)
         while call.members.count < count {
             let member = member()
-            if !call.members.contains(where: { $0.userID == member.userID }) { call.members.append(member) }
+            if call.entry(member.userID) == nil { call.members.append(member) }
         }
         call.outcomes = (0..<below(20)).map { _ in outcome() }
         return call

@@ -71,7 +71,7 @@ struct StoreUnderTest {
     }
 
     func calls(_ user: UserID, endedAfter moment: Milliseconds = 0, limit: Int = 100) throws -> [String] {
-        try store.calls(of: user, endedAfter: moment, limit: limit).map(\.string)
+        try store.calls(CallList(of: user, endedAfter: moment, limit: limit)).map(\.string)
     }
 
     func history(_ user: UserID) throws -> [String] {
@@ -82,12 +82,12 @@ struct StoreUnderTest {
 
     func online(_ device: DeviceAddress, _ session: String, _ policy: PresencePolicy = .init()) throws -> OnlineOutcome
     {
-        try store.cameOnline(device, session: session, policy: policy)
+        try store.cameOnline([DeviceSession(device, id: session)], policy: policy)[0]
     }
 
     @discardableResult
     func offline(_ device: DeviceAddress, _ session: String, _ policy: PresencePolicy = .init()) throws -> Bool {
-        try store.wentOffline(device, session: session, policy: policy)
+        try store.wentOffline([DeviceSession(device, id: session)], policy: policy)[0]
     }
 
     func presence(_ device: DeviceAddress) throws -> DevicePresence? {

@@ -33,10 +33,10 @@ import Testing
     func aScriptThatReturnsNoNumberHasNotRun(reply: String) {
         let policy = PresencePolicy()
         #expect(throws: StoreError.self) {
-            try ask(reply) { try $0.cameOnline(alicePhone, session: "s", policy: policy) }
+            try ask(reply) { try $0.cameOnline([DeviceSession(alicePhone, id: "s")], policy: policy) }
         }
         #expect(throws: StoreError.self) {
-            try ask(reply) { try $0.wentOffline(alicePhone, session: "s", policy: policy) }
+            try ask(reply) { try $0.wentOffline([DeviceSession(alicePhone, id: "s")], policy: policy) }
         }
         #expect(throws: StoreError.self) {
             try ask(reply) { try $0.note([.heard(CallID("a")!, UserHeard(userID: alice, at: 1))]) }

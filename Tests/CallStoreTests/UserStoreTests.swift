@@ -33,8 +33,8 @@ import Testing
         }
         let id = RecordID.message(second.messageID, to: bob)
         #expect(try test.store.load([id])[0] == StoredRecord(id, version: 1, record: .message(second)))
-        #expect(try test.store.messages(for: bob, limit: 9) == [.message(first.messageID, to: bob), id])
-        #expect(try test.store.messages(for: bob, limit: 1) == [.message(first.messageID, to: bob)])
+        #expect(try test.store.messages(MessageList(for: bob, limit: 9)) == [.message(first.messageID, to: bob), id])
+        #expect(try test.store.messages(MessageList(for: bob, limit: 1)) == [.message(first.messageID, to: bob)])
         #expect(try test.store.due(before: now + 995, limit: 9) == [.message(first.messageID, to: bob)])
         #expect(try write(test, second, over: 0) == .conflict)
 
@@ -42,7 +42,7 @@ import Testing
         #expect(isChanged)
         #expect(try write(test, second, over: 1) == .committed(version: 2))
         #expect(try test.store.load([id])[0]?.record == .message(second))
-        #expect(try test.store.messages(for: bob, limit: 9) == [.message(first.messageID, to: bob)])
+        #expect(try test.store.messages(MessageList(for: bob, limit: 9)) == [.message(first.messageID, to: bob)])
         #expect(try test.store.due(before: now + 60_000, limit: 9).contains(id))
         second.receiptSent()
         #expect(try write(test, second, over: 2) == .committed(version: 3))
@@ -60,7 +60,7 @@ import Testing
         #expect(try write(test, message, over: 0) == .committed(version: 1))
         let id = RecordID.message(message.messageID, to: bob)
         #expect(try test.store.load([id])[0]?.record == .message(message))
-        #expect(try test.store.messages(for: bob, limit: 9) == [])
+        #expect(try test.store.messages(MessageList(for: bob, limit: 9)) == [])
         #expect(try test.store.due(before: now + 60_000, limit: 9) == [id])
     }
 

@@ -1,4 +1,5 @@
 import CallCore
+import CallStore
 import Coordinator
 import SignalingProtocol
 import Testing
@@ -80,10 +81,58 @@ struct BatchTests {
             alice.up(.invite(.init(invitees: [carol.user], callID: callID))), carol.presence(.online, session: "s"),
             carol.up(.accept(.init(callID: callID))),
         ])
-        #expect(
-            world.lines().filter { $0.hasPrefix("carol") } == [
-                "carol call.invited 1", "carol/phone welcome s c", "carol/phone call.invited 1", "carol/phone ok 2",
-            ])
+        #expect(world.lines().filter { $0.hasPrefix("carol") } == ["carol/phone welcome s", "carol/phone ok 2"])
+    }
+
+    @Test func whatADeviceAsksAfterItsRequestsIsAnsweredAfterThem() {
+        world.send([alice.up(invite("c")), alice.up(.query(.init())), alice.up(.cancel(.init(callID: callID)))])
+        #expect(alice.responses.map { $0.outcome.code } == [nil, nil, nil])
+        guard case .answer(.calls(let calls, _))? = alice.responses.dropFirst().first?.outcome else {
+            Issue.record("no page of calls")
+            return
+        }
+        #expect(calls.map(\.state) == [.ringing])
+        #expect(world.stored(callID)?.state == .ended)
+    }
+
+    /// However many rounds one user makes, the others need not wait for them.
+    @Test func whatARoundHasDoneIsToldBeforeTheNext() {
+        let turns = (0..<5).flatMap { _ in [bob.up(.query(.init())), bob.up(.ackCall(CallID("x")!, revision: 1))] }
+        var told: [[String]] = []
+        world.service.process(turns + [alice.up(invite("c"))]) { messages in
+            told.append(messages.map(\.topic))
+            world.deliver(messages, from: world.service)
+        }
+        #expect(told.count == 6)
+        #expect(told[0].contains { $0.hasSuffix("down/alice/phone") })
+        #expect(alice.responses.count == 1)
+    }
+
+    @Test func devicesOfOneUserComeAndGoInOneBatch() {
+        alice.invite("bob")
+        let tablet = world.stranger("bob/tablet")
+        let watch = world.stranger("bob/watch")
+        world.send([
+            bob.presence(.offline(.logout), session: bob.session!), tablet.presence(.online, session: "t"),
+            watch.presence(.online, session: "w"),
+        ])
+        #expect(world.memory.devices(of: [bob.user])[0].filter(\.isOnline).map(\.session) == ["t", "w"])
+        #expect(tablet.welcomes.map { $0.calls.map(\.callID) } == [[callID]])
+        #expect(watch.welcomes.map { $0.calls.map(\.callID) } == [[callID]])
+        #expect(tablet.names == [.invited])
+        #expect(watch.names == [.invited])
+    }
+
+    @Test func bothSidesOfACallGoInOneBatch() {
+        alice.invite("bob", mode: .advanced)
+        bob.accept()
+        world.send([
+            alice.presence(.offline(.lost), session: alice.session!),
+            bob.presence(.offline(.lost), session: bob.session!),
+        ])
+        #expect(world.memory.devices(of: [alice.user, bob.user]).joined().allSatisfy { !$0.isOnline })
+        world.pass(seconds: 120)
+        #expect(world.stored(callID)?.state == .ended)
     }
 
     /// A device may leave one call and enter another without waiting: it waits only within one call.

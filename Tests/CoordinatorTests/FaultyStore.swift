@@ -54,6 +54,8 @@ final class FaultyStore: CallStore {
         if !lookup.presence.isEmpty { try pass(.devices) }
         if !lookup.claims.isEmpty { try pass(.holders) }
         if !lookup.profiles.isEmpty { try pass(.profiles) }
+        if !lookup.calls.isEmpty { try pass(.calls) }
+        if !lookup.messages.isEmpty { try pass(.messages) }
     }
 
     /// In steps, between which it may fail.
@@ -78,19 +80,9 @@ final class FaultyStore: CallStore {
         return try store.due(before: moment, limit: limit)
     }
 
-    func calls(of user: UserID, endedAfter moment: Milliseconds, limit: Int) throws(StoreError) -> [CallID] {
-        try pass(.calls)
-        return try store.calls(of: user, endedAfter: moment, limit: limit)
-    }
-
     func history(of user: UserID, after place: HistoryPlace?, limit: Int) throws(StoreError) -> [HistoryPlace] {
         try pass(.history)
         return try store.history(of: user, after: place, limit: limit)
-    }
-
-    func messages(for user: UserID, limit: Int) throws(StoreError) -> [RecordID] {
-        try pass(.messages)
-        return try store.messages(for: user, limit: limit)
     }
 
     func update(_ user: UserID, _ update: Request.UserUpdate) throws(StoreError) -> UserProfile {
@@ -118,16 +110,14 @@ final class FaultyStore: CallStore {
         return try store.timeline(of: callID)
     }
 
-    func cameOnline(
-        _ device: DeviceAddress, session: String, policy: PresencePolicy
-    ) throws(StoreError) -> OnlineOutcome {
+    func cameOnline(_ sessions: [DeviceSession], policy: PresencePolicy) throws(StoreError) -> [OnlineOutcome] {
         try pass(.cameOnline)
-        return try store.cameOnline(device, session: session, policy: policy)
+        return try store.cameOnline(sessions, policy: policy)
     }
 
-    func wentOffline(_ device: DeviceAddress, session: String, policy: PresencePolicy) throws(StoreError) -> Bool {
+    func wentOffline(_ sessions: [DeviceSession], policy: PresencePolicy) throws(StoreError) -> [Bool] {
         try pass(.wentOffline)
-        return try store.wentOffline(device, session: session, policy: policy)
+        return try store.wentOffline(sessions, policy: policy)
     }
 
     func renew(_ devices: [DeviceAddress]) throws(StoreError) {

@@ -59,6 +59,23 @@ struct PartTests {
         }
     }
 
+    /// What was told before the store went away is not told again, and nothing is told twice.
+    @Test func eachRequestHasOneAnswerWhicheverPartFails() {
+        let (world, store) = world()
+        for number in 0..<Self.calls { world.phone("callee\(number)/phone") }
+        let messages = invites(world)
+        _ = world.lines()
+        let before = store.commits
+        store.beforeCommit = { count in if count == before + 2 { store.failing = [.commit] } }
+        world.send(messages)
+        store.failing = []
+        store.beforeCommit = nil
+        let answers = world.lines().filter { $0.hasPrefix("caller") && !$0.contains("call.") }
+        #expect(answers.count == Self.calls)
+        #expect(answers.contains { $0.hasSuffix(" ok 1") })
+        #expect(answers.contains { $0.hasSuffix("unavailable") })
+    }
+
     @Test func sessionsAreKnownInEveryPart() {
         let (world, store) = world()
         for number in 0..<Self.calls { world.phone("callee\(number)/phone", acks: false) }

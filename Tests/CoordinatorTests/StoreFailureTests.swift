@@ -184,6 +184,29 @@ struct StoreFailureTests {
         #expect(world.stored(callID)?.member(carol.user)?.state == .received)
     }
 
+    /// After a break all devices come at once: what that costs the store does not depend on how many they are.
+    @Test func devicesThatComeTogetherAreServedTogether() {
+        func operations(_ count: Int) -> Int {
+            let phones = (0..<count).map { world.stranger("of-\(count)-\($0)/phone") }
+            let before = store.operations
+            world.send(phones.map { $0.presence(.online, session: "s") })
+            #expect(phones.allSatisfy { $0.welcomes.count == 1 })
+            return store.operations - before
+        }
+        #expect(operations(40) == operations(1))
+    }
+
+    /// One of them cannot be told what it is owed; the others are welcomed.
+    @Test func oneOfManyThatCannotBeServedIsNotWelcomed() {
+        alice.invite("carol")
+        world.pass(seconds: 20)
+        let (carol, dave) = (world.stranger("carol/phone"), world.stranger("dave/phone"))
+        store.failing = [.commit]
+        world.send([carol.presence(.online, session: "s1"), dave.presence(.online, session: "s1")])
+        #expect(carol.welcomes.isEmpty)
+        #expect(dave.welcomes.map(\.calls.count) == [0])
+    }
+
     @Test func aGoodbyeThatIsLostIsBoundedByTheTimeout() {
         alice.invite("bob")
         store.failing = [.wentOffline]

@@ -13,11 +13,14 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "IntegrationTests"))
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
+import flaps
 import storm
 from attackers import ATTACKERS, attack
 from harness import Load, RedisServer, SecureBroker, Service
 
 WORST_RATIO = 2.0
+FLAPS_PER_DEVICE = 1000
+"""As many as the broker lets one user publish at once."""
 NOISE = 0.005
 """Seconds. Undisturbed, a p99 below this is the measuring program's own noise."""
 
@@ -27,6 +30,7 @@ def main() -> int:
     parser.add_argument("--pairs", type=int, default=100)
     parser.add_argument("--seconds", type=int, default=20, help="undisturbed, and again under attack")
     parser.add_argument("--devices", type=int, default=2000, help="that come at once")
+    parser.add_argument("--flaps", type=int, default=100_000, help="by devices that come and go")
     parser.add_argument("--attackers", default=",".join(ATTACKERS), help="which, by name")
     options = parser.parse_args()
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -91,6 +95,17 @@ def hurt(broker: SecureBroker, services: list[Service], options: argparse.Namesp
         print(f"storm        {len(welcomes)} of {options.devices} devices welcomed, half within {middle:.1f} s, all within {last:.1f} s")
         if stormed:
             print(f"             {describe(stormed)}")
+        flapping = tokens[: -(-options.flaps // FLAPS_PER_DEVICE)]
+        process = spawn.Process(target=flaps.run, args=(broker.port, flapping, FLAPS_PER_DEVICE, done))
+        process.start()
+        took = done.get(timeout=600)
+        process.join(30)
+        # Whoever calls now waits until the coordinators have been through all of it.
+        time.sleep(5)
+        flapped = load.take()
+        print(f"flaps        {len(flapping) * FLAPS_PER_DEVICE} by {len(flapping)} devices in {took:.1f} s")
+        print(f"             {describe(flapped)}")
+        print(f"             coordinators of {', '.join(f'{s.resident() / 1e6:.0f}' for s in services)} MB")
     refused = sum(v for s in services for k, v in s.metrics().items() if k.startswith("bellwire_messages_refused_total"))
     print(f"the coordinators refused {refused:.0f} messages")
     problems = list(load.failures)

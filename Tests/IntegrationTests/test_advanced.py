@@ -243,7 +243,7 @@ def test_joining_on_another_device_moves_the_call_there(world: World) -> None:
     tablet = world.another(bob, "tablet")
     call = talk(alice, bob)
     tablet.expect("call.handledElsewhere", call)
-    with alice.silent(1.3, call, stale=False):
+    with alice.silent(1.3, call):
         response = tablet.join(call)
         assert (member(response["call"], bob)["state"], member(response["call"], bob)["device"]) == (
             "accepted",

@@ -31,8 +31,8 @@ MUTANTS = [
     Mutant(
         "the holder of a claim is not checked",
         STORE,
-        "guard contents.claims[claim] == holder || contents.claims[claim] == callID else {",
-        "guard contents.claims[claim] == holder || contents.claims[claim] == callID || mutant else {",
+        "guard contents.claims[claim] == holder || contents.claims[claim] == commit.holder else {",
+        "guard contents.claims[claim] == holder || contents.claims[claim] == commit.holder || mutant else {",
     ),
     Mutant(
         "the will of an old session ends the new one",
@@ -278,8 +278,8 @@ MUTANTS = [
     Mutant(
         "a message expires although it was delivered",
         CORE + "PeerMessage.swift",
-        "guard isWaiting else { return false }\n        finish(.delivered, at: now)",
-        "guard isWaiting, !mutant else { return false }\n        finish(.delivered, at: now)",
+        "guard isListed else { return false }\n        finish(.delivered, at: now)",
+        "guard isListed, !mutant else { return false }\n        finish(.delivered, at: now)",
     ),
     Mutant(
         "a receipt is sent once and never again",
@@ -292,6 +292,44 @@ MUTANTS = [
         SERVICE + "CallService+messages.swift",
         "guard device != decision.message?.origin.device else { continue }",
         "guard device != decision.message?.origin.device || mutant else { continue }",
+    ),
+    # Blocked users.
+    Mutant(
+        "an invitation that is withheld can be accepted",
+        CORE + "CallMachine.swift",
+        "guard let index = index(user), !call.members[index].isWithheld else { throw .callNotFound }",
+        "guard let index = index(user), !call.members[index].isWithheld || mutant else { throw .callNotFound }",
+    ),
+    Mutant(
+        "the devices of who has blocked the inviter are seen",
+        SERVICE + "CallService+delivery.swift",
+        "member.isWithheld ? [:] : presence",
+        "member.isWithheld && !mutant ? [:] : presence",
+    ),
+    Mutant(
+        "who has blocked the inviter is listed as online",
+        SERVICE + "CallService+inviting.swift",
+        "withheld.contains(user)\n                || !(presence",
+        "withheld.contains(user) && !mutant\n                || !(presence",
+    ),
+    Mutant(
+        "a message of a blocked user waits for the recipient",
+        CORE + "PeerMessage.swift",
+        "public var isListed: Bool { isWaiting && !isWithheld }",
+        "public var isListed: Bool { isWaiting && (!isWithheld || mutant) }",
+    ),
+    # Rounds.
+    Mutant(
+        "what a user sends after coming online is served before",
+        SERVICE + "Rounds.swift",
+        "if phase.rawValue < place.phase.rawValue || phase == place.phase && isFull(place) {",
+        "if !mutant, phase.rawValue < place.phase.rawValue || phase == place.phase && isFull(place) {",
+    ),
+    Mutant(
+        "a device that could not be told what it is owed is welcomed",
+        SERVICE + "CallService+presence.swift",
+        "for index in arrivals.indices.reversed() where waiting.contains(arrivals[index].device) {",
+        "for index in arrivals.indices.reversed() where waiting.contains(arrivals[index].device) && !mutant {",
     ),
     # The SDK.
     Mutant(

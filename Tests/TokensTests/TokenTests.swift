@@ -100,7 +100,7 @@ private func kind(_ body: () throws -> Void) -> TokenError.Kind? {
         }
         // The public key, which everybody has, as the secret of HS256.
         let open = KeySet([rsa]).encoded(isPublic: true)
-        let confused = TokenKey(secret: open)
+        let confused = try KeySet(json: bytes(#"{"kty":"oct","k":"\#(Base64URL.encode(open))"}"#)).keys[0]
         let id = try #require(rsa.id)
         #expect(
             kind {

@@ -23,30 +23,27 @@ extension RedisCallStore {
     }
 
     public func cameOnline(
-        _ device: DeviceAddress, session sessionID: String, policy: PresencePolicy
-    ) throws(StoreError) -> OnlineOutcome {
-        let words = [
-            device.deviceID.string, sessionID, String(policy.lease), String(policy.maxDevices),
-            String(policy.maxDevices * MemoryCallStore.devicesKnownPerOnline),
+        _ sessions: [DeviceSession], policy: PresencePolicy
+    ) throws(StoreError) -> [OnlineOutcome] {
+        let bounds = [
+            policy.lease, Milliseconds(policy.maxDevices),
+            Milliseconds(policy.maxDevices * MemoryCallStore.devicesKnownPerOnline),
         ]
-        return try runPresence(.online, device.userID, words) == 1 ? .current : .over
+        return try runPresence(.online, sessions, bounds).map { $0 == 1 ? .current : .over }
     }
 
-    public func wentOffline(
-        _ device: DeviceAddress, session sessionID: String, policy: PresencePolicy
-    ) throws(StoreError) -> Bool {
-        let words = [
-            device.deviceID.string, sessionID, String(policy.sessionMemory), String(MemoryCallStore.sessionsRemembered),
-            String(policy.lease),
-        ]
-        return try runPresence(.offline, device.userID, words) == 1
+    public func wentOffline(_ sessions: [DeviceSession], policy: PresencePolicy) throws(StoreError) -> [Bool] {
+        let bounds = [policy.sessionMemory, Milliseconds(MemoryCallStore.sessionsRemembered), policy.lease]
+        return try runPresence(.offline, sessions, bounds).map { $0 == 1 }
     }
 
     public func renew(_ devices: [DeviceAddress]) throws(StoreError) {
-        for device in devices { _ = try runPresence(.renew, device.userID, [device.deviceID.string, String(lease)]) }
+        _ = try runPresence(.renew, devices.map { DeviceSession($0, id: "") }, [lease])
     }
 
-    private func runPresence(_ script: RedisScript, _ user: UserID, _ words: [String]) throws(StoreError) -> Int64 {
+    private func runPresence(
+        _ script: RedisScript, _ sessions: [DeviceSession], _ bounds: [Milliseconds]
+    ) throws(StoreError) -> [Int64] {
         let keys =
             switch script {
             case .renew: ["presence"]
@@ -54,10 +51,16 @@ extension RedisCallStore {
             default: ["presence", "over"]
             }
         var pipeline = try session.pipeline()
-        pipeline.script(script, keys: keys.count, arguments: words.count) {
-            for name in keys { $0.add(key(user, name)) }
-            for word in words { $0.add(word) }
+        for session in sessions {
+            pipeline.script(script, keys: keys.count, arguments: 2 + bounds.count) {
+                for name in keys { $0.add(key(session.device.userID, name)) }
+                $0.add(session.device.deviceID.string)
+                $0.add(session.id)
+                for bound in bounds { $0.add(bound) }
+            }
         }
-        return try session.run(pipeline, isWrite: true)[0].number()
+        var results: [Int64] = []
+        for reply in try session.run(pipeline, isWrite: true) { results.append(try reply.number()) }
+        return results
     }
 }

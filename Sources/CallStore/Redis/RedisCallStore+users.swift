@@ -28,14 +28,29 @@ extension RedisCallStore {
         return Array(kept.map(\.place).filter { candidate in place.map { candidate < $0 } ?? true }.prefix(limit))
     }
 
-    public func messages(for user: UserID, limit: Int) throws(StoreError) -> [RecordID] {
-        var pipeline = try session.pipeline()
-        pipeline.command("ZRANGE", 3) {
-            $0.add(key(user, "messages"))
-            $0.add(0)
-            $0.add(Int64(limit - 1))
+    func add(_ list: CallList, to pipeline: inout RedisPipeline) {
+        pipeline.command("ZRANGEBYSCORE", 3) {
+            $0.add(key(list.user, "calls"))
+            $0.add("(\(list.endedAfter)")
+            $0.add("+inf")
         }
-        return try session.run(pipeline)[0].values().compactMap { $0.text.flatMap { RecordID($0) } }
+    }
+
+    func calls(_ list: CallList, in reply: RedisReply) throws(StoreError) -> [CallID] {
+        let places = try reply.values().compactMap { $0.text.flatMap(HistoryPlace.init) }
+        return places.sorted(by: >).prefix(list.limit).map(\.callID)
+    }
+
+    func add(_ list: MessageList, to pipeline: inout RedisPipeline) {
+        pipeline.command("ZRANGE", 3) {
+            $0.add(key(list.user, "messages"))
+            $0.add(0)
+            $0.add(Int64(list.limit - 1))
+        }
+    }
+
+    func messages(in reply: RedisReply) throws(StoreError) -> [RecordID] {
+        try reply.values().compactMap { $0.text.flatMap { RecordID($0) } }
     }
 
     public func update(_ user: UserID, _ update: Request.UserUpdate) throws(StoreError) -> UserProfile {

@@ -138,7 +138,7 @@ extension RedisCallStore {
             $0.add(key(commit.id))
             $0.add(dueKey(commit.id))
             $0.add(commit.expected)
-            $0.add(RecordCodec.encode(commit.record))
+            $0.add(records.encode(commit.record, commit.id))
             if let deadline = commit.deadline { $0.add(deadline) } else { $0.add("") }
             if let expiresAt = commit.expiresAt { $0.add(expiresAt) } else { $0.add("") }
             $0.add(commit.id.string)
@@ -216,12 +216,16 @@ extension RedisCallStore {
         }
     }
 
-    /// The first command tells how many calls the user's list holds.
+    /// The first command tells how many ended calls the user's list holds.
     private func addEnd(
         of call: Call, _ endedAt: Milliseconds, of user: UserID, to pipeline: inout RedisPipeline
     ) {
         let list = key(user, "calls")
-        pipeline.command("ZCARD", 1) { $0.add(list) }
+        pipeline.command("ZCOUNT", 3) {
+            $0.add(list)
+            $0.add("-inf")
+            $0.add("(+inf")
+        }
         addEntry(call, of: user, to: &pipeline)
         pipeline.command("ZREMRANGEBYSCORE", 3) {
             $0.add(list)

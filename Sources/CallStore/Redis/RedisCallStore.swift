@@ -31,6 +31,7 @@ public final class RedisCallStore: CallStore {
     private let partitions: [[UInt8]]
     private let users: [UInt8]
     let historyPerUser: Int
+    var records = RecordCache()
     /// Users whose lists are to be trimmed with the next end of a call.
     var overfull: [UserID] = []
     let historyRetention: Milliseconds
@@ -160,6 +161,8 @@ public final class RedisCallStore: CallStore {
         for claim in lookup.claims { pipeline.command("GET", 1) { $0.add(key(claim)) } }
         for user in lookup.profiles { pipeline.command("HGETALL", 1) { $0.add(key(user, "profile")) } }
         for block in lookup.blocks { addMembership(of: block, to: &pipeline) }
+        for list in lookup.calls { add(list, to: &pipeline) }
+        for list in lookup.messages { add(list, to: &pipeline) }
     }
 
     /// The replies to what `add` added.
@@ -177,10 +180,12 @@ public final class RedisCallStore: CallStore {
         }
         for _ in lookup.profiles { findings.profiles.append(try profile(reply())) }
         for _ in lookup.blocks { findings.isBlocked.append(try reply().number() == 1) }
+        for list in lookup.calls { findings.calls.append(try calls(list, in: reply())) }
+        for _ in lookup.messages { findings.messages.append(try messages(in: reply())) }
         return findings
     }
 
-    private func stored(_ id: RecordID, _ fields: [(name: RedisBytes, value: RedisBytes)]) -> StoredRecord? {
+    private func stored(_ id: RecordID, _ fields: RedisReply.Pairs) -> StoredRecord? {
         guard !fields.isEmpty else { return nil }
         var version: Int64?
         var record: Record?
@@ -190,7 +195,7 @@ public final class RedisCallStore: CallStore {
         for (name, value) in fields {
             switch name.first {
             case UInt8(ascii: "v"): version = StoredNumber.time(value)
-            case UInt8(ascii: "r"): record = value.read { RecordCodec.decode($0, id) }
+            case UInt8(ascii: "r"): record = records.record(id, value)
             case UInt8(ascii: "a"): if let ack = ack(name.rest, value) { acks.append(ack) }
             case UInt8(ascii: "h"):
                 guard let user = name.rest.text.flatMap(UserID.init), let at = StoredNumber.time(value) else {
@@ -275,17 +280,6 @@ public final class RedisCallStore: CallStore {
             }
         }
         _ = try session.run(pipeline)
-    }
-
-    public func calls(of user: UserID, endedAfter moment: Milliseconds, limit: Int) throws(StoreError) -> [CallID] {
-        var pipeline = try session.pipeline()
-        pipeline.command("ZRANGEBYSCORE", 3) {
-            $0.add(key(user, "calls"))
-            $0.add("(\(moment)")
-            $0.add("+inf")
-        }
-        let places = try session.run(pipeline)[0].values().compactMap { $0.text.flatMap(HistoryPlace.init) }
-        return places.sorted(by: >).prefix(limit).map(\.callID)
     }
 
     /// Redis itself removes what has expired.

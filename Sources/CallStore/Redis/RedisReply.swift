@@ -83,10 +83,25 @@ extension RedisReply {
     }
 
     /// The fields of a hash, or members with their scores.
-    func pairs() throws(StoreError) -> [(name: RedisBytes, value: RedisBytes)] {
-        let values = try values()
-        guard values.count % 2 == 0 else { throw unexpected }
-        return stride(from: 0, to: values.count, by: 2).map { (values[$0], values[$0 + 1]) }
+    func pairs() throws(StoreError) -> Pairs {
+        guard raw.pointee.type == REDIS_REPLY_ARRAY, raw.pointee.elements % 2 == 0 else { throw unexpected }
+        for index in 0..<Int(raw.pointee.elements) {
+            guard raw.pointee.element[index]?.pointee.type == REDIS_REPLY_STRING else { throw unexpected }
+        }
+        return Pairs(reply: self)
+    }
+
+    /// A list of texts, two by two.
+    struct Pairs: RandomAccessCollection {
+        fileprivate let reply: RedisReply
+
+        var startIndex: Int { 0 }
+        var endIndex: Int { Int(reply.raw.pointee.elements) / 2 }
+
+        subscript(place: Int) -> (name: RedisBytes, value: RedisBytes) {
+            let elements = reply.raw.pointee.element!
+            return (reply.bytes(of: elements[2 * place]!), reply.bytes(of: elements[2 * place + 1]!))
+        }
     }
 
     var unexpected: StoreError { StoreError("unexpected answer: \(String(description.prefix(200)))") }

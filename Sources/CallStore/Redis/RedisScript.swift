@@ -25,7 +25,7 @@ package enum RedisScript: CaseIterable {
     /// A device went offline. KEYS: presence, sessions over. ARGV: device, session, memory, sessions remembered, lease.
     /// Returns 1 when that ended its current session.
     case offline
-    /// Renews the lease of a device. KEYS: presence. ARGV: device, lease.
+    /// Renews the lease of a device. KEYS: presence. ARGV: device, "", lease.
     case renew
 
     var source: String {
@@ -122,12 +122,17 @@ package enum RedisScript: CaseIterable {
         local ended = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', '(+inf')
         local excess = #ended - tonumber(ARGV[1])
         if excess <= 0 then return 0 end
-        local function created(member) return tonumber(string.match(member, '^%d+')) or 0 end
-        table.sort(ended, function(a, b)
-          if created(a) == created(b) then return a < b end
-          return created(a) < created(b)
+        local order = {}
+        for i, member in ipairs(ended) do
+          local digits = string.match(member, '^%d+') or ''
+          -- Numbers as text, of one length: compared without being read at each comparison.
+          order[i] = { string.rep('0', 20 - #digits) .. digits, member }
+        end
+        table.sort(order, function(a, b)
+          if a[1] == b[1] then return a[2] < b[2] end
+          return a[1] < b[1]
         end)
-        for i = 1, excess do redis.call('ZREM', KEYS[1], ended[i]) end
+        for i = 1, excess do redis.call('ZREM', KEYS[1], order[i][2]) end
         return excess
         """
 
@@ -198,7 +203,7 @@ package enum RedisScript: CaseIterable {
         local known = read(redis.call('HGET', KEYS[1], ARGV[1]))
         if not known or not known.online then return 0 end
         write(ARGV[1], 1, known.since, now, known.session)
-        redis.call('PEXPIRE', KEYS[1], ARGV[2])
+        redis.call('PEXPIRE', KEYS[1], ARGV[3])
         return 1
         """
 }

@@ -16,47 +16,62 @@ extension SQLiteCallStore {
     }
 
     public func cameOnline(
-        _ device: DeviceAddress, session: String, policy: PresencePolicy
-    ) throws(StoreError) -> OnlineOutcome {
+        _ sessions: [DeviceSession], policy: PresencePolicy
+    ) throws(StoreError) -> [OnlineOutcome] {
+        guard !sessions.isEmpty else { return [] }
         let now = now()
         return try database.transaction { () throws(StoreError) in
-            let over = try database.query(
-                "SELECT 1 FROM over_sessions WHERE user_id=? AND device_id=? AND session=? AND until>?",
-                .id(device.userID), .id(device.deviceID), .text(session), .integer(now)
-            ) { $0.integer(0) }
-            guard over.isEmpty else { return .over }
-            try database.run("INSERT OR IGNORE INTO users(user_id) VALUES(?)", .id(device.userID))
-            try database.run(
-                """
-                INSERT INTO presence VALUES(?1,?2,?3,1,?4,?4)
-                ON CONFLICT(user_id, device_id) DO UPDATE SET
-                since=CASE WHEN online AND session=?3 THEN since ELSE ?4 END, session=?3, online=1, seen=?4
-                """, .id(device.userID), .id(device.deviceID), .text(session), .integer(now))
-            try database.run(
-                """
-                DELETE FROM presence WHERE user_id=?1 AND device_id IN
-                (SELECT device_id FROM presence WHERE user_id=?1 AND online AND device_id<>?2
-                 ORDER BY seen DESC LIMIT -1 OFFSET ?3)
-                """, .id(device.userID), .id(device.deviceID), .integer(Int64(policy.maxDevices - 1)))
-            try database.run(
-                """
-                DELETE FROM presence WHERE user_id=?1 AND device_id IN
-                (SELECT device_id FROM presence WHERE user_id=?1 ORDER BY online DESC, seen DESC LIMIT -1 OFFSET ?2)
-                """, .id(device.userID),
-                .integer(Int64(policy.maxDevices * MemoryCallStore.devicesKnownPerOnline)))
-            return .current
+            var outcomes: [OnlineOutcome] = []
+            for session in sessions { outcomes.append(try cameOnline(session, policy, now)) }
+            return outcomes
         }
     }
 
-    public func wentOffline(
-        _ device: DeviceAddress, session: String, policy: PresencePolicy
-    ) throws(StoreError) -> Bool {
+    private func cameOnline(
+        _ session: DeviceSession, _ policy: PresencePolicy, _ now: Milliseconds
+    ) throws(StoreError) -> OnlineOutcome {
+        let device = session.device
+        let over = try database.query(
+            "SELECT 1 FROM over_sessions WHERE user_id=? AND device_id=? AND session=? AND until>?",
+            .id(device.userID), .id(device.deviceID), .text(session.id), .integer(now)
+        ) { $0.integer(0) }
+        guard over.isEmpty else { return .over }
+        try database.run("INSERT OR IGNORE INTO users(user_id) VALUES(?)", .id(device.userID))
+        try database.run(
+            """
+            INSERT INTO presence VALUES(?1,?2,?3,1,?4,?4)
+            ON CONFLICT(user_id, device_id) DO UPDATE SET
+            since=CASE WHEN online AND session=?3 THEN since ELSE ?4 END, session=?3, online=1, seen=?4
+            """, .id(device.userID), .id(device.deviceID), .text(session.id), .integer(now))
+        try database.run(
+            """
+            DELETE FROM presence WHERE user_id=?1 AND device_id IN
+            (SELECT device_id FROM presence WHERE user_id=?1 AND online AND device_id<>?2
+             ORDER BY seen DESC LIMIT -1 OFFSET ?3)
+            """, .id(device.userID), .id(device.deviceID), .integer(Int64(policy.maxDevices - 1)))
+        try database.run(
+            """
+            DELETE FROM presence WHERE user_id=?1 AND device_id IN
+            (SELECT device_id FROM presence WHERE user_id=?1 ORDER BY online DESC, seen DESC LIMIT -1 OFFSET ?2)
+            """, .id(device.userID),
+            .integer(Int64(policy.maxDevices * MemoryCallStore.devicesKnownPerOnline)))
+        return .current
+    }
+
+    public func wentOffline(_ sessions: [DeviceSession], policy: PresencePolicy) throws(StoreError) -> [Bool] {
+        guard !sessions.isEmpty else { return [] }
         let now = now()
         return try database.transaction { () throws(StoreError) in
-            if !session.isEmpty { try rememberOver(device, session, until: now + policy.sessionMemory) }
-            return try database.run(
-                "UPDATE presence SET online=0, seen=? WHERE user_id=? AND device_id=? AND session=? AND online",
-                .integer(now), .id(device.userID), .id(device.deviceID), .text(session)) > 0
+            var ended: [Bool] = []
+            for session in sessions {
+                let device = session.device
+                if !session.id.isEmpty { try rememberOver(device, session.id, until: now + policy.sessionMemory) }
+                ended.append(
+                    try database.run(
+                        "UPDATE presence SET online=0, seen=? WHERE user_id=? AND device_id=? AND session=? AND online",
+                        .integer(now), .id(device.userID), .id(device.deviceID), .text(session.id)) > 0)
+            }
+            return ended
         }
     }
 

@@ -3,10 +3,10 @@ import SignalingProtocol
 
 /// What belongs to users: their calls, the messages that wait for them, their profiles; and calls' timelines.
 extension SQLiteCallStore {
-    public func calls(of user: UserID, endedAfter moment: Milliseconds, limit: Int) throws(StoreError) -> [CallID] {
+    func calls(_ list: CallList) throws(StoreError) -> [CallID] {
         try database.query(
             "SELECT call_id FROM user_calls WHERE user_id=? AND ended_at>? ORDER BY created_at DESC LIMIT ?",
-            .id(user), .integer(moment), .integer(Int64(limit))
+            .id(list.user), .integer(list.endedAfter), .integer(Int64(list.limit))
         ) { CallID($0.text(0)) }
     }
 
@@ -22,10 +22,10 @@ extension SQLiteCallStore {
         ) { row in CallID(row.text(1)).map { HistoryPlace(createdAt: row.integer(0), callID: $0) } }
     }
 
-    public func messages(for user: UserID, limit: Int) throws(StoreError) -> [RecordID] {
+    func messages(_ list: MessageList) throws(StoreError) -> [RecordID] {
         try database.query(
-            "SELECT call_id FROM user_messages WHERE user_id=? ORDER BY created_at, call_id LIMIT ?", .id(user),
-            .integer(Int64(limit))
+            "SELECT call_id FROM user_messages WHERE user_id=? ORDER BY created_at, call_id LIMIT ?", .id(list.user),
+            .integer(Int64(list.limit))
         ) { RecordID($0.text(0)) }
     }
 

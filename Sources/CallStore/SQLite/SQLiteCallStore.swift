@@ -126,6 +126,8 @@ public final class SQLiteCallStore: CallStore {
         for claim in lookup.claims { findings.holders.append(try holder(of: claim)) }
         for user in lookup.profiles { findings.profiles.append(try profile(of: user)) }
         for block in lookup.blocks { findings.isBlocked.append(try stands(block)) }
+        for list in lookup.calls { findings.calls.append(try calls(list)) }
+        for list in lookup.messages { findings.messages.append(try messages(list)) }
         return findings
     }
 

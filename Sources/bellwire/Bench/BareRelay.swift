@@ -28,7 +28,7 @@ enum BareRelay {
         while true {
             let messages = try connection.poll(milliseconds: 1_000)
             guard !messages.isEmpty else { continue }
-            try connection.together {
+            try connection.together { () throws(MQTTError) in
                 for message in messages where message.topic.hasPrefix(upPrefix) {
                     let size = message.payload.prefix(header).reduce(0) { $0 * 10 + Int($1 &- UInt8(ascii: "0")) }
                     if payload.count != size { payload = [UInt8](repeating: UInt8(ascii: "x"), count: size) }

@@ -151,7 +151,7 @@ final class LoadGenerator<Work: Load> {
 
     private func flush() throws {
         guard !outbox.isEmpty else { return }
-        try connection.together {
+        try connection.together { () throws(MQTTError) in
             for (topic, payload) in outbox {
                 outcome.messagesUp += 1
                 outcome.bytesUp += payload.count

@@ -31,8 +31,7 @@ enum PhoneConsole {
     }
 
     private static func read(signals: Int32, hasKeys: Bool, _ report: (Input) -> Void) {
-        // libmosquitto ignores SIGPIPE for the whole process: a reader that goes away is seen here. A negative
-        // descriptor is not polled.
+        // A negative descriptor is not polled.
         var descriptors = [
             pollfd(fd: signals, events: Int16(POLLIN), revents: 0),
             pollfd(fd: STDOUT_FILENO, events: 0, revents: 0),

@@ -13,8 +13,6 @@ struct TerminationSignals {
         sigaddset(&set, SIGINT)
         sigaddset(&set, SIGTERM)
         pthread_sigmask(SIG_BLOCK, &set, nil)
-        // A reader that goes away must not end the process: writes fail with EPIPE instead.
-        signal(SIGPIPE, SIG_IGN)
         self.set = set
     }
 

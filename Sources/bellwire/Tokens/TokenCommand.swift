@@ -1,4 +1,3 @@
-import Glibc
 import SignalingProtocol
 import Tokens
 
@@ -27,9 +26,8 @@ enum TokenCommand {
         let path = try arguments.required("keys", "a file") { $0.isEmpty ? nil : $0 }
         let user = try arguments.required("user", "a user id of 1 to 64 bytes", UserID.init)
         let life = try arguments.milliseconds("ttl", in: 1_000...3_650 * 86_400_000)
-        var time = timespec()
-        clock_gettime(CLOCK_REALTIME, &time)
-        let now = Int64(time.tv_sec) * 1000
+        // A token counts in whole seconds.
+        let now = wallClock() / 1000 * 1000
         var token = Token(user: user, expiresAt: now + life)
         token.device = try arguments.value("device", "1 to 64 of A-Z a-z 0-9 . _ ~ -", DeviceID.init)
         token.role = try arguments.required("role", roles, Token.Role.init)

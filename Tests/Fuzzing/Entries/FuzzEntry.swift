@@ -3,6 +3,7 @@
 /// The raw value is the name on the command line of `scripts/fuzz` and of the folder with the entry's corpus.
 package enum FuzzEntry: String, CaseIterable, Sendable {
     case topic, json, up, down, presence, record, trace, history, url, cursor, redis, service, client, token, keys
+    case packet
 
     /// Throws a `Finding` when something does not hold. A trap ends the process, which nobody overlooks either.
     package func check(_ input: [UInt8]) throws(Finding) {
@@ -22,6 +23,7 @@ package enum FuzzEntry: String, CaseIterable, Sendable {
         case .client: try checkClient(input)
         case .token: try checkToken(input)
         case .keys: try checkKeys(input)
+        case .packet: try checkPackets(input)
         }
     }
 }

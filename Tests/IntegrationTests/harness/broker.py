@@ -11,15 +11,20 @@ from pathlib import Path
 from .processes import Child, free_port, listening, wait_until
 from .tap import Tap
 
-_CONFIGURATION = """\
-{user}
-allow_anonymous true
+COMMON = """\
 persistence false
 set_tcp_nodelay true
 max_inflight_messages 1000
 max_queued_messages 100000
 log_dest stderr
 log_timestamp_format %H:%M:%S
+"""
+"""What every broker of the tests has."""
+
+_CONFIGURATION = """\
+{user}
+allow_anonymous true
+{common}
 listener {port} 127.0.0.1
 listener {web_port} 127.0.0.1
 protocol websockets
@@ -67,7 +72,7 @@ class Broker:
     def _configuration(self) -> str:
         # Started by root, mosquitto would become a user that cannot read a private temporary directory.
         user = "user root" if os.geteuid() == 0 else ""
-        return _CONFIGURATION.format(user=user, port=self.port, web_port=self.web_port)
+        return _CONFIGURATION.format(user=user, common=COMMON, port=self.port, web_port=self.web_port)
 
     def _listen(self) -> None:
         self.tap.connect(self.port)

@@ -37,6 +37,9 @@ class Received:
     """Milliseconds since the epoch, as the service's times."""
     fresh: bool
     """False for an event whose revision is not above the highest that this device had of the call (§5)."""
+    crossed: bool
+    """An event that came again because an ack of this device had crossed it: one below the current revision is answered
+    at once with what is owed (§5)."""
     correlation: bytes | None
     expiry: int | None
 
@@ -54,6 +57,20 @@ class Received:
     def carries(self, data: bytes) -> bool:
         """Whether `data` stands in it byte for byte, as the value of a field of that name."""
         return any(b'"data":' + data + end in self.raw for end in (b",", b"}"))
+
+
+@dataclass(frozen=True)
+class Ack:
+    """An ack that a device sent by itself."""
+
+    call: str
+    revision: int
+    at: float
+    """Monotonic seconds."""
+
+
+CROSSING = 0.9
+"""Seconds within which an ack that crossed an event is answered, and less than until the first resend."""
 
 
 class Refused(AssertionError):
@@ -135,6 +152,7 @@ class Device:
         self._version = mqtt.MQTTv5 if mqtt_version == 5 else mqtt.MQTTv311
         self._transport = transport
         self._highest: dict[str, int] = {}
+        self._acks: list[Ack] = []
         self._changed = threading.Condition()
         self._client: mqtt.Client | None = None
 
@@ -370,7 +388,8 @@ class Device:
                 bytes(message.payload),
                 at,
                 wall,
-                self._note(body),
+                fresh := self._note(body),
+                not fresh and self._crossed(body, at),
                 getattr(properties, "CorrelationData", None),
                 getattr(properties, "MessageExpiryInterval", None),
             )
@@ -380,6 +399,8 @@ class Device:
         if self.auto_ack and received.type in acks:
             ack = {"type": "ack"} | {field: body[field] for field in acks[received.type]}
             client.publish(self.up, encode(ack), self.qos)
+            if received.type == "event":
+                self._acks.append(Ack(body["callID"], body["revision"], at))
 
     def _note(self, body: dict[str, Any]) -> bool:
         """Keeps the highest revision had as event or response; whether an event is above it (§5)."""
@@ -388,6 +409,15 @@ class Device:
         highest = self._highest.get(body["callID"], 0)
         self._highest[body["callID"]] = max(highest, body["revision"])
         return body["type"] == "event" and body["revision"] > highest
+
+    def _crossed(self, body: dict[str, Any], at: float) -> bool:
+        """Whether the event answers an ack that crossed it. Each ack has one such answer, and soon: resends do not count."""
+        self._acks = [ack for ack in self._acks if ack.at > at - CROSSING]
+        for ack in self._acks:
+            if body.get("type") == "event" and ack.call == body["callID"] and ack.revision < body["revision"]:
+                self._acks.remove(ack)
+                return True
+        return False
 
     def wait(self, find: Callable[[list[Received]], Value | None], timeout: float, what: str) -> Value:
         """Waits until `find` finds something among all messages so far."""
@@ -404,11 +434,14 @@ class Device:
     def events(
         self, call: str | None = None, event: str | None = None, *, since: int = 0, stale: bool = False
     ) -> list[Received]:
-        """The events so far; with `stale` also those that a client ignores."""
+        """The events so far; with `stale` also those that a client ignores, answers to acks that crossed them aside."""
         return [
             m
             for m in self.messages[since:]
-            if m.type == "event" and (m.fresh or stale) and call in (None, m["callID"]) and event in (None, m.event)
+            if m.type == "event"
+            and (m.fresh or (stale and not m.crossed))
+            and call in (None, m["callID"])
+            and event in (None, m.event)
         ]
 
     def expect(
@@ -495,8 +528,8 @@ class Device:
         since: int | None = None,
         stale: bool = True,
     ) -> None:
-        """No such event from the mark `since` (default: now) until `seconds` from now. Without `stale`, events that a
-        client ignores may come: an ack that crossed the next change is answered by what the device has already."""
+        """No such event from the mark `since` (default: now) until `seconds` from now. Without `stale`, resends may
+        come."""
         begin = self.mark if since is None else since
         deadline = time.monotonic() + seconds
         with self._changed:

@@ -14,18 +14,13 @@ from typing import Any
 import jwt
 import paho.mqtt.client as mqtt
 
-from .broker import Broker
+from .broker import COMMON, Broker
 from .processes import free_port
 from .service import PROJECT, executable, run
 
 _CONFIGURATION = """\
 {user}
-persistence false
-set_tcp_nodelay true
-max_inflight_messages 1000
-max_queued_messages 100000
-log_dest stderr
-log_timestamp_format %H:%M:%S
+{common}
 log_type {log_type}
 plugin {plugin}
 plugin_opt_keys {keys}
@@ -71,6 +66,7 @@ class SecureBroker(Broker):
     def _configuration(self) -> str:
         return _CONFIGURATION.format(
             user="user root" if os.geteuid() == 0 else "",
+            common=COMMON,
             plugin=plugin(),
             log_type=self._log_type,
             keys=self.published_keys,

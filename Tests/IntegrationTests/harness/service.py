@@ -73,6 +73,11 @@ class Service:
     def running(self) -> bool:
         return self._child is not None and self._child.running
 
+    def resident(self) -> int:
+        """Bytes of memory in use."""
+        status = Path(f"/proc/{self.pid}/status").read_text()
+        return next(int(line.split()[1]) * 1024 for line in status.splitlines() if line.startswith("VmRSS"))
+
     def start(self, ready: bool = True) -> None:
         assert not self.running
         self._child = Child([executable(), *self._arguments], stdout=self.log, env=self._env)

@@ -1,0 +1,148 @@
+import Glibc
+import ServerURL
+
+/// The bytes to and from the broker: TCP, with TLS within it where the address says so. It never waits once it is connected.
+final class BrokerStream {
+    let descriptor: Int32
+    private let tls: TLSSession?
+    /// What TLS has made of what was sent, and the socket has not taken.
+    private var ciphertext = ByteQueue()
+    /// TLS is given no more while so much of it waits.
+    private static let mostCiphertext = 256 * 1024
+    private let buffer: UnsafeMutableRawBufferPointer
+
+    /// Connects over TCP. Looking the name up, and each of its addresses, take at most `milliseconds`.
+    init(_ configuration: MQTTConnection.Configuration, within milliseconds: Int32) throws(MQTTError) {
+        let broker = configuration.broker
+        let tls = broker.isTLS ? try TLSSession(configuration) : nil
+        guard let descriptor = Self.connect(broker, within: milliseconds) else {
+            throw MQTTError(kind: .unreachable, message: "\(broker): \(String(cString: strerror(errno)))")
+        }
+        self.descriptor = descriptor
+        self.tls = tls
+        buffer = .allocate(byteCount: 64 * 1024, alignment: 16)
+        var isOn: Int32 = 1
+        // Otherwise a round trip waits for a delayed TCP acknowledgment: 44 ms instead of 0.2 ms.
+        setsockopt(descriptor, Int32(IPPROTO_TCP), TCP_NODELAY, &isOn, socklen_t(MemoryLayout<Int32>.size))
+    }
+
+    deinit {
+        close(descriptor)
+        buffer.deallocate()
+    }
+
+    private static func connect(_ broker: BrokerAddress, within milliseconds: Int32) -> Int32? {
+        errno = EHOSTUNREACH
+        for host in NameLookup.addresses(of: broker.host, within: Int(milliseconds)) {
+            var hints = addrinfo()
+            hints.ai_socktype = Int32(SOCK_STREAM.rawValue)
+            hints.ai_flags = AI_NUMERICHOST
+            var found: UnsafeMutablePointer<addrinfo>?
+            guard getaddrinfo(host, String(broker.port), &hints, &found) == 0, let address = found?.pointee else {
+                continue
+            }
+            defer { freeaddrinfo(found) }
+            if let descriptor = connect(address, within: milliseconds) { return descriptor }
+        }
+        return nil
+    }
+
+    private static func connect(_ address: addrinfo, within milliseconds: Int32) -> Int32? {
+        let kind = address.ai_socktype | Int32(SOCK_NONBLOCK.rawValue) | Int32(SOCK_CLOEXEC.rawValue)
+        let descriptor = socket(address.ai_family, kind, address.ai_protocol)
+        guard descriptor >= 0 else { return nil }
+        if Glibc.connect(descriptor, address.ai_addr, address.ai_addrlen) == 0 { return descriptor }
+        var failure = errno
+        if failure == EINPROGRESS {
+            var waiting = pollfd(fd: descriptor, events: Int16(POLLOUT), revents: 0)
+            failure = ETIMEDOUT
+            if poll(&waiting, 1, milliseconds) > 0 {
+                var length = socklen_t(MemoryLayout<Int32>.size)
+                getsockopt(descriptor, SOL_SOCKET, SO_ERROR, &failure, &length)
+                if failure == 0 { return descriptor }
+            }
+        }
+        close(descriptor)
+        errno = failure
+        return nil
+    }
+
+    /// Whether something of `output`, or made of it, waits for the socket, and not for TLS to be agreed on.
+    func waitsForSocket(_ output: ByteQueue) -> Bool { tls == nil ? !output.isEmpty : !ciphertext.isEmpty }
+
+    /// All that was sent has left.
+    var isFlushed: Bool { ciphertext.isEmpty }
+
+    /// Sends as much of `output` as can be sent now, and takes it out. Returns whether any bytes went out.
+    func send(_ output: inout ByteQueue) throws(MQTTError) -> Bool {
+        guard let tls else { return try write(&output) }
+        var hasSent = false
+        repeat {
+            let count = output.count
+            if ciphertext.count < Self.mostCiphertext { try tls.send(&output, &ciphertext) }
+            hasSent = try write(&ciphertext) || hasSent
+            guard output.count < count else { break }
+        } while ciphertext.isEmpty && !output.isEmpty
+        return hasSent
+    }
+
+    private func write(_ queue: inout ByteQueue) throws(MQTTError) -> Bool {
+        var hasSent = false
+        while !queue.isEmpty {
+            let count = queue.read { Glibc.send(descriptor, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL)) }
+            if count < 0 {
+                if errno == EINTR { continue }
+                guard errno == EAGAIN else {
+                    throw MQTTError(kind: .lost, message: String(cString: strerror(errno)))
+                }
+                break
+            }
+            queue.take(count)
+            hasSent = true
+        }
+        return hasSent
+    }
+
+    /// What one reading came to.
+    enum Reading {
+        /// There may be more, or none is left now.
+        case more, none
+        /// The broker has closed the connection.
+        case end
+    }
+
+    /// Appends what has arrived to `input`, up to a bound.
+    func receive(_ input: inout ByteQueue) throws(MQTTError) -> Reading {
+        let count = recv(descriptor, buffer.baseAddress, buffer.count, 0)
+        guard count > 0 else {
+            if count == 0 { return .end }
+            guard errno == EAGAIN || errno == EINTR else {
+                throw MQTTError(kind: .lost, message: String(cString: strerror(errno)))
+            }
+            return .none
+        }
+        let bytes = UnsafeRawBufferPointer(rebasing: buffer[..<count])
+        if let tls {
+            do throws(MQTTError) {
+                guard try tls.receive(bytes, &input) else { return .end }
+            } catch {
+                // The server is told what was wrong.
+                tls.takeOutgoing(&ciphertext)
+                _ = try? write(&ciphertext)
+                throw error
+            }
+        } else {
+            input.append { $0.append(contentsOf: bytes) }
+        }
+        return count == buffer.count ? .more : .none
+    }
+
+    /// No more will be sent.
+    func finish() {
+        if let tls {
+            tls.close(&ciphertext)
+            _ = try? write(&ciphertext)
+        }
+        shutdown(descriptor, Int32(SHUT_WR))
+    }
+}

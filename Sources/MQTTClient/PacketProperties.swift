@@ -1,0 +1,48 @@
+/// The properties of a received packet that mean something to this client (MQTT 5, section 2.2.2).
+package struct PacketProperties {
+    var correlationData: [UInt8]?
+    /// The value of the user property that was asked for. The last one of that name: what a broker adds stands behind what the
+    /// sender wrote.
+    var userProperty: String?
+    var receiveMaximum: UInt16?
+    var maximumQoS: UInt8?
+    var maximumPacketSize: UInt32?
+    var serverKeepAlive: UInt16?
+    var reason: String?
+
+    init() {}
+
+    init(_ reader: inout PacketReader, userProperty wanted: String? = nil) throws(MalformedPacket) {
+        let length = try reader.variableInteger()
+        guard length > 0 else { return }
+        var fields = PacketReader(try reader.take(length))
+        while !fields.isAtEnd {
+            switch try fields.byte() {
+            case Self.correlationDataID: correlationData = Array(try fields.binary())
+            case Self.userPropertyID:
+                let (name, value) = (try fields.text(), try fields.text())
+                if name == wanted { userProperty = value }
+            case 0x21:
+                receiveMaximum = try fields.uint16()
+                guard receiveMaximum != 0 else { throw MalformedPacket(reason: "a receive maximum of 0") }
+            case 0x24: maximumQoS = try fields.byte()
+            case 0x27: maximumPacketSize = try fields.uint32()
+            case 0x13: serverKeepAlive = try fields.uint16()
+            case 0x1F: reason = try fields.text()
+            // What means nothing here, by its type.
+            case 0x01, 0x17, 0x19, 0x25, 0x28, 0x29, 0x2A: _ = try fields.byte()
+            case 0x22, 0x23: _ = try fields.uint16()
+            case 0x02, 0x11, 0x18: _ = try fields.uint32()
+            case 0x0B: _ = try fields.variableInteger()
+            case 0x03, 0x08, 0x12, 0x15, 0x16, 0x1A, 0x1C: _ = try fields.binary()
+            case let id: throw MalformedPacket(reason: "property \(id) is not known")
+            }
+        }
+    }
+
+    static let messageExpiryID: UInt8 = 0x02
+    static let correlationDataID: UInt8 = 0x09
+    static let receiveMaximumID: UInt8 = 0x21
+    static let userPropertyID: UInt8 = 0x26
+    static let maximumPacketSizeID: UInt8 = 0x27
+}

@@ -1,0 +1,147 @@
+import COpenSSL
+import Glibc
+
+/// TLS as a client, between bytes and bytes: it touches no socket (OpenSSL does the rest). At least TLS 1.2; the server's
+/// certificate must be for the host, and signed by one of the authorities.
+final class TLSSession {
+    private let context: OpaquePointer
+    private let session: OpaquePointer
+    /// What came from the server, and what is to be sent to it.
+    private let incoming: OpaquePointer
+    private let outgoing: OpaquePointer
+    private var isEstablished = false
+    private var plaintext = [UInt8](repeating: 0, count: 16 * 1024)
+
+    init(_ configuration: MQTTConnection.Configuration) throws(MQTTError) {
+        guard let context = SSL_CTX_new(TLS_client_method()) else { throw Self.unusable }
+        guard let session = Self.configure(context, configuration), let incoming = BIO_new(BIO_s_mem()),
+            let outgoing = BIO_new(BIO_s_mem())
+        else {
+            SSL_CTX_free(context)
+            throw Self.unusable
+        }
+        self.context = context
+        self.session = session
+        self.incoming = incoming
+        self.outgoing = outgoing
+        // From here on they belong to the session.
+        SSL_set_bio(session, incoming, outgoing)
+        SSL_set_connect_state(session)
+        guard Self.expect(configuration.broker.host, session) else { throw Self.unusable }
+    }
+
+    deinit {
+        SSL_free(session)
+        SSL_CTX_free(context)
+    }
+
+    private static var unusable: MQTTError {
+        ERR_clear_error()
+        return MQTTError(
+            kind: .tls, message: "TLS cannot be set up: the files of certificates and keys cannot be used")
+    }
+
+    private static func configure(
+        _ context: OpaquePointer, _ configuration: MQTTConnection.Configuration
+    ) -> OpaquePointer? {
+        guard bellwire_tls_prepare(context) == 1 else { return nil }
+        SSL_CTX_set_verify(context, SSL_VERIFY_PEER, nil)
+        if let file = configuration.certificateAuthorityFile {
+            guard SSL_CTX_load_verify_locations(context, file, nil) == 1 else { return nil }
+        } else {
+            guard SSL_CTX_set_default_verify_paths(context) == 1 else { return nil }
+        }
+        if let file = configuration.certificateFile {
+            guard SSL_CTX_use_certificate_chain_file(context, file) == 1 else { return nil }
+        }
+        if let file = configuration.certificateKeyFile {
+            guard SSL_CTX_use_PrivateKey_file(context, file, SSL_FILETYPE_PEM) == 1,
+                SSL_CTX_check_private_key(context) == 1
+            else { return nil }
+        }
+        return SSL_new(context)
+    }
+
+    /// The certificate must be for this host, by name or by address.
+    private static func expect(_ host: String, _ session: OpaquePointer) -> Bool {
+        var address = in6_addr()
+        if inet_pton(AF_INET, host, &address) == 1 || inet_pton(AF_INET6, host, &address) == 1 {
+            return X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(session), host) == 1
+        }
+        return SSL_set1_host(session, host) == 1 && bellwire_tls_server_name(session, host) == 1
+    }
+
+    /// Takes what came from the server and appends what it says to `input`. Returns false when the server has said goodbye.
+    func receive(_ ciphertext: UnsafeRawBufferPointer, _ input: inout ByteQueue) throws(MQTTError) -> Bool {
+        guard BIO_write(incoming, ciphertext.baseAddress, Int32(ciphertext.count)) == ciphertext.count else {
+            throw MQTTError(kind: .lost, message: "no memory")
+        }
+        try shakeHands()
+        while isEstablished {
+            ERR_clear_error()
+            let count = SSL_read(session, &plaintext, Int32(plaintext.count))
+            guard count > 0 else { return try mayGoOn(after: count) }
+            input.append { $0 += plaintext[..<Int(count)] }
+        }
+        return true
+    }
+
+    /// Takes some of what is to be sent, once hands have been shaken, and appends to `output` what goes to the server.
+    func send(_ queue: inout ByteQueue, _ output: inout ByteQueue) throws(MQTTError) {
+        try shakeHands()
+        if isEstablished, !queue.isEmpty {
+            ERR_clear_error()
+            let count = queue.read { SSL_write(session, $0.baseAddress, Int32(min($0.count, Self.mostAtOnce))) }
+            // Renegotiation is off, and memory takes everything.
+            guard count > 0 else { throw MQTTError(kind: .lost, message: "TLS: \(Self.lastError)") }
+            queue.take(Int(count))
+        }
+        takeOutgoing(&output)
+    }
+
+    private static let mostAtOnce = 64 * 1024
+
+    /// Says goodbye.
+    func close(_ output: inout ByteQueue) {
+        if isEstablished { SSL_shutdown(session) }
+        ERR_clear_error()
+        takeOutgoing(&output)
+    }
+
+    private func shakeHands() throws(MQTTError) {
+        guard !isEstablished else { return }
+        ERR_clear_error()
+        let result = SSL_do_handshake(session)
+        isEstablished = result == 1
+        if !isEstablished { _ = try mayGoOn(after: result) }
+    }
+
+    /// Whether the session waits for more bytes. False: it is over in good order.
+    private func mayGoOn(after result: Int32) throws(MQTTError) -> Bool {
+        switch SSL_get_error(session, result) {
+        case SSL_ERROR_WANT_READ, SSL_ERROR_WANT_WRITE: return true
+        case SSL_ERROR_ZERO_RETURN: return false
+        default:
+            let verification = SSL_get_verify_result(session)
+            let reason =
+                verification == X509_V_OK
+                ? Self.lastError : String(cString: X509_verify_cert_error_string(Int(verification)))
+            throw MQTTError(kind: .tls, message: "TLS: \(reason)")
+        }
+    }
+
+    private static var lastError: String {
+        let code = ERR_get_error()
+        ERR_clear_error()
+        return ERR_reason_error_string(code).map { String(cString: $0) } ?? "the connection broke"
+    }
+
+    /// What the session has to say by itself as well: its part of the handshake, and alerts.
+    func takeOutgoing(_ output: inout ByteQueue) {
+        while BIO_ctrl_pending(outgoing) > 0 {
+            let count = BIO_read(outgoing, &plaintext, Int32(plaintext.count))
+            guard count > 0 else { return }
+            output.append { $0 += plaintext[..<Int(count)] }
+        }
+    }
+}

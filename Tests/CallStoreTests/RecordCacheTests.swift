@@ -1,0 +1,62 @@
+import CallCore
+import FoundationEssentials
+import SignalingProtocol
+import Testing
+
+@testable import CallStore
+
+/// A store that remembers what it has read must never take what it remembers for what is stored.
+struct RecordCacheTests {
+    private let id = RecordID.call(CallID("a")!)
+
+    private func commit(_ record: Record, over version: Int64, expiresAt: Milliseconds? = nil) -> Commit {
+        Commit(id, record: record, expected: version, deadline: nil, expiresAt: expiresAt)
+    }
+
+    private func stores() throws -> (RedisCallStore, RedisCallStore) {
+        let server = try RedisServer.shared.get()
+        let prefix = "test-\(UUID().uuidString)"
+        return (
+            RedisCallStore(address: server.address, prefix: prefix),
+            RedisCallStore(address: server.address, prefix: prefix)
+        )
+    }
+
+    @Test func whatAnotherCoordinatorHasWrittenIsRead() throws {
+        let (here, there) = try stores()
+        _ = try here.commit([commit(.call(call("a")), over: 0)])
+        _ = try there.commit([commit(.call(call("a", media: "video")), over: 1)])
+        #expect(try here.load([id])[0]?.record == .call(call("a", media: "video")))
+        #expect(try here.load([id])[0]?.version == 2)
+    }
+
+    /// The same id and the same version, and yet another record.
+    @Test func aRecordThatWasMadeAnewIsRead() throws {
+        let (here, there) = try stores()
+        let cancelled = Record.cancelled(by: alice, at: try here.now())
+        _ = try here.commit([commit(cancelled, over: 0, expiresAt: here.now() + 1)])
+        while try there.load([id])[0] != nil {}
+        #expect(try there.commit([commit(.call(call("a")), over: 0)]) == [.committed(version: 1)])
+        #expect(try here.load([id])[0]?.record == .call(call("a")))
+    }
+
+    /// What was encoded and not written is remembered, and found only where it is stored.
+    @Test func aCommitThatLostIsNotTakenForStored() throws {
+        let (here, there) = try stores()
+        _ = try there.commit([commit(.call(call("a")), over: 0)])
+        #expect(try here.commit([commit(.call(call("a", media: "video")), over: 0)]) == [.conflict])
+        #expect(try here.load([id])[0]?.record == .call(call("a")))
+    }
+
+    @Test func noMoreThanTwiceItsCapacityIsRemembered() {
+        var cache = RecordCache()
+        var written = 0
+        var number = 0
+        while written < 4 * RecordCache.capacity {
+            number += 1
+            let call = call("c\(number)", media: String(repeating: "m", count: number % 1_000))
+            written += cache.encode(.call(call), .call(call.callID)).count
+        }
+        #expect((RecordCache.capacity...2 * RecordCache.capacity).contains(cache.bytes))
+    }
+}
