@@ -110,6 +110,10 @@ final class SimulatedStore: CallStore {
         try run { () throws(StoreError) in store.due(before: moment, limit: limit) }
     }
 
+    func due(_ ids: [RecordID], before moment: Milliseconds) throws(StoreError) -> [RecordID] {
+        try run { () throws(StoreError) in store.due(ids, before: moment) }
+    }
+
     func history(of user: UserID, after place: HistoryPlace?, limit: Int) throws(StoreError) -> [HistoryPlace] {
         try run { () throws(StoreError) in store.history(of: user, after: place, limit: limit) }
     }

@@ -31,6 +31,9 @@ public protocol CallStore: AnyObject {
     /// Records whose deadline lies at or before `moment`, the earliest first.
     func due(before moment: Milliseconds, limit: Int) throws(StoreError) -> [RecordID]
 
+    /// Those of the records whose deadline lies at or before `moment`, in their order.
+    func due(_ ids: [RecordID], before moment: Milliseconds) throws(StoreError) -> [RecordID]
+
     // MARK: What belongs to a user
 
     /// All of the user's calls that are kept, the newest first, those of the same time by falling id; only those that

@@ -72,6 +72,10 @@
             try store.due(before: moment, limit: limit)
         }
 
+        public func due(_ ids: [RecordID], before moment: Milliseconds) throws(StoreError) -> [RecordID] {
+            try store.due(ids, before: moment)
+        }
+
         public func history(
             of user: UserID, after place: HistoryPlace?, limit: Int
         ) throws(StoreError) -> [HistoryPlace] {

@@ -171,6 +171,10 @@ public final class MemoryCallStore: CallStore {
         return due.sorted { ($0.value.deadline!, $0.key) < ($1.value.deadline!, $1.key) }.prefix(limit).map(\.key)
     }
 
+    public func due(_ ids: [RecordID], before moment: Milliseconds) -> [RecordID] {
+        ids.filter { contents.entries[$0]?.deadline.map { $0 <= moment } ?? false }
+    }
+
     public func calls(_ list: CallList) -> [CallID] {
         let own = (contents.index[list.user] ?? []).compactMap { callID -> Call? in
             guard case .call(let call)? = contents.entries[.call(callID)]?.record else { return nil }

@@ -198,7 +198,9 @@ extension CallService {
             decision.steps.append(
                 .request(received.device, type: received.request.body.type, outcome: outcome.name))
         }
-        decision.replies.append(response(received.request.id, outcome, to: received.device, received.correlationData))
+        decision.reply(
+            response(received.request.id, outcome, to: received.device, received.correlationData),
+            to: received.device.userID)
     }
 
     /// The acting device knows the revision from its response: that counts as its acknowledgment.

@@ -24,19 +24,27 @@ extension CallService {
         return views
     }
 
-    /// Publishes what a decision says: the responses, then what devices are owed. `presence`: of `decision.told`, as it was
-    /// after the commit; nil when it could not be read: then the events are left to the resends.
+    /// Publishes what a decision says. First what others are owed: the phone rings before its caller is answered. A user who
+    /// is answered has events after the response, which is of the revision at which the request was served. `presence`: of
+    /// `decision.told`, as it was after the commit; nil when it could not be read: then the events are left to the resends.
     func publish(_ decision: Decision, _ presence: Presence?) {
-        outbox.append(contentsOf: decision.replies)
-        outbox.append(contentsOf: decision.signals)
-        guard let call = decision.call else { return }
+        guard let call = decision.call else { return publishReplies(decision) }
         note(decision, call)
         for (milestone, role) in decision.observed { counters.observe(milestone, role: role) }
-        if let presence { publishOwed(decision, call, presence) }
+        let owed = presence.map { self.owed(decision, call, $0) } ?? []
+        let snapshot = call.snapshot
+        for delivery in owed where !decision.answered.contains(delivery.user) { send(delivery, of: call, snapshot) }
+        publishReplies(decision)
+        for delivery in owed where decision.answered.contains(delivery.user) { send(delivery, of: call, snapshot) }
     }
 
-    private func publishOwed(_ decision: Decision, _ call: Call, _ presence: Presence) {
-        let snapshot = call.snapshot
+    private func publishReplies(_ decision: Decision) {
+        outbox.append(contentsOf: decision.replies)
+        outbox.append(contentsOf: decision.signals)
+    }
+
+    /// What is sent to whom, now.
+    private func owed(_ decision: Decision, _ call: Call, _ presence: Presence) -> [Delivery] {
         var firstSends: [Delivery] = []
         if decision.isVisiblyChanged {
             for member in call.members {
@@ -50,14 +58,12 @@ extension CallService {
         let refreshes = refreshes(decision, call, presence).filter { refresh in
             !told.contains { $0.user == refresh.user && ($0.device == nil || $0.device == refresh.device) }
         }
-        for delivery in firstSends {
-            counters.add(.eventsSent, delivery.owed.name.rawValue)
-            send(delivery, of: call, snapshot, isResend: false)
-        }
-        for delivery in resends + refreshes {
-            counters.add(.eventsResent, delivery.owed.name.rawValue)
-            send(delivery, of: call, snapshot, isResend: true)
-        }
+        return firstSends
+            + (resends + refreshes).map { delivery in
+                var delivery = delivery
+                delivery.isResend = true
+                return delivery
+            }
     }
 
     /// What is owed to the devices that are to be told at once: they came online, or acked an old revision.
@@ -152,13 +158,14 @@ extension CallService {
         return (due, next)
     }
 
-    private func send(_ delivery: Delivery, of call: Call, _ snapshot: CallSnapshot, isResend: Bool) {
-        if delivery.isTraced || !isResend {
+    private func send(_ delivery: Delivery, of call: Call, _ snapshot: CallSnapshot) {
+        counters.add(delivery.isResend ? .eventsResent : .eventsSent, delivery.owed.name.rawValue)
+        if delivery.isTraced || !delivery.isResend {
             recorder.add(
                 [
                     .send(
                         delivery.owed.name, to: delivery.user, device: delivery.device, revision: call.revision,
-                        online: delivery.online, isResend: isResend)
+                        online: delivery.online, isResend: delivery.isResend)
                 ], of: call.callID, at: now)
         }
         // Written down as if it had gone out.

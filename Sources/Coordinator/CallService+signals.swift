@@ -37,10 +37,12 @@ extension CallService {
     private func answer(_ received: ReceivedSignal, _ outcome: Response.Outcome, _ decision: Decision) {
         if let id = received.id {
             count(outcome)
-            decision.replies.append(response(id, outcome, to: received.device, received.correlationData))
+            decision.reply(
+                response(id, outcome, to: received.device, received.correlationData), to: received.device.userID)
         } else if case .failure(let error) = outcome {
             counters.add(.messagesRefused, error.code.rawValue)
-            decision.replies.append(errorMessage(error, topic: settings.topics.down(received.device)))
+            decision.reply(
+                errorMessage(error, topic: settings.topics.down(received.device)), to: received.device.userID)
         }
     }
 

@@ -141,7 +141,9 @@ final class Decision {
 
     var notes: [Note] = []
     var expectedHolders: [(claim: Claim, holder: ClaimHolder?)] = []
-    var replies: [OutboundMessage] = []
+    private(set) var replies: [OutboundMessage] = []
+    /// To whom the replies go.
+    private(set) var answered: [UserID] = []
     /// Signals to other members, in the order in which they came.
     var signals: [OutboundMessage] = []
     /// What devices reported, once a report changed it.
@@ -162,6 +164,11 @@ final class Decision {
         steps.append(.presence(device, state: state))
     }
 
+    func reply(_ message: OutboundMessage, to user: UserID) {
+        replies.append(message)
+        if !answered.contains(user) { answered.append(user) }
+    }
+
     /// Whose devices are told something, and must be known after the commit.
     var told: [UserID] {
         (isVisiblyChanged ? call?.members.map(\.userID) ?? [] : []) + refresh.map(\.userID)
@@ -178,6 +185,7 @@ struct Delivery {
     let owed: OwedEvent
     /// How many of the user's devices are online, for the timeline.
     let online: Int
+    var isResend = false
 
     /// As a resend. What goes out again to a user without a device tells nothing about the call, and for how long the user has been
     /// away is nobody's business (docs/decisions/0012).

@@ -33,6 +33,26 @@ import Testing
     }
 
     @Test(arguments: StoreKind.allCases)
+    func ofSomeCallsThoseAreDueWhoseDeadlineHasCome(kind: StoreKind) throws {
+        let test = try kind.open()
+        for (id, deadline) in [("a", 100), ("b", 200), ("c", 150)] as [(String, Milliseconds)] {
+            try test.write(call(id), deadline: deadline)
+        }
+        try test.write(call("never"))
+        func due(_ ids: [String], before moment: Milliseconds) throws -> [String] {
+            try test.store.due(ids.map { .call(CallID($0)!) }, before: moment).map(\.string)
+        }
+        let all = ["never", "c", "missing", "b", "a"]
+        #expect(try due(all, before: 99).isEmpty)
+        #expect(try due(all, before: 150) == ["c", "a"])
+        #expect(try due(all, before: .max) == ["c", "b", "a"])
+        #expect(try due(["b"], before: .max) == ["b"], "nothing that was not asked for")
+        #expect(try due([], before: .max).isEmpty)
+        try test.write(call("a"), over: 1, deadline: 300)
+        #expect(try due(all, before: 150) == ["c"], "somebody moved it")
+    }
+
+    @Test(arguments: StoreKind.allCases)
     func aCallStaysDueUntilSomebodyCommitsIt(kind: StoreKind) throws {
         let test = try kind.open()
         try test.write(call("a"), deadline: 100)

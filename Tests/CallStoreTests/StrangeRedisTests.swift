@@ -75,6 +75,9 @@ import Testing
         #expect(places == [HistoryPlace(createdAt: 5, callID: CallID("a")!)])
         let rest = String(repeating: "*0\r\n", count: 63)
         #expect(try ask(strings("a", score) + rest) { try $0.due(before: 1, limit: 1) } == [.call(CallID("a")!)])
+        let bulk = "$\(score.utf8.count)\r\n\(score)\r\n"
+        let isFar = ["inf", "1e300"].contains(score)
+        #expect(try ask(bulk) { try $0.due([.call(CallID("a")!)], before: 10) }.isEmpty == isFar)
     }
 
     /// To take it for no call would answer `callNotFound`, and a new call would take its place.

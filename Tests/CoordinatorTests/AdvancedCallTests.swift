@@ -45,8 +45,8 @@ struct AdvancedCallTests {
         #expect(outcome.call.member(carol.user)?.invitedBy == bob.user)
         #expect(
             world.lines() == [
-                "bob/phone ok 4", "alice/phone call.userStateChanged 4", "carol call.invited 4",
-                "dave call.invited 4", "alice/phone call.userStateChanged 5", "bob/phone call.userStateChanged 5",
+                "alice/phone call.userStateChanged 4", "carol call.invited 4", "dave call.invited 4",
+                "bob/phone ok 4", "alice/phone call.userStateChanged 5", "bob/phone call.userStateChanged 5",
                 "dave call.invited 5",
             ])
     }
@@ -60,8 +60,8 @@ struct AdvancedCallTests {
         let revision = world.stored(callID)!.revision
         #expect(
             world.lines() == [
-                "carol/phone ok \(revision)", "alice/phone call.userStateChanged \(revision)",
-                "bob/phone call.userStateChanged \(revision)",
+                "alice/phone call.userStateChanged \(revision)", "bob/phone call.userStateChanged \(revision)",
+                "carol/phone ok \(revision)",
             ])
         #expect(world.stored(callID)?.member(carol.user)?.state == .quit)
     }
@@ -102,8 +102,8 @@ struct AdvancedCallTests {
         let revision = world.stored(callID)!.revision
         #expect(
             world.lines() == [
-                "carol/phone ok \(revision)", "alice/phone call.userStateChanged \(revision)",
-                "bob/phone call.userStateChanged \(revision)",
+                "alice/phone call.userStateChanged \(revision)", "bob/phone call.userStateChanged \(revision)",
+                "carol/phone ok \(revision)",
             ])
     }
 

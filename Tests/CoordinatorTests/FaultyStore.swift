@@ -80,6 +80,11 @@ final class FaultyStore: CallStore {
         return try store.due(before: moment, limit: limit)
     }
 
+    func due(_ ids: [RecordID], before moment: Milliseconds) throws(StoreError) -> [RecordID] {
+        try pass(.due)
+        return try store.due(ids, before: moment)
+    }
+
     func history(of user: UserID, after place: HistoryPlace?, limit: Int) throws(StoreError) -> [HistoryPlace] {
         try pass(.history)
         return try store.history(of: user, after: place, limit: limit)

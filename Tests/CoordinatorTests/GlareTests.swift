@@ -22,7 +22,7 @@ struct GlareTests {
         alice.invite("bob", callID: "a", mode: .advanced)
         _ = world.lines()
         let outcome = bob.invite("alice", callID: "b", change: merge)
-        #expect(world.lines() == ["bob/phone ok 3 merged", "alice/phone call.userStateChanged 3"])
+        #expect(world.lines() == ["alice/phone call.userStateChanged 3", "bob/phone ok 3 merged"])
         let call = try #require(outcome?.call)
         #expect(call.callID == CallID("a"))
         #expect(call.state == .active)

@@ -33,7 +33,7 @@ struct PartTests {
         let messages = invites(world)
         _ = world.lines()
         world.send(messages)
-        let expected = (0..<Self.calls).flatMap { ["caller\($0)/phone ok 1", "callee\($0) call.invited 1"] }
+        let expected = (0..<Self.calls).flatMap { ["callee\($0) call.invited 1", "caller\($0)/phone ok 1"] }
         #expect(world.lines().prefix(expected.count).elementsEqual(expected))
         for number in 0..<Self.calls {
             #expect(world.stored(CallID("c\(number)")!)?.members[1].state == .received)

@@ -31,6 +31,28 @@ struct TwoCoordinatorTests {
         #expect(run(3) { turn in (turn &* (seed &* 2 &+ 1) &+ turn / 3) } == alone)
     }
 
+    @Test func aCallThatWentOnElsewhereIsNotLookedAtAtItsOldDeadline() {
+        var store: FaultyStore!
+        let world = World(coordinators: 2) {
+            store = FaultyStore($0)
+            return store
+        }
+        let (alice, bob) = (world.phone("alice/phone"), world.phone("bob/phone"))
+        world.route = { _ in 0 }
+        alice.invite("bob", mode: .advanced)
+        let old = world.services[0].nextDeadline!
+        world.route = { _ in 1 }
+        world.clock.now += 100
+        bob.accept()
+        world.clock.now = old
+        store.operationCounts = [:]
+        #expect(world.services[0].serveDeadlines().isEmpty)
+        #expect(store.operationCounts[.due] == 1)
+        #expect(store.operationCounts[.load] == nil)
+        #expect(world.services[0].waitingDeadlines == 0)
+        #expect(world.services[1].waitingDeadlines == 1, "it is served where the call went on")
+    }
+
     @Test func acceptAgainstCancelHasOneWinner() {
         let race = Race()
         race.alice.invite("bob")

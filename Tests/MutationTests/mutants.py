@@ -320,6 +320,21 @@ MUTANTS = [
     ),
     # Rounds.
     Mutant(
+        "a call is looked at when its old deadline comes",
+        SERVICE + "CallService+deadlines.swift",
+        "serveDeadlines(of: try store.due(ids, before: now))",
+        "serveDeadlines(of: mutant ? ids : try store.due(ids, before: now))",
+    ),
+    Mutant(
+        "the caller is answered before the phone rings",
+        SERVICE + "CallService+delivery.swift",
+        """for delivery in owed where !decision.answered.contains(delivery.user) { send(delivery, of: call, snapshot) }
+        publishReplies(decision)""",
+        """if mutant { publishReplies(decision) }
+        for delivery in owed where !decision.answered.contains(delivery.user) { send(delivery, of: call, snapshot) }
+        if !mutant { publishReplies(decision) }""",
+    ),
+    Mutant(
         "what a user sends after coming online is served before",
         SERVICE + "Rounds.swift",
         "if phase.rawValue < place.phase.rawValue || phase == place.phase && isFull(place) {",

@@ -269,6 +269,21 @@ public final class RedisCallStore: CallStore {
         return due.prefix(limit).map(\.id)
     }
 
+    public func due(_ ids: [RecordID], before moment: Milliseconds) throws(StoreError) -> [RecordID] {
+        var pipeline = try session.pipeline()
+        for id in ids {
+            pipeline.command("ZSCORE", 2) {
+                $0.add(dueKey(id))
+                $0.add(id.string)
+            }
+        }
+        var due: [RecordID] = []
+        for (id, reply) in zip(ids, try session.run(pipeline)) {
+            if let score = try reply.value(), StoredNumber.time(ofScore: score) <= moment { due.append(id) }
+        }
+        return due
+    }
+
     /// An entry long due whose call is gone would be looked at for ever.
     private func forgetDangling(_ ids: [RecordID]) throws(StoreError) {
         guard !ids.isEmpty else { return }

@@ -262,6 +262,16 @@ public final class SQLiteCallStore: CallStore {
         ) { RecordID($0.text(0)) }
     }
 
+    public func due(_ ids: [RecordID], before moment: Milliseconds) throws(StoreError) -> [RecordID] {
+        var due: [RecordID] = []
+        for id in ids {
+            due += try database.query(
+                "SELECT 1 FROM calls WHERE call_id=? AND deadline<=?", .text(id.string), .integer(moment)
+            ) { _ in id }
+        }
+        return due
+    }
+
     private func holder(of claim: Claim) throws(StoreError) -> ClaimHolder? {
         try database.query("SELECT call_id FROM claims WHERE claim=?", .claim(claim)) { row in
             CallID(row.text(0)).map { ClaimHolder($0, version: 0) }

@@ -89,7 +89,11 @@ struct Bench {
         phones.work.forgetLatencies()
         report.failedCalls += try phones.run(seconds: seconds, atOnce: 1, rate: Self.unloadedRate).failed
         report.unloadedInviteToRing = phones.work.inviteToRing
+        // One after each pause, as the invitation comes after one.
+        let exchanges = relayed.work.exchanges
+        relayed.work.exchanges = 1
         _ = try relayed.run(seconds: seconds, atOnce: 1, rate: Self.unloadedRate)
+        relayed.work.exchanges = exchanges
         report.relayRoundTrip = relayed.work.roundTrip
         phones.work.forgetLatencies()
     }

@@ -1,6 +1,7 @@
 /// As many messages of the same size as a call has, through the bare relay, one after the other.
 struct RelayLoad: Load {
-    private let exchanges: Int
+    /// Of one message each way, for each call.
+    var exchanges: Int
     private let ups: [String]
     private let up: [UInt8]
     private var left: [Int]
@@ -9,7 +10,6 @@ struct RelayLoad: Load {
     var roundTrip = Latencies()
     let filters = [BareRelay.downPrefix + "+"]
 
-    /// `exchanges`: of one message each way, for each call.
     init(places: Int, exchanges: Int, bytesUp: Int, bytesDown: Int) {
         self.exchanges = exchanges
         ups = (0..<places).map { BareRelay.upPrefix + String($0) }

@@ -112,7 +112,9 @@ private enum RedisQuestion: String, CaseIterable {
                 Commit(recordIDs[1], record: .message(message), expected: 0, deadline: 1, expiresAt: nil)
             ])
         case .note: try store.note([.ack(callID, DeviceAck(device: alicePhone, session: "s", revision: 1))])
-        case .due: _ = try store.due(before: fuzzedNow, limit: 10)
+        case .due:
+            _ = try store.due(before: fuzzedNow, limit: 10)
+            _ = try store.due([.call(callID)], before: fuzzedNow)
         case .calls: _ = try store.calls(CallList(of: alice, endedAfter: 0, limit: 10))
         case .history: _ = try store.history(of: alice, after: nil, limit: 10)
         case .messages: _ = try store.messages(MessageList(for: alice, limit: 10))
