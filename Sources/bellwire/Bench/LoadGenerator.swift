@@ -15,7 +15,10 @@ protocol Load {
 
 /// What one phase of a load came to.
 struct LoadOutcome {
+    /// Also those that were under way when the time was over.
     var done = 0
+    /// Done before the time was over.
+    var inTime = 0
     var failed = 0
     /// Not begun because every place was taken.
     var skipped = 0
@@ -25,13 +28,14 @@ struct LoadOutcome {
     var messagesDown = 0
     var bytesDown = 0
 
-    var perSecond: Double { seconds > 0 ? Double(done) / seconds : 0 }
+    var perSecond: Double { seconds > 0 ? Double(inTime) / seconds : 0 }
     var messagesPerCall: Double { Double(messagesUp + messagesDown) / Double(max(1, done)) }
     var bytesPerMessageUp: Double { Double(bytesUp) / Double(max(1, messagesUp)) }
     var bytesPerMessageDown: Double { Double(bytesDown) / Double(max(1, messagesDown)) }
 
     static func += (sum: inout LoadOutcome, next: LoadOutcome) {
         sum.done += next.done
+        sum.inTime += next.inTime
         sum.failed += next.failed
         sum.skipped += next.skipped
         sum.seconds += next.seconds
@@ -94,15 +98,14 @@ final class LoadGenerator<Work: Load> {
         let start = microseconds()
         let end = start + Int64(seconds * 1_000_000)
         var scheduled = 0.0
-        var counted: LoadOutcome?
         while true {
             let now = microseconds()
             if now < end {
                 begin(now, &scheduled, start, rate)
             } else {
-                if counted == nil {
+                if outcome.seconds == 0 {
                     outcome.seconds = Double(now - start) / 1_000_000
-                    counted = outcome
+                    outcome.inTime = outcome.done
                 }
                 if free.count == min(atOnce, began.count) { break }
             }
@@ -114,10 +117,7 @@ final class LoadGenerator<Work: Load> {
             try flush()
             giveUpLate()
         }
-        // Those still under way at the end are not counted as done, but those that failed are.
-        var result = counted ?? outcome
-        result.failed = outcome.failed
-        return result
+        return outcome
     }
 
     private func begin(_ now: Int64, _ scheduled: inout Double, _ start: Int64, _ rate: Double?) {
