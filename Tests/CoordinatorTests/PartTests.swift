@@ -40,16 +40,22 @@ struct PartTests {
         }
     }
 
-    @Test func aPartThatCannotBeWrittenIsAnsweredAndFoundByItsResend() {
+    /// Sends invitations of which the store takes the first `parts` and no more. Returns the world and what was sent.
+    private func sent(failingAfter parts: Int) -> (World, [InboundMessage]) {
         let (world, store) = world()
         for number in 0..<Self.calls { world.phone("callee\(number)/phone") }
         let messages = invites(world)
         _ = world.lines()
         let before = store.commits
-        store.beforeCommit = { count in if count == before + 1 { store.failing = [.commit] } }
+        store.beforeCommit = { count in if count == before + parts { store.failing = [.commit] } }
         world.send(messages)
         store.failing = []
         store.beforeCommit = nil
+        return (world, messages)
+    }
+
+    @Test func aPartThatCannotBeWrittenIsAnsweredAndFoundByItsResend() {
+        let (world, messages) = sent(failingAfter: 1)
         let answers = world.lines().filter { $0.hasPrefix("caller") }
         #expect(answers.contains { $0.hasSuffix("unavailable") })
         world.send(messages)
@@ -61,15 +67,7 @@ struct PartTests {
 
     /// What was told before the store went away is not told again, and nothing is told twice.
     @Test func eachRequestHasOneAnswerWhicheverPartFails() {
-        let (world, store) = world()
-        for number in 0..<Self.calls { world.phone("callee\(number)/phone") }
-        let messages = invites(world)
-        _ = world.lines()
-        let before = store.commits
-        store.beforeCommit = { count in if count == before + 2 { store.failing = [.commit] } }
-        world.send(messages)
-        store.failing = []
-        store.beforeCommit = nil
+        let (world, _) = sent(failingAfter: 2)
         let answers = world.lines().filter { $0.hasPrefix("caller") && !$0.contains("call.") }
         #expect(answers.count == Self.calls)
         #expect(answers.contains { $0.hasSuffix(" ok 1") })
