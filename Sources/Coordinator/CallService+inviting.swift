@@ -38,6 +38,8 @@ extension CallService {
         decision.record = nil
         decision.before = nil
         decision.acks = []
+        // They were of the call to which the alias pointed.
+        decision.notes = []
         decision.machine = machine
         return success(machine.call, outcome)
     }

@@ -122,13 +122,35 @@ import Testing
         }
     }
 
-    /// A store may look after its lists now and then, and not at each call.
+    /// A store may look after its lists now and then, and not at each call, whoever else calls in between.
     @Test(arguments: StoreKind.allCases)
-    func whatIsBeyondTheCapIsRemovedInTheEnd(kind: StoreKind) throws {
+    func whatIsBeyondTheCapIsNeverListedAndRemovedInTheEnd(kind: StoreKind) throws {
         let test = try kind.open(historyPerUser: 10)
-        try writeEnded(40, into: test)
-        #expect(try test.calls(alice).count <= 12)
-        #expect(try test.calls(alice).prefix(10).elementsEqual((31...40).reversed().map { "c\($0)" }))
+        var longest: [Int] = []
+        for number in 11...210 {
+            let created = Milliseconds(number) * 100
+            try test.write(call("c\(number)", createdAt: created, endedAt: created + 50))
+            try test.write(call("other\(number)", [carol, bob], createdAt: created, endedAt: created + 50))
+            guard number > 20 else { continue }
+            let newest = (number - 9...number).reversed().map { "c\($0)" }
+            #expect(try test.history(alice) == newest)
+            #expect(try test.calls(alice).prefix(10).elementsEqual(newest))
+            longest.append(try test.calls(alice).count)
+        }
+        #expect(longest.max()! < 40)
+        #expect(longest.min()! <= 11)
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func aHistoryIsReadOnFromAPlaceWithinTheCap(kind: StoreKind) throws {
+        let test = try kind.open(historyPerUser: 10)
+        try test.write(call("live", createdAt: 1))
+        try writeEnded(17, into: test)
+        let place = HistoryPlace(createdAt: 900, callID: CallID("c9")!)
+        let rest = try test.store.history(of: alice, after: place, limit: 100)
+        #expect(rest.map(\.callID.string) == ["c8", "live"])
+        #expect(try test.store.history(of: alice, after: rest[0], limit: 100).map(\.callID.string) == ["live"])
+        #expect(try test.store.history(of: alice, after: nil, limit: 3).map(\.callID.string) == ["c17", "c16", "c15"])
     }
 
     @Test(arguments: StoreKind.allCases)
@@ -152,7 +174,57 @@ import Testing
         #expect(try test.calls(alice) == ["live3", "live2", "live1", "old"])
     }
 
+    /// A call stands in the lists of those who take part: not of somebody whose invitation is withheld.
+    @Test(arguments: StoreKind.allCases)
+    func anEntryComesAndGoesWithItsUsersPart(kind: StoreKind) throws {
+        let test = try kind.open()
+        var version: Int64 = 0
+        func write(withheld: Bool, endedAt: Milliseconds? = nil) throws {
+            var call = call("a", endedAt: endedAt)
+            call.members[1].isWithheld = withheld
+            #expect(try test.write(call, over: version) == .committed(version: version + 1))
+            version += 1
+        }
+        try write(withheld: true)
+        #expect(try test.calls(bob).isEmpty)
+        try write(withheld: false)
+        #expect(try test.calls(bob) == ["a"])
+        try write(withheld: true)
+        #expect(try test.calls(bob).isEmpty)
+        try write(withheld: true, endedAt: 700)
+        #expect(try test.calls(bob).isEmpty)
+        #expect(try test.history(alice) == ["a"])
+        try write(withheld: false, endedAt: 700)
+        #expect(try test.history(bob) == ["a"])
+        #expect(try test.calls(bob, endedAfter: 700).isEmpty)
+    }
+
     // Cleaning
+
+    /// What is new takes nothing over from what was there before it.
+    @Test(arguments: [StoreKind.memory, .sqlite])
+    func ofWhatIsRemovedNothingIsLeftForTheNextCall(kind: StoreKind) throws {
+        let test = try kind.open()
+        try test.write(call("over", endedAt: 1), expiresAt: 1) {
+            $0.claims = [.activeCall(of: alice)]
+            $0.notes = [
+                .heard(CallID("over")!, UserHeard(userID: alice, at: 5)),
+                .ack(CallID("over")!, DeviceAck(device: alicePhone, session: "s", revision: 3)),
+                .milestone(CallID("over")!, alicePhone, Milestone(name: "shown", milliseconds: 7)),
+            ]
+        }
+        let entry = TraceEntry(time: 5, coordinator: "c1", step: .deadline(late: 0))
+        try test.store.trace([CallTrace(CallID("over")!, [entry])], life: 60_000)
+        #expect(try test.load("over")?.acks.count == 1)
+        #expect(try test.store.clean(limit: 10) == 1)
+        #expect(try test.write(call("next", [bob, carol])) == .committed(version: 1))
+        #expect(
+            try test.load("next")
+                == StoredRecord(.call(CallID("next")!), version: 1, record: .call(call("next", [bob, carol]))))
+        #expect(try test.store.timeline(of: CallID("next")!).entries.isEmpty)
+        #expect(try test.holder(.activeCall(of: alice)) == nil)
+        #expect(try test.calls(alice).isEmpty)
+    }
 
     @Test(arguments: StoreKind.allCases)
     func cleaningRemovesWhatIsOverAndNothingElse(kind: StoreKind) throws {

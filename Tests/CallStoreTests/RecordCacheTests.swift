@@ -13,17 +13,27 @@ struct RecordCacheTests {
         Commit(id, record: record, expected: version, deadline: nil, expiresAt: expiresAt)
     }
 
-    private func stores() throws -> (RedisCallStore, RedisCallStore) {
-        let server = try RedisServer.shared.get()
-        let prefix = "test-\(UUID().uuidString)"
-        return (
-            RedisCallStore(address: server.address, prefix: prefix),
-            RedisCallStore(address: server.address, prefix: prefix)
-        )
+    /// Two coordinators' handles of one store.
+    private func stores(_ kind: StoreKind) throws -> (any CallStore, any CallStore) {
+        switch kind {
+        case .memory: throw StoreError("belongs to one process")
+        case .sqlite: return (try SQLiteCallStore(path: file.path), try SQLiteCallStore(path: file.path))
+        case .redis:
+            let server = try RedisServer.shared.get()
+            let prefix = "test-\(UUID().uuidString)"
+            return (
+                RedisCallStore(address: server.address, prefix: prefix),
+                RedisCallStore(address: server.address, prefix: prefix)
+            )
+        }
     }
 
-    @Test func whatAnotherCoordinatorHasWrittenIsRead() throws {
-        let (here, there) = try stores()
+    private static let shared = [StoreKind.sqlite, .redis]
+    private let file = TemporaryFile()
+
+    @Test(arguments: shared)
+    func whatAnotherCoordinatorHasWrittenIsRead(kind: StoreKind) throws {
+        let (here, there) = try stores(kind)
         _ = try here.commit([commit(.call(call("a")), over: 0)])
         _ = try there.commit([commit(.call(call("a", media: "video")), over: 1)])
         #expect(try here.load([id])[0]?.record == .call(call("a", media: "video")))
@@ -31,18 +41,20 @@ struct RecordCacheTests {
     }
 
     /// The same id and the same version, and yet another record.
-    @Test func aRecordThatWasMadeAnewIsRead() throws {
-        let (here, there) = try stores()
+    @Test(arguments: shared)
+    func aRecordThatWasMadeAnewIsRead(kind: StoreKind) throws {
+        let (here, there) = try stores(kind)
         let cancelled = Record.cancelled(by: alice, at: try here.now())
         _ = try here.commit([commit(cancelled, over: 0, expiresAt: here.now() + 1)])
-        while try there.load([id])[0] != nil {}
+        while try there.load([id])[0] != nil { _ = try there.clean(limit: 1) }
         #expect(try there.commit([commit(.call(call("a")), over: 0)]) == [.committed(version: 1)])
         #expect(try here.load([id])[0]?.record == .call(call("a")))
     }
 
     /// What was encoded and not written is remembered, and found only where it is stored.
-    @Test func aCommitThatLostIsNotTakenForStored() throws {
-        let (here, there) = try stores()
+    @Test(arguments: shared)
+    func aCommitThatLostIsNotTakenForStored(kind: StoreKind) throws {
+        let (here, there) = try stores(kind)
         _ = try there.commit([commit(.call(call("a")), over: 0)])
         #expect(try here.commit([commit(.call(call("a", media: "video")), over: 0)]) == [.conflict])
         #expect(try here.load([id])[0]?.record == .call(call("a")))

@@ -129,9 +129,11 @@ import Testing
         try SQLiteDatabase(path: file.path).execute(
             "CREATE TRIGGER no_more BEFORE INSERT ON calls WHEN NEW.call_id=x'63' BEGIN SELECT RAISE(ABORT,'no'); END")
         let commits = [("a", 0), ("b", 1), ("c", 0)].map { id, expected in
-            Commit(
+            var commit = Commit(
                 .call(CallID(id)!), record: .call(call(id, media: "video")), expected: Int64(expected), deadline: nil,
                 expiresAt: nil)
+            commit.newMembers = expected == 0 ? [alice, bob] : []
+            return commit
         }
         #expect(throws: StoreError.self) { try test.store.commit(commits) }
         #expect(try test.load("a") == nil)
@@ -152,6 +154,113 @@ import Testing
         let version = try SQLiteDatabase(path: file.path).query("PRAGMA user_version") { $0.integer(0) }
         #expect(version == [99])
     }
+
+    /// Version 1 had calls, their users' lists, acks, claims and presence; 2 and 3 added tables; 4 numbers calls.
+    @Test(arguments: [1, 2, 3])
+    func aFileOfAnEarlierSchemaKeepsEverything(version: Int) throws {
+        let timeline = [5, 6].map { TraceEntry(time: $0, coordinator: "c1", step: .deadline(late: 0)) }
+        let request = Request.Message(to: bob, data: try #require(JSONText("{}")), seq: 5)
+        let message = PeerMessage(
+            request, messageID: MessageID("m")!,
+            origin: RequestKey(device: alicePhone, requestID: RequestID("r")!), ttl: 30_000, now: 400)
+        let messageID = RecordID.message(message.messageID, to: bob)
+        do {
+            let test = try open()
+            try test.write(call("other", [alice, carol]))
+            try fill(test)
+            _ = try test.store.commit([
+                Commit(messageID, record: .message(message), expected: 0, deadline: nil, expiresAt: nil)
+            ])
+            try test.store.note([.milestone(CallID("a")!, alicePhone, Milestone(name: "shown", milliseconds: 7))])
+            try test.store.trace([CallTrace(CallID("a")!, timeline)], life: 1000)
+        }
+        let database = try SQLiteDatabase(path: file.path)
+        try database.execute(Self.backToVersion3)
+        let later = version < 3 ? ["milestones", "trace"] : []
+        for table in later + (version < 2 ? ["users", "user_messages", "blocks"] : []) {
+            try database.execute("DROP TABLE \(table)")
+        }
+        try database.execute("PRAGMA user_version=\(version)")
+        let test = try open()
+        #expect(try test.store.load([messageID])[0]?.record == .message(message))
+        if version > 1 { #expect(try test.store.messages(MessageList(for: bob, limit: 9)) == [messageID]) }
+        if version == 3 {
+            #expect(try test.store.timeline(of: CallID("a")!) == Timeline(entries: timeline, omitted: 0))
+            #expect(try test.load("a")?.reports.map(\.milestones) == [[Milestone(name: "shown", milliseconds: 7)]])
+            try database.execute("DELETE FROM milestones")
+        }
+        try expectComplete(test)
+        #expect(try test.store.profiles(of: [alice, carol]).map { $0 != nil } == [true, false])
+        // Nothing of what was before is left over, and the file goes on as a new one does.
+        let tables = try database.query("SELECT count(*) FROM sqlite_master WHERE name LIKE 'old%'") { $0.integer(0) }
+        #expect(tables == [0])
+        #expect(try test.write(call("a", media: "voice"), over: 2) == .committed(version: 3))
+        #expect(try test.write(call("b")) == .committed(version: 1))
+        #expect(try test.calls(bob) == ["b", "a"])
+        #expect(try test.store.update(alice, .init(name: "Alice")).name == "Alice")
+    }
+
+    @Test func severalCoordinatorsMayOpenAFileOfAnEarlierSchemaAtOnce() async throws {
+        for _ in 0..<10 {
+            let file = TemporaryFile()
+            let path = file.path
+            try fill(open(path))
+            let database = try SQLiteDatabase(path: path)
+            try database.execute(Self.backToVersion3)
+            try database.execute("PRAGMA user_version=3")
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                for _ in 0..<4 {
+                    group.addTask {
+                        let store = try SQLiteCallStore(path: path)
+                        #expect(try store.load([CallID("a")!])[0] != nil)
+                    }
+                }
+                try await group.waitForAll()
+            }
+            try expectComplete(open(path))
+            withExtendedLifetime(file) {}
+        }
+    }
+
+    private static let backToVersion3 = """
+        CREATE TABLE calls_3(
+            call_id BLOB PRIMARY KEY, version INTEGER NOT NULL, record BLOB NOT NULL, deadline INTEGER,
+            expires_at INTEGER) WITHOUT ROWID;
+        INSERT INTO calls_3 SELECT call_id, version, record, deadline, expires_at FROM calls;
+        CREATE TABLE user_calls_3(
+            user_id BLOB, created_at INTEGER, call_id BLOB, ended_at INTEGER NOT NULL,
+            PRIMARY KEY(user_id, created_at, call_id)) WITHOUT ROWID;
+        INSERT INTO user_calls_3 SELECT user_id, created_at, call_id, ended_at FROM user_calls;
+        CREATE TABLE acks_3(
+            call_id BLOB, user_id BLOB, device_id BLOB, session BLOB NOT NULL, revision INTEGER NOT NULL,
+            PRIMARY KEY(call_id, user_id, device_id)) WITHOUT ROWID;
+        INSERT INTO acks_3 SELECT call_id, user_id, device_id, session, revision FROM acks JOIN calls USING(call);
+        CREATE TABLE heard_3(
+            call_id BLOB, user_id BLOB, at INTEGER NOT NULL, PRIMARY KEY(call_id, user_id)) WITHOUT ROWID;
+        INSERT INTO heard_3 SELECT call_id, user_id, at FROM heard JOIN calls USING(call);
+        CREATE TABLE milestones_3(
+            call_id BLOB, user_id BLOB, device_id BLOB, name BLOB, milliseconds INTEGER NOT NULL,
+            PRIMARY KEY(call_id, user_id, device_id, name)) WITHOUT ROWID;
+        INSERT INTO milestones_3
+            SELECT call_id, user_id, device_id, name, milliseconds FROM milestones JOIN calls USING(call);
+        CREATE TABLE trace_3(
+            call_id BLOB, number INTEGER, entry BLOB NOT NULL, PRIMARY KEY(call_id, number)) WITHOUT ROWID;
+        INSERT INTO trace_3 SELECT call_id, number, entry FROM trace JOIN calls USING(call);
+        CREATE TABLE claims_3(claim BLOB PRIMARY KEY, call_id BLOB NOT NULL) WITHOUT ROWID;
+        INSERT INTO claims_3 SELECT claim, call_id FROM claims JOIN calls USING(call);
+        DROP TABLE calls; ALTER TABLE calls_3 RENAME TO calls;
+        DROP TABLE user_calls; ALTER TABLE user_calls_3 RENAME TO user_calls;
+        DROP TABLE acks; ALTER TABLE acks_3 RENAME TO acks;
+        DROP TABLE heard; ALTER TABLE heard_3 RENAME TO heard;
+        DROP TABLE milestones; ALTER TABLE milestones_3 RENAME TO milestones;
+        DROP TABLE trace; ALTER TABLE trace_3 RENAME TO trace;
+        DROP TABLE claims; ALTER TABLE claims_3 RENAME TO claims;
+        CREATE INDEX calls_by_deadline ON calls(deadline) WHERE deadline IS NOT NULL;
+        CREATE INDEX calls_by_expiry ON calls(expires_at) WHERE expires_at IS NOT NULL;
+        CREATE INDEX user_calls_by_end ON user_calls(user_id, ended_at);
+        CREATE INDEX user_calls_by_call ON user_calls(call_id);
+        CREATE INDEX claims_by_call ON claims(call_id);
+        """
 
     @Test func aFileThatIsNoDatabaseIsAnErrorThatNamesIt() throws {
         try String(repeating: "This is a letter. ", count: 100).write(

@@ -56,7 +56,8 @@ struct StoreUnderTest {
         // As a coordinator does, which knows the call from before.
         var before: Call?
         if case .call(let known)? = try store.load([call.callID])[0]?.record { before = known }
-        commit.newMembers = call.members.map(\.userID).filter { before?.member($0) == nil }
+        commit.newMembers = call.participants.filter { before?.member($0) == nil }
+        commit.formerMembers = before?.participants.filter { call.member($0) == nil } ?? []
         commit.hasJustEnded = !call.isLive && before?.isLive ?? true
         configure(&commit)
         return try store.commit([commit])[0]

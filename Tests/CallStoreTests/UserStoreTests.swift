@@ -224,21 +224,4 @@ import Testing
         try test.store.trace([CallTrace(CallID("a")!, entries(1...3))], life: 60_000)
         #expect(try test.store.timeline(of: CallID("a")!).entries.isEmpty)
     }
-
-    // The file of an earlier version
-
-    @Test func aFileOfVersionOneIsTakenOver() throws {
-        let file = TemporaryFile()
-        do {
-            let store = try SQLiteCallStore(path: file.path)
-            _ = try StoreUnderTest(store) { _ in }.write(call("a"))
-        }
-        let database = try SQLiteDatabase(path: file.path)
-        for table in ["user_messages", "users", "milestones", "trace"] { try database.execute("DROP TABLE \(table)") }
-        try database.execute("PRAGMA user_version=1")
-        let test = StoreUnderTest(try SQLiteCallStore(path: file.path)) { _ in }
-        #expect(try test.load("a") != nil)
-        #expect(try test.store.update(alice, .init(name: "Alice")).name == "Alice")
-        #expect(try write(test, try message("m", at: 1), over: 0) == .committed(version: 1))
-    }
 }

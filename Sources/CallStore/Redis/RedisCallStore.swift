@@ -195,7 +195,7 @@ public final class RedisCallStore: CallStore {
         for (name, value) in fields {
             switch name.first {
             case UInt8(ascii: "v"): version = StoredNumber.time(value)
-            case UInt8(ascii: "r"): record = records.record(id, value)
+            case UInt8(ascii: "r"): record = value.read { records.record(id, $0) }
             case UInt8(ascii: "a"): if let ack = ack(name.rest, value) { acks.append(ack) }
             case UInt8(ascii: "h"):
                 guard let user = name.rest.text.flatMap(UserID.init), let at = StoredNumber.time(value) else {

@@ -5,21 +5,34 @@ import SignalingProtocol
 extension SQLiteCallStore {
     func calls(_ list: CallList) throws(StoreError) -> [CallID] {
         try database.query(
-            "SELECT call_id FROM user_calls WHERE user_id=? AND ended_at>? ORDER BY created_at DESC LIMIT ?",
-            .id(list.user), .integer(list.endedAfter), .integer(Int64(list.limit))
+            """
+            SELECT call_id FROM user_calls INDEXED BY user_calls_by_end WHERE user_id=? AND ended_at>?
+            ORDER BY created_at DESC, call_id DESC LIMIT ?
+            """, .id(list.user), .integer(list.endedAfter), .integer(Int64(list.limit))
         ) { CallID($0.text(0)) }
     }
 
     public func history(
         of user: UserID, after place: HistoryPlace?, limit: Int
     ) throws(StoreError) -> [HistoryPlace] {
-        try database.query(
+        // Of those that have ended a few more may be there than are kept: none that the first of them comes after.
+        let excess = try database.query(
+            """
+            SELECT created_at, call_id FROM user_calls WHERE user_id=? AND ended_at<?
+            ORDER BY created_at DESC, call_id DESC LIMIT 1 OFFSET ?
+            """, .id(user), .integer(Self.notEnded), .integer(Int64(historyPerUser)), read: Self.place
+        ).first
+        return try database.query(
             """
             SELECT created_at, call_id FROM user_calls WHERE user_id=?1 AND (created_at, call_id)<(?2, ?3)
-            ORDER BY created_at DESC, call_id DESC LIMIT ?4
+            AND (ended_at=?4 OR (created_at, call_id)>(?5, ?6)) ORDER BY created_at DESC, call_id DESC LIMIT ?7
             """, .id(user), .integer(place?.createdAt ?? .max), .text(place?.callID.string ?? ""),
-            .integer(Int64(limit))
-        ) { row in CallID(row.text(1)).map { HistoryPlace(createdAt: row.integer(0), callID: $0) } }
+            .integer(Self.notEnded), .integer(excess?.createdAt ?? .min), .text(excess?.callID.string ?? ""),
+            .integer(Int64(limit)), read: Self.place)
+    }
+
+    private static func place(_ row: SQLiteRow) -> HistoryPlace? {
+        CallID(row.text(1)).map { HistoryPlace(createdAt: row.integer(0), callID: $0) }
     }
 
     func messages(_ list: MessageList) throws(StoreError) -> [RecordID] {
@@ -81,17 +94,18 @@ extension SQLiteCallStore {
     public func trace(_ traces: [CallTrace], life: Milliseconds) throws(StoreError) {
         try database.transaction { () throws(StoreError) in
             for trace in traces {
+                guard let number = try number(of: .call(trace.callID)) else { continue }
                 let last =
-                    try database.query("SELECT max(number) FROM trace WHERE call_id=?", .id(trace.callID)) {
+                    try database.query("SELECT max(number) FROM trace WHERE call=?", .integer(number)) {
                         $0.integer(0)
                     }.first ?? 0
                 for (index, entry) in trace.entries.enumerated() {
                     try database.run(
-                        "INSERT INTO trace SELECT ?1,?2,?3 WHERE EXISTS(SELECT 1 FROM calls WHERE call_id=?1)",
-                        .id(trace.callID), .integer(last + Int64(index) + 1), .blob(entry.encoded()))
+                        "INSERT INTO trace VALUES(?,?,?)", .integer(number), .integer(last + Int64(index) + 1),
+                        .blob(entry.encoded()))
                 }
                 try database.run(
-                    "DELETE FROM trace WHERE call_id=? AND number<=?", .id(trace.callID),
+                    "DELETE FROM trace WHERE call=? AND number<=?", .integer(number),
                     .integer(last + Int64(trace.entries.count - Limits.traceEntries)))
             }
         }
@@ -99,8 +113,9 @@ extension SQLiteCallStore {
 
     public func timeline(of callID: CallID) throws(StoreError) -> Timeline {
         var first: Int64?
-        let entries = try database.query("SELECT number, entry FROM trace WHERE call_id=? ORDER BY number", .id(callID))
-        { row in
+        let entries = try database.query(
+            "SELECT number, entry FROM trace JOIN calls USING(call) WHERE call_id=? ORDER BY number", .id(callID)
+        ) { row in
             first = first ?? row.integer(0)
             return TraceEntry(row.bytes(1))
         }

@@ -13,15 +13,24 @@ public final class SQLiteCallStore: CallStore {
         case full
     }
 
+    /// The bounds.
+    private enum Bounds {
+        /// The file's pages that are kept in memory, in KiB. Two MiB, which is SQLite's own choice, are too few for the calls of
+        /// some seconds.
+        static let cache = 16 * 1024
+        /// A user's list is trimmed when about a tenth more has ended than is kept, and not at each end.
+        static let historySlack = 10
+    }
+
     let database: SQLiteDatabase
+    private var records = RecordCache()
     private let path: String
     private let synchronous: Synchronous
-    private let historyPerUser: Int
+    let historyPerUser: Int
     private let lease: Milliseconds
 
     /// `ended_at` of a call that lives: it stands behind every moment, so that one index answers "live or ended since".
     static let notEnded = Int64.max
-    private static let schemaVersion: Int64 = 3
 
     public init(
         path: String, synchronous: Synchronous = .normal, historyPerUser: Int = 200,
@@ -35,7 +44,8 @@ public final class SQLiteCallStore: CallStore {
         do throws(StoreError) {
             try database.executeWhenFree("PRAGMA journal_mode=WAL")
             try database.execute("PRAGMA synchronous=\(synchronous.rawValue)")
-            try createSchema()
+            try database.execute("PRAGMA cache_size=-\(Bounds.cache)")
+            try SQLiteSchema.prepare(database)
         } catch {
             throw StoreError("\(path): \(error)")
         }
@@ -51,61 +61,6 @@ public final class SQLiteCallStore: CallStore {
         case .full: "synchronous=full: a power cut loses nothing that was answered"
         }
     }
-
-    private func createSchema() throws(StoreError) {
-        let version = try database.query("PRAGMA user_version") { $0.integer(0) }.first ?? 0
-        guard version <= Self.schemaVersion else {
-            throw StoreError("written by a later version of Bellwire (schema \(version))")
-        }
-        guard version < Self.schemaVersion else { return }
-        try database.transaction { () throws(StoreError) in
-            try database.execute(Self.schema)
-            // Who is online is known, also in a file of version 1.
-            try database.execute("INSERT OR IGNORE INTO users(user_id) SELECT DISTINCT user_id FROM presence")
-            try database.execute("PRAGMA user_version=\(Self.schemaVersion)")
-        }
-    }
-
-    /// Versions 2 and 3 added tables to those before and changed none.
-    private static let schema = """
-        CREATE TABLE IF NOT EXISTS calls(
-            call_id BLOB PRIMARY KEY, version INTEGER NOT NULL, record BLOB NOT NULL, deadline INTEGER,
-            expires_at INTEGER) WITHOUT ROWID;
-        CREATE INDEX IF NOT EXISTS calls_by_deadline ON calls(deadline) WHERE deadline IS NOT NULL;
-        CREATE INDEX IF NOT EXISTS calls_by_expiry ON calls(expires_at) WHERE expires_at IS NOT NULL;
-        CREATE TABLE IF NOT EXISTS user_calls(
-            user_id BLOB, created_at INTEGER, call_id BLOB, ended_at INTEGER NOT NULL,
-            PRIMARY KEY(user_id, created_at, call_id)) WITHOUT ROWID;
-        CREATE INDEX IF NOT EXISTS user_calls_by_end ON user_calls(user_id, ended_at);
-        CREATE INDEX IF NOT EXISTS user_calls_by_call ON user_calls(call_id);
-        CREATE TABLE IF NOT EXISTS acks(
-            call_id BLOB, user_id BLOB, device_id BLOB, session BLOB NOT NULL, revision INTEGER NOT NULL,
-            PRIMARY KEY(call_id, user_id, device_id)) WITHOUT ROWID;
-        CREATE TABLE IF NOT EXISTS heard(
-            call_id BLOB, user_id BLOB, at INTEGER NOT NULL, PRIMARY KEY(call_id, user_id)) WITHOUT ROWID;
-        CREATE TABLE IF NOT EXISTS claims(claim BLOB PRIMARY KEY, call_id BLOB NOT NULL) WITHOUT ROWID;
-        CREATE INDEX IF NOT EXISTS claims_by_call ON claims(call_id);
-        CREATE TABLE IF NOT EXISTS presence(
-            user_id BLOB, device_id BLOB, session BLOB NOT NULL, online INTEGER NOT NULL, since INTEGER NOT NULL,
-            seen INTEGER NOT NULL, PRIMARY KEY(user_id, device_id)) WITHOUT ROWID;
-        CREATE INDEX IF NOT EXISTS presence_by_seen ON presence(seen);
-        CREATE TABLE IF NOT EXISTS over_sessions(
-            user_id BLOB, device_id BLOB, session BLOB, until INTEGER NOT NULL,
-            PRIMARY KEY(user_id, device_id, session)) WITHOUT ROWID;
-        CREATE INDEX IF NOT EXISTS over_sessions_by_end ON over_sessions(until);
-        CREATE TABLE IF NOT EXISTS user_messages(
-            user_id BLOB, created_at INTEGER, call_id BLOB,
-            PRIMARY KEY(user_id, created_at, call_id)) WITHOUT ROWID;
-        CREATE TABLE IF NOT EXISTS users(
-            user_id BLOB PRIMARY KEY, name BLOB, avatar_url BLOB, extended_data BLOB) WITHOUT ROWID;
-        CREATE TABLE IF NOT EXISTS blocks(
-            user_id BLOB, blocked_id BLOB, PRIMARY KEY(user_id, blocked_id)) WITHOUT ROWID;
-        CREATE TABLE IF NOT EXISTS milestones(
-            call_id BLOB, user_id BLOB, device_id BLOB, name BLOB, milliseconds INTEGER NOT NULL,
-            PRIMARY KEY(call_id, user_id, device_id, name)) WITHOUT ROWID;
-        CREATE TABLE IF NOT EXISTS trace(
-            call_id BLOB, number INTEGER, entry BLOB NOT NULL, PRIMARY KEY(call_id, number)) WITHOUT ROWID;
-        """
 
     public func now() -> Milliseconds {
         var time = timespec()
@@ -136,31 +91,34 @@ public final class SQLiteCallStore: CallStore {
         return try database.transaction { () throws(StoreError) in
             var outcomes: [CommitOutcome] = []
             for commit in commits { outcomes.append(try self.commit(commit)) }
-            try write(notes)
+            for note in notes {
+                guard let number = try number(of: .call(note.callID)) else { continue }
+                try write(note, number)
+            }
             return Written(outcomes: outcomes, findings: try found(lookup))
         }
     }
 
     private func load(_ id: RecordID) throws(StoreError) -> StoredRecord? {
         let row = try database.query(
-            "SELECT version, record FROM calls WHERE call_id=?", .id(id),
-            read: { (row) throws(StoreError) -> (Int64, Record)? in
-                (row.integer(0), RecordCodec.decode(row.bytes(1), id))
+            "SELECT call, version, record FROM calls WHERE call_id=?", .id(id),
+            read: { (row) throws(StoreError) -> (Int64, Int64, Record)? in
+                (row.integer(0), row.integer(1), row.read(2) { records.record(id, $0) })
             }
         ).first
-        guard let (version, record) = row else { return nil }
-        guard let callID = id.callID else { return StoredRecord(id, version: version, record: record) }
+        guard let (number, version, record) = row else { return nil }
+        guard id.callID != nil else { return StoredRecord(id, version: version, record: record) }
         let acks = try database.query(
-            "SELECT user_id, device_id, session, revision FROM acks WHERE call_id=?", .id(callID)
+            "SELECT user_id, device_id, session, revision FROM acks WHERE call=?", .integer(number)
         ) { row in
             row.device(0).map { DeviceAck(device: $0, session: row.text(2), revision: Int(row.integer(3))) }
         }
-        let heard = try database.query("SELECT user_id, at FROM heard WHERE call_id=?", .id(callID)) { row in
+        let heard = try database.query("SELECT user_id, at FROM heard WHERE call=?", .integer(number)) { row in
             UserID(row.text(0)).map { UserHeard(userID: $0, at: row.integer(1)) }
         }
         var milestones: [DeviceAddress: [String: Int64]] = [:]
         _ = try database.query(
-            "SELECT user_id, device_id, name, milliseconds FROM milestones WHERE call_id=?", .id(callID)
+            "SELECT user_id, device_id, name, milliseconds FROM milestones WHERE call=?", .integer(number)
         ) { row in
             if let device = row.device(0) { milestones[device, default: [:]][row.text(2)] = row.integer(3) }
             return true
@@ -171,87 +129,112 @@ public final class SQLiteCallStore: CallStore {
 
     private func commit(_ commit: Commit) throws(StoreError) -> CommitOutcome {
         guard now() <= commit.validUntil else { return .stale }
-        let version =
-            try database.query("SELECT version FROM calls WHERE call_id=?", .id(commit.id)) {
-                $0.integer(0)
-            }.first ?? 0
-        guard version == commit.expected else { return .conflict }
+        let known = try database.query(
+            "SELECT call, version FROM calls WHERE call_id=?", .id(commit.id),
+            read: { (row) throws(StoreError) -> (Int64, Int64)? in (row.integer(0), row.integer(1)) }
+        ).first
+        guard known?.1 ?? 0 == commit.expected else { return .conflict }
         for (claim, expected) in commit.expectedHolders {
             let holder = try holder(of: claim)
             guard holder == expected || holder?.callID == commit.id.callID else { return .claimHeld }
         }
+        let number = try write(commit, over: known?.0)
         for claim in commit.releases {
-            try database.run("DELETE FROM claims WHERE claim=? AND call_id=?", .claim(claim), .id(commit.id))
+            try database.run("DELETE FROM claims WHERE claim=? AND call=?", .claim(claim), .integer(number))
         }
         for claim in commit.claims {
-            try database.run("INSERT OR REPLACE INTO claims VALUES(?,?)", .claim(claim), .id(commit.id))
+            try database.run("INSERT OR REPLACE INTO claims VALUES(?,?)", .claim(claim), .integer(number))
         }
-        try database.run(
-            "INSERT OR REPLACE INTO calls VALUES(?,?,?,?,?)", .id(commit.id), .integer(version + 1),
-            .blob(RecordCodec.encode(commit.record)), .integer(commit.deadline), .integer(commit.expiresAt))
         switch commit.record {
-        case .call(let call):
-            try writeIndex(call)
-            for user in commit.formerMembers {
-                try database.run(
-                    "DELETE FROM user_calls WHERE user_id=? AND created_at=? AND call_id=?", .id(user),
-                    .integer(call.createdAt), .id(call.callID))
-            }
+        case .call(let call): try writeIndex(call, number, commit)
         case .message(let message): try writeIndex(message, commit.id)
         case .alias, .cancelled, .void, .unreadable: break
         }
-        try write(commit.notes)
-        return .committed(version: version + 1)
+        for note in commit.notes { try write(note, number) }
+        return .committed(version: commit.expected + 1)
     }
 
-    private func writeIndex(_ call: Call) throws(StoreError) {
-        for user in call.participants {
+    /// Returns the record's number.
+    private func write(_ commit: Commit, over number: Int64?) throws(StoreError) -> Int64 {
+        let record = SQLiteValue.blob(records.encode(commit.record, commit.id))
+        if let number {
             try database.run(
-                "INSERT OR REPLACE INTO user_calls VALUES(?,?,?,?)", .id(user), .integer(call.createdAt),
-                .id(call.callID), .integer(call.endedAt ?? Self.notEnded))
-            guard call.endedAt != nil else { continue }
+                "UPDATE calls SET version=?, record=?, deadline=?, expires_at=? WHERE call=?",
+                .integer(commit.expected + 1), record, .integer(commit.deadline), .integer(commit.expiresAt),
+                .integer(number))
+            return number
+        }
+        try database.run(
+            "INSERT INTO calls(call_id, version, record, deadline, expires_at) VALUES(?,?,?,?,?)", .id(commit.id),
+            .integer(commit.expected + 1), record, .integer(commit.deadline), .integer(commit.expiresAt))
+        return database.lastNumber
+    }
+
+    /// Only what changes: an entry is written when its user comes into the call, and when the call ends.
+    private func writeIndex(_ call: Call, _ number: Int64, _ commit: Commit) throws(StoreError) {
+        for user in commit.formerMembers {
+            try database.run(
+                "DELETE FROM user_calls WHERE user_id=? AND created_at=? AND call_id=?", .id(user),
+                .integer(call.createdAt), .id(call.callID))
+        }
+        for user in commit.hasJustEnded ? call.participants : commit.newMembers {
             try database.run(
                 """
-                DELETE FROM user_calls WHERE user_id=?1 AND ended_at<?2 AND created_at<
-                (SELECT created_at FROM user_calls WHERE user_id=?1 AND ended_at<?2
-                 ORDER BY created_at DESC LIMIT 1 OFFSET ?3)
+                INSERT INTO user_calls VALUES(?1,?2,?3,?4,?5)
+                ON CONFLICT(user_id, created_at, call_id) DO UPDATE SET ended_at=?4
+                """, .id(user), .integer(call.createdAt), .id(call.callID), .integer(call.endedAt ?? Self.notEnded),
+                .integer(number))
+        }
+        guard commit.hasJustEnded else { return }
+        // The look at a whole list costs more than the rest of a commit. Drawn by lot, so that no order of calls can keep a list from its turn.
+        for user in call.participants where Int.random(in: 0...historyPerUser / Bounds.historySlack) == 0 {
+            try database.run(
+                """
+                DELETE FROM user_calls WHERE user_id=?1 AND ended_at<?2 AND (created_at, call_id)<
+                (SELECT created_at, call_id FROM user_calls WHERE user_id=?1 AND ended_at<?2
+                 ORDER BY created_at DESC, call_id DESC LIMIT 1 OFFSET ?3)
                 """, .id(user), .integer(Self.notEnded), .integer(Int64(historyPerUser - 1)))
         }
     }
 
     private func writeIndex(_ message: PeerMessage, _ id: RecordID) throws(StoreError) {
-        let statement =
-            message.isListed
-            ? "INSERT OR IGNORE INTO user_messages VALUES(?,?,?)"
-            : "DELETE FROM user_messages WHERE user_id=? AND created_at=? AND call_id=?"
-        try database.run(statement, .id(message.to), .integer(message.createdAt), .id(id))
+        if message.isListed {
+            try database.run(
+                "INSERT OR IGNORE INTO user_messages VALUES(?,?,?)", .id(message.to), .integer(message.createdAt),
+                .id(id))
+        } else {
+            try database.run(
+                "DELETE FROM user_messages WHERE user_id=? AND created_at=? AND call_id=?", .id(message.to),
+                .integer(message.createdAt), .id(id))
+        }
     }
 
-    private func write(_ notes: [Note]) throws(StoreError) {
-        for note in notes {
-            switch note {
-            case .ack(let callID, let ack):
-                try database.run(
-                    """
-                    INSERT INTO acks SELECT ?1,?2,?3,?4,?5 WHERE EXISTS(SELECT 1 FROM calls WHERE call_id=?1)
-                    ON CONFLICT(call_id, user_id, device_id) DO UPDATE SET session=?4, revision=?5
-                    WHERE session<>?4 OR revision<?5
-                    """, .id(callID), .id(ack.device.userID), .id(ack.device.deviceID), .text(ack.session),
-                    .integer(Int64(ack.revision)))
-            case .heard(let callID, let heard):
-                try database.run(
-                    """
-                    INSERT INTO heard SELECT ?1,?2,?3 WHERE EXISTS(SELECT 1 FROM calls WHERE call_id=?1)
-                    ON CONFLICT(call_id, user_id) DO UPDATE SET at=?3 WHERE at<?3
-                    """, .id(callID), .id(heard.userID), .integer(heard.at))
-            case .milestone(let callID, let device, let milestone):
-                try database.run(
-                    """
-                    INSERT OR REPLACE INTO milestones
-                    SELECT ?1,?2,?3,?4,?5 WHERE EXISTS(SELECT 1 FROM calls WHERE call_id=?1)
-                    """, .id(callID), .id(device.userID), .id(device.deviceID), .text(milestone.name),
-                    .integer(milestone.milliseconds))
-            }
+    /// Nil when there is no record.
+    func number(of id: RecordID) throws(StoreError) -> Int64? {
+        try database.query("SELECT call FROM calls WHERE call_id=?", .id(id)) { $0.integer(0) }.first
+    }
+
+    /// Beside the record of this number.
+    private func write(_ note: Note, _ number: Int64) throws(StoreError) {
+        switch note {
+        case .ack(_, let ack):
+            try database.run(
+                """
+                INSERT INTO acks VALUES(?1,?2,?3,?4,?5)
+                ON CONFLICT(call, user_id, device_id) DO UPDATE SET session=?4, revision=?5
+                WHERE session<>?4 OR revision<?5
+                """, .integer(number), .id(ack.device.userID), .id(ack.device.deviceID), .text(ack.session),
+                .integer(Int64(ack.revision)))
+        case .heard(_, let heard):
+            try database.run(
+                """
+                INSERT INTO heard VALUES(?1,?2,?3)
+                ON CONFLICT(call, user_id) DO UPDATE SET at=?3 WHERE at<?3
+                """, .integer(number), .id(heard.userID), .integer(heard.at))
+        case .milestone(_, let device, let milestone):
+            try database.run(
+                "INSERT OR REPLACE INTO milestones VALUES(?,?,?,?,?)", .integer(number), .id(device.userID),
+                .id(device.deviceID), .text(milestone.name), .integer(milestone.milliseconds))
         }
     }
 
@@ -273,21 +256,26 @@ public final class SQLiteCallStore: CallStore {
     }
 
     private func holder(of claim: Claim) throws(StoreError) -> ClaimHolder? {
-        try database.query("SELECT call_id FROM claims WHERE claim=?", .claim(claim)) { row in
+        try database.query("SELECT call_id FROM claims JOIN calls USING(call) WHERE claim=?", .claim(claim)) { row in
             CallID(row.text(0)).map { ClaimHolder($0, version: 0) }
         }.first
     }
+
+    /// All that is kept of one record.
+    private static let deletions: [StaticString] = [
+        "DELETE FROM calls WHERE call=?", "DELETE FROM user_calls WHERE call=?", "DELETE FROM acks WHERE call=?",
+        "DELETE FROM heard WHERE call=?", "DELETE FROM milestones WHERE call=?", "DELETE FROM claims WHERE call=?",
+        "DELETE FROM trace WHERE call=?",
+    ]
 
     public func clean(limit: Int) throws(StoreError) -> Int {
         let now = now()
         return try database.transaction { () throws(StoreError) in
             let over = try database.query(
-                "SELECT call_id FROM calls WHERE expires_at<=? LIMIT ?", .integer(now), .integer(Int64(limit))
-            ) { RecordID($0.text(0)) }
-            for id in over {
-                for table in ["calls", "user_calls", "acks", "heard", "milestones", "claims", "trace"] {
-                    try database.run("DELETE FROM \(table) WHERE call_id=?", .id(id))
-                }
+                "SELECT call FROM calls WHERE expires_at<=? LIMIT ?", .integer(now), .integer(Int64(limit))
+            ) { $0.integer(0) }
+            for number in over {
+                for deletion in Self.deletions { try database.run(deletion, .integer(number)) }
             }
             try database.run("DELETE FROM over_sessions WHERE until<=?", .integer(now))
             try database.run("DELETE FROM presence WHERE seen<=?", .integer(now - lease))

@@ -4,7 +4,8 @@ import Glibc
 /// A thin layer over one SQLite connection: prepared statements, binding, transactions.
 final class SQLiteDatabase {
     private let handle: OpaquePointer
-    private var statements: [String: OpaquePointer] = [:]
+    /// By where their text stands, which is once and for good.
+    private var statements: [UnsafePointer<UInt8>: OpaquePointer] = [:]
     /// How many transactions there were, and statements outside of one.
     private(set) var transactions = 0
 
@@ -14,6 +15,8 @@ final class SQLiteDatabase {
     /// The same at the start, when nobody waits yet.
     private static let openingTimeout: Int32 = 2_000
     private static let busyPause: Int32 = 5
+    /// The same while another process brings the file up to date, which takes about a minute for a million calls.
+    private static let upgradeTimeout: Int32 = 300_000
 
     init(path: String) throws(StoreError) {
         var handle: OpaquePointer?
@@ -57,13 +60,20 @@ final class SQLiteDatabase {
         try transaction("BEGIN IMMEDIATE", body)
     }
 
+    /// The same when the file may have to be brought up to date: nobody is served before.
+    func upgrade(_ body: () throws(StoreError) -> Void) throws(StoreError) {
+        sqlite3_busy_timeout(handle, Self.upgradeTimeout)
+        defer { sqlite3_busy_timeout(handle, Self.busyTimeout) }
+        try transaction(body)
+    }
+
     /// Runs `body`, which only reads, on the file as it is at one moment.
     func reading<Result>(_ body: () throws(StoreError) -> Result) throws(StoreError) -> Result {
         try transaction("BEGIN", body)
     }
 
     private func transaction<Result>(
-        _ begin: String, _ body: () throws(StoreError) -> Result
+        _ begin: StaticString, _ body: () throws(StoreError) -> Result
     ) throws(StoreError) -> Result {
         try run(begin)
         do throws(StoreError) {
@@ -79,7 +89,7 @@ final class SQLiteDatabase {
 
     /// Runs a statement that gives no rows. Returns how many rows it changed.
     @discardableResult
-    func run(_ sql: String, _ values: SQLiteValue...) throws(StoreError) -> Int {
+    func run(_ sql: StaticString, _ values: SQLiteValue...) throws(StoreError) -> Int {
         let statement = try prepare(sql, values)
         defer { sqlite3_reset(statement) }
         guard sqlite3_step(statement) == SQLITE_DONE else { throw error() }
@@ -88,7 +98,7 @@ final class SQLiteDatabase {
 
     /// All rows that `read` makes of a query.
     func query<Row>(
-        _ sql: String, _ values: SQLiteValue..., read: (SQLiteRow) throws(StoreError) -> Row?
+        _ sql: StaticString, _ values: SQLiteValue..., read: (SQLiteRow) throws(StoreError) -> Row?
     ) throws(StoreError) -> [Row] {
         let statement = try prepare(sql, values)
         defer { sqlite3_reset(statement) }
@@ -102,17 +112,23 @@ final class SQLiteDatabase {
         }
     }
 
-    private func prepare(_ sql: String, _ values: [SQLiteValue]) throws(StoreError) -> OpaquePointer {
+    /// Of the row that was inserted last.
+    var lastNumber: Int64 { sqlite3_last_insert_rowid(handle) }
+
+    private func prepare(_ sql: StaticString, _ values: [SQLiteValue]) throws(StoreError) -> OpaquePointer {
         if sqlite3_get_autocommit(handle) != 0 { transactions += 1 }
         let statement: OpaquePointer
-        if let known = statements[sql] {
+        if let known = statements[sql.utf8Start] {
             statement = known
         } else {
             var prepared: OpaquePointer?
-            guard sqlite3_prepare_v3(handle, sql, -1, UInt32(SQLITE_PREPARE_PERSISTENT), &prepared, nil) == SQLITE_OK,
-                let prepared
-            else { throw error() }
-            statements[sql] = prepared
+            let code = sql.withUTF8Buffer { text in
+                sqlite3_prepare_v3(
+                    handle, UnsafeRawPointer(text.baseAddress!).assumingMemoryBound(to: CChar.self),
+                    Int32(text.count), UInt32(SQLITE_PREPARE_PERSISTENT), &prepared, nil)
+            }
+            guard code == SQLITE_OK, let prepared else { throw error() }
+            statements[sql.utf8Start] = prepared
             statement = prepared
         }
         for (index, value) in values.enumerated() {
@@ -153,12 +169,16 @@ struct SQLiteRow {
 
     func integer(_ column: Int32) -> Int64 { sqlite3_column_int64(statement, column) }
 
-    func bytes(_ column: Int32) -> [UInt8] {
+    /// The bytes where they lie, as long as the statement stands on the row.
+    func read<Result>(_ column: Int32, _ body: (UnsafeBufferPointer<UInt8>) -> Result) -> Result {
+        let start = sqlite3_column_blob(statement, column)
         let count = Int(sqlite3_column_bytes(statement, column))
-        return Array(UnsafeRawBufferPointer(start: sqlite3_column_blob(statement, column), count: count))
+        return UnsafeRawBufferPointer(start: start, count: count).withMemoryRebound(to: UInt8.self, body)
     }
 
-    func text(_ column: Int32) -> String { String(decoding: bytes(column), as: UTF8.self) }
+    func bytes(_ column: Int32) -> [UInt8] { read(column) { Array($0) } }
+
+    func text(_ column: Int32) -> String { read(column) { String(decoding: $0, as: UTF8.self) } }
 
     /// Nil for null, and for the empty text.
     func optionalText(_ column: Int32) -> String? {

@@ -101,6 +101,7 @@ public struct JSONParser {
             at += 1
             return JSONObject()
         }
+        fields.reserveCapacity(8)
         while true {
             skipWhitespace()
             guard current == UInt8(ascii: "\"") else { throw error("expected a field name") }

@@ -28,8 +28,11 @@ public struct JSONObject: Equatable, Sendable {
 
     /// The value of `key`; nil when it is absent or `null`: in a request both mean "not given" (section 2).
     public subscript(key: String) -> JSONValue? {
-        guard let value = fields.last(where: { $0.key == key })?.value, value != .null else { return nil }
-        return value
+        let count = key.utf8.count
+        // Most names differ in their length, which is compared much faster.
+        guard let field = fields.last(where: { $0.key.utf8.count == count && $0.key == key }) else { return nil }
+        if case .null = field.value { return nil }
+        return field.value
     }
 }
 

@@ -156,11 +156,16 @@ public struct JSONWriter {
 extension [UInt8] {
     /// Appends a number in decimal digits.
     public mutating func append(digitsOf number: UInt64) {
-        var unit: UInt64 = 1
-        while number / unit >= 10 { unit *= 10 }
-        while unit > 0 {
-            append(UInt8(ascii: "0") + UInt8(truncatingIfNeeded: number / unit % 10))
-            unit /= 10
+        // From the last one to the first: a division by ten is a multiplication, one by a variable is not.
+        withUnsafeTemporaryAllocation(of: UInt8.self, capacity: 20) { digits in
+            var first = digits.count
+            var rest = number
+            repeat {
+                first -= 1
+                digits[first] = UInt8(ascii: "0") + UInt8(truncatingIfNeeded: rest % 10)
+                rest /= 10
+            } while rest > 0
+            append(contentsOf: UnsafeBufferPointer(rebasing: digits[first...]))
         }
     }
 }

@@ -1,4 +1,5 @@
 import Glibc
+import Synchronization
 
 /// Ports of 127.0.0.1.
 enum Loopback {
@@ -11,21 +12,17 @@ enum Loopback {
         return withAddress(port) { bind(descriptor, $0, $1) == 0 }
     }
 
-    /// A port that nobody has just now.
+    /// Below those that the kernel gives to outgoing connections, which could take one before its server does.
+    private static let servers = 10_000..<30_000
+    private static let given = Mutex<Set<Int>>([])
+
+    /// A port that nobody has just now. Each is given once.
     static func freePort() throws(DeploymentError) -> Int {
-        let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
-        defer { close(descriptor) }
-        var bound = sockaddr_in()
-        var length = socklen_t(MemoryLayout<sockaddr_in>.size)
-        let isBound =
-            withAddress(0) { bind(descriptor, $0, $1) == 0 }
-            && withUnsafeMutablePointer(to: &bound) { pointer in
-                pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                    getsockname(descriptor, $0, &length) == 0
-                }
-            }
-        guard isBound else { throw DeploymentError("no free port: \(String(cString: strerror(errno)))") }
-        return Int(UInt16(bigEndian: bound.sin_port))
+        for _ in 0..<1_000 {
+            let port = Int.random(in: servers)
+            if isFree(port), given.withLock({ $0.insert(port).inserted }) { return port }
+        }
+        throw DeploymentError("no free port between \(servers.lowerBound) and \(servers.upperBound)")
     }
 
     /// A connection to the port; nil when nobody listens there.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -15,11 +16,27 @@ from typing import TypeVar
 Value = TypeVar("Value")
 
 
+# Below those that the kernel gives to outgoing connections, which could take one before its server does, or between two
+# starts of a server.
+SERVER_PORTS = range(10_000, 30_000)
+_given_ports: set[int] = set()
+
+
 def free_port() -> int:
-    """A loopback port that nobody listens on. Another process may take it first, so a start that fails tries again."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """A loopback port that nobody has just now. Each is given once."""
+    for port in random.SystemRandom().sample(SERVER_PORTS, 1000):
+        if port in _given_ports:
+            continue
+        with socket.socket() as probe:
+            # As a server would: a port whose last connections are still fading out is free.
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+        _given_ports.add(port)
+        return port
+    raise AssertionError(f"no free port in {SERVER_PORTS}")
 
 
 def listening(port: int) -> bool:

@@ -20,17 +20,15 @@ struct RecordCache {
     var bytes: Int { (Array(new.values) + Array(old.values)).reduce(0) { $0 + $1.bytes.count } }
 
     /// The record that is stored in these bytes.
-    mutating func record(_ id: RecordID, _ stored: RedisBytes) -> Record {
-        stored.read { bytes in
-            if let known = new[id] ?? old[id], known.bytes.count == bytes.count,
-                memcmp(known.bytes, bytes.baseAddress!, bytes.count) == 0
-            {
-                return known.record
-            }
-            let record = RecordCodec.decode(bytes, id)
-            if record != .unreadable { keep(Entry(bytes: Array(bytes), record: record), id) }
-            return record
+    mutating func record(_ id: RecordID, _ bytes: UnsafeBufferPointer<UInt8>) -> Record {
+        if let known = new[id] ?? old[id], known.bytes.count == bytes.count,
+            memcmp(known.bytes, bytes.baseAddress!, bytes.count) == 0
+        {
+            return known.record
         }
+        let record = RecordCodec.decode(bytes, id)
+        if record != .unreadable { keep(Entry(bytes: Array(bytes), record: record), id) }
+        return record
     }
 
     /// The bytes as which a record is stored.

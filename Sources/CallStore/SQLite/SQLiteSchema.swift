@@ -1,0 +1,112 @@
+/// The tables of the embedded store.
+///
+/// Calls are numbered as they are made, and what is kept beside a call goes by its number: what is written at the same time then
+/// lies in the same pages. By their ids, which are random, each call would have pages of its own in every table.
+enum SQLiteSchema {
+    private static let version: Int64 = 4
+    /// Version 4 numbers calls.
+    private static let firstWithNumbers: Int64 = 4
+
+    /// Makes the tables in a new file, and brings those of an earlier version to this one.
+    static func prepare(_ database: SQLiteDatabase) throws(StoreError) {
+        guard try found(in: database) < version else { return }
+        try database.upgrade { () throws(StoreError) in
+            // Another process may have done it meanwhile.
+            let found = try found(in: database)
+            guard found < version else { return }
+            if 1..<firstWithNumbers ~= found { try database.execute(renaming) }
+            try database.execute(tables)
+            if 1..<firstWithNumbers ~= found { try database.execute(numbering) }
+            try database.execute("PRAGMA user_version=\(version)")
+        }
+    }
+
+    private static func found(in database: SQLiteDatabase) throws(StoreError) -> Int64 {
+        let found = try database.query("PRAGMA user_version") { $0.integer(0) }.first ?? 0
+        guard found <= version else { throw StoreError("written by a later version of Bellwire (schema \(found))") }
+        return found
+    }
+
+    /// `call` is a call's number, here and in the tables below; also a message is such a "call".
+    private static let tables = """
+        CREATE TABLE calls(
+            call INTEGER PRIMARY KEY, call_id BLOB NOT NULL UNIQUE, version INTEGER NOT NULL, record BLOB NOT NULL,
+            deadline INTEGER, expires_at INTEGER);
+        CREATE INDEX calls_by_deadline ON calls(deadline) WHERE deadline IS NOT NULL;
+        CREATE INDEX calls_by_expiry ON calls(expires_at) WHERE expires_at IS NOT NULL;
+        CREATE TABLE user_calls(
+            user_id BLOB, created_at INTEGER, call_id BLOB, ended_at INTEGER NOT NULL, call INTEGER NOT NULL,
+            PRIMARY KEY(user_id, created_at, call_id)) WITHOUT ROWID;
+        CREATE INDEX user_calls_by_end ON user_calls(user_id, ended_at);
+        CREATE INDEX user_calls_by_call ON user_calls(call);
+        CREATE TABLE acks(
+            call INTEGER, user_id BLOB, device_id BLOB, session BLOB NOT NULL, revision INTEGER NOT NULL,
+            PRIMARY KEY(call, user_id, device_id)) WITHOUT ROWID;
+        CREATE TABLE heard(
+            call INTEGER, user_id BLOB, at INTEGER NOT NULL, PRIMARY KEY(call, user_id)) WITHOUT ROWID;
+        CREATE TABLE milestones(
+            call INTEGER, user_id BLOB, device_id BLOB, name BLOB, milliseconds INTEGER NOT NULL,
+            PRIMARY KEY(call, user_id, device_id, name)) WITHOUT ROWID;
+        CREATE TABLE trace(call INTEGER, number INTEGER, entry BLOB NOT NULL, PRIMARY KEY(call, number)) WITHOUT ROWID;
+        CREATE TABLE claims(claim BLOB PRIMARY KEY, call INTEGER NOT NULL) WITHOUT ROWID;
+        CREATE INDEX claims_by_call ON claims(call);
+        CREATE TABLE IF NOT EXISTS presence(
+            user_id BLOB, device_id BLOB, session BLOB NOT NULL, online INTEGER NOT NULL, since INTEGER NOT NULL,
+            seen INTEGER NOT NULL, PRIMARY KEY(user_id, device_id)) WITHOUT ROWID;
+        CREATE INDEX IF NOT EXISTS presence_by_seen ON presence(seen);
+        CREATE TABLE IF NOT EXISTS over_sessions(
+            user_id BLOB, device_id BLOB, session BLOB, until INTEGER NOT NULL,
+            PRIMARY KEY(user_id, device_id, session)) WITHOUT ROWID;
+        CREATE INDEX IF NOT EXISTS over_sessions_by_end ON over_sessions(until);
+        CREATE TABLE IF NOT EXISTS user_messages(
+            user_id BLOB, created_at INTEGER, call_id BLOB,
+            PRIMARY KEY(user_id, created_at, call_id)) WITHOUT ROWID;
+        CREATE TABLE IF NOT EXISTS users(
+            user_id BLOB PRIMARY KEY, name BLOB, avatar_url BLOB, extended_data BLOB) WITHOUT ROWID;
+        CREATE TABLE IF NOT EXISTS blocks(
+            user_id BLOB, blocked_id BLOB, PRIMARY KEY(user_id, blocked_id)) WITHOUT ROWID;
+        """
+
+    /// Indexes go with their tables when those are dropped, but keep their names when those are renamed.
+    private static let renaming = """
+        DROP INDEX calls_by_deadline;
+        DROP INDEX calls_by_expiry;
+        DROP INDEX user_calls_by_end;
+        DROP INDEX user_calls_by_call;
+        DROP INDEX claims_by_call;
+        CREATE TABLE IF NOT EXISTS milestones(
+            call_id BLOB, user_id BLOB, device_id BLOB, name BLOB, milliseconds INTEGER NOT NULL,
+            PRIMARY KEY(call_id, user_id, device_id, name)) WITHOUT ROWID;
+        CREATE TABLE IF NOT EXISTS trace(
+            call_id BLOB, number INTEGER, entry BLOB NOT NULL, PRIMARY KEY(call_id, number)) WITHOUT ROWID;
+        ALTER TABLE calls RENAME TO old_calls;
+        ALTER TABLE user_calls RENAME TO old_user_calls;
+        ALTER TABLE acks RENAME TO old_acks;
+        ALTER TABLE heard RENAME TO old_heard;
+        ALTER TABLE milestones RENAME TO old_milestones;
+        ALTER TABLE trace RENAME TO old_trace;
+        ALTER TABLE claims RENAME TO old_claims;
+        """
+
+    private static let numbering = """
+        INSERT INTO calls(call_id, version, record, deadline, expires_at)
+            SELECT call_id, version, record, deadline, expires_at FROM old_calls;
+        INSERT INTO user_calls SELECT user_id, created_at, call_id, ended_at, call
+            FROM old_user_calls JOIN calls USING(call_id);
+        INSERT INTO acks SELECT call, user_id, device_id, session, revision FROM old_acks JOIN calls USING(call_id);
+        INSERT INTO heard SELECT call, user_id, at FROM old_heard JOIN calls USING(call_id);
+        INSERT INTO milestones SELECT call, user_id, device_id, name, milliseconds
+            FROM old_milestones JOIN calls USING(call_id);
+        INSERT INTO trace SELECT call, number, entry FROM old_trace JOIN calls USING(call_id);
+        INSERT INTO claims SELECT claim, call FROM old_claims JOIN calls USING(call_id);
+        DROP TABLE old_calls;
+        DROP TABLE old_user_calls;
+        DROP TABLE old_acks;
+        DROP TABLE old_heard;
+        DROP TABLE old_milestones;
+        DROP TABLE old_trace;
+        DROP TABLE old_claims;
+        -- Who is online is known, also in a file of version 1.
+        INSERT OR IGNORE INTO users(user_id) SELECT DISTINCT user_id FROM presence;
+        """
+}
