@@ -6,7 +6,7 @@ import Testing
 
 /// With a store that works meanwhile, a large batch is served in parts: nobody can tell.
 struct PartTests {
-    private static let calls = 40
+    private static let calls = 120
 
     /// A world whose store says that it works meanwhile.
     private func world() -> (World, FaultyStore) {
