@@ -15,6 +15,10 @@ struct FaultMix: Sendable, Equatable {
     var coordinatorStop: Milliseconds = 0
     var brokerRestart: Milliseconds = 0
     var storeOutage: Milliseconds = 0
+    /// Somebody sets the clock of the store's machine.
+    var clockStep: Milliseconds = 0
+    /// The store answers, and takes no writes.
+    var readOnlyStore: Milliseconds = 0
     var partition: Milliseconds = 0
     var connectionDrop: Milliseconds = 0
     var appRestart: Milliseconds = 0
@@ -28,6 +32,11 @@ struct FaultMix: Sendable, Equatable {
     var crashAtOperation = 0
     /// The longest time that an operation takes.
     var storeLatency: Milliseconds = 1
+
+    /// The longest time until a claim is given up, for which nobody waits.
+    var lateRelease: Milliseconds = 0
+    /// How many records nobody can read are due since long ago.
+    var unreadableRecords = 0
 
     // Of devices and their messages, since not everybody uses the SDK.
     /// Devices whose sessions at the broker are persistent.
@@ -61,6 +70,10 @@ struct FaultMix: Sendable, Equatable {
         mix.lostAnswer = chance([1, 10, 50])
         mix.crashAtOperation = chance([1, 5])
         mix.storeLatency = random.pick([0, 1, 4, 10])
+        mix.clockStep = distance([5_000, 20_000])
+        mix.readOnlyStore = distance([6_000, 15_000])
+        mix.lateRelease = Milliseconds(chance([5, 50, 300]))
+        mix.unreadableRecords = random.chance(100) ? 300 : 0
         mix.drift = chance([50, 500])
         mix.persistentSessions = chance([300, 1_000])
         mix.retainedPresence = chance([50, 500])
@@ -70,7 +83,8 @@ struct FaultMix: Sendable, Equatable {
     /// Each takes away one of the faults that are drawn for every message and operation. Those of things are planned acts.
     static let calmer: [@Sendable (inout FaultMix) -> Void] = [
         { $0.loss = 0 }, { $0.duplication = 0 }, { $0.delay = 1 }, { $0.storeFailure = 0 }, { $0.lostAnswer = 0 },
-        { $0.crashAtOperation = 0 }, { $0.storeLatency = 0 }, { $0.drift = 0 }, { $0.persistentSessions = 0 },
+        { $0.crashAtOperation = 0 }, { $0.storeLatency = 0 }, { $0.lateRelease = 0 }, { $0.unreadableRecords = 0 },
+        { $0.drift = 0 }, { $0.persistentSessions = 0 },
         { $0.retainedPresence = 0 },
     ]
 

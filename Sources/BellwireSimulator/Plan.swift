@@ -14,6 +14,7 @@ struct PlannedAct: Sendable {
         case get(CallID)
         case crash(Int), freeze(Int, Milliseconds), stop(Int)
         case brokerRestart(Milliseconds), storeOutage(Milliseconds)
+        case clockStep(Milliseconds), readOnlyStore(Milliseconds)
         case partition(up: Bool, down: Bool, Milliseconds)
         case drop(Milliseconds), logOut(Milliseconds), appRestart(Milliseconds)
     }
@@ -180,6 +181,10 @@ struct Plan: Sendable {
         for at in times(mix.coordinatorStop) { add(at, nil, .stop(random.below(coordinators))) }
         for at in times(mix.brokerRestart) { add(at, nil, .brokerRestart(random.between(50, 2_000))) }
         for at in times(mix.storeOutage) { add(at, nil, .storeOutage(random.between(50, 4_000))) }
+        for at in times(mix.clockStep) {
+            add(at, nil, .clockStep(random.pick([70_000, -70_000, 5_000, -5_000, 86_400_000, -3_600_000])))
+        }
+        for at in times(mix.readOnlyStore) { add(at, nil, .readOnlyStore(random.between(50, 4_000))) }
         for at in times(mix.partition) {
             let (up, down) = random.pick([(true, true), (true, false), (false, true)])
             add(at, random.pick(addresses), .partition(up: up, down: down, random.pick([500, 3_000, 20_000])))

@@ -78,7 +78,7 @@ final class SimulatedCoordinator: BrokerClient {
         }
         self.connection = connection
         world.broker.share(connection)
-        service.listeningSince = world.now
+        service.listeningSince = world.now - store.lag
         nextSweep = world.now
         wake()
     }
@@ -162,7 +162,8 @@ final class SimulatedCoordinator: BrokerClient {
     private func wake() {
         guard isUp, connection != nil || isStopping, !isBusy else { return }
         // A deadline that could not be served, as while the store is away, is tried again and again, but not at once.
-        var at = max(min(nextSweep, service.nextDeadline ?? .max), world.now + 1)
+        let deadline = service.nextDeadline.map { $0 + store.lag } ?? .max
+        var at = max(min(nextSweep, deadline), world.now + 1)
         if !inbox.isEmpty || isStopping { at = world.now }
         at = max(at, frozenUntil)
         guard at < wakeAt || wakeAt <= world.now else { return }
@@ -219,7 +220,7 @@ final class SimulatedCoordinator: BrokerClient {
     }
 
     private func serveDeadlines(_ life: Int) {
-        guard self.life == life, let deadline = service.nextDeadline, deadline <= world.now else { return }
+        guard self.life == life, let deadline = service.nextDeadline, deadline + store.lag <= world.now else { return }
         let started = world.now
         world.tell("\(clientID) serves deadlines")
         publish(service.serveDeadlines(limit: deadlineSlice.current), since: started, life)

@@ -10,6 +10,9 @@ final class SimulatedStore: CallStore {
     private unowned let owner: SimulatedCoordinator
     private let mix: FaultMix
     private var random: SeededRandom
+    /// Of this coordinator's machine: when that was started is nobody's business.
+    private let bootedAt: Milliseconds
+    private var clock = StoreClock()
     /// The turn of the coordinator that is under way, which stands still while an operation takes its time.
     var turn: Coroutine?
     /// The coordinator has died within an operation: whatever it still thinks, nothing of it happens.
@@ -21,6 +24,7 @@ final class SimulatedStore: CallStore {
         self.world = world
         self.mix = world.mix
         self.random = random
+        bootedAt = self.random.between(0, 1_000_000_000)
     }
 
     /// The coordinator was killed from outside.
@@ -29,8 +33,14 @@ final class SimulatedStore: CallStore {
     var summary: String { "simulated" }
 
     /// Runs one operation with everything that may befall it.
-    private func run<Value>(_ body: () throws(StoreError) -> Value) throws(StoreError) -> Value {
+    private func run<Value>(
+        isWrite: Bool = true, _ body: () throws(StoreError) -> Value
+    ) throws(StoreError) -> Value {
         try pass()
+        if isWrite, world.isStoreReadOnly { throw StoreError("the store takes no writes", isOfWriting: true) }
+        // What is written now is dated by this coordinator's clock.
+        world.asksAt = clock.now(boot: boot)
+        defer { world.asksAt = nil }
         let value = try body()
         if world.hasFaults, random.chance(mix.lostAnswer) {
             world.storeFailed("store answer lost")
@@ -74,14 +84,36 @@ final class SimulatedStore: CallStore {
 
     // MARK: Operations
 
+    private var boot: Milliseconds { world.now - world.start + bootedAt }
+
     func now() throws(StoreError) -> Milliseconds {
         if isDead { throw StoreError("dead") }
         if world.isStoreDown { throw StoreError("the store is down") }
-        return world.now
+        if clock.isDoubtful || clock.now(boot: boot) == nil { try lookAtClock() }
+        return clock.now(boot: boot)!
+    }
+
+    /// How much later than the store's time the world's is.
+    var lag: Milliseconds { clock.now(boot: boot).map { world.now - $0 } ?? 0 }
+
+    func lookAtClock() throws(StoreError) {
+        let before = boot
+        let time = try run { () throws(StoreError) in
+            world.sharedClock.look(
+                raw: world.storesMachine, expected: clock.now(boot: boot), wall: world.now)
+        }
+        clock.adopt(time, between: before, boot)
+    }
+
+    /// As of the store's own clock a commit may be of another time; then that clock is to be looked at.
+    private func isExplained(_ commit: Commit) -> Bool {
+        let time = world.storesMachine + world.sharedClock.correction
+        clock.learn(time, between: boot, boot)
+        return !clock.isDoubtful || commit.validity?.contains(time) ?? true
     }
 
     func read(_ lookup: Lookup) throws(StoreError) -> Findings {
-        try run { () throws(StoreError) in store.read(lookup) }
+        try run(isWrite: false) { () throws(StoreError) in store.read(lookup) }
     }
 
     /// One after the other, as a pipeline is executed: a crash may leave a part of it done.
@@ -93,29 +125,34 @@ final class SimulatedStore: CallStore {
     }
 
     private func atOnce(_ commit: Commit) throws(StoreError) -> CommitOutcome {
-        try run { () throws(StoreError) in store.commit([commit])[0] }
+        try run { () throws(StoreError) in isExplained(commit) ? store.commit([commit])[0] : .conflict }
     }
 
     /// As a store does whose records and claims are on several machines.
     private func inSteps(_ commit: Commit) throws(StoreError) -> CommitOutcome {
         guard try run({ () throws(StoreError) in store.takeClaims(of: commit) }) else { return .claimHeld }
-        let outcome = try run { () throws(StoreError) in store.write(commit) }
+        let outcome = try run { () throws(StoreError) in isExplained(commit) ? store.write(commit) : .conflict }
         if case .committed = outcome, !commit.releases.isEmpty {
-            try run { () throws(StoreError) in store.giveUpClaims(of: commit) }
+            // Nobody waits for it, and it may take its time.
+            world.at(world.now + random.between(0, world.hasFaults ? mix.lateRelease : 0)) { [store] in
+                store.giveUpClaims(of: commit)
+            }
         }
         return outcome
     }
 
-    func due(before moment: Milliseconds, limit: Int) throws(StoreError) -> [RecordID] {
-        try run { () throws(StoreError) in store.due(before: moment, limit: limit) }
+    func due(before moment: Milliseconds, limit: Int, besides: Set<RecordID>) throws(StoreError) -> [RecordID] {
+        try run(isWrite: false) { () throws(StoreError) in
+            store.due(before: moment, limit: limit, besides: besides)
+        }
     }
 
     func due(_ ids: [RecordID], before moment: Milliseconds) throws(StoreError) -> [RecordID] {
-        try run { () throws(StoreError) in store.due(ids, before: moment) }
+        try run(isWrite: false) { () throws(StoreError) in store.due(ids, before: moment) }
     }
 
     func history(of user: UserID, after place: HistoryPlace?, limit: Int) throws(StoreError) -> [HistoryPlace] {
-        try run { () throws(StoreError) in store.history(of: user, after: place, limit: limit) }
+        try run(isWrite: false) { () throws(StoreError) in store.history(of: user, after: place, limit: limit) }
     }
 
     func update(_ user: UserID, _ update: Request.UserUpdate) throws(StoreError) -> UserProfile {

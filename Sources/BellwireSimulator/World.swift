@@ -17,6 +17,13 @@ final class World {
     let start: Milliseconds = 1_790_000_000_000
     private(set) var now: Milliseconds
     private(set) var isStoreDown = false
+    private(set) var isStoreReadOnly = false
+    /// What the clock of the store's machine says more than it should, and what the coordinators make of it.
+    private var clockError: Milliseconds = 0
+    var sharedClock = SharedClock()
+    /// The time by the clock of the coordinator whose operation is under way.
+    var asksAt: Milliseconds?
+    var storesMachine: Milliseconds { now + clockError }
     /// False once everything is to come to rest.
     private(set) var hasFaults = true
     private(set) var broker: SimulatedBroker!
@@ -53,7 +60,8 @@ final class World {
         random = SeededRandom(seed: plan.seed &* 0x9E37_79B9 &+ 1)
         hasFaults = true
         broker = SimulatedBroker(in: self, random: random.fork())
-        let memory = MemoryCallStore { [unowned self] in now }
+        let memory = MemoryCallStore { [unowned self] in asksAt ?? now }
+        memory.addUnreadable(plan.mix.unreadableRecords, dueAt: start - 1_000)
         coordinators = (1...plan.coordinators).map {
             SimulatedCoordinator("coordinator-\($0)", memory: memory, in: self, random: random.fork())
         }
@@ -178,7 +186,8 @@ final class World {
         case .appRestart(let away):
             count("app restarted")
             device.restart(after: away)
-        case .crash, .freeze, .stop, .brokerRestart, .storeOutage: preconditionFailure("no device's")
+        case .crash, .freeze, .stop, .brokerRestart, .storeOutage, .clockStep, .readOnlyStore:
+            preconditionFailure("no device's")
         }
     }
 
@@ -210,12 +219,24 @@ final class World {
                 at(now + 300) { [self] in note(.faultEnded(target: HistoryEntry.broker)) }
             }
         case .storeOutage(let away):
-            guard !isStoreDown else { return }
+            guard !isStoreDown, !isStoreReadOnly else { return }
             count("store outage")
             note(.faultBegan(target: HistoryEntry.store, .stopped))
             isStoreDown = true
             at(now + away) { [self] in
                 isStoreDown = false
+                note(.faultEnded(target: HistoryEntry.store))
+            }
+        case .clockStep(let step):
+            count("store's clock set")
+            clockError += step
+        case .readOnlyStore(let duration):
+            guard !isStoreDown, !isStoreReadOnly else { return }
+            count("store read-only")
+            note(.faultBegan(target: HistoryEntry.store, .stopped))
+            isStoreReadOnly = true
+            at(now + duration) { [self] in
+                isStoreReadOnly = false
                 note(.faultEnded(target: HistoryEntry.store))
             }
         default: preconditionFailure("somebody's")
@@ -275,7 +296,7 @@ final class World {
     /// One operation failed: whatever was served then may come late.
     func storeFailed(_ fault: String) {
         count(fault)
-        guard !isStoreDown else { return }
+        guard !isStoreDown, !isStoreReadOnly else { return }
         note(.faultBegan(target: HistoryEntry.store, .stopped))
         note(.faultEnded(target: HistoryEntry.store))
     }

@@ -9,6 +9,10 @@ public protocol CallStore: AnyObject {
     /// The store's clock, by which all coordinators write and serve deadlines.
     func now() throws(StoreError) -> Milliseconds
 
+    /// Asks the store for its time anew, and sees whether somebody has set its clock. To be called every half a second or so, as long as
+    /// there is anything to do with the store: it also shows whether it can be written.
+    func lookAtClock() throws(StoreError)
+
     // MARK: Records
 
     /// Reads all that is asked for, in one round trip.
@@ -28,8 +32,8 @@ public protocol CallStore: AnyObject {
     /// Whether it works while nobody waits for it.
     var worksMeanwhile: Bool { get }
 
-    /// Records whose deadline lies at or before `moment`, the earliest first.
-    func due(before moment: Milliseconds, limit: Int) throws(StoreError) -> [RecordID]
+    /// Records whose deadline lies at or before `moment`, the earliest first, but for those that cannot be served.
+    func due(before moment: Milliseconds, limit: Int, besides: Set<RecordID>) throws(StoreError) -> [RecordID]
 
     /// Those of the records whose deadline lies at or before `moment`, in their order.
     func due(_ ids: [RecordID], before moment: Milliseconds) throws(StoreError) -> [RecordID]
@@ -48,6 +52,10 @@ public protocol CallStore: AnyObject {
 
     /// Whom the user has blocked, in the order of their ids.
     func blockList(of user: UserID) throws(StoreError) -> [UserID]
+
+    /// Puts the user's list of calls right where it names calls that do not live, or in which the user is not: what coordinators left
+    /// that died, or lost, in the middle of a commit. Returns how many it found; there may be more, unless there were none.
+    func tidyCalls(of user: UserID) throws(StoreError) -> Int
 
     // MARK: Presence
 
@@ -80,8 +88,14 @@ public protocol CallStore: AnyObject {
     /// What a crash of the store's machine may lose, for the log; nil while that is not known.
     var durability: String? { get }
 
-    /// How far the store's clock is from this machine's, in milliseconds; 0 for a store on this machine.
+    /// How far the store's time is from this machine's, in milliseconds.
     var clockSkew: Milliseconds { get }
+
+    /// How often the clock of the store's machine was found to be set, by whichever coordinator; and by how much the last time.
+    var clockSteps: (count: Int, last: Milliseconds) { get }
+
+    /// Whether it may be out of reach for this coordinator, and not for others.
+    var isShared: Bool { get }
 
     /// How often it was waited for since the start.
     var roundTrips: Int { get }
@@ -89,6 +103,13 @@ public protocol CallStore: AnyObject {
 
 extension CallStore {
     public var clockSkew: Milliseconds { 0 }
+    public var clockSteps: (count: Int, last: Milliseconds) { (0, 0) }
+    public var isShared: Bool { false }
+    public func lookAtClock() throws(StoreError) {}
+    public func due(before moment: Milliseconds, limit: Int) throws(StoreError) -> [RecordID] {
+        try due(before: moment, limit: limit, besides: [])
+    }
+    public func tidyCalls(of user: UserID) throws(StoreError) -> Int { 0 }
     public var durability: String? { nil }
     public var roundTrips: Int { 0 }
     public var worksMeanwhile: Bool { false }
@@ -97,8 +118,13 @@ extension CallStore {
 /// The store cannot answer now.
 public struct StoreError: Error, Sendable, CustomStringConvertible {
     public let description: String
+    /// It was a write that failed: that reading succeeds says nothing about it.
+    public let isOfWriting: Bool
 
-    public init(_ description: String) { self.description = description }
+    public init(_ description: String, isOfWriting: Bool = false) {
+        self.description = description
+        self.isOfWriting = isOfWriting
+    }
 }
 
 /// What a record is found by.
@@ -318,8 +344,9 @@ public struct Commit: Sendable {
     public var formerMembers: [UserID] = []
     /// The call was live before this commit and is not after it.
     public var hasJustEnded = false
-    /// After this moment, by its own clock, the store refuses the commit: whoever decided it stood still meanwhile.
-    public var validUntil = Milliseconds.max
+    /// Outside of these moments, by its own clock, the store refuses the commit: whoever decided it stood still meanwhile, or has a wrong
+    /// clock.
+    public var validity: ClosedRange<Milliseconds>?
 
     public init(
         _ id: RecordID, record: Record, expected: Int64, deadline: Milliseconds?, expiresAt: Milliseconds?
@@ -352,12 +379,15 @@ extension Note {
 }
 
 public enum CommitOutcome: Equatable, Sendable {
+    /// Nothing was written.
+    var isLost: Bool { if case .committed = self { false } else { true } }
+
     case committed(version: Int64)
     /// Somebody else changed the record: load it and judge again.
     case conflict
     /// A claim is held by another call than expected.
     case claimHeld
-    /// It came after `validUntil`.
+    /// It came outside of its `validity`.
     case stale
 }
 

@@ -66,10 +66,16 @@
 
         public func now() throws(StoreError) -> Milliseconds { try store.now() }
 
+        public func tidyCalls(of user: UserID) throws(StoreError) -> Int { try store.tidyCalls(of: user) }
+
+        public func lookAtClock() throws(StoreError) { try store.lookAtClock() }
+
         public func read(_ lookup: Lookup) throws(StoreError) -> Findings { try store.read(lookup) }
 
-        public func due(before moment: Milliseconds, limit: Int) throws(StoreError) -> [RecordID] {
-            try store.due(before: moment, limit: limit)
+        public func due(
+            before moment: Milliseconds, limit: Int, besides: Set<RecordID>
+        ) throws(StoreError) -> [RecordID] {
+            try store.due(before: moment, limit: limit, besides: besides)
         }
 
         public func due(_ ids: [RecordID], before moment: Milliseconds) throws(StoreError) -> [RecordID] {
@@ -117,6 +123,10 @@
         public var durability: String? { store.durability }
 
         public var clockSkew: Milliseconds { store.clockSkew }
+
+        public var clockSteps: (count: Int, last: Milliseconds) { store.clockSteps }
+
+        public var isShared: Bool { store.isShared }
     }
 
     extension Commit {

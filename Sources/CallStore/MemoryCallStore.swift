@@ -42,6 +42,14 @@ public final class MemoryCallStore: CallStore {
         self.clock = clock
     }
 
+    /// Records that nobody can read, whose deadlines have passed: damaged, or of a later version.
+    package func addUnreadable(_ count: Int, dueAt deadline: Milliseconds) {
+        for number in 0..<count {
+            contents.entries[.call(CallID("unreadable-\(number)")!)] = Entry(
+                version: 1, record: .unreadable, deadline: deadline)
+        }
+    }
+
     public var summary: String { "memory" }
 
     public var durability: String? { "everything is lost with the process" }
@@ -89,7 +97,7 @@ public final class MemoryCallStore: CallStore {
     }
 
     private func refusal(of commit: Commit) -> CommitOutcome? {
-        guard clock() <= commit.validUntil else { return .stale }
+        guard commit.validity?.contains(clock()) ?? true else { return .stale }
         return contents.entries[commit.id]?.version ?? 0 == commit.expected ? nil : .conflict
     }
 
@@ -131,8 +139,13 @@ public final class MemoryCallStore: CallStore {
 
     /// The last step of one that was written.
     package func giveUpClaims(of commit: Commit) {
-        let callID = commit.id.callID
-        for claim in commit.releases where contents.claims[claim]?.callID == callID { contents.claims[claim] = nil }
+        for claim in commit.releases {
+            // Late, it must not take what the call has taken again since.
+            guard let holder = contents.claims[claim], holder.callID == commit.id.callID,
+                holder.version <= commit.expected
+            else { continue }
+            contents.claims[claim] = nil
+        }
     }
 
     private func trimHistory(of user: UserID) {
@@ -166,9 +179,15 @@ public final class MemoryCallStore: CallStore {
         }
     }
 
-    public func due(before moment: Milliseconds, limit: Int) -> [RecordID] {
-        let due = contents.entries.filter { $0.value.deadline.map { $0 <= moment } ?? false }
+    public func due(before moment: Milliseconds, limit: Int, besides: Set<RecordID>) -> [RecordID] {
+        let due = contents.entries.filter {
+            !besides.contains($0.key) && $0.value.deadline.map { $0 <= moment } ?? false
+        }
         return due.sorted { ($0.value.deadline!, $0.key) < ($1.value.deadline!, $1.key) }.prefix(limit).map(\.key)
+    }
+
+    public func due(before moment: Milliseconds, limit: Int) -> [RecordID] {
+        due(before: moment, limit: limit, besides: [])
     }
 
     public func due(_ ids: [RecordID], before moment: Milliseconds) -> [RecordID] {

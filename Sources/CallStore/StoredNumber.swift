@@ -5,6 +5,8 @@ import CallCore
 enum StoredNumber {
     /// Milliseconds since the Unix epoch, or seconds: up to what a double holds exactly, as Redis's scores are.
     static let times: ClosedRange<Int64> = 0...1 << 53
+    /// Between two such times.
+    static let differences: ClosedRange<Int64> = -times.upperBound...times.upperBound
     /// Revisions, and durations in seconds or milliseconds.
     static let counts: ClosedRange<Int64> = 0...Int64(Int32.max)
 

@@ -31,12 +31,14 @@ extension CallService {
     public func sweep(
         grace: Milliseconds, limit: Int = ServiceBounds.deadlinesPerRound
     ) -> (messages: [OutboundMessage], hasMore: Bool) {
-        readClock()
-        guard clockFailure == nil else { return ([], false) }
         var hasMore = false
         do throws(StoreError) {
-            let due = try store.due(before: now - grace, limit: limit)
-            storeFailure = nil
+            try store.lookAtClock()
+            readClock()
+            if let clockFailure { throw clockFailure }
+            let due = try store.due(before: now - grace, limit: limit, besides: setAside.ids(now: now))
+            // The look at the clock of a shared store has written something, and the cleaning of another one.
+            storeAnswered(isWrite: store.isShared)
             // Only after progress: deadlines that cannot be served must not be tried without a pause.
             let commits = counters[.commits]
             serveDeadlines(of: due)
@@ -47,10 +49,21 @@ extension CallService {
         return (takeOutbox(), hasMore)
     }
 
+    /// Looks at a shared store: whether it answers, and can be written.
+    func lookAtStore() {
+        do throws(StoreError) {
+            try store.lookAtClock()
+            storeAnswered(isWrite: true)
+        } catch {
+            failed(error)
+        }
+    }
+
     /// Removes what is over. Returns whether there may be more.
     public func clean() -> Bool {
         do throws(StoreError) {
             let removed = try store.clean(limit: ServiceBounds.recordsPerCleaning)
+            storeAnswered(isWrite: !store.isShared)
             counters.add(.recordsCleaned, removed)
             return removed == ServiceBounds.recordsPerCleaning
         } catch {

@@ -24,7 +24,7 @@ extension CallService {
             case .wentOffline(let device, let reason):
                 decision.note(presence: reason.rawValue, of: device)
                 _ = decision.machine?.wentOffline(device, reason: reason, now: now)
-            case .deadline: try decideDeadline(stored, decision)
+            case .deadline: try decideDeadline(stored, work.id, decision)
             }
         }
         // An alias that stands already is not written again.
@@ -273,7 +273,13 @@ extension CallService {
         decision.machine?.scheduleDelivery(at: now + ResendSchedule.firstDelay)
     }
 
-    private func decideDeadline(_ stored: StoredRecord?, _ decision: Decision) throws(StoreError) {
+    private func decideDeadline(
+        _ stored: StoredRecord?, _ callID: CallID, _ decision: Decision
+    ) throws(StoreError) {
+        if stored?.record == .unreadable {
+            counters.add(.unreadableRecords)
+            setAside.insert(.call(callID), now: now)
+        }
         guard let machine = decision.machine, let due = machine.nextDeadline, due <= now else { return }
         counters.add(.deadlines)
         var context = CallMachine.DeadlineContext(now: now)

@@ -81,7 +81,7 @@ extension CallService {
         }
         if holder == nil {
             // Who rings somebody in two calls has one claim: when the later call is over, the earlier one rings on.
-            let callIDs = try store.calls(.live(of: user, limit: ServiceBounds.callsPerBusyCheck))
+            let callIDs = try liveCalls(of: [user], limit: ServiceBounds.callsPerBusyCheck)[0]
             holder = try store.load(callIDs.filter { $0 != callID }).compactMap(\.self).first { stored in
                 if case .call(let call) = stored.record { isMergeable(call) } else { false }
             }
@@ -183,8 +183,7 @@ extension CallService {
     /// Those of `users` who are calling, being called or in a live call.
     private func busy(_ users: [UserID]) throws(StoreError) -> [UserID] {
         var busy: [UserID] = []
-        let lists = users.map { CallList.live(of: $0, limit: ServiceBounds.callsPerBusyCheck) }
-        for (user, callIDs) in zip(users, try store.read(Lookup(calls: lists)).calls) {
+        for (user, callIDs) in zip(users, try liveCalls(of: users, limit: ServiceBounds.callsPerBusyCheck)) {
             let isBusy = try store.load(callIDs).contains { stored in
                 guard case .call(let call)? = stored?.record else { return false }
                 return call.isLive && call.member(user)?.state.isLive ?? false

@@ -87,6 +87,29 @@ extension CallService {
         for (user, devices) in zip(members, try store.devices(of: members)) { known.presence[user] = devices }
     }
 
+    /// The users' live calls, the newest first. A list that is full is put right first: what stands in it without a call must not keep
+    /// a call out.
+    func liveCalls(of users: [UserID], limit: Int) throws(StoreError) -> [[CallID]] {
+        let lists = users.map { CallList.live(of: $0, limit: limit) }
+        var calls = try store.read(Lookup(calls: lists)).calls
+        for place in users.indices where calls[place].count == limit {
+            if try tidyCalls(of: users[place]) { calls[place] = try store.calls(lists[place]) }
+        }
+        return calls
+    }
+
+    /// Removes from the user's list what stands in it without a call. Whether there was something.
+    func tidyCalls(of user: UserID) throws(StoreError) -> Bool {
+        var removed = 0
+        for _ in 0..<ServiceBounds.tidyings {
+            let count = try store.tidyCalls(of: user)
+            removed += count
+            guard count > 0 else { break }
+        }
+        counters.add(.listEntriesMended, removed)
+        return removed > 0
+    }
+
     /// From what was read for this round, or else from the store.
     func presence(of users: [UserID]) throws(StoreError) -> Presence {
         var presence: Presence = [:]

@@ -36,7 +36,7 @@ extension CallService {
         for (work, stored) in zip(works, stored) { decisions.append(try decide(work, stored)) }
         let changed = decisions.indices.filter { decisions[$0].message != decisions[$0].before }
         let written = try changed.isEmpty ? [] : commit(changed.map { commit(decisions[$0], works[$0].id) })
-        storeFailure = nil
+        storeAnswered(isWrite: !changed.isEmpty)
         let lost = Set(zip(changed, written).filter { !$0.1 }.map(\.0))
         for index in works.indices where !lost.contains(index) { publish(decisions[index], works[index].id) }
         return works.indices.filter(lost.contains).map { works[$0] }
@@ -65,7 +65,12 @@ extension CallService {
                 if decision.message?.acknowledged(now: now) ?? false { decision.owesReceipt = true }
             case .cameOnline(let device):
                 if decision.message?.isWaiting ?? false { decision.sends.append(device) }
-            case .deadline: decideDeadline(&decision)
+            case .deadline:
+                if stored?.record == .unreadable {
+                    counters.add(.unreadableRecords)
+                    setAside.insert(work.id, now: now)
+                }
+                decideDeadline(&decision)
             case .receiptSent: decision.message?.receiptSent()
             }
         }

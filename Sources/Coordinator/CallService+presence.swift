@@ -67,6 +67,10 @@ extension CallService {
         readClock()
         if let clockFailure { throw clockFailure }
         var arrivals = try lookAround(current)
+        let crowded = arrivals.indices.filter { arrivals[$0].omitted > 0 }
+        for place in crowded where try tidyCalls(of: arrivals[place].device.userID) {
+            arrivals[place] = try lookAround([arrivals[place].change])[0]
+        }
         while !arrivals.isEmpty {
             var count = 0
             let some = arrivals.prefix { arrival in
@@ -115,6 +119,7 @@ extension CallService {
             let live = arrival.live.compactMap { calls[$0] }.filter {
                 $0.isLive && $0.member(arrival.device.userID) != nil
             }
+            if live.count < arrival.live.count { _ = try tidyCalls(of: arrival.device.userID) }
             outbox.append(welcome(arrival, live.map(\.snapshot)))
         }
         var works = WorkList<CallID, CallEvent>()
@@ -167,8 +172,7 @@ extension CallService {
             counters.add(.presence, hasEnded ? change.reason.rawValue : "stale")
         }
         guard !gone.isEmpty else { return }
-        let lists = gone.map { CallList.live(of: $0.session.device.userID, limit: ServiceBounds.callsPerWelcome) }
-        let calls = try store.read(Lookup(calls: lists)).calls
+        let calls = try liveCalls(of: gone.map(\.session.device.userID), limit: ServiceBounds.callsPerWelcome)
         var works = WorkList<CallID, CallEvent>()
         for (change, callIDs) in zip(gone, calls) {
             for callID in callIDs { works.append(.wentOffline(change.session.device, change.reason), to: callID) }

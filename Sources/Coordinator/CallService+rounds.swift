@@ -120,7 +120,7 @@ extension CallService {
             for (place, isWritten) in zip(places, try judge(written.outcomes)) { isLost[place] = !isWritten }
             presence = written.findings.map { Presence(uniqueKeysWithValues: zip(judged.told, $0.presence)) }
         }
-        storeFailure = nil
+        storeAnswered(isWrite: judged.commits.contains { $0 != nil })
         for index in part.works.indices where !isLost[index] {
             if let commit = judged.commits[index] { committed(judged.decisions[index], commit) }
             publish(judged.decisions[index], presence)
@@ -135,7 +135,7 @@ extension CallService {
     private func dated(_ commits: [Commit]) -> [Commit] {
         commits.map { commit in
             var commit = commit
-            commit.validUntil = now + ServiceBounds.decisionLife
+            commit.validity = (now - ServiceBounds.clockDifference)...(now + ServiceBounds.decisionLife)
             return commit
         }
     }

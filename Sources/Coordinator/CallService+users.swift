@@ -8,16 +8,19 @@ extension CallService {
         do throws(StoreError) {
             if let clockFailure { throw clockFailure }
             let outcome: Response.Outcome
+            var isWrite = false
             switch received.request.body {
             case .query(let query): outcome = try history(of: received.device.userID, query)
-            case .userUpdate(let update): outcome = try updated(received.device.userID, update)
+            case .userUpdate(let update):
+                outcome = try updated(received.device.userID, update)
+                isWrite = true
             case .userQuery(let query): outcome = try users(query.userIDs, askedBy: received.device.userID)
             case .userBlock(let body):
                 outcome = try set(Block(by: received.device.userID, of: body.userID), body.isBlocked)
             case .userBlockList: outcome = .answer(.blocked(try store.blockList(of: received.device.userID)))
             default: preconditionFailure("served with its call or message")
             }
-            storeFailure = nil
+            storeAnswered(isWrite: isWrite)
             count(outcome)
             outbox.append(response(received.request.id, outcome, to: received.device, received.correlationData))
         } catch {

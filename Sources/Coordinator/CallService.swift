@@ -13,6 +13,7 @@ public final class CallService {
     var timers = TimerQueue()
     var limiter: RateLimiter
     var recorder: TraceRecorder
+    var setAside = SetAside()
     var outbox: [OutboundMessage] = []
     /// What was read for the round being served.
     var known = Knowledge()
@@ -26,6 +27,8 @@ public final class CallService {
     public var pauseBriefly: () -> Void = {}
     /// The message of the store's last failure, while it fails.
     public internal(set) var storeFailure: String?
+    /// The failure is one of writing: only a write that succeeds ends it.
+    private var isWritingFailure = false
 
     public init(store: any CallStore, settings: ServiceSettings) {
         self.store = store
@@ -248,6 +251,14 @@ public final class CallService {
     func failed(_ error: StoreError) {
         counters.add(.storeErrors)
         storeFailure = error.description
+        isWritingFailure = error.isOfWriting || isWritingFailure
+    }
+
+    /// The store has answered; whether what it did was a write.
+    func storeAnswered(isWrite: Bool) {
+        guard isWrite || !isWritingFailure else { return }
+        storeFailure = nil
+        isWritingFailure = false
     }
 
     func readClock() {

@@ -35,6 +35,14 @@ public final class Coordinator {
         /// Work older than this is dropped, not done late: resends cover it.
         static let staleAfter: Int64 = 500
         static let sweepInterval: Int64 = 500
+        /// A shared store that has been failing for so long is out of reach: the broker is asked to hand the messages to others. Longer
+        /// than one wait for it, which may be a slow disk, and short enough to have left within a second.
+        static let failingBeforeLeaving: Int64 = 600
+        /// How often a shared store is looked at, and how often while it fails.
+        static let storeLookInterval: Int64 = 100
+        static let failingLookInterval: Int64 = 50
+        /// How long the store must have been answering before that is told, so that a failure that comes and goes is told once.
+        static let answeringBeforeTold: Int64 = 2_000
         static let sweepGrace: Int64 = 500
         static let cleanInterval: Int64 = 10_000
         /// How long a timeline's entries wait to be written.
@@ -75,7 +83,15 @@ public final class Coordinator {
     /// Receipts that the broker has not acknowledged: what goes with the connection is sent again.
     private var receipts: [Int32: OutboundMessage] = [:]
     private var isListening = false
-    private var storeWasFailing = false
+    /// It has left the share group because the store is out of reach, and has told the broker under these identifiers.
+    private var isAway = false
+    private var leaving: Set<Int32> = []
+    private var nextLook: Int64 = 0
+    /// When the last turn began before which the store had answered.
+    private var lastAnswer = monotonicMilliseconds()
+    private var toldFailure = false
+    private var lastFailure: Int64 = 0
+    private var knownClockSteps: Int?
 
     public init(configuration: Configuration, store: any CallStore, status: CoordinatorStatus, log: Log) {
         self.configuration = configuration
@@ -104,6 +120,7 @@ public final class Coordinator {
         if connection == nil, monotonicMilliseconds() >= nextAttempt { connect() }
         let messages = receive()
         let received = monotonicMilliseconds()
+        watchStore()
         if !isListening { service.listeningSince = (try? service.store.now()) ?? service.listeningSince }
         isBusy = messages.count >= Bounds.busyBatch
         process(messages, since: received)
@@ -164,6 +181,7 @@ public final class Coordinator {
 
     private func waitingTime() -> Int64 {
         var wait = Bounds.longestWait
+        if service.store.isShared { wait = min(wait, nextLook - monotonicMilliseconds()) }
         if connection == nil { wait = min(wait, nextAttempt - monotonicMilliseconds()) }
         guard isListening else { return max(0, wait) }
         wait = min(wait, nextSweep - monotonicMilliseconds())
@@ -173,6 +191,8 @@ public final class Coordinator {
 
     private func subscribeWhenConnected(_ connection: MQTTConnection) throws(MQTTError) {
         guard !isListening else { return }
+        leaving.subtract(connection.acknowledged)
+        guard !isAway, leaving.isEmpty else { return }
         if connection.state == .connected, subscriptions.isEmpty {
             for filter in configuration.settings.topics.sharedFilters(group: configuration.group) {
                 subscriptions.insert(try connection.subscribe(filter, qos: .atLeastOnce))
@@ -199,12 +219,53 @@ public final class Coordinator {
             ])
     }
 
+    // MARK: The store out of reach
+
+    /// Looks at a shared store when nothing else has, and leaves the share group when it is out of reach: others may reach it. Comes back
+    /// when it answers.
+    private func watchStore() {
+        guard service.store.isShared else { return }
+        // As of before the first operation that fails, which may wait long for its answer.
+        if service.storeFailure == nil { lastAnswer = monotonicMilliseconds() }
+        if monotonicMilliseconds() >= nextLook {
+            service.lookAtStore()
+            let isFailing = service.storeFailure != nil
+            nextLook = monotonicMilliseconds() + (isFailing ? Bounds.failingLookInterval : Bounds.storeLookInterval)
+        }
+        let isOutOfReach =
+            service.storeFailure != nil && monotonicMilliseconds() - lastAnswer >= Bounds.failingBeforeLeaving
+        if isListening, isOutOfReach { leaveGroup() }
+        if isAway, service.storeFailure == nil {
+            isAway = false
+            connectDeadline = monotonicMilliseconds() + Bounds.connectTimeout
+            log(.info, "the store is within reach again: returning to the share group")
+        }
+    }
+
+    private func leaveGroup() {
+        isAway = true
+        isListening = false
+        subscriptions = []
+        log(
+            .warning, "the store is out of reach: leaving the share group until it answers",
+            ["reason": service.storeFailure ?? ""])
+        guard let connection else { return }
+        do throws(MQTTError) {
+            for filter in configuration.settings.topics.sharedFilters(group: configuration.group) {
+                leaving.insert(try connection.unsubscribe(filter))
+            }
+        } catch {
+            lost(error)
+        }
+    }
+
     /// The connection goes with all that it had queued; the next attempt comes after a jittered backoff.
     private func lost(_ error: MQTTError) {
         log(.warning, "broker connection lost", ["reason": error.message])
         connection = nil
         receipts = [:]
         subscriptions = []
+        leaving = []
         isListening = false
         nextAttempt = monotonicMilliseconds() + Int64.random(in: backoff / 2...backoff)
         backoff = min(backoff * 2, Bounds.backoff.upperBound)
@@ -242,7 +303,7 @@ public final class Coordinator {
 
     /// Only while listening: what nobody can be told of now is left to a coordinator that can tell.
     private func serveTimers() {
-        guard isListening else { return }
+        guard isListening, service.storeFailure == nil || !service.store.isShared else { return }
         serveDueTimers(limit: ServiceBounds.deadlinesPerRound)
         let started = monotonicMilliseconds()
         if started >= nextSweep {
@@ -250,6 +311,7 @@ public final class Coordinator {
                 grace: hasSwept ? Bounds.sweepGrace : 0, limit: deadlineSlice.current)
             publish(messages, since: started)
             deadlineSlice.took(monotonicMilliseconds() - started)
+            nextLook = monotonicMilliseconds() + Bounds.storeLookInterval
             guard !hasMore else { return }
             hasSwept = true
             nextSweep = started + Bounds.sweepInterval + Int64.random(in: 0...Bounds.sweepInterval / 4)
@@ -340,14 +402,28 @@ public final class Coordinator {
         service.writeTraces()
     }
 
-    private func report() {
-        if let failure = service.storeFailure, !storeWasFailing {
-            log(.error, "the store cannot answer", ["reason": failure])
-        } else if service.storeFailure == nil, storeWasFailing {
+    private func reportStore(_ now: Int64) {
+        if let failure = service.storeFailure {
+            if !toldFailure { log(.error, "the store cannot answer", ["reason": failure]) }
+            toldFailure = true
+            lastFailure = now
+        } else if toldFailure, now - lastFailure >= Bounds.answeringBeforeTold {
             log(.info, "the store answers again")
+            toldFailure = false
         }
-        storeWasFailing = service.storeFailure != nil
+        let steps = service.store.clockSteps
+        if let known = knownClockSteps, steps.count > known {
+            log(
+                .warning, "the clock of the store's machine was set: calls go on as if it had not been",
+                ["by": "\(steps.last) ms"])
+            service.counters.add(.storeClockSteps, steps.count - known)
+        }
+        knownClockSteps = steps.count
+    }
+
+    private func report() {
         let now = monotonicMilliseconds()
+        reportStore(now)
         // The counters are copied as a whole, which is too much for every turn of a busy coordinator.
         let isTime = now >= nextCounters || !isBusy
         if isTime {

@@ -36,6 +36,8 @@ public struct Counters: Sendable {
         case unreadableRecords
         case storeRoundTrips
         case storeErrors
+        case storeClockSteps
+        case listEntriesMended
         case recordsCleaned
         case publicationsDropped
         case brokerConnections
@@ -67,6 +69,8 @@ public struct Counters: Sendable {
             case .unreadableRecords: "bellwire_unreadable_records_total"
             case .storeRoundTrips: "bellwire_store_round_trips_total"
             case .storeErrors: "bellwire_store_errors_total"
+            case .storeClockSteps: "bellwire_store_clock_steps_total"
+            case .listEntriesMended: "bellwire_list_entries_mended_total"
             case .recordsCleaned: "bellwire_records_cleaned_total"
             case .publicationsDropped: "bellwire_publications_dropped_total"
             case .brokerConnections: "bellwire_broker_connections_total"
@@ -87,7 +91,7 @@ public struct Counters: Sendable {
                 .acks, .staleAcks, .heartbeats,
                 .deadlines,
                 .callsCreated, .commits, .conflicts, .unreadableRecords, .storeRoundTrips, .storeErrors,
-                .recordsCleaned,
+                .storeClockSteps, .listEntriesMended, .recordsCleaned,
                 .publicationsDropped,
                 .brokerConnections:
                 nil
@@ -117,9 +121,12 @@ public struct Counters: Sendable {
             case .callsEnded: "Calls ended, by reason."
             case .commits: "Records written."
             case .conflicts: "Commits that lost against another one and were judged again."
-            case .unreadableRecords: "Requests on calls whose record is damaged."
+            case .unreadableRecords: "Requests on, and deadlines of, records that are damaged or of a later version."
             case .storeRoundTrips: "Times that the store was waited for."
             case .storeErrors: "Times that the store could not answer."
+            case .storeClockSteps:
+                "Times that the clock of the store's machine was found to be set, by any coordinator."
+            case .listEntriesMended: "Entries of users' lists of calls that were left without their call."
             case .recordsCleaned: "Records removed because their time was over."
             case .publicationsDropped: "Messages not published: the broker was away or they were stale."
             case .brokerConnections: "Connections made to the broker."

@@ -42,6 +42,8 @@ public enum ServiceBounds {
     static let commitAttempts = 8
     /// How long after a decision it may be written, in milliseconds.
     static let decisionLife: Milliseconds = 3_000
+    /// How far the clock of who decides may be ahead of the store's, in milliseconds: more than clocks drift.
+    static let clockDifference: Milliseconds = 1_000
     /// How many messages are served in one go, at most.
     package static let messagesPerRound = 64
     /// How many calls are looked at and written together, at least.
@@ -64,6 +66,8 @@ public enum ServiceBounds {
     static let callsPerLoad = 20
     /// How many calls a page of `call.query` has that does not say.
     static let callsPerPage = 20
+    /// How often in a row a user's list is put right, some hundreds of entries each time.
+    static let tidyings = 8
     /// How many live calls of an invitee are looked at to see whether the user is busy.
     static let callsPerBusyCheck = 20
     /// The longest topic that MQTT can carry.

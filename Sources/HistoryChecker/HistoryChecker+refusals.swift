@@ -39,6 +39,8 @@ extension HistoryChecker {
         // Since when a revision stands is known from who saw it: it is written some time after the moment that it names.
         guard let first = call.views.lastIndex(where: { $0.seenAt < from }) else { return nil }
         let end = call.views.firstIndex { $0.time > to + tolerances.clock } ?? call.views.count
+        // A time that the service's clock should not have shown yet is another rule's business.
+        guard first < end else { return nil }
         // A revision that nobody saw may be the one that was judged by; so may one after the last that was seen.
         let faces = call.views[first..<end].map(\.call)
         let next = end < call.views.count ? call.views[end].call.revision : faces[faces.count - 1].revision + 1

@@ -53,7 +53,7 @@ extension HistoryChecker {
     /// be on either side.
     private func isOwed(_ call: CallSnapshot, since online: Int64) -> Bool {
         guard let endedAt = call.endedAt else { return call.createdAt + tolerances.disturbedTimer < now }
-        return endedAt > online
+        return endedAt > online + tolerances.clock
     }
 
     /// What the device should know and does not; nil when it is up to date. It is rules 1 to 5 of section 5, read from

@@ -1,7 +1,9 @@
 import CallCore
-import CallStore
+import FoundationEssentials
 import SignalingProtocol
 import Testing
+
+@testable import CallStore
 
 /// What every store promises of commits and claims.
 @Suite struct CommitTests {
@@ -140,11 +142,35 @@ import Testing
     func aCommitIsRefusedAfterItsTime(kind: StoreKind) throws {
         let test = try kind.open()
         let now = try test.store.now()
-        #expect(try test.write(call("late")) { $0.validUntil = now - 1_000 } == .stale)
+        #expect(try test.write(call("late")) { $0.validity = now - 9_000...now - 1_000 } == .stale)
         #expect(try test.load("late") == nil)
-        #expect(try test.write(call("c")) { $0.validUntil = now + 60_000 } == .committed(version: 1))
-        #expect(try test.write(call("c"), over: 1) { $0.validUntil = now - 1_000 } == .stale)
+        #expect(try test.write(call("c")) { $0.validity = now - 1_000...now + 60_000 } == .committed(version: 1))
+        #expect(try test.write(call("c"), over: 1) { $0.validity = now - 9_000...now - 1_000 } == .stale)
         #expect(try test.load("c")?.version == 1)
+    }
+
+    /// The clock of whoever decided it is ahead of the store's.
+    @Test(arguments: StoreKind.allCases)
+    func aCommitIsRefusedBeforeItsTime(kind: StoreKind) throws {
+        let test = try kind.open()
+        let now = try test.store.now()
+        #expect(try test.write(call("early")) { $0.validity = now + 30_000...now + 90_000 } == .stale)
+        #expect(try test.load("early") == nil)
+    }
+
+    /// Giving a claim up is waited for by nobody: it must not take what the same call has taken since.
+    @Test func aClaimThatWasTakenAgainIsNotGivenUpByALateRelease() throws {
+        let server = try RedisServer.shared.get()
+        let prefix = "test-\(UUID().uuidString)"
+        let test = StoreUnderTest(RedisCallStore(address: server.address, prefix: prefix)) { _ in }
+        let claim = Claim.activeCall(of: alice)
+        try test.write(call("a")) { $0.claims = [claim] }
+        // Taken again by the next commit, before the release of an earlier one arrives.
+        try test.write(call("a"), over: 1) { $0.claims = [claim] }
+        try server.release(claim, prefix: prefix, callID: "a", version: 0)
+        #expect(try test.holder(claim) == "a")
+        try server.release(claim, prefix: prefix, callID: "a", version: 1)
+        #expect(try test.holder(claim) == nil)
     }
 
     @Test(arguments: StoreKind.allCases)

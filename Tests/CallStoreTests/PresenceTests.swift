@@ -29,6 +29,16 @@ import Testing
         #expect(after.seen >= before.seen + 5000)
     }
 
+    @Test(arguments: StoreKind.allCases)
+    func aSessionMayHoldAnyCharacter(kind: StoreKind) throws {
+        let test = try kind.open()
+        let session = "a\u{0}b:%s\u{0}"
+        #expect(try test.online(alicePhone, session) == .current)
+        #expect(try test.presence(alicePhone)?.session == session)
+        #expect(try test.offline(alicePhone, session))
+        #expect(try test.online(alicePhone, session) == .over)
+    }
+
     // "any other `online:true` makes its session the current one"
 
     @Test(arguments: StoreKind.allCases)

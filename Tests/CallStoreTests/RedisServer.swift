@@ -119,4 +119,20 @@ final class RedisServer: Sendable {
             throw StoreError(message)
         }
     }
+
+    /// What a coordinator sends that gives up a claim, however late it comes.
+    func release(_ claim: Claim, prefix: String, callID: String, version: Int64) throws {
+        let store = RedisCallStore(address: address, prefix: prefix)
+        var pipeline = RedisPipeline()
+        pipeline.command("EVAL", 5) {
+            $0.add(RedisScript.release.source)
+            $0.add("1")
+            $0.add(store.key(claim))
+            $0.add(callID)
+            $0.add(version)
+        }
+        if let message = try RedisConnection(address, timeout: 1000).run(pipeline)[0].error {
+            throw StoreError(message)
+        }
+    }
 }

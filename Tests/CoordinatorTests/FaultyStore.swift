@@ -75,9 +75,9 @@ final class FaultyStore: CallStore {
         return Written(outcomes: outcomes, findings: lookup.isEmpty ? Findings() : try? read(lookup))
     }
 
-    func due(before moment: Milliseconds, limit: Int) throws(StoreError) -> [RecordID] {
+    func due(before moment: Milliseconds, limit: Int, besides: Set<RecordID>) throws(StoreError) -> [RecordID] {
         try pass(.due)
-        return try store.due(before: moment, limit: limit)
+        return try store.due(before: moment, limit: limit, besides: besides)
     }
 
     func due(_ ids: [RecordID], before moment: Milliseconds) throws(StoreError) -> [RecordID] {

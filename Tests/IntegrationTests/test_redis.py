@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from harness import Deploy, Device, RedisServer, Service, World, call_id, member, ring, talk, wait_until
+from harness import Deploy, Device, RedisServer, Service, Wire, World, call_id, member, ring, talk, wait_until
 
 REPLICAS = 3
 TAKEOVER_MS = 1500
@@ -144,14 +144,15 @@ def test_while_redis_does_not_answer_requests_are_unavailable_and_then_all_is_we
     call = talk(alice, bob)
     redis_server.freeze()
     try:
-        for number in range(6):
-            sent = time.monotonic()
-            error = alice.start("call.get", callID=call, id=f"frozen-{number}").wait(resend=False)["error"]
-            assert error["code"] == "unavailable"
-            assert time.monotonic() - sent < 1.5
-        asked = [service for service in world.services if service.status("/readyz") == 503]
-        assert asked, "those that were asked say that they are not ready"
-        assert all(service.status("/healthz") == 200 for service in world.services)
+        sent = time.monotonic()
+        error = alice.start("call.get", callID=call, id="frozen-0").wait(resend=False)["error"]
+        assert error["code"] == "unavailable"
+        assert time.monotonic() - sent < 1.5
+        for service in world.services:
+            # None of them can serve, so none keeps a request from the others.
+            wait_until(lambda service=service: service.metrics()["bellwire_listening"] == 0, 3, "it leaves the group")
+            assert service.status("/readyz") == 503
+            assert service.status("/healthz") == 200
     finally:
         redis_server.wake()
     all_answer(world)
@@ -255,3 +256,108 @@ def test_keys_of_one_commit_share_a_hash_tag(world: World, redis_server: RedisSe
     assert f"bellwire:{tag}:due" in keys.splitlines()
     assert f"bellwire:{{u:{alice.user}}}:active" in keys.splitlines()
     alice.cancel(call)
+
+
+# Redis that takes no writes, or is out of reach of one coordinator alone
+
+
+def demote(server: RedisServer) -> None:
+    """As a failover does: what was the master takes no writes any more."""
+    server.command("REPLICAOF", "127.0.0.1", "1")
+
+
+def ready(service: Service) -> bool:
+    return service.status("/readyz") == 200
+
+
+def test_a_demoted_master_is_left_for_the_new_one(deploy: Deploy, tmp_path: Path) -> None:
+    """Another connection, and another look for the address, at once: the old server still answers, and refuses writes."""
+    old, new = RedisServer(tmp_path / "old"), RedisServer(tmp_path / "new")
+    wire = Wire(old.port)
+    world = deploy(1, store=f"redis://127.0.0.1:{wire.port}")
+    try:
+        talk(*world.phones("alice", "bob"))
+        wire.target = new.port
+        demote(old)
+        wait_until(lambda: new.command("EXISTS", "bellwire:clock") == b":1\r\n", 3, "the coordinator writes to the new one")
+        wait_until(lambda: ready(world.service), 3, "the coordinator is ready")
+        talk(*world.phones("carol", "dave"))
+    finally:
+        world.close()
+        world.service.stop()
+        wire.close()
+        old.stop()
+        new.stop()
+
+
+@pytest.mark.parametrize("refusal", ["READONLY", "OOM"])
+def test_while_redis_takes_no_writes_a_coordinator_says_so_steadily(
+    deploy: Deploy, tmp_path: Path, refusal: str
+) -> None:
+    """Reads that succeed say nothing about writing: not ready, not flapping, and told once in the log."""
+    server = RedisServer(tmp_path / "redis")
+    world = deploy(1, store=server.url)
+    try:
+        alice, bob = world.phones("alice", "bob")
+        call = talk(alice, bob)
+        if refusal == "OOM":
+            server.command("CONFIG", "SET", "maxmemory", "1")
+        else:
+            demote(server)
+        wait_until(lambda: not ready(world.service), 3, "the coordinator is not ready")
+        until = time.monotonic() + 3
+        seen = set()
+        while time.monotonic() < until:
+            seen.add(ready(world.service))
+        assert seen == {False}, "it never says that it is ready"
+        log = world.service.log.read_text()
+        assert log.count("the store cannot answer") == 1 and log.count("answers again") == 0, log
+        assert refusal in log or "replica" in log, log
+        if refusal == "OOM":
+            server.command("CONFIG", "SET", "maxmemory", "0")
+        else:
+            server.command("REPLICAOF", "NO", "ONE")
+        wait_until(lambda: ready(world.service), 5, "the coordinator is ready again")
+        assert alice.start("call.get", callID=call).ok(PATIENCE)["call"]["state"] == "active"
+        alice.end(call)
+    finally:
+        world.close()
+        world.service.stop()
+        server.stop()
+
+
+def test_a_coordinator_that_is_cut_off_from_the_store_leaves_its_work_to_the_others(
+    rig: Any, redis_server: RedisServer
+) -> None:
+    """Within a second, and it comes back by itself."""
+    wire = Wire(redis_server.port)
+    broker = rig.broker()
+    near = rig.service(broker, "near", store=redis_server.url)
+    far = rig.service(broker, "far", store=f"redis://127.0.0.1:{wire.port}")
+    world = rig.people(broker, near, far)
+    alice, bob = world.phones("alice", "bob")
+    try:
+        for _ in range(10):
+            alice.end(talk(alice, bob))
+        wire.cut()
+        cut = time.monotonic()
+        wait_until(lambda: far.metrics()["bellwire_listening"] == 0, 3, "it leaves the group")
+        left = time.monotonic() - cut
+        assert left < 1.2, f"it left after {left:.2f} s"
+        for _ in range(20):
+            asked = time.monotonic()
+            call = call_id()
+            response = alice.start("call.invite", callID=call, invitees=[bob.user], mode="advanced").wait(resend=False)
+            assert response["ok"], response
+            bob.expect("call.invited", call)
+            assert time.monotonic() - asked < 0.9, "nobody waits for a coordinator that cannot serve"
+            alice.end(call)
+        assert not ready(far) and far.status("/healthz") == 200
+        wire.mend()
+        wait_until(lambda: ready(far), 5, "it is back")
+        handled_before = handled(far)
+        for _ in range(10):
+            alice.end(talk(alice, bob))
+        assert handled(far) > handled_before, "it takes its share again"
+    finally:
+        wire.close()

@@ -51,11 +51,13 @@ extension RedisCallStore {
             default: ["presence", "over"]
             }
         var pipeline = try session.pipeline()
+        let now = try now()
         for session in sessions {
-            pipeline.script(script, keys: keys.count, arguments: 2 + bounds.count) {
+            pipeline.script(script, keys: keys.count, arguments: 3 + bounds.count) {
                 for name in keys { $0.add(key(session.device.userID, name)) }
                 $0.add(session.device.deviceID.string)
                 $0.add(session.id)
+                $0.add(now)
                 for bound in bounds { $0.add(bound) }
             }
         }

@@ -16,7 +16,7 @@ extension RedisCallStore {
         var places: [(place: HistoryPlace, isLive: Bool)] = []
         for (name, score) in try session.run(pipeline)[0].pairs() {
             guard let place = name.text.flatMap(HistoryPlace.init) else { continue }
-            places.append((place, score.elementsEqual("inf".utf8)))
+            places.append((place, LiveScore.isLive(score.text.flatMap { Double($0) } ?? 0)))
         }
         places.sort { $0.place > $1.place }
         // Of those that have ended a few more may be there than are kept.
@@ -31,7 +31,7 @@ extension RedisCallStore {
     func add(_ list: CallList, to pipeline: inout RedisPipeline) {
         pipeline.command("ZRANGEBYSCORE", 3) {
             $0.add(key(list.user, "calls"))
-            $0.add("(\(list.endedAfter)")
+            $0.add(list.endedAfter < LiveScore.base ? "(\(list.endedAfter)" : "\(LiveScore.base)")
             $0.add("+inf")
         }
     }

@@ -12,9 +12,10 @@ extension RedisCallStore {
     ) throws(StoreError) -> Pending<Written> {
         let held = try takeExpectedClaims(commits)
         let open = commits.indices.filter { !held.contains($0) }
-        let before = wallMilliseconds()
+        let before = session.machine.boot()
         var pipeline = try session.pipeline()
-        for index in open { addFirstSteps(of: commits[index], to: &pipeline) }
+        let score = LiveScore.written(at: try session.now())
+        for index in open { addFirstSteps(of: commits[index], score, to: &pipeline) }
         let firstCommit = pipeline.commands.count
         for index in open { add(commits[index], to: &pipeline) }
         let firstNote = pipeline.commands.count
@@ -36,6 +37,7 @@ extension RedisCallStore {
             for (index, reply) in zip(open, replies[firstCommit..<firstNote]) {
                 outcomes[index] = try outcome(reply, sentAt: before)
             }
+            try takeBack(open.filter { outcomes[$0].isLost }.map { (commits[$0], score) })
             try settle(commits, outcomes)
             return Written(outcomes: outcomes, findings: try found(lookup, in: replies[firstReading...]))
         }
@@ -44,10 +46,11 @@ extension RedisCallStore {
     private func outcome(_ reply: RedisReply, sentAt before: Milliseconds) throws(StoreError) -> CommitOutcome {
         guard let parts = reply.array, parts.count == 3, let version = parts[1].integer, let time = parts[2].integer
         else { throw reply.unexpected }
-        try session.learnClock(time, between: before, wallMilliseconds())
+        let isExplained = try session.learnClock(time, between: before, session.machine.boot())
         return switch parts[0].integer {
         case 1: .committed(version: version)
-        case 2: .stale
+        // It is Redis's clock that was set: judged again, by a clock that was looked at.
+        case 2: isExplained ? .stale : .conflict
         default: .conflict
         }
     }
@@ -71,11 +74,13 @@ extension RedisCallStore {
     }
 
     /// What is done before a commit: its claims, and the index entries by which a returning device finds its calls.
-    private func addFirstSteps(of commit: Commit, to pipeline: inout RedisPipeline) {
+    private func addFirstSteps(of commit: Commit, _ score: Int64, to pipeline: inout RedisPipeline) {
         if commit.expectedHolders.isEmpty { addClaims(of: commit, to: &pipeline) }
         switch commit.record {
         case .call(let call):
-            for user in commit.newMembers { addEntry(call, of: user, to: &pipeline) }
+            for user in commit.newMembers {
+                addEntry(call, of: user, score: call.endedAt ?? score, to: &pipeline)
+            }
         case .message(let message) where message.isListed && commit.expected == 0:
             let list = key(message.to, "messages")
             pipeline.command("ZADD", 3) {
@@ -94,15 +99,6 @@ extension RedisCallStore {
                 $0.add(Bounds.messageListLife)
             }
         case .message, .alias, .cancelled, .void, .unreadable: break
-        }
-    }
-
-    /// A user's calls: each with its creation and id, by its end; one that lives stands behind every moment.
-    private func addEntry(_ call: Call, of user: UserID, to pipeline: inout RedisPipeline) {
-        pipeline.command("ZADD", 3) {
-            $0.add(key(user, "calls"))
-            if let endedAt = call.endedAt { $0.add(endedAt) } else { $0.add("+inf") }
-            $0.add(HistoryPlace(createdAt: call.createdAt, callID: call.callID).text)
         }
     }
 
@@ -134,15 +130,21 @@ extension RedisCallStore {
     }
 
     private func add(_ commit: Commit, to pipeline: inout RedisPipeline) {
-        pipeline.script(.commit, keys: 2, arguments: 6 + 3 * commit.notes.count) {
+        pipeline.script(.commit, keys: 2, arguments: 7 + 3 * commit.notes.count) {
             $0.add(key(commit.id))
             $0.add(dueKey(commit.id))
             $0.add(commit.expected)
             $0.add(records.encode(commit.record, commit.id))
             if let deadline = commit.deadline { $0.add(deadline) } else { $0.add("") }
-            if let expiresAt = commit.expiresAt { $0.add(expiresAt) } else { $0.add("") }
+            if let expiresAt = commit.expiresAt { $0.add(session.raw(expiresAt)) } else { $0.add("") }
             $0.add(commit.id.string)
-            if commit.validUntil < .max { $0.add(commit.validUntil) } else { $0.add("") }
+            if let validity = commit.validity {
+                $0.add(session.raw(validity.lowerBound))
+                $0.add(session.raw(validity.upperBound))
+            } else {
+                $0.add("")
+                $0.add("")
+            }
             for note in commit.notes { add(note, to: &$0) }
         }
     }
@@ -181,9 +183,10 @@ extension RedisCallStore {
         for (commit, outcome) in zip(commits, outcomes) {
             guard case .committed = outcome else { continue }
             for claim in commit.releases {
-                pipeline.script(.release, keys: 1, arguments: 1) {
+                pipeline.script(.release, keys: 1, arguments: 2) {
                     $0.add(key(claim))
                     $0.add(commit.id.string)
+                    $0.add(commit.expected)
                 }
             }
             if case .message(let message) = commit.record, !message.isListed {
@@ -224,9 +227,9 @@ extension RedisCallStore {
         pipeline.command("ZCOUNT", 3) {
             $0.add(list)
             $0.add("-inf")
-            $0.add("(+inf")
+            $0.add("(\(LiveScore.base)")
         }
-        addEntry(call, of: user, to: &pipeline)
+        addEntry(call, of: user, score: endedAt, to: &pipeline)
         pipeline.command("ZREMRANGEBYSCORE", 3) {
             $0.add(list)
             $0.add("-inf")

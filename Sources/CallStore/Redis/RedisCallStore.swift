@@ -19,6 +19,8 @@ public final class RedisCallStore: CallStore {
         static let ringingClaimLife = "3600000"
         /// A user's list is trimmed when it holds a tenth more than is kept, and not at each end.
         static let historySlack = 10
+        /// How many entries of a user's list are looked at in one go, to see whether their calls live.
+        static let entriesPerTidying = 256
         /// How long a user's list of calls is kept after its last change, beyond the history's retention.
         static let indexSlack: Milliseconds = 86_400_000
         /// How long a message may stand in its recipient's list: longer than any waits (at most 600 s).
@@ -42,7 +44,7 @@ public final class RedisCallStore: CallStore {
         address: RedisAddress, prefix: String = "bellwire", waitReplicas: Int = 0, historyPerUser: Int = 200,
         historyRetention: Milliseconds = 7 * 86_400_000, lease: Milliseconds = PresencePolicy().lease
     ) {
-        session = RedisSession(address, waitReplicas: waitReplicas)
+        session = RedisSession(address, waitReplicas: waitReplicas, clockKey: Self.clockKey(prefix))
         self.prefix = prefix
         partitions = Self.partitions(prefix)
         users = Array("\(prefix):{u:".utf8)
@@ -53,14 +55,17 @@ public final class RedisCallStore: CallStore {
 
     /// With another way to a server, for tests of what servers may answer.
     package init(waitReplicas: Int, connecting connect: @escaping () throws(StoreError) -> RedisConnection) {
-        session = RedisSession(RedisAddress(host: "test"), waitReplicas: waitReplicas, connect: connect)
         prefix = "bellwire"
+        session = RedisSession(
+            RedisAddress(host: "test"), waitReplicas: waitReplicas, clockKey: Self.clockKey(prefix), connect: connect)
         partitions = Self.partitions(prefix)
         users = Array("\(prefix):{u:".utf8)
         historyPerUser = 200
         historyRetention = 7 * 86_400_000
         lease = PresencePolicy().lease
     }
+
+    private static func clockKey(_ prefix: String) -> [UInt8] { Array("\(prefix):clock".utf8) }
 
     private static func partitions(_ prefix: String) -> [[UInt8]] {
         (0..<Bounds.partitions).map { Array("\(prefix):{p\($0)}:".utf8) }
@@ -77,11 +82,17 @@ public final class RedisCallStore: CallStore {
         }
     }
 
-    public var clockSkew: Milliseconds { session.clockOffset }
+    public var clockSkew: Milliseconds { ((try? session.now()) ?? session.machine.wall()) - session.machine.wall() }
+
+    public var clockSteps: (count: Int, last: Milliseconds) { (Int(session.shared.steps), session.shared.lastStep) }
+
+    public var isShared: Bool { true }
 
     public var roundTrips: Int { session.roundTrips }
 
-    public func now() throws(StoreError) -> Milliseconds { wallMilliseconds() + (try session.knownClockOffset()) }
+    public func now() throws(StoreError) -> Milliseconds { try session.now() }
+
+    public func lookAtClock() throws(StoreError) { try session.lookAtClock() }
 
     // MARK: Keys
 
@@ -244,7 +255,9 @@ public final class RedisCallStore: CallStore {
         return DeviceAck(device: device, session: session, revision: Int(revision))
     }
 
-    public func due(before moment: Milliseconds, limit: Int) throws(StoreError) -> [RecordID] {
+    public func due(
+        before moment: Milliseconds, limit: Int, besides: Set<RecordID>
+    ) throws(StoreError) -> [RecordID] {
         var pipeline = try session.pipeline()
         for partition in partitions {
             pipeline.command("ZRANGEBYSCORE", 7) {
@@ -254,13 +267,13 @@ public final class RedisCallStore: CallStore {
                 $0.add("WITHSCORES")
                 $0.add("LIMIT")
                 $0.add(0)
-                $0.add(Int64(limit))
+                $0.add(Int64(limit + besides.count))
             }
         }
         var due: [(at: Milliseconds, id: RecordID)] = []
         for reply in try session.run(pipeline) {
             for (name, score) in try reply.pairs() {
-                guard let id = name.text.flatMap({ RecordID($0) }) else { continue }
+                guard let id = name.text.flatMap({ RecordID($0) }), !besides.contains(id) else { continue }
                 due.append((StoredNumber.time(ofScore: score), id))
             }
         }

@@ -57,6 +57,13 @@ struct RedisReply {
 /// Replies of the kind that a command has. Any other kind is no answer: to take it for an empty one would make what is
 /// stored look as if it were not.
 extension RedisReply {
+    /// An error of a server that takes no writes now: it was demoted, is full, cannot write its log or is still loading. Scripts wrap
+    /// the word in text of their own.
+    var refusesWrites: Bool {
+        guard let error else { return false }
+        return ["READONLY", "OOM ", "MISCONF", "LOADING", "MASTERDOWN", "NOREPLICAS"].contains { error.contains($0) }
+    }
+
     func number() throws(StoreError) -> Int64 {
         guard let integer else { throw unexpected }
         return integer

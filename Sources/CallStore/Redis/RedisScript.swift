@@ -1,9 +1,9 @@
 /// The scripts that Redis runs, each atomically and on keys of one hash slot.
 package enum RedisScript: CaseIterable {
     /// Writes a call's record if its version is as expected, with its due entry and notes.
-    /// KEYS: call, due index. ARGV: expected version, record, deadline or "", end of life or "", call id, until when it is
-    /// valid or "", then notes.
-    /// Returns {1 when written, 0 for another version, 2 when it came too late; version; milliseconds}.
+    /// KEYS: call, due index. ARGV: expected version, record, deadline or "", end of life or "", call id, from when and until when
+    /// it is valid or "", then notes. The end of life and the validity are by Redis's own clock.
+    /// Returns {1 when written, 0 for another version, 2 when it came too late or too early; version; milliseconds}.
     case commit
     /// Adds entries to a timeline. KEYS: the entries, how many were dropped. ARGV: entries kept, life in milliseconds, then
     /// entries.
@@ -14,19 +14,26 @@ package enum RedisScript: CaseIterable {
     /// ("*" for any), and its life in milliseconds when it is to be taken, "0" for ever, or "" to leave it.
     /// Returns 1, or 0 when a claim is held by another call than expected; then nothing is taken.
     case claim
-    /// Gives a claim up if the call holds it. KEYS: claim. ARGV: call id.
+    /// Gives a claim up if the call holds it. KEYS: claim. ARGV: call id, the version until which it may have taken it.
     case release
     /// Removes the oldest of a user's ended calls. KEYS: the user's calls. ARGV: how many are kept.
     case trim
-    /// A device came online. KEYS: presence, sessions over, profile. ARGV: device, session, lease, devices allowed, devices
-    /// known.
+    /// A device came online. KEYS: presence, sessions over, profile. ARGV: device, session, now, lease, devices allowed,
+    /// devices known.
     /// Returns 1, or 0 when the session is over.
     case online
-    /// A device went offline. KEYS: presence, sessions over. ARGV: device, session, memory, sessions remembered, lease.
+    /// A device went offline. KEYS: presence, sessions over. ARGV: device, session, now, memory, sessions remembered, lease.
     /// Returns 1 when that ended its current session.
     case offline
-    /// Renews the lease of a device. KEYS: presence. ARGV: device, "", lease.
+    /// Renews the lease of a device. KEYS: presence. ARGV: device, "", now, lease.
     case renew
+    /// Takes back what a commit that lost has entered into a user's list of calls, or enters an end that was not entered. KEYS: the
+    /// user's calls. ARGV: entry, the score under which it was seen, the score that it is to have or "".
+    /// Returns 1, or 0 when somebody has entered it anew since.
+    case mend
+    /// What the coordinators agree on about Redis's clock. KEYS: its entry. ARGV: the entry as it was read, or "", as it is to be.
+    /// Returns 1, or 0 when somebody else changed it meanwhile.
+    case clock
 
     var source: String {
         switch self {
@@ -39,6 +46,8 @@ package enum RedisScript: CaseIterable {
         case .online: Self.sharedPresence + Self.onlineBody
         case .offline: Self.sharedPresence + Self.offlineBody
         case .renew: Self.sharedPresence + Self.renewBody
+        case .mend: Self.mendBody
+        case .clock: Self.clockBody
         }
     }
 
@@ -66,11 +75,11 @@ package enum RedisScript: CaseIterable {
     private static let commitBody = """
         local time = redis.call('TIME')
         local now = time[1] * 1000 + math.floor(time[2] / 1000)
-        if ARGV[6] ~= '' and now > tonumber(ARGV[6]) then return {2, 0, now} end
+        if ARGV[7] ~= '' and (now < tonumber(ARGV[6]) or now > tonumber(ARGV[7])) then return {2, 0, now} end
         local version = tonumber(redis.call('HGET', KEYS[1], 'v') or '0')
         if version ~= tonumber(ARGV[1]) then return {0, version, now} end
         redis.call('HSET', KEYS[1], 'v', version + 1, 'r', ARGV[2])
-        merge(KEYS[1], 7)
+        merge(KEYS[1], 8)
         if ARGV[3] ~= '' then redis.call('ZADD', KEYS[2], ARGV[3], ARGV[5])
         elseif version > 0 then redis.call('ZREM', KEYS[2], ARGV[5]) end
         if ARGV[4] ~= '' then redis.call('PEXPIREAT', KEYS[1], ARGV[4])
@@ -96,10 +105,12 @@ package enum RedisScript: CaseIterable {
         return 1
         """
 
-    /// At whichever version the call has taken it.
+    /// Nobody waits for it, so that the call may have taken the claim again before it arrives: then it is held at a later version.
     private static let releaseBody = """
         local holder = redis.call('GET', KEYS[1])
-        if holder and string.match(holder, '^[^:]*') == ARGV[1] then return redis.call('DEL', KEYS[1]) end
+        if not holder then return 0 end
+        local id, version = string.match(holder, '^([^:]*):(%d+)$')
+        if id == ARGV[1] and tonumber(version) <= tonumber(ARGV[2]) then return redis.call('DEL', KEYS[1]) end
         return 0
         """
 
@@ -117,9 +128,9 @@ package enum RedisScript: CaseIterable {
         return 1
         """
 
-    /// Live calls have an end of +inf and are never removed. A member begins with the moment of the call's creation.
+    /// Live calls stand behind all ends (`LiveScore`) and are never removed. A member begins with the moment of the call's creation.
     private static let trimBody = """
-        local ended = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', '(+inf')
+        local ended = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', '(4503599627370496')
         local excess = #ended - tonumber(ARGV[1])
         if excess <= 0 then return 0 end
         local order = {}
@@ -138,21 +149,21 @@ package enum RedisScript: CaseIterable {
 
     /// A device's entry is "online:since:seen:session".
     private static let sharedPresence = """
-        local time = redis.call('TIME')
-        local now = time[1] * 1000 + math.floor(time[2] / 1000)
+        local now = tonumber(ARGV[3])
         local function read(entry)
           if not entry then return nil end
           local online, since, seen, session = string.match(entry, '^(%d):(%d+):(%d+):(.*)$')
           return { online = online == '1', since = tonumber(since), seen = tonumber(seen), session = session }
         end
         local function write(device, online, since, seen, session)
-          redis.call('HSET', KEYS[1], device, string.format('%d:%.0f:%.0f:%s', online, since, seen, session))
+          -- Not by %s: that ends at U+0000.
+          redis.call('HSET', KEYS[1], device, string.format('%d:%.0f:%.0f:', online, since, seen) .. session)
         end
 
         """
 
     private static let onlineBody = """
-        local device, session, lease = ARGV[1], ARGV[2], tonumber(ARGV[3])
+        local device, session, lease = ARGV[1], ARGV[2], tonumber(ARGV[4])
         local over = redis.call('ZSCORE', KEYS[2], device .. ':' .. session)
         if session ~= '' and over and tonumber(over) > now then return 0 end
         redis.call('HSETNX', KEYS[3], 'since', string.format('%.0f', now))
@@ -175,9 +186,9 @@ package enum RedisScript: CaseIterable {
           end
         end
         table.sort(others, function(a, b) if a.seen == b.seen then return a.name < b.name end return a.seen < b.seen end)
-        for i = 1, #others + 1 - tonumber(ARGV[4]) do redis.call('HDEL', KEYS[1], others[i].name) end
+        for i = 1, #others + 1 - tonumber(ARGV[5]) do redis.call('HDEL', KEYS[1], others[i].name) end
         table.sort(offline, function(a, b) if a.seen == b.seen then return a.name < b.name end return a.seen < b.seen end)
-        for i = 1, redis.call('HLEN', KEYS[1]) - tonumber(ARGV[5]) do
+        for i = 1, redis.call('HLEN', KEYS[1]) - tonumber(ARGV[6]) do
           if offline[i] then redis.call('HDEL', KEYS[1], offline[i].name) end
         end
         redis.call('PEXPIRE', KEYS[1], lease)
@@ -185,17 +196,17 @@ package enum RedisScript: CaseIterable {
         """
 
     private static let offlineBody = """
-        local device, session, memory = ARGV[1], ARGV[2], tonumber(ARGV[3])
+        local device, session, memory = ARGV[1], ARGV[2], tonumber(ARGV[4])
         if session ~= '' then
           redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now)
           redis.call('ZADD', KEYS[2], now + memory, device .. ':' .. session)
-          redis.call('ZREMRANGEBYRANK', KEYS[2], 0, -1 - tonumber(ARGV[4]))
+          redis.call('ZREMRANGEBYRANK', KEYS[2], 0, -1 - tonumber(ARGV[5]))
           redis.call('PEXPIRE', KEYS[2], memory)
         end
         local known = read(redis.call('HGET', KEYS[1], device))
         if not known or not known.online or known.session ~= session then return 0 end
         write(device, 0, known.since, now, session)
-        redis.call('PEXPIRE', KEYS[1], ARGV[5])
+        redis.call('PEXPIRE', KEYS[1], ARGV[6])
         return 1
         """
 
@@ -203,7 +214,21 @@ package enum RedisScript: CaseIterable {
         local known = read(redis.call('HGET', KEYS[1], ARGV[1]))
         if not known or not known.online then return 0 end
         write(ARGV[1], 1, known.since, now, known.session)
-        redis.call('PEXPIRE', KEYS[1], ARGV[3])
+        redis.call('PEXPIRE', KEYS[1], ARGV[4])
+        return 1
+        """
+
+    private static let mendBody = """
+        local score = redis.call('ZSCORE', KEYS[1], ARGV[1])
+        if not score or tonumber(score) ~= tonumber(ARGV[2]) then return 0 end
+        if ARGV[3] == '' then redis.call('ZREM', KEYS[1], ARGV[1])
+        else redis.call('ZADD', KEYS[1], ARGV[3], ARGV[1]) end
+        return 1
+        """
+
+    private static let clockBody = """
+        if (redis.call('GET', KEYS[1]) or '') ~= ARGV[1] then return 0 end
+        redis.call('SET', KEYS[1], ARGV[2])
         return 1
         """
 }

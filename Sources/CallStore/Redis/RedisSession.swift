@@ -1,4 +1,6 @@
+import CallCore
 import Glibc
+import SignalingProtocol
 
 /// Keeps a connection to Redis: connects again after a failure with backoff, and loads the scripts.
 ///
@@ -10,9 +12,12 @@ final class RedisSession {
         /// the store kept waiting can still be answered `unavailable`.
         static let timeout = 400
         static let backoff: ClosedRange<Int64> = 50...1_000
+        /// Of coordinators that look at the clock at the same moment one wins each time.
+        static let clockAttempts = 20
     }
 
     let address: RedisAddress
+    private let clockKey: [UInt8]
     /// How many replicas must have each write before it counts; 0 for none.
     private let waitReplicas: Int
     /// Another way to a server than by the address.
@@ -29,17 +34,24 @@ final class RedisSession {
     private var nextAttempt: Int64 = 0
     private var backoff = Bounds.backoff.lowerBound
     private var failure = StoreError("not connected yet")
-    /// The difference between Redis's clock and this machine's, in milliseconds.
-    private(set) var clockOffset: Int64 = 0
-    private var hasClock = false
+    let machine: MachineClock
+    private var clock = StoreClock()
+    /// By how much Redis's own clock is corrected, as it was last read.
+    private(set) var shared = SharedClock()
     /// How often it was waited for.
     private(set) var roundTrips = 0
     /// `always`, `everysec` or `no` as Redis's `appendfsync` says, or "appendonly=no". Nil while that is not known, as
     /// with a user who may not ask.
     private(set) var durability: String?
 
-    init(_ address: RedisAddress, waitReplicas: Int, connect: (() throws(StoreError) -> RedisConnection)? = nil) {
+    /// `clockKey`: under which the coordinators keep what they agree on about Redis's clock.
+    init(
+        _ address: RedisAddress, waitReplicas: Int, clockKey: [UInt8], machine: MachineClock = .system,
+        connect: (() throws(StoreError) -> RedisConnection)? = nil
+    ) {
         self.address = address
+        self.clockKey = clockKey
+        self.machine = machine
         self.waitReplicas = waitReplicas
         self.connect = connect
     }
@@ -120,7 +132,13 @@ final class RedisSession {
         isProven = true
         try judgeReplicas(&replies, of: request)
         try repeatMissing(&replies, of: request)
-        for reply in replies { if let message = reply.error { throw StoreError("\(address): \(message)") } }
+        for reply in replies {
+            guard let message = reply.error else { continue }
+            let error = StoreError("\(address): \(message)")
+            // This server may be a master no more: the next connection asks anew where it is, and begins with a write.
+            if reply.refusesWrites { drop(request.connection, error) }
+            throw error
+        }
         return replies
     }
 
@@ -185,7 +203,7 @@ final class RedisSession {
             mayTryAgain = false
             posted = []
             try loadScripts()
-            try readClock()
+            try lookAtClock(connection)
             try readDurability()
             backoff = Bounds.backoff.lowerBound
             return connection
@@ -223,10 +241,81 @@ final class RedisSession {
         }
     }
 
-    /// The clock's difference, asked for before the first use. Later it is learned with every commit.
-    func knownClockOffset() throws(StoreError) -> Int64 {
-        if !hasClock { _ = try connected() }
-        return clockOffset
+    // MARK: The clock (docs/decisions/0014)
+
+    /// The time by which calls are served.
+    func now() throws(StoreError) -> Milliseconds {
+        if clock.isDoubtful { try lookAtClock() }
+        if let now = clock.now(boot: machine.boot()) { return now }
+        _ = try connected()
+        guard let now = clock.now(boot: machine.boot()) else { throw failure }
+        return now
+    }
+
+    /// What Redis's own clock says, or will say, at this time.
+    func raw(_ time: Milliseconds) -> Milliseconds { time - shared.correction }
+
+    /// Redis's clock stood at `raw` at some moment between the two of the boot clock. False when that cannot be explained by drift:
+    /// somebody has set it, and it is looked at before it is used again.
+    func learnClock(_ raw: Milliseconds, between before: Milliseconds, _ after: Milliseconds) throws(StoreError) -> Bool
+    {
+        guard StoredNumber.times.contains(raw) else { throw StoreError("\(address): no time: \(raw)") }
+        clock.learn(raw + shared.correction, between: before, after)
+        return !clock.isDoubtful
+    }
+
+    /// Asks Redis for its time, and agrees with the other coordinators on what it is worth. It writes each time, so that it also
+    /// shows whether Redis can be written.
+    func lookAtClock() throws(StoreError) {
+        let connection = try connected()
+        do throws(StoreError) {
+            try lookAtClock(connection)
+        } catch {
+            drop(connection, error)
+            throw failure
+        }
+    }
+
+    private func lookAtClock(_ connection: RedisConnection) throws(StoreError) {
+        for _ in 0..<Bounds.clockAttempts { if try agreeOnClock(connection) { return } }
+        throw StoreError("\(address): the clock's entry keeps changing")
+    }
+
+    private func agreeOnClock(_ connection: RedisConnection) throws(StoreError) -> Bool {
+        var look = RedisPipeline()
+        look.command("TIME")
+        look.command("GET", 1) { $0.add(clockKey) }
+        let before = machine.boot()
+        let replies = try connection.run(look)
+        let after = machine.boot()
+        let raw = try time(replies[0])
+        let known = try replies[1].value().map { Array($0) } ?? []
+        var agreed =
+            known.withUnsafeBufferPointer { String(validUTF8: $0) }.flatMap { SharedClock($0) } ?? SharedClock()
+        let now = agreed.look(raw: raw, expected: clock.now(boot: before), wall: machine.wall())
+        var write = RedisPipeline(hashes: hashes)
+        write.script(.clock, keys: 1, arguments: 2) {
+            $0.add(clockKey)
+            $0.add(known)
+            $0.add(agreed.text)
+        }
+        roundTrips += 2
+        let reply = try connection.run(write)[0]
+        if reply.isMissingScript { try loadScripts() }
+        // When somebody else looked at the same moment, what that one made of it counts.
+        guard try reply.isMissingScript ? false : reply.number() == 1 else { return false }
+        shared = agreed
+        clock.adopt(now, between: before, after)
+        return true
+    }
+
+    private func time(_ reply: RedisReply) throws(StoreError) -> Milliseconds {
+        guard let parts = reply.array, parts.count == 2,
+            let seconds = parts[0].bytes.flatMap(StoredNumber.time),
+            let microseconds = parts[1].bytes?.text.flatMap(Int64.init),
+            (0..<1_000_000).contains(microseconds), seconds <= StoredNumber.times.upperBound / 1000
+        else { throw StoreError("\(address): no time: \(reply.unexpected)") }
+        return seconds * 1000 + microseconds / 1000
     }
 
     private func readDurability() throws(StoreError) {
@@ -244,38 +333,6 @@ final class RedisSession {
         }
         durability = isOn == "yes" ? sync : "appendonly=no"
     }
-
-    private func readClock() throws(StoreError) {
-        guard let connection else { throw failure }
-        let before = wallMilliseconds()
-        var pipeline = RedisPipeline()
-        pipeline.command("TIME")
-        let reply = try connection.run(pipeline)[0]
-        guard let parts = reply.array, parts.count == 2,
-            let seconds = parts[0].bytes.flatMap(StoredNumber.time),
-            let microseconds = parts[1].bytes?.text.flatMap(Int64.init),
-            (0..<1_000_000).contains(microseconds)
-        else { throw StoreError("\(address): no time: \(reply.unexpected)") }
-        // The middle of the round trip is the best guess of when Redis looked at its clock.
-        try learnClock(seconds * 1000 + microseconds / 1000, between: before, wallMilliseconds())
-    }
-
-    /// Redis's clock stood at `time` at some moment between the two of this machine's.
-    func learnClock(_ time: Int64, between before: Int64, _ after: Int64) throws(StoreError) {
-        guard StoredNumber.times.contains(time) else { throw StoreError("\(address): no time: \(time)") }
-        // With two exchanges on their way there may be long between the two, of which the middle says little: what was
-        // known stays as long as it can be true.
-        let (least, most) = (time - max(before, after), time - min(before, after))
-        clockOffset = hasClock ? min(max(clockOffset, least), most) : time - (before + after) / 2
-        hasClock = true
-    }
 }
 
-func wallMilliseconds() -> Int64 { milliseconds(of: CLOCK_REALTIME) }
 private func monotonicMilliseconds() -> Int64 { milliseconds(of: CLOCK_MONOTONIC) }
-
-private func milliseconds(of clock: clockid_t) -> Int64 {
-    var time = timespec()
-    clock_gettime(clock, &time)
-    return Int64(time.tv_sec) * 1000 + Int64(time.tv_nsec) / 1_000_000
-}

@@ -1,5 +1,4 @@
 import CallCore
-import Glibc
 import SignalingProtocol
 
 /// The embedded store: one SQLite file in WAL mode. A batch is one transaction. Several coordinators on one machine
@@ -23,6 +22,7 @@ public final class SQLiteCallStore: CallStore {
     }
 
     let database: SQLiteDatabase
+    private var clock: SQLiteClock
     private var records = RecordCache()
     private let path: String
     private let synchronous: Synchronous
@@ -32,9 +32,18 @@ public final class SQLiteCallStore: CallStore {
     /// `ended_at` of a call that lives: it stands behind every moment, so that one index answers "live or ended since".
     static let notEnded = Int64.max
 
-    public init(
+    public convenience init(
         path: String, synchronous: Synchronous = .normal, historyPerUser: Int = 200,
         lease: Milliseconds = PresencePolicy().lease
+    ) throws(StoreError) {
+        try self.init(
+            path: path, synchronous: synchronous, historyPerUser: historyPerUser, lease: lease, machine: .system)
+    }
+
+    /// With clocks of a test's.
+    package init(
+        path: String, synchronous: Synchronous = .normal, historyPerUser: Int = 200,
+        lease: Milliseconds = PresencePolicy().lease, machine: MachineClock
     ) throws(StoreError) {
         self.path = path
         self.synchronous = synchronous
@@ -46,6 +55,7 @@ public final class SQLiteCallStore: CallStore {
             try database.execute("PRAGMA synchronous=\(synchronous.rawValue)")
             try database.execute("PRAGMA cache_size=-\(Bounds.cache)")
             try SQLiteSchema.prepare(database)
+            clock = try database.upgrade { [database] () throws(StoreError) in try SQLiteClock(database, machine) }
         } catch {
             throw StoreError("\(path): \(error)")
         }
@@ -62,11 +72,11 @@ public final class SQLiteCallStore: CallStore {
         }
     }
 
-    public func now() -> Milliseconds {
-        var time = timespec()
-        clock_gettime(CLOCK_REALTIME, &time)
-        return Milliseconds(time.tv_sec) * 1000 + Milliseconds(time.tv_nsec) / 1_000_000
-    }
+    public func now() -> Milliseconds { clock.now }
+
+    public var clockSkew: Milliseconds { clock.skew }
+
+    public var clockSteps: (count: Int, last: Milliseconds) { (Int(clock.shared.steps), clock.shared.lastStep) }
 
     // MARK: Records
 
@@ -128,7 +138,7 @@ public final class SQLiteCallStore: CallStore {
     }
 
     private func commit(_ commit: Commit) throws(StoreError) -> CommitOutcome {
-        guard now() <= commit.validUntil else { return .stale }
+        guard commit.validity?.contains(now()) ?? true else { return .stale }
         let known = try database.query(
             "SELECT call, version FROM calls WHERE call_id=?", .id(commit.id),
             read: { (row) throws(StoreError) -> (Int64, Int64)? in (row.integer(0), row.integer(1)) }
@@ -238,11 +248,14 @@ public final class SQLiteCallStore: CallStore {
         }
     }
 
-    public func due(before moment: Milliseconds, limit: Int) throws(StoreError) -> [RecordID] {
-        try database.query(
+    public func due(
+        before moment: Milliseconds, limit: Int, besides: Set<RecordID>
+    ) throws(StoreError) -> [RecordID] {
+        let due = try database.query(
             "SELECT call_id FROM calls WHERE deadline<=? ORDER BY deadline LIMIT ?", .integer(moment),
-            .integer(Int64(limit))
-        ) { RecordID($0.text(0)) }
+            .integer(Int64(limit + besides.count))
+        ) { row in RecordID(row.text(0)).flatMap { besides.contains($0) ? nil : $0 } }
+        return Array(due.prefix(limit))
     }
 
     public func due(_ ids: [RecordID], before moment: Milliseconds) throws(StoreError) -> [RecordID] {
@@ -269,8 +282,9 @@ public final class SQLiteCallStore: CallStore {
     ]
 
     public func clean(limit: Int) throws(StoreError) -> Int {
-        let now = now()
         return try database.transaction { () throws(StoreError) in
+            try clock.look(database)
+            let now = now()
             let over = try database.query(
                 "SELECT call FROM calls WHERE expires_at<=? LIMIT ?", .integer(now), .integer(Int64(limit))
             ) { $0.integer(0) }

@@ -57,14 +57,18 @@ final class SQLiteDatabase {
     /// Runs `body` in one write transaction: all of it is kept, or nothing.
     func transaction<Result>(_ body: () throws(StoreError) -> Result) throws(StoreError) -> Result {
         // Immediate: a reader that turns writer half-way would fail when another process wrote meanwhile.
-        try transaction("BEGIN IMMEDIATE", body)
+        do throws(StoreError) {
+            return try transaction("BEGIN IMMEDIATE", body)
+        } catch {
+            throw StoreError(error.description, isOfWriting: true)
+        }
     }
 
     /// The same when the file may have to be brought up to date: nobody is served before.
-    func upgrade(_ body: () throws(StoreError) -> Void) throws(StoreError) {
+    func upgrade<Result>(_ body: () throws(StoreError) -> Result) throws(StoreError) -> Result {
         sqlite3_busy_timeout(handle, Self.upgradeTimeout)
         defer { sqlite3_busy_timeout(handle, Self.busyTimeout) }
-        try transaction(body)
+        return try transaction(body)
     }
 
     /// Runs `body`, which only reads, on the file as it is at one moment.

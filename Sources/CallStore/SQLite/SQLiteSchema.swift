@@ -9,7 +9,7 @@ enum SQLiteSchema {
 
     /// Makes the tables in a new file, and brings those of an earlier version to this one.
     static func prepare(_ database: SQLiteDatabase) throws(StoreError) {
-        guard try found(in: database) < version else { return }
+        guard try found(in: database) < version else { return try database.execute(clock) }
         try database.upgrade { () throws(StoreError) in
             // Another process may have done it meanwhile.
             let found = try found(in: database)
@@ -17,6 +17,7 @@ enum SQLiteSchema {
             if 1..<firstWithNumbers ~= found { try database.execute(renaming) }
             try database.execute(tables)
             if 1..<firstWithNumbers ~= found { try database.execute(numbering) }
+            try database.execute(clock)
             try database.execute("PRAGMA user_version=\(version)")
         }
     }
@@ -26,6 +27,12 @@ enum SQLiteSchema {
         guard found <= version else { throw StoreError("written by a later version of Bellwire (schema \(found))") }
         return found
     }
+
+    /// One row. Earlier versions go without it.
+    private static let clock = """
+        CREATE TABLE IF NOT EXISTS clock(one INTEGER PRIMARY KEY, boot_id BLOB NOT NULL, offset INTEGER NOT NULL,
+            agreed BLOB NOT NULL)
+        """
 
     /// `call` is a call's number, here and in the tables below; also a message is such a "call".
     private static let tables = """

@@ -1,6 +1,7 @@
 """What the integration tests stand on: a broker, the service, phones, and the contract that all traffic must meet."""
 
 from .broker import Broker
+from .clock import SteppedClock
 from .contract import Contract
 from .device import Device, Pending, Received, Refused, encode
 from .load import Load
@@ -12,6 +13,7 @@ from .service import PROJECT, Service, executable, run
 from .talk import VERBATIM, answers, call_id, change_in, is_online, member, now_ms, present, ring, talk, welcomes
 from .terminal import Terminal
 from .topics import decode_level, encode_user
+from .wire import Wire
 from .world import STORES, Deploy, World, on_each_store
 
 __all__ = [
@@ -31,7 +33,9 @@ __all__ = [
     "Refused",
     "SecureBroker",
     "Service",
+    "SteppedClock",
     "Terminal",
+    "Wire",
     "World",
     "answers",
     "call_id",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import socket
+from collections.abc import Mapping
 from pathlib import Path
 
 from .processes import Child, free_port, wait_until
@@ -15,10 +16,16 @@ class RedisServer:
     `appendfsync` decides, which no test can see; but a disk that is slow for a second would be seen in every test."""
 
     def __init__(
-        self, directory: Path, appendfsync: str = "no", start: bool = True, replica_of: RedisServer | None = None
+        self,
+        directory: Path,
+        appendfsync: str = "no",
+        start: bool = True,
+        replica_of: RedisServer | None = None,
+        env: Mapping[str, str] | None = None,
     ) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         self.port = free_port()
+        self._env = env
         self.url = f"redis://127.0.0.1:{self.port}"
         self.log = directory / "redis.log"
         self._arguments = [
@@ -37,7 +44,7 @@ class RedisServer:
         return self._child.pid
 
     def start(self) -> None:
-        self._child = Child(self._arguments, stdout=self.log)
+        self._child = Child(self._arguments, stdout=self.log, env=self._env)
         wait_until(self._answers, 10, "Redis answers")
 
     def _answers(self) -> bool:

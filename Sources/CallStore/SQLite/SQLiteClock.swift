@@ -1,0 +1,44 @@
+import CallCore
+
+/// The time of all processes that share a file: their machine's boot clock, which nobody can set, and one offset that the file keeps.
+///
+/// When the machine has been started again, the offset is made anew from its wall clock; time never lies before what was seen last.
+struct SQLiteClock {
+    private let machine: MachineClock
+    /// The time that counts minus the boot clock.
+    private var offset: Milliseconds = 0
+    private(set) var shared = SharedClock()
+
+    init(_ database: SQLiteDatabase, _ machine: MachineClock) throws(StoreError) {
+        self.machine = machine
+        try look(database)
+    }
+
+    var now: Milliseconds { machine.boot() + offset }
+
+    /// How far that is from the machine's wall clock.
+    var skew: Milliseconds { now - machine.wall() }
+
+    /// Agrees with the other processes on the time. Within a transaction.
+    mutating func look(_ database: SQLiteDatabase) throws(StoreError) {
+        let row = try database.query(
+            "SELECT boot_id, offset, agreed FROM clock",
+            read: { (row) throws(StoreError) -> (String, Milliseconds, String)? in
+                (row.text(0), row.integer(1), row.text(2))
+            }
+        ).first
+        let boot = machine.boot()
+        var expected: Milliseconds?
+        if let row, row.0.utf8.elementsEqual(machine.bootID.utf8), !machine.bootID.isEmpty,
+            StoredNumber.differences.contains(row.1)
+        {
+            expected = boot + row.1
+        }
+        shared = row.flatMap { SharedClock($0.2) } ?? SharedClock()
+        let wall = machine.wall()
+        offset = shared.look(raw: wall, expected: expected, wall: wall) - boot
+        try database.run(
+            "INSERT OR REPLACE INTO clock VALUES(1,?,?,?)", .text(machine.bootID), .integer(offset),
+            .text(shared.text))
+    }
+}

@@ -1,0 +1,170 @@
+import CallCore
+import Synchronization
+import Testing
+
+@testable import CallStore
+
+/// Time goes on as clocks do that nobody can set (docs/decisions/0014).
+@Suite struct StoreClockTests {
+    private let began: Milliseconds = 1_790_000_000_000
+
+    // MARK: What the coordinators agree on
+
+    @Test func aFirstLookTakesTheStoresTimeAsItIs() {
+        var shared = SharedClock()
+        #expect(shared.look(raw: began, expected: nil, wall: began) == began)
+        #expect(shared.look(raw: began + 500, expected: began + 503, wall: began + 503) == began + 500)
+        #expect(shared.steps == 0)
+    }
+
+    @Test(arguments: [70_000, -70_000, 3_600_000, -3_600_000] as [Milliseconds])
+    func aClockThatIsSetDoesNotChangeTheTime(step: Milliseconds) {
+        var shared = SharedClock()
+        _ = shared.look(raw: began, expected: nil, wall: began)
+        let now = shared.look(raw: began + 500 + step, expected: began + 500, wall: began + 500)
+        #expect(abs(now - (began + 500)) <= 5)
+        #expect(shared.steps == 1)
+        #expect(shared.lastStep == step)
+        // Everybody else finds it mended, also who has just started.
+        #expect(
+            abs(shared.look(raw: began + 600 + step, expected: began + 600, wall: began + 600) - (began + 600)) <= 5)
+        #expect(abs(shared.look(raw: began + 700 + step, expected: nil, wall: began + 700) - (began + 700)) <= 5)
+        #expect(shared.steps == 1)
+    }
+
+    /// Its machine was paused, as virtual machines are: its own clock is behind, and the store's is right.
+    @Test func whoStoodStillFollowsTheOthers() {
+        var shared = SharedClock()
+        _ = shared.look(raw: began, expected: nil, wall: began)
+        _ = shared.look(raw: began + 70_000, expected: began + 70_000, wall: began + 70_000)
+        #expect(shared.look(raw: began + 70_100, expected: began + 100, wall: began + 100) == began + 70_100)
+        #expect(shared.steps == 0)
+    }
+
+    @Test func timeDoesNotGoBackWhileNobodyLooks() {
+        var shared = SharedClock()
+        _ = shared.look(raw: began, expected: nil, wall: began)
+        #expect(shared.look(raw: began - 50_000, expected: nil, wall: began - 50_000) == began)
+        #expect(shared.steps == 1)
+    }
+
+    @Test(arguments: [70_000, -70_000] as [Milliseconds])
+    func aClockThatIsSetWhileNobodyIsThereEndsNothingEarly(step: Milliseconds) {
+        var shared = SharedClock()
+        _ = shared.look(raw: began, expected: nil, wall: began + 30)
+        let now = shared.look(raw: began + 3_000 + step, expected: nil, wall: began + 3_030)
+        #expect((began...began + 3_010).contains(now))
+        // If it is the asker's wall clock that was set, likewise.
+        var other = SharedClock()
+        _ = other.look(raw: began, expected: nil, wall: began)
+        #expect(
+            (began...began + 3_010).contains(other.look(raw: began + 3_000, expected: nil, wall: began + 3_000 + step)))
+    }
+
+    /// What the coordinators agreed on was lost with the store's data.
+    @Test func aStoreThatWasEmptiedDoesNotBringAStepBack() {
+        var shared = SharedClock()
+        let now = shared.look(raw: began + 70_000, expected: began, wall: began)
+        #expect(abs(now - began) <= 5)
+    }
+
+    @Test func aClockThatWasSetRightIsFollowedSlowly() {
+        var shared = SharedClock()
+        _ = shared.look(raw: began, expected: nil, wall: began)
+        var time = began
+        for turn in 1...4_100 {
+            let elapsed = Milliseconds(turn) * 500
+            let now = shared.look(raw: began + elapsed + 2_000, expected: time + 500, wall: time + 500)
+            #expect((498...503).contains(now - time))
+            time = now
+        }
+        // After half an hour of the real time: 2 s were made up for.
+        #expect(shared.correction == 0)
+        #expect(time == began + 2_050_000 + 2_000)
+    }
+
+    @Test func whatTheyAgreeOnIsKeptAsText() {
+        var shared = SharedClock()
+        _ = shared.look(raw: began, expected: nil, wall: began)
+        _ = shared.look(raw: began + 90_000, expected: began + 10, wall: began + 10)
+        #expect(SharedClock(shared.text) == shared)
+    }
+
+    @Test(arguments: [
+        "", "1:2:3:4", "1:2:3:4:5:6", "a:1:1:1:1", "1:-1:1:1:1", "\(Int64.min):1:1:1:1", "1:1:\(Int64.min):1:1",
+        "1:1:1:-1:1",
+        "1:\(Int64.max):1:1:1",
+    ])
+    func whatNobodyWroteIsNoClock(text: String) { #expect(SharedClock(text) == nil) }
+
+    // MARK: What one process knows
+
+    @Test func theTimeIsTheBootClocksAndAnOffset() {
+        var clock = StoreClock()
+        #expect(clock.now(boot: 5) == nil)
+        clock.adopt(began, between: 100, 110)
+        #expect(clock.now(boot: 105) == began)
+        clock.learn(began + 1_000, between: 1_100, 1_110)
+        #expect(clock.now(boot: 1_105) == began + 1_000)
+    }
+
+    @Test func aTimeThatDriftDoesNotExplainIsDoubtedAndNotLearned() {
+        var clock = StoreClock()
+        clock.adopt(began, between: 100, 100)
+        clock.learn(began + 70_000, between: 200, 210)
+        #expect(clock.isDoubtful)
+        #expect(clock.now(boot: 200) == began + 100)
+        clock.adopt(began + 110, between: 210, 210)
+        #expect(!clock.isDoubtful)
+    }
+
+    // MARK: SQLite
+
+    /// A machine of a test's.
+    private final class Machine: Sendable {
+        private let state = Mutex((boot: Milliseconds(1_000), wall: Milliseconds(1_790_000_000_000)))
+        func pass(_ duration: Milliseconds) {
+            state.withLock {
+                $0.boot += duration
+                $0.wall += duration
+            }
+        }
+        func set(wallBy step: Milliseconds) { state.withLock { $0.wall += step } }
+        func restart(after pause: Milliseconds) {
+            state.withLock {
+                $0.boot = 500
+                $0.wall += pause
+            }
+        }
+        func clock(_ bootID: String) -> MachineClock {
+            MachineClock(
+                boot: { [self] in state.withLock(\.boot) }, wall: { [self] in state.withLock(\.wall) }, bootID: bootID)
+        }
+    }
+
+    @Test(arguments: [70_000, -70_000] as [Milliseconds])
+    func sqliteGoesOnWhenTheWallClockIsSet(step: Milliseconds) throws {
+        let (file, machine) = (TemporaryFile(), Machine())
+        let store = try SQLiteCallStore(path: file.path, machine: machine.clock("first"))
+        let before = store.now()
+        machine.pass(10_000)
+        machine.set(wallBy: step)
+        #expect(store.now() == before + 10_000)
+        _ = try store.clean(limit: 1)
+        #expect(abs(store.now() - (before + 10_000)) <= 50)
+        #expect(store.clockSteps.count == 1)
+        // Also for a process that comes later.
+        let other = try SQLiteCallStore(path: file.path, machine: machine.clock("first"))
+        #expect(abs(other.now() - store.now()) <= 1)
+    }
+
+    @Test func sqliteIsRightAfterTheMachineWasStartedAgain() throws {
+        let (file, machine) = (TemporaryFile(), Machine())
+        let before = try SQLiteCallStore(path: file.path, machine: machine.clock("first")).now()
+        machine.restart(after: 40_000)
+        #expect(try SQLiteCallStore(path: file.path, machine: machine.clock("second")).now() == before + 40_000)
+        // With a clock that starts in the past: time does not go back.
+        machine.restart(after: -500_000)
+        #expect(try SQLiteCallStore(path: file.path, machine: machine.clock("third")).now() == before + 40_000)
+    }
+}

@@ -1,0 +1,89 @@
+"""Clocks that somebody sets: a coordinator's machine's, Redis's machine's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from harness import Deploy, RedisServer, SteppedClock, World, now_ms, ring, talk, wait_until
+
+STEPS = [70, -70]
+"""Seconds."""
+TOLERANCE_MS = 1_500
+
+
+@pytest.fixture(params=["redis's machine", "a coordinator's machine", "a coordinator's machine, SQLite"])
+def stepped(request: pytest.FixtureRequest, deploy: Deploy, tmp_path: Path) -> Iterator[tuple[World, SteppedClock]]:
+    """A deployment, and a clock of one of its machines."""
+    clock = SteppedClock(tmp_path / "clock")
+    if request.param.endswith("SQLite"):
+        yield deploy(1, env=clock.env), clock
+        return
+    is_redis = request.param == "redis's machine"
+    server = RedisServer(tmp_path / "redis", env=clock.env if is_redis else None)
+    world = deploy(2, store=server.url, **({} if is_redis else {"env": clock.env}))
+    yield world, clock
+    world.close()
+    for service in world.services:
+        service.stop()
+    server.stop()
+
+
+def steps_seen(world: World) -> float:
+    return sum(service.metrics()["bellwire_store_clock_steps_total"] for service in world.services)
+
+
+@pytest.mark.parametrize("seconds", STEPS)
+def test_a_clock_that_is_set_ends_no_call_and_lets_none_ring_on(
+    stepped: tuple[World, SteppedClock], seconds: int
+) -> None:
+    """§5: time is the store's, and goes on whatever somebody does to a clock."""
+    world, clock = stepped
+    alice, bob, carol, dave = world.phones("alice", "bob", "carol", "dave")
+    ringing = [ring(alice, other, timeout=60) for other in (bob, carol, dave)]
+    active = talk(carol, dave)
+    short = ring(alice, bob, timeout=8)
+    began = now_ms()
+    clock.step(seconds)
+
+    ended = bob.expect("call.timeout", short, timeout=20)
+    took = now_ms() - began
+    assert 8_000 - TOLERANCE_MS < took < 8_000 + 2 * TOLERANCE_MS, f"the short call timed out after {took:.0f} ms"
+    assert abs(ended["call"]["endedAt"] - now_ms()) < 2 * TOLERANCE_MS
+    for call in ringing:
+        assert alice.get(call)["state"] == "ringing"
+    assert carol.get(active)["state"] == "active"
+
+    # A call that begins now rings, is answered, and its times are right.
+    later = ring(bob, alice, mode="advanced")
+    accepted = alice.accept(later)["call"]
+    assert abs(accepted["acceptedAt"] - now_ms()) < 2 * TOLERANCE_MS
+    alice.end(later)
+    assert all(service.status("/readyz") == 200 for service in world.services)
+
+
+def test_a_coordinator_that_starts_after_redis_s_clock_was_set_knows_of_it(deploy: Deploy, tmp_path: Path) -> None:
+    """What the coordinators know of the clock is kept in the store."""
+    clock = SteppedClock(tmp_path / "clock")
+    server = RedisServer(tmp_path / "redis", env=clock.env)
+    world = deploy(1, store=server.url)
+    try:
+        alice, bob = world.phones("alice", "bob")
+        call = ring(alice, bob, timeout=60)
+        clock.step(70)
+        wait_until(lambda: steps_seen(world) >= 1, 5, "the step is seen, and counted")
+        log = world.service.log.read_text()
+        assert "the clock of the store's machine was set" in log
+        world.service.kill()
+        world.service.start()
+        world.service.wait_ready()
+        assert alice.start("call.get", callID=call).ok(25)["call"]["state"] == "ringing"
+        welcome = world.another(alice, "web").had("welcome")[0]
+        assert abs(welcome["serverTime"] - now_ms()) < TOLERANCE_MS
+        alice.cancel(call)
+    finally:
+        world.close()
+        world.service.stop()
+        server.stop()
