@@ -86,7 +86,8 @@ let package = Package(
             swiftSettings: strict
         ),
         .testTarget(
-            name: "BellwireClientTests", dependencies: ["BellwireClient", "SignalingProtocol"], swiftSettings: strict),
+            name: "BellwireClientTests", dependencies: ["BellwireClient", "SignalingProtocol", "SplitMix"],
+            swiftSettings: strict),
         .testTarget(
             name: "BellwireSimulatorTests", dependencies: ["BellwireSimulator", "HistoryChecker"], swiftSettings: strict
         ),

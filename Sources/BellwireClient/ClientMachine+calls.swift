@@ -7,6 +7,8 @@ extension ClientMachine {
     static let resyncAfter: Int64 = 90_000
 
     mutating func received(_ event: Event, now: Int64) -> [Action] {
+        // Not acked, so the service sends it again as long as it is of use: by then there may be room.
+        guard hasRoom(for: event.call) else { return [.refuse(event.callID)] }
         let hadBefore = knownCall(event.callID)?.revision ?? 0
         // Cumulative: an ack below what this device has would be answered with news that it had.
         // No service counts below 0, and none would take such an ack.
@@ -27,6 +29,7 @@ extension ClientMachine {
     /// A response tells the state of its call. Later events up to that revision will be ignored, so the stream tells it.
     mutating func learned(_ success: Response.Success, now: Int64) -> [Action] {
         let call = success.call
+        guard hasRoom(for: call) else { return [] }
         let isNews = call.revision > (knownCall(call.callID)?.revision ?? 0)
         let actions = remember(
             call, revision: call.revision, reference: success.time, expiresIn: nil, now: now)
@@ -45,7 +48,11 @@ extension ClientMachine {
         if let known = calls.firstIndex(where: { $0.callID == call.callID }) {
             index = known
         } else {
-            actions = makeRoom()
+            switch makeRoom(for: call) {
+            // Over, and with nobody who would have to be forgotten for it: there is nothing to follow.
+            case .none: return []
+            case .some(let forgetting): actions = forgetting
+            }
             calls.append(
                 KnownCall(snapshot: call, revision: 0, isLive: false, heardAt: now, connection: connection))
             index = calls.count - 1
@@ -65,18 +72,8 @@ extension ClientMachine {
         return actions
     }
 
-    private func isLive(_ call: CallSnapshot) -> Bool {
+    func isLive(_ call: CallSnapshot) -> Bool {
         call.state != .ended && call.member(device.userID)?.state.isLive ?? false
-    }
-
-    /// Forgets a call when the table is full: of the ended ones, else of all, the one not heard of for longest.
-    private mutating func makeRoom() -> [Action] {
-        guard calls.count >= configuration.knownCalls else { return [] }
-        let over = calls.indices.filter { !calls[$0].isLive }
-        let candidates = over.isEmpty ? Array(calls.indices) : over
-        guard let choice = candidates.min(by: { calls[$0].heardAt < calls[$1].heardAt }) else { return [] }
-        let forgotten = calls.remove(at: choice)
-        return forgotten.isLive ? [.deliver(.gone(forgotten.snapshot))] : []
     }
 
     // MARK: Resynchronisation
@@ -89,7 +86,7 @@ extension ClientMachine {
             let known = knownCall(call.callID)
             let isNews = known.map { !$0.isLive || call.revision > $0.snapshot.revision } ?? true
             // An older list than the last news, as two replicas may send them, brings nothing back to life.
-            guard known.map({ call.revision >= $0.snapshot.revision }) ?? true else { continue }
+            guard known.map({ call.revision >= $0.snapshot.revision }) ?? true, hasRoom(for: call) else { continue }
             actions += remember(call, revision: 0, reference: welcome.serverTime, expiresIn: nil, now: now)
             if isNews { actions.append(.deliver(.snapshot(call))) }
         }

@@ -19,7 +19,7 @@ package struct ClientMachine: Sendable {
         package var queuedPerCall = 16
         /// Requests at once, queued ones included.
         package var requests = 256
-        /// Calls whose revision is remembered. Ended ones are forgotten first.
+        /// Calls whose revision is remembered. Ended ones are forgotten first, those in which the device takes part never.
         package var knownCalls = 256
         /// Publishes presence. Without it the device only asks: it is never rung, and never counted online.
         package var publishesPresence = true
@@ -44,6 +44,8 @@ package struct ClientMachine: Sendable {
         case answer(RequestID, Answer)
         /// The request's outcome: failure.
         case fail(RequestID, SignalingError)
+        /// What was said of this call is not taken in: too many calls ring at once. Counted.
+        case refuse(CallID)
         /// The token ends soon: ask the app for another, and connect with it.
         case renewToken
     }

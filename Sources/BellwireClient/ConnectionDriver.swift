@@ -17,6 +17,8 @@ final class ConnectionDriver {
     private let device: DeviceAddress
     private let mailbox: Mailbox
     private let deliver: (ClientEvent) -> Void
+    /// What was said of a call was not taken in.
+    private let refused: () -> Void
     private var machine: ClientMachine
     private var backoff = ReconnectBackoff()
     /// Nil when the app gives no tokens.
@@ -27,8 +29,10 @@ final class ConnectionDriver {
     private var nextQuestion: Int64?
 
     init(
-        _ configuration: SignalingClient.Configuration, mailbox: Mailbox, deliver: @escaping (ClientEvent) -> Void
+        _ configuration: SignalingClient.Configuration, mailbox: Mailbox, deliver: @escaping (ClientEvent) -> Void,
+        refused: @escaping () -> Void
     ) {
+        self.refused = refused
         self.configuration = configuration
         self.mailbox = mailbox
         self.deliver = deliver
@@ -232,6 +236,7 @@ final class ConnectionDriver {
             case .succeed(let id, let success): mailbox.complete(id, .success(success))
             case .answer(let id, let answer): mailbox.complete(id, .answer(answer))
             case .fail(let id, let error): mailbox.complete(id, .failure(error))
+            case .refuse: refused()
             case .renewToken: tokens?.ask()
             }
         }

@@ -75,6 +75,11 @@ public final class SignalingClient: Sendable {
     /// How many events were dropped because the app did not read them.
     public var droppedEvents: Int { eventSink.dropped }
 
+    /// How many invitations, and copies of them, were not taken in. 256 calls are known at once. When that many live, the
+    /// newest one of whoever rings most often is refused or, when it was told already, `gone`; a call in which this device
+    /// takes part never is. What is refused is not acked: the service sends it again, and it rings once there is room.
+    public var refusedInvitations: Int { eventSink.refused }
+
     /// Connects, and returns once requests and events can flow. When the broker is not reached within
     /// `connectTimeout`, or refuses, this throws `notConnected`; the client goes on trying until `disconnect()`.
     ///
@@ -105,7 +110,7 @@ public final class SignalingClient: Sendable {
     private func startDriver() {
         let (configuration, mailbox, sink) = (configuration, mailbox, eventSink)
         let isStarted = startThread {
-            ConnectionDriver(configuration, mailbox: mailbox, deliver: sink.deliver).run()
+            ConnectionDriver(configuration, mailbox: mailbox, deliver: sink.deliver, refused: sink.refuse).run()
             sink.finish()
         }
         if !isStarted { mailbox.close() }
@@ -154,10 +159,14 @@ public final class SignalingClient: Sendable {
 private final class EventSink: Sendable {
     private let continuation: AsyncStream<ClientEvent>.Continuation
     private let dropCount = Atomic<Int>(0)
+    private let refusalCount = Atomic<Int>(0)
 
     init(_ continuation: AsyncStream<ClientEvent>.Continuation) { self.continuation = continuation }
 
     var dropped: Int { dropCount.load(ordering: .relaxed) }
+    var refused: Int { refusalCount.load(ordering: .relaxed) }
+
+    func refuse() { refusalCount.wrappingAdd(1, ordering: .relaxed) }
 
     func deliver(_ event: ClientEvent) {
         if case .dropped = continuation.yield(event) { dropCount.wrappingAdd(1, ordering: .relaxed) }

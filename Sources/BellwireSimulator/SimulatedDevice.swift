@@ -236,6 +236,8 @@ final class SimulatedDevice: BrokerClient {
             case .fail: unanswered -= 1
             // The simulated broker checks no tokens.
             case .renewToken: break
+            // No world has so many calls.
+            case .refuse: break
             }
         }
         setTimer()
