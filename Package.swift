@@ -79,7 +79,7 @@ let package = Package(
             name: "BrokerAuthTests", dependencies: ["BrokerAuth", "Tokens", "SignalingProtocol"],
             swiftSettings: strict),
         .testTarget(name: "ServerURLTests", dependencies: ["ServerURL"], swiftSettings: strict),
-        .testTarget(name: "MQTTClientTests", dependencies: ["MQTTClient"], swiftSettings: strict),
+        .testTarget(name: "MQTTClientTests", dependencies: ["MQTTClient", "COpenSSL"], swiftSettings: strict),
         .testTarget(
             name: "CoordinatorTests",
             dependencies: ["Coordinator", "CallStore", "CallCore", "SignalingProtocol", "SplitMix"],

@@ -7,6 +7,8 @@ final class ConnectionDriver {
     private static let handshakeLimit: Int64 = 10_000
     /// The connection's own timers want a turn this often, in milliseconds.
     private static let longestPoll: Int64 = 1000
+    /// How long the broker may take to show that it is there, in milliseconds.
+    private static let longestAnswer: Int64 = 5_000
     /// A connection that held this long, in milliseconds, was a good one: the next attempt comes soon. Two clients that
     /// claim one device replace each other at once, and slow down.
     private static let goodConnection: Int64 = 10_000
@@ -171,6 +173,8 @@ final class ConnectionDriver {
         if let token = token ?? configuration.token { broker.password = token }
         var settings = MQTTConnection.Configuration(broker: broker, clientID: Topics.clientID(device))
         settings.certificateAuthorityFile = configuration.certificateAuthorityFile
+        settings.keepAlive = UInt16(clamping: max(1, configuration.keepAlive.milliseconds / 1000))
+        settings.longestAnswer = Self.longestAnswer
         guard configuration.publishesPresence else { return settings }
         settings.will = MQTTMessage(
             topic: configuration.topics.presence(device),
@@ -187,7 +191,10 @@ final class ConnectionDriver {
         for signal in mailbox.takeSignals() { actions += machine.send(signal, now: now) }
         try perform(actions, connection)
         if let deadline = machine.nextDeadline, deadline <= now {
-            try perform(machine.timerFired(now: now), connection)
+            let due = machine.timerFired(now: now)
+            try perform(due, connection)
+            // A request is sent again: it may be the connection that is dead, which a keepalive of a minute tells too late.
+            if due.contains(where: \.isRequest) { try connection?.ask() }
         }
     }
 
@@ -258,6 +265,12 @@ final class ConnectionDriver {
         let response = Response(id: request.id, outcome: .failure(refusal))
         // The next request of the same call, if this one released it, is sent again by its timer.
         try? perform(machine.received(.response(response), now: monotonicMilliseconds()), nil)
+    }
+}
+
+extension ClientMachine.Action {
+    fileprivate var isRequest: Bool {
+        if case .publish(.request) = self { true } else { false }
     }
 }
 

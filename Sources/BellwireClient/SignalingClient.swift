@@ -31,6 +31,11 @@ public final class SignalingClient: Sendable {
         public var tokenTimeout: Duration = .seconds(30)
         /// How long `connect()` waits for the broker; 10 s by default.
         public var connectTimeout: Duration = .seconds(10)
+        /// How long the connection may be silent before the broker is asked for a sign of life; 60 s by default, 1 s to 18 h. An
+        /// idle device costs the broker that many pings. A device that vanishes without a word is known to be lost after one and a
+        /// half times as long, and notices itself that a silent network has let it down after that long and 5 s more, or 6 s after
+        /// it asked for something.
+        public var keepAlive: Duration = .seconds(60)
         /// How long a request is tried; 30 s by default. It then throws `noResponse`.
         public var requestTimeout: Duration = .seconds(30)
         /// Whether this device is one of the user's phones; true by default. When false it only asks, as a tool or a server

@@ -76,6 +76,8 @@ public final class Coordinator {
     private var receipts: [Int32: OutboundMessage] = [:]
     private var isListening = false
     private var storeWasFailing = false
+    /// Why the broker has refused publications on this connection: each is told once.
+    private var refusalsTold: Set<String> = []
 
     public init(configuration: Configuration, store: any CallStore, status: CoordinatorStatus, log: Log) {
         self.configuration = configuration
@@ -108,6 +110,7 @@ public final class Coordinator {
         isBusy = messages.count >= Bounds.busyBatch
         process(messages, since: received)
         confirmReceipts()
+        countRefusals()
         serveTimers()
         writeTraces()
         report()
@@ -204,6 +207,7 @@ public final class Coordinator {
         log(.warning, "broker connection lost", ["reason": error.message])
         connection = nil
         receipts = [:]
+        refusalsTold = []
         subscriptions = []
         isListening = false
         nextAttempt = monotonicMilliseconds() + Int64.random(in: backoff / 2...backoff)
@@ -268,6 +272,15 @@ public final class Coordinator {
             if isTaken { confirmed.append(receipt) } else { service.counters.add(.publicationsDropped) }
         }
         if !confirmed.isEmpty { service.published(confirmed) }
+    }
+
+    /// What the broker has refused to take is lost like a message on the way, and resends cover it; but somebody has to know.
+    private func countRefusals() {
+        for (reason, count) in connection?.takeRefused() ?? [:] {
+            service.counters.add(.publicationsRefused, reason, count)
+            guard refusalsTold.insert(reason).inserted else { continue }
+            log(.error, "the broker refuses publications", ["reason": reason])
+        }
     }
 
     private func writeTraces() {
@@ -356,6 +369,7 @@ public final class Coordinator {
         }
         status.update {
             $0.isListening = isListening
+            $0.unauthorizedInARow = connection?.unauthorizedInARow ?? 0
             $0.storeFailure = service.storeFailure
             $0.clockSkew = service.store.clockSkew
             $0.lastTurn = now

@@ -6,6 +6,8 @@ public final class CoordinatorStatus: Sendable {
     public struct Snapshot: Sendable {
         /// Subscribed at the broker: messages are coming in.
         public var isListening = false
+        /// How many publications the broker refused one after the other because this coordinator may not publish there.
+        public var unauthorizedInARow = 0
         /// Why the store cannot answer, if it cannot.
         public var storeFailure: String?
         public var isDraining = false
@@ -27,6 +29,10 @@ public final class CoordinatorStatus: Sendable {
     /// A store's clock further away than this, in milliseconds, shows that one of the two machines is wrong.
     private static let greatestSkew: Int64 = 250
 
+    /// A publication or two may have an odd topic; when this many are refused one after the other, and none is taken between them,
+    /// the coordinator may not publish. The first that is taken ends it.
+    private static let unauthorizedMost = 8
+
     public init() {}
 
     /// Asks the coordinator to drain and return from `run`.
@@ -46,6 +52,9 @@ public final class CoordinatorStatus: Sendable {
         let snapshot = snapshot
         if snapshot.isDraining { return "draining" }
         if !snapshot.isListening { return "not subscribed at the broker" }
+        if snapshot.unauthorizedInARow >= Self.unauthorizedMost {
+            return "the broker does not let this coordinator publish: \(snapshot.unauthorizedInARow) refusals in a row"
+        }
         if let failure = snapshot.storeFailure { return "store: \(failure)" }
         if abs(snapshot.clockSkew) > Self.greatestSkew {
             return "the store's clock differs by \(snapshot.clockSkew) ms from this machine's"

@@ -38,6 +38,7 @@ public struct Counters: Sendable {
         case storeErrors
         case recordsCleaned
         case publicationsDropped
+        case publicationsRefused
         case brokerConnections
 
         /// As `/metrics` shows it.
@@ -69,6 +70,7 @@ public struct Counters: Sendable {
             case .storeErrors: "bellwire_store_errors_total"
             case .recordsCleaned: "bellwire_records_cleaned_total"
             case .publicationsDropped: "bellwire_publications_dropped_total"
+            case .publicationsRefused: "bellwire_publications_refused_total"
             case .brokerConnections: "bellwire_broker_connections_total"
             }
         }
@@ -81,7 +83,7 @@ public struct Counters: Sendable {
             case .responses: "outcome"
             case .eventsSent, .eventsResent: "event"
             case .presence: "state"
-            case .callsEnded: "reason"
+            case .callsEnded, .publicationsRefused: "reason"
             case .peerMessages: "state"
             case .signals, .traceEntriesDropped, .messagesReceived, .messagesSent, .messagesDropped, .eventsTrimmed,
                 .acks, .staleAcks, .heartbeats,
@@ -122,6 +124,7 @@ public struct Counters: Sendable {
             case .storeErrors: "Times that the store could not answer."
             case .recordsCleaned: "Records removed because their time was over."
             case .publicationsDropped: "Messages not published: the broker was away or they were stale."
+            case .publicationsRefused: "Messages that the broker refused to take, by its reason."
             case .brokerConnections: "Connections made to the broker."
             }
         }
