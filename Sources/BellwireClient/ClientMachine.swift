@@ -46,6 +46,8 @@ package struct ClientMachine: Sendable {
         case fail(RequestID, SignalingError)
         /// What was said of this call is not taken in: too many calls ring at once. Counted.
         case refuse(CallID)
+        /// The service holds this session to be over: connect again, with another one and its will.
+        case renewSession
         /// The token ends soon: ask the app for another, and connect with it.
         case renewToken
     }
@@ -69,6 +71,8 @@ package struct ClientMachine: Sendable {
     var presence = PresenceSchedule()
     /// The app was told `online`, and not yet `offline`.
     var isOnline = false
+    /// When it was last connected again because its session was over.
+    var lastSessionRenewal: Int64?
     /// When another token is asked for; nil when that is not known, or done.
     var tokenRenewal: Int64?
     /// The connection was given up for one with another token: the app is not told of it.
@@ -129,7 +133,7 @@ package struct ClientMachine: Sendable {
         case .response(let response): received(response, now: now)
         case .event(let event): received(event, now: now)
         case .welcome(let welcome): received(welcome, now: now)
-        case .error(let error): [.deliver(.error(error))]
+        case .error(let error): received(error, now: now)
         case .signal(let signal): received(signal, now: now)
         case .message(let message): received(message)
         case .receipt(let receipt): received(receipt)

@@ -27,6 +27,8 @@ final class ConnectionDriver {
     private let tokens: TokenSource?
     /// The present one; nil when there is none, or none that the broker takes.
     private var token: String?
+    /// The service holds the session of the present connection to be over.
+    private var needsSession = false
     /// When the provider is asked again.
     private var nextQuestion: Int64?
 
@@ -124,6 +126,7 @@ final class ConnectionDriver {
         let limit = monotonicMilliseconds() + Self.handshakeLimit
         var subscriptions: Set<Int32>?
         nextQuestion = nil
+        needsSession = false
         while !mailbox.isStopping {
             try turn(connection)
             let now = monotonicMilliseconds()
@@ -134,7 +137,7 @@ final class ConnectionDriver {
                 throw MQTTError(kind: .unreachable, message: "\(configuration.broker) does not answer")
             }
             for message in messages { try receive(message, connection) }
-            if isRenewed() {
+            if isRenewed() || needsSession {
                 machine.renewing()
                 // Without its will: the service goes on taking the device for online.
                 connection.disconnect()
@@ -244,6 +247,7 @@ final class ConnectionDriver {
             case .answer(let id, let answer): mailbox.complete(id, .answer(answer))
             case .fail(let id, let error): mailbox.complete(id, .failure(error))
             case .refuse: refused()
+            case .renewSession: needsSession = true
             case .renewToken: tokens?.ask()
             }
         }

@@ -114,6 +114,17 @@ final class SimulatedDevice: BrokerClient {
         perform(machine.disconnected(reason: reason, now: now))
     }
 
+    /// Connects again at once, without its will, as for another token.
+    private func renewSession() {
+        guard let connection else { return }
+        machine.renewing()
+        self.connection = nil
+        isWelcome = false
+        world.note(.disconnected(address))
+        world.broker.disconnect(connection)
+        online()
+    }
+
     /// The connection breaks; the device comes back after a while.
     func drop(for away: Milliseconds) {
         guard let connection else { return }
@@ -238,6 +249,7 @@ final class SimulatedDevice: BrokerClient {
             case .renewToken: break
             // No world has so many calls.
             case .refuse: break
+            case .renewSession: renewSession()
             }
         }
         setTimer()
