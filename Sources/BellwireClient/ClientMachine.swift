@@ -101,6 +101,12 @@ package struct ClientMachine: Sendable {
         self.configuration = configuration
     }
 
+    /// The newest state of the call that the device knows.
+    package func snapshot(of callID: CallID) -> CallSnapshot? { knownCall(callID)?.snapshot }
+
+    /// The calls that live, as far as the device knows.
+    package var liveCalls: [CallID] { calls.filter(\.isLive).map(\.callID) }
+
     /// When `timerFired` must be called next; nil when there is nothing to wait for.
     package var nextDeadline: Int64? {
         var earliest: Int64?
