@@ -79,14 +79,15 @@ let package = Package(
             name: "BrokerAuthTests", dependencies: ["BrokerAuth", "Tokens", "SignalingProtocol"],
             swiftSettings: strict),
         .testTarget(name: "ServerURLTests", dependencies: ["ServerURL"], swiftSettings: strict),
-        .testTarget(name: "MQTTClientTests", dependencies: ["MQTTClient"], swiftSettings: strict),
+        .testTarget(name: "MQTTClientTests", dependencies: ["MQTTClient", "COpenSSL"], swiftSettings: strict),
         .testTarget(
             name: "CoordinatorTests",
             dependencies: ["Coordinator", "CallStore", "CallCore", "SignalingProtocol", "SplitMix"],
             swiftSettings: strict
         ),
         .testTarget(
-            name: "BellwireClientTests", dependencies: ["BellwireClient", "SignalingProtocol"], swiftSettings: strict),
+            name: "BellwireClientTests", dependencies: ["BellwireClient", "SignalingProtocol", "SplitMix"],
+            swiftSettings: strict),
         .testTarget(
             name: "BellwireSimulatorTests", dependencies: ["BellwireSimulator", "HistoryChecker"], swiftSettings: strict
         ),

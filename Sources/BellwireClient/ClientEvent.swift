@@ -15,7 +15,7 @@ public enum ClientEvent: Equatable, Sendable {
     /// and to the inviter when nobody answered.
     case invitationExpired(CallSnapshot)
     /// The call is over, and how is not known: it ended while this device could not be reached.
-    /// Also told of a call that has to be forgotten because too many are known.
+    /// Also told of a call that has to be forgotten because too many ring (`SignalingClient.refusedInvitations`).
     case gone(CallSnapshot)
     /// Another member of a call sent this with `signal`. In the order in which it was sent, as far as it came.
     case signal(Signal)

@@ -7,11 +7,14 @@ extension ClientMachine {
     static let resyncAfter: Int64 = 90_000
 
     mutating func received(_ event: Event, now: Int64) -> [Action] {
-        let hadBefore = knownCall(event.callID)?.revision ?? 0
+        // Not acked, so the service sends it again as long as it is of use: by then there may be room.
+        guard hasRoom(for: event.call) else { return [.refuse(event.callID)] }
+        let known = knownCall(event.callID)
+        let isNews = known?.isNews(event.revision, madeAt: event.time) ?? (event.revision > 0)
         // Cumulative: an ack below what this device has would be answered with news that it had.
         // No service counts below 0, and none would take such an ack.
-        var actions = [Action.publish(.ackCall(event.callID, revision: max(event.revision, hadBefore, 0)))]
-        let isNews = event.revision > hadBefore
+        let acked = isNews ? event.revision : max(event.revision, known?.revision ?? 0, 0)
+        var actions = [Action.publish(.ackCall(event.callID, revision: acked))]
         actions += remember(
             event.call, revision: event.revision, reference: event.time, expiresIn: event.expiresIn, now: now)
         if isNews { actions.append(.deliver(.event(event))) }
@@ -27,7 +30,8 @@ extension ClientMachine {
     /// A response tells the state of its call. Later events up to that revision will be ignored, so the stream tells it.
     mutating func learned(_ success: Response.Success, now: Int64) -> [Action] {
         let call = success.call
-        let isNews = call.revision > (knownCall(call.callID)?.revision ?? 0)
+        guard hasRoom(for: call) else { return [] }
+        let isNews = knownCall(call.callID)?.isNews(call.revision, madeAt: success.time) ?? (call.revision > 0)
         let actions = remember(
             call, revision: call.revision, reference: success.time, expiresIn: nil, now: now)
         return isNews ? actions + [.deliver(.snapshot(call))] : actions
@@ -35,8 +39,8 @@ extension ClientMachine {
 
     func knownCall(_ callID: CallID) -> KnownCall? { calls.first { $0.callID == callID } }
 
-    /// Takes over what a message says about a call. `revision` is 0 for a welcome. `reference` is when, by the
-    /// service's clock, the message's expiry times were `now` or later.
+    /// Takes over what a message says about a call. `revision` is 0 for a welcome. `reference` is when the revision was made, or the
+    /// welcome: by the service's clock, the message's expiry times were `now` or later then.
     mutating func remember(
         _ call: CallSnapshot, revision: Int, reference: Int64, expiresIn: Int?, now: Int64
     ) -> [Action] {
@@ -45,19 +49,29 @@ extension ClientMachine {
         if let known = calls.firstIndex(where: { $0.callID == call.callID }) {
             index = known
         } else {
-            actions = makeRoom()
+            switch makeRoom(for: call) {
+            // Over, and with nobody who would have to be forgotten for it: there is nothing to follow.
+            case .none: return []
+            case .some(let forgetting): actions = forgetting
+            }
             calls.append(
                 KnownCall(snapshot: call, revision: 0, isLive: false, heardAt: now, connection: connection))
             index = calls.count - 1
         }
-        let isNewest = call.revision >= calls[index].snapshot.revision
+        let isWelcome = revision == 0
+        let goesBack = call.revision < calls[index].snapshot.revision
+        let isNewest = isWelcome || !goesBack || reference > calls[index].asOf
         // A resend of what had been given up locally does not make it ring again; anything newer does, or a welcome.
-        let tells = revision == 0 || revision > calls[index].revision
-        calls[index].revision = max(calls[index].revision, revision)
+        let isNews = calls[index].isNews(revision, madeAt: reference)
+        let tells = isWelcome || isNews
+        if !isWelcome, isNews { (calls[index].revision, calls[index].time) = (revision, reference) }
+        // What was had is lost there, and comes again under the same numbers.
+        if isWelcome, goesBack { (calls[index].revision, calls[index].time) = (0, 0) }
         calls[index].heardAt = now
         calls[index].connection = connection
         guard isNewest else { return actions }
         calls[index].snapshot = call
+        calls[index].asOf = reference
         if tells { calls[index].isLive = isLive(call) }
         calls[index].countdown = countdown(at: index, reference: reference, expiresIn: expiresIn, now: now)
         calls[index].nextHeartbeat =
@@ -65,18 +79,8 @@ extension ClientMachine {
         return actions
     }
 
-    private func isLive(_ call: CallSnapshot) -> Bool {
+    func isLive(_ call: CallSnapshot) -> Bool {
         call.state != .ended && call.member(device.userID)?.state.isLive ?? false
-    }
-
-    /// Forgets a call when the table is full: of the ended ones, else of all, the one not heard of for longest.
-    private mutating func makeRoom() -> [Action] {
-        guard calls.count >= configuration.knownCalls else { return [] }
-        let over = calls.indices.filter { !calls[$0].isLive }
-        let candidates = over.isEmpty ? Array(calls.indices) : over
-        guard let choice = candidates.min(by: { calls[$0].heardAt < calls[$1].heardAt }) else { return [] }
-        let forgotten = calls.remove(at: choice)
-        return forgotten.isLive ? [.deliver(.gone(forgotten.snapshot))] : []
     }
 
     // MARK: Resynchronisation
@@ -87,9 +91,11 @@ extension ClientMachine {
         var actions: [Action] = []
         for call in welcome.calls {
             let known = knownCall(call.callID)
-            let isNews = known.map { !$0.isLive || call.revision > $0.snapshot.revision } ?? true
-            // An older list than the last news, as two replicas may send them, brings nothing back to life.
-            guard known.map({ call.revision >= $0.snapshot.revision }) ?? true else { continue }
+            let isNews = known.map { !$0.isLive || call.revision != $0.snapshot.revision } ?? true
+            // An older list than the last news, as two replicas may send them, brings nothing back to life. Long after the last
+            // news, or on another connection, it is no older list: the store has lost what it had.
+            let isOlder = known.map { call.revision < $0.snapshot.revision && !isOutdated($0, now: now) } ?? false
+            guard !isOlder, hasRoom(for: call) else { continue }
             actions += remember(call, revision: 0, reference: welcome.serverTime, expiresIn: nil, now: now)
             if isNews { actions.append(.deliver(.snapshot(call))) }
         }

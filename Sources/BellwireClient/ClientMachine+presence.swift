@@ -16,6 +16,10 @@ extension ClientMachine {
     /// answer a second, in milliseconds.
     private static let correctionInterval: Int64 = 1000
 
+    /// Between two connections that are made because a session is over, in milliseconds. Presence is published again after at most
+    /// as long, and answered again.
+    private static let sessionPause: Int64 = 8_000
+
     /// The broker accepted a connection. `session` is random and new with each connection.
     package mutating func connected(session: String, now: Int64) -> [Action] {
         let actions =
@@ -99,6 +103,18 @@ extension ClientMachine {
 
     /// In milliseconds. Whatever a service says, the pause is a pause, and ends within an hour.
     private func renewal(ofLease seconds: Int) -> Int64 { Int64(min(max(seconds, 2), 7200)) * 500 }
+
+    /// A session that is over is another connection's, or its end overtook its beginning.
+    mutating func received(_ error: SignalingError, now: Int64) -> [Action] {
+        guard error.code == .sessionOver else { return [.deliver(.error(error))] }
+        guard case .subscribed(let session) = link, configuration.publishesPresence,
+            error.session.map({ $0.utf8.elementsEqual(session.utf8) }) ?? false
+        else { return [] }
+        // Whatever a service says, connecting again has its pause.
+        guard lastSessionRenewal.map({ now - $0 >= Self.sessionPause }) ?? true else { return [] }
+        lastSessionRenewal = now
+        return [.renewSession]
+    }
 
     /// The service takes another session for the current one: tells it again.
     private mutating func welcomedAnotherSession(now: Int64) -> [Action] {

@@ -8,9 +8,13 @@ extension ClientMachine {
         guard pending.count < configuration.requests else {
             return [.fail(request.id, SignalingError(.tooManyRequests, "\(pending.count) requests are unanswered"))]
         }
-        follow(request, now: now)
         let entry = PendingRequest(
             request: request, deadline: now + configuration.requestTimeout, stage: .queued)
+        guard mayBegin(entry) else {
+            let message = "this device is in \(configuration.knownCalls) calls"
+            return [.fail(request.id, SignalingError(.tooManyRequests, message))]
+        }
+        follow(request, now: now)
         let ahead = unanswered(before: entry)
         let isFastCancel = entry.isCancel && ahead.allSatisfy { pending[$0].isInvite }
         if ahead.isEmpty || isFastCancel {

@@ -19,7 +19,7 @@ package struct ClientMachine: Sendable {
         package var queuedPerCall = 16
         /// Requests at once, queued ones included.
         package var requests = 256
-        /// Calls whose revision is remembered. Ended ones are forgotten first.
+        /// Calls whose revision is remembered. Ended ones are forgotten first, those in which the device takes part never.
         package var knownCalls = 256
         /// Publishes presence. Without it the device only asks: it is never rung, and never counted online.
         package var publishesPresence = true
@@ -44,6 +44,10 @@ package struct ClientMachine: Sendable {
         case answer(RequestID, Answer)
         /// The request's outcome: failure.
         case fail(RequestID, SignalingError)
+        /// What was said of this call is not taken in: too many calls ring at once. Counted.
+        case refuse(CallID)
+        /// The service holds this session to be over: connect again, with another one and its will.
+        case renewSession
         /// The token ends soon: ask the app for another, and connect with it.
         case renewToken
     }
@@ -67,6 +71,8 @@ package struct ClientMachine: Sendable {
     var presence = PresenceSchedule()
     /// The app was told `online`, and not yet `offline`.
     var isOnline = false
+    /// When it was last connected again because its session was over.
+    var lastSessionRenewal: Int64?
     /// When another token is asked for; nil when that is not known, or done.
     var tokenRenewal: Int64?
     /// The connection was given up for one with another token: the app is not told of it.
@@ -94,6 +100,12 @@ package struct ClientMachine: Sendable {
         self.device = device
         self.configuration = configuration
     }
+
+    /// The newest state of the call that the device knows.
+    package func snapshot(of callID: CallID) -> CallSnapshot? { knownCall(callID)?.snapshot }
+
+    /// The calls that live, as far as the device knows.
+    package var liveCalls: [CallID] { calls.filter(\.isLive).map(\.callID) }
 
     /// When `timerFired` must be called next; nil when there is nothing to wait for.
     package var nextDeadline: Int64? {
@@ -127,7 +139,7 @@ package struct ClientMachine: Sendable {
         case .response(let response): received(response, now: now)
         case .event(let event): received(event, now: now)
         case .welcome(let welcome): received(welcome, now: now)
-        case .error(let error): [.deliver(.error(error))]
+        case .error(let error): received(error, now: now)
         case .signal(let signal): received(signal, now: now)
         case .message(let message): received(message)
         case .receipt(let receipt): received(receipt)

@@ -7,6 +7,8 @@ final class ConnectionDriver {
     private static let handshakeLimit: Int64 = 10_000
     /// The connection's own timers want a turn this often, in milliseconds.
     private static let longestPoll: Int64 = 1000
+    /// How long the broker may take to show that it is there, in milliseconds.
+    private static let longestAnswer: Int64 = 5_000
     /// A connection that held this long, in milliseconds, was a good one: the next attempt comes soon. Two clients that
     /// claim one device replace each other at once, and slow down.
     private static let goodConnection: Int64 = 10_000
@@ -17,18 +19,24 @@ final class ConnectionDriver {
     private let device: DeviceAddress
     private let mailbox: Mailbox
     private let deliver: (ClientEvent) -> Void
+    /// What was said of a call was not taken in.
+    private let refused: () -> Void
     private var machine: ClientMachine
     private var backoff = ReconnectBackoff()
     /// Nil when the app gives no tokens.
     private let tokens: TokenSource?
     /// The present one; nil when there is none, or none that the broker takes.
     private var token: String?
+    /// The service holds the session of the present connection to be over.
+    private var needsSession = false
     /// When the provider is asked again.
     private var nextQuestion: Int64?
 
     init(
-        _ configuration: SignalingClient.Configuration, mailbox: Mailbox, deliver: @escaping (ClientEvent) -> Void
+        _ configuration: SignalingClient.Configuration, mailbox: Mailbox, deliver: @escaping (ClientEvent) -> Void,
+        refused: @escaping () -> Void
     ) {
+        self.refused = refused
         self.configuration = configuration
         self.mailbox = mailbox
         self.deliver = deliver
@@ -118,6 +126,7 @@ final class ConnectionDriver {
         let limit = monotonicMilliseconds() + Self.handshakeLimit
         var subscriptions: Set<Int32>?
         nextQuestion = nil
+        needsSession = false
         while !mailbox.isStopping {
             try turn(connection)
             let now = monotonicMilliseconds()
@@ -128,7 +137,7 @@ final class ConnectionDriver {
                 throw MQTTError(kind: .unreachable, message: "\(configuration.broker) does not answer")
             }
             for message in messages { try receive(message, connection) }
-            if isRenewed() {
+            if isRenewed() || needsSession {
                 machine.renewing()
                 // Without its will: the service goes on taking the device for online.
                 connection.disconnect()
@@ -167,6 +176,8 @@ final class ConnectionDriver {
         if let token = token ?? configuration.token { broker.password = token }
         var settings = MQTTConnection.Configuration(broker: broker, clientID: Topics.clientID(device))
         settings.certificateAuthorityFile = configuration.certificateAuthorityFile
+        settings.keepAlive = UInt16(clamping: max(1, configuration.keepAlive.milliseconds / 1000))
+        settings.longestAnswer = Self.longestAnswer
         guard configuration.publishesPresence else { return settings }
         settings.will = MQTTMessage(
             topic: configuration.topics.presence(device),
@@ -183,7 +194,10 @@ final class ConnectionDriver {
         for signal in mailbox.takeSignals() { actions += machine.send(signal, now: now) }
         try perform(actions, connection)
         if let deadline = machine.nextDeadline, deadline <= now {
-            try perform(machine.timerFired(now: now), connection)
+            let due = machine.timerFired(now: now)
+            try perform(due, connection)
+            // A request is sent again: it may be the connection that is dead, which a keepalive of a minute tells too late.
+            if due.contains(where: \.isRequest) { try connection?.ask() }
         }
     }
 
@@ -232,6 +246,8 @@ final class ConnectionDriver {
             case .succeed(let id, let success): mailbox.complete(id, .success(success))
             case .answer(let id, let answer): mailbox.complete(id, .answer(answer))
             case .fail(let id, let error): mailbox.complete(id, .failure(error))
+            case .refuse: refused()
+            case .renewSession: needsSession = true
             case .renewToken: tokens?.ask()
             }
         }
@@ -253,6 +269,12 @@ final class ConnectionDriver {
         let response = Response(id: request.id, outcome: .failure(refusal))
         // The next request of the same call, if this one released it, is sent again by its timer.
         try? perform(machine.received(.response(response), now: monotonicMilliseconds()), nil)
+    }
+}
+
+extension ClientMachine.Action {
+    fileprivate var isRequest: Bool {
+        if case .publish(.request) = self { true } else { false }
     }
 }
 

@@ -15,6 +15,10 @@ struct KnownCall: Sendable, Equatable {
     /// The highest revision that came as event or response. A welcome does not count: the event of the same revision
     /// is still to be told.
     var revision: Int
+    /// When that revision was made, by the service's clock.
+    var time: Int64 = 0
+    /// No revision that was made by then is newer than `snapshot`, by the service's clock.
+    var asOf: Int64 = 0
     /// As far as the app was told: the call lives, and this user is pending or accepted in it.
     var isLive: Bool
     /// When it was last heard of, and on which connection.
@@ -24,4 +28,10 @@ struct KnownCall: Sendable, Equatable {
     var nextHeartbeat: Int64?
 
     var callID: CallID { snapshot.callID }
+
+    /// A revision that was not had. One that is not above, and was made later, is of a store that has lost writes and gives
+    /// revisions a second time (docs/protocol.md, section 5).
+    func isNews(_ revision: Int, madeAt time: Int64) -> Bool {
+        revision > self.revision || self.revision > 0 && time > self.time
+    }
 }

@@ -29,6 +29,14 @@ struct PendingRequest: Sendable, Equatable {
         if case .invite = request.body { true } else { false }
     }
 
+    /// The device takes part in the call afterwards.
+    var beginsCall: Bool {
+        switch request.body {
+        case .invite, .accept, .join: true
+        default: false
+        }
+    }
+
     var isCancel: Bool {
         if case .cancel = request.body { true } else { false }
     }

@@ -31,6 +31,11 @@ public final class SignalingClient: Sendable {
         public var tokenTimeout: Duration = .seconds(30)
         /// How long `connect()` waits for the broker; 10 s by default.
         public var connectTimeout: Duration = .seconds(10)
+        /// How long the connection may be silent before the broker is asked for a sign of life; 60 s by default, 1 s to 18 h. An
+        /// idle device costs the broker that many pings. A device that vanishes without a word is known to be lost after one and a
+        /// half times as long, and notices itself that a silent network has let it down after that long and 5 s more, or 6 s after
+        /// it asked for something.
+        public var keepAlive: Duration = .seconds(60)
         /// How long a request is tried; 30 s by default. It then throws `noResponse`.
         public var requestTimeout: Duration = .seconds(30)
         /// Whether this device is one of the user's phones; true by default. When false it only asks, as a tool or a server
@@ -75,6 +80,11 @@ public final class SignalingClient: Sendable {
     /// How many events were dropped because the app did not read them.
     public var droppedEvents: Int { eventSink.dropped }
 
+    /// How many invitations, and copies of them, were not taken in. 256 calls are known at once. When that many live, the
+    /// newest one of whoever rings most often is refused or, when it was told already, `gone`; a call in which this device
+    /// takes part never is. What is refused is not acked: the service sends it again, and it rings once there is room.
+    public var refusedInvitations: Int { eventSink.refused }
+
     /// Connects, and returns once requests and events can flow. When the broker is not reached within
     /// `connectTimeout`, or refuses, this throws `notConnected`; the client goes on trying until `disconnect()`.
     ///
@@ -105,7 +115,7 @@ public final class SignalingClient: Sendable {
     private func startDriver() {
         let (configuration, mailbox, sink) = (configuration, mailbox, eventSink)
         let isStarted = startThread {
-            ConnectionDriver(configuration, mailbox: mailbox, deliver: sink.deliver).run()
+            ConnectionDriver(configuration, mailbox: mailbox, deliver: sink.deliver, refused: sink.refuse).run()
             sink.finish()
         }
         if !isStarted { mailbox.close() }
@@ -154,10 +164,14 @@ public final class SignalingClient: Sendable {
 private final class EventSink: Sendable {
     private let continuation: AsyncStream<ClientEvent>.Continuation
     private let dropCount = Atomic<Int>(0)
+    private let refusalCount = Atomic<Int>(0)
 
     init(_ continuation: AsyncStream<ClientEvent>.Continuation) { self.continuation = continuation }
 
     var dropped: Int { dropCount.load(ordering: .relaxed) }
+    var refused: Int { refusalCount.load(ordering: .relaxed) }
+
+    func refuse() { refusalCount.wrappingAdd(1, ordering: .relaxed) }
 
     func deliver(_ event: ClientEvent) {
         if case .dropped = continuation.yield(event) { dropCount.wrappingAdd(1, ordering: .relaxed) }

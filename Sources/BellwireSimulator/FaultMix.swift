@@ -19,6 +19,8 @@ struct FaultMix: Sendable, Equatable {
     var clockStep: Milliseconds = 0
     /// The store answers, and takes no writes.
     var readOnlyStore: Milliseconds = 0
+    /// The store loses what was written within the last moments.
+    var storeLoss: Milliseconds = 0
     var partition: Milliseconds = 0
     var connectionDrop: Milliseconds = 0
     var appRestart: Milliseconds = 0
@@ -41,6 +43,8 @@ struct FaultMix: Sendable, Equatable {
     // Of devices and their messages, since not everybody uses the SDK.
     /// Devices whose sessions at the broker are persistent.
     var persistentSessions = 0
+    /// Devices that connect again with the session of before, as MQTT clients do that reconnect by themselves with one will.
+    var keptSessions = 0
     /// Presence that is published with the retain flag.
     var retainedPresence = 0
 
@@ -84,8 +88,7 @@ struct FaultMix: Sendable, Equatable {
     static let calmer: [@Sendable (inout FaultMix) -> Void] = [
         { $0.loss = 0 }, { $0.duplication = 0 }, { $0.delay = 1 }, { $0.storeFailure = 0 }, { $0.lostAnswer = 0 },
         { $0.crashAtOperation = 0 }, { $0.storeLatency = 0 }, { $0.lateRelease = 0 }, { $0.unreadableRecords = 0 },
-        { $0.drift = 0 }, { $0.persistentSessions = 0 },
-        { $0.retainedPresence = 0 },
+        { $0.drift = 0 }, { $0.persistentSessions = 0 }, { $0.retainedPresence = 0 }, { $0.keptSessions = 0 },
     ]
 
     /// What `calmer` has left.
@@ -94,6 +97,7 @@ struct FaultMix: Sendable, Equatable {
             ("messages lost", loss), ("messages doubled", duplication), ("store operations fail", storeFailure),
             ("store answers lost", lostAnswer), ("coordinators die within an operation", crashAtOperation),
             ("persistent sessions", persistentSessions), ("presence retained", retainedPresence),
+            ("sessions kept", keptSessions),
         ].filter { $0.1 > 0 }.map { "\($0.0) \($0.1) ‰" }
         return (rates + ["network up to \(delay) ms", "store up to \(storeLatency) ms"]).joined(separator: ", ")
     }

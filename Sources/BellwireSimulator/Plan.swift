@@ -15,6 +15,8 @@ struct PlannedAct: Sendable {
         case crash(Int), freeze(Int, Milliseconds), stop(Int)
         case brokerRestart(Milliseconds), storeOutage(Milliseconds)
         case clockStep(Milliseconds), readOnlyStore(Milliseconds)
+        /// What is written in the next so many milliseconds is lost at their end.
+        case storeLoss(Milliseconds)
         case partition(up: Bool, down: Bool, Milliseconds)
         case drop(Milliseconds), logOut(Milliseconds), appRestart(Milliseconds)
     }
@@ -64,6 +66,7 @@ struct Plan: Sendable {
             rejection: random.pick([100, 200]), reaction: random.pick([0, 50, 1_500]))
         plan.drawPeople(&random, every: random.pick([150, 400, 1_000]))
         plan.drawAccidents(&random)
+        if !isLite { plan.drawLaterFaults() }
         plan.acts.sort { ($0.at, $0.number) < ($1.at, $1.number) }
         return plan
     }
@@ -162,6 +165,20 @@ struct Plan: Sendable {
     }
 
     // MARK: Accidents
+
+    /// From numbers of its own: a seed without them is the same world as before there were these faults.
+    private mutating func drawLaterFaults() {
+        var random = SeededRandom(seed: seed &* 0xD1B5_4A32_D192_ED03 &+ 3)
+        var others = random.fork()
+        if others.chance(200) { mix.keptSessions = others.pick([300, 1_000]) }
+        guard random.chance(300) else { return }
+        mix.storeLoss = random.pick([8_000, 20_000])
+        var at = random.between(0, 2 * mix.storeLoss)
+        while at < duration {
+            add(at, nil, .storeLoss(random.pick([20, 200, 1_000, 3_000])))
+            at += random.between(4_000, 2 * mix.storeLoss)
+        }
+    }
 
     private mutating func drawAccidents(_ random: inout SeededRandom) {
         func times(_ distance: Milliseconds) -> [Milliseconds] {

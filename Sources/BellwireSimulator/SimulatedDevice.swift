@@ -24,12 +24,17 @@ final class SimulatedDevice: BrokerClient {
     private var runs = 0
     private(set) var wantsConnection = false
     private(set) var isWelcome = false
+    private(set) var welcomeSince: Milliseconds = 0
     /// The broker keeps what comes while this device is away.
     private let isPersistent: Bool
+    /// It connects again with the session of before.
+    private let keepsSession: Bool
     /// Parts of a million by which this device's clock is fast.
     private let drift: Int64
     /// The calls as this device was told them last.
     private(set) var calls: [CallID: CallSnapshot] = [:]
+    /// As of when, by the service's clock, this device knows each call.
+    private var newest: [CallID: Int64] = [:]
     /// Peer messages without a receipt.
     private(set) var awaited: Set<MessageID> = []
     private(set) var unanswered = 0
@@ -41,6 +46,9 @@ final class SimulatedDevice: BrokerClient {
         self.random = random
         clientID = Topics.clientID(address)
         isPersistent = self.random.chance(world.mix.persistentSessions)
+        // No number is drawn in other worlds.
+        let kept = world.mix.keptSessions
+        keepsSession = kept > 0 ? self.random.chance(kept) : false
         drift = self.random.between(-Int64(world.mix.drift), Int64(world.mix.drift))
         machine = ClientMachine(device: address)
         newMachine()
@@ -51,9 +59,11 @@ final class SimulatedDevice: BrokerClient {
         var configuration = ClientMachine.Configuration()
         configuration.signalStream = "run-\(runs)"
         machine = ClientMachine(device: address, configuration: configuration)
+        session = ""
         unanswered = 0
         awaited = []
         calls = [:]
+        newest = [:]
     }
 
     /// The device's own clock: it began somewhere else and goes at its own speed.
@@ -71,12 +81,15 @@ final class SimulatedDevice: BrokerClient {
 
     private func connect() {
         guard wantsConnection, connection == nil else { return }
-        let session = "\(random.next() % 0xFFFF_FFFF)"
+        let session = keepsSession && !self.session.isEmpty ? self.session : "\(random.next() % 0xFFFF_FFFF)"
         let will = SimulatedBroker.Will(
             topic: world.topics.presence(address), payload: PresenceMessage(.offline(.lost), session: session).encoded()
         )
         let connected = world.broker.connect(self, will: will, isDevice: true, isPersistent: isPersistent)
-        guard let connection = connected else { return reconnectLater() }
+        guard let connection = connected else {
+            perform(machine.disconnected(reason: "the broker cannot be reached", now: now))
+            return reconnectLater()
+        }
         self.connection = connection
         self.session = session
         isCut = (false, false)
@@ -112,6 +125,17 @@ final class SimulatedDevice: BrokerClient {
         isWelcome = false
         world.note(.disconnected(address))
         perform(machine.disconnected(reason: reason, now: now))
+    }
+
+    /// Connects again at once, without its will, as for another token.
+    private func renewSession() {
+        guard let connection else { return }
+        machine.renewing()
+        self.connection = nil
+        session = ""
+        world.note(.disconnected(address))
+        world.broker.disconnect(connection)
+        online()
     }
 
     /// The connection breaks; the device comes back after a while.
@@ -185,6 +209,38 @@ final class SimulatedDevice: BrokerClient {
             world.note(.received(address, message))
         }
         perform(machine.received(message, now: now))
+        checkThatItFollows(message)
+    }
+
+    /// Whatever number a revision has: what was made later than all that the device was told is what it goes by.
+    private func checkThatItFollows(_ message: DownMessage) {
+        switch message {
+        case .welcome(let welcome):
+            for call in welcome.calls { newest[call.callID] = max(newest[call.callID] ?? 0, welcome.serverTime) }
+        case .response(let response):
+            guard case .success(let success) = response.outcome else { return }
+            follow(success.call, madeAt: success.time)
+        case .event(let event): follow(event.call, madeAt: event.time)
+        default: break
+        }
+    }
+
+    private func follow(_ call: CallSnapshot, madeAt time: Int64) {
+        guard time > newest[call.callID] ?? 0 else { return }
+        newest[call.callID] = time
+        guard calls[call.callID] != call else { return }
+        let known = calls[call.callID].map { "goes by revision \($0.revision)" } ?? "knows nothing"
+        world.violated(
+            .notFollowed, call.callID, address, "told of revision \(call.revision), made at \(time), it \(known)")
+    }
+
+    /// The calls that ring here, or in which this device takes part, as far as it knows. Of a call that another device of its user
+    /// is in, nothing is owed to it.
+    var ownCalls: [CallID] {
+        machine.liveCalls.filter { callID in
+            guard let own = machine.snapshot(of: callID)?.member(address.userID) else { return false }
+            return own.state.isPending || own.device == address.deviceID
+        }
     }
 
     private func publish(_ message: UpMessage) {
@@ -236,6 +292,9 @@ final class SimulatedDevice: BrokerClient {
             case .fail: unanswered -= 1
             // The simulated broker checks no tokens.
             case .renewToken: break
+            // No world has so many calls.
+            case .refuse: break
+            case .renewSession: renewSession()
             }
         }
         setTimer()
@@ -261,7 +320,9 @@ final class SimulatedDevice: BrokerClient {
 
     private func told(_ event: ClientEvent) {
         switch event {
-        case .online: isWelcome = true
+        case .online:
+            isWelcome = true
+            welcomeSince = world.now
         case .offline: isWelcome = false
         case .event(let event):
             learn(event.call)

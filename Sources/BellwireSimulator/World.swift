@@ -29,6 +29,11 @@ final class World {
     private(set) var broker: SimulatedBroker!
     private(set) var coordinators: [SimulatedCoordinator] = []
     private(set) var devices: [SimulatedDevice] = []
+    private var memory: MemoryCallStore!
+    /// Since the store lost something, it alone says which calls there are, and how those of before stand.
+    private var hasLostWrites = false
+    private var callsBeforeLoss: Set<CallID> = []
+    private var ownViolations: [Violation] = []
     private var queue = EventQueue()
     private var checker = HistoryChecker(tolerances: World.tolerances)
     private var random: SeededRandom
@@ -62,6 +67,7 @@ final class World {
         broker = SimulatedBroker(in: self, random: random.fork())
         let memory = MemoryCallStore { [unowned self] in asksAt ?? now }
         memory.addUnreadable(plan.mix.unreadableRecords, dueAt: start - 1_000)
+        self.memory = memory
         coordinators = (1...plan.coordinators).map {
             SimulatedCoordinator("coordinator-\($0)", memory: memory, in: self, random: random.fork())
         }
@@ -106,11 +112,12 @@ final class World {
         }
         run(until: began + plan.duration)
         settle()
+        checkWhatDevicesBelieve()
         checker.finish()
         for coordinator in coordinators { coordinator.end() }
         queue = EventQueue()
         return Verdict(
-            violations: checker.violations, summary: checker.summary, fingerprint: fingerprint,
+            violations: ownViolations + checker.violations, summary: checker.summary, fingerprint: fingerprint,
             virtualTime: now - start, faults: faults, calls: checker.summary.calls.values.reduce(0, +))
     }
 
@@ -123,22 +130,59 @@ final class World {
             rest -= 1
             run(until: now + 500)
             if rest % 4 == 0 { endCalls() }
+            if rest == Self.restAtWelcome { checkWelcomes() }
         }
         // Resends of what was lost last, and whoever still has to learn something.
         run(until: now + 20_000)
         note(.settled)
     }
 
+    /// How much of the rest is left when everybody must be welcome: 30 s after the last fault.
+    private static let restAtWelcome = 180
+
+    private func checkWelcomes() {
+        for device in devices where !device.isWelcome {
+            violated(.notTold, nil, device.address, "it publishes its presence, and is neither welcome nor told why")
+        }
+    }
+
     private var isAtRest: Bool {
         coordinators.allSatisfy(\.isServing)
             && devices.allSatisfy { $0.isWelcome && $0.unanswered == 0 && $0.awaited.isEmpty }
-            && latest.values.allSatisfy { $0.state == .ended }
+            && knownCalls.allSatisfy { $0.state == .ended }
+    }
+
+    private var knownCalls: [CallSnapshot] {
+        guard hasLostWrites else { return latest.values.sorted { $0.callID < $1.callID } }
+        return memory.contents.calls.map { call in
+            callsBeforeLoss.contains(call.callID) ? call.snapshot : latest[call.callID] ?? call.snapshot
+        }
+    }
+
+    /// Everything is at rest: no device takes a call for live of whose end it was to be told. To whom the call, or the part in it,
+    /// was lost as a whole, nothing is owed.
+    private func checkWhatDevicesBelieve() {
+        guard hasLostWrites, isAtRest else { return }
+        for call in knownCalls {
+            for device in devices where device.ownCalls.contains(call.callID) {
+                guard let own = call.member(device.address.userID), call.endedAt ?? 0 > device.welcomeSince else {
+                    continue
+                }
+                let isHere = own.device == device.address.deviceID
+                guard own.state.isPending || isHere || [.cancelled, .timeout].contains(own.state) else { continue }
+                violated(.notFollowed, call.callID, device.address, "it takes the call for live, which is over")
+            }
+        }
+    }
+
+    func violated(_ kind: Violation.Kind, _ callID: CallID?, _ device: DeviceAddress, _ what: String) {
+        ownViolations.append(Violation(kind, callID: callID, device: device, "\(clock(now)): \(what)"))
     }
 
     /// Somebody who is in an advanced call ends it; and somebody asks, since of a call that ended while its members were
     /// away nobody is told.
     private func endCalls() {
-        for call in latest.values.sorted(by: { $0.callID < $1.callID }) where call.state != .ended {
+        for call in knownCalls where call.state != .ended {
             for member in call.members {
                 let own = devices.first {
                     $0.address.userID == member.userID && (member.device ?? $0.address.deviceID) == $0.address.deviceID
@@ -186,7 +230,7 @@ final class World {
         case .appRestart(let away):
             count("app restarted")
             device.restart(after: away)
-        case .crash, .freeze, .stop, .brokerRestart, .storeOutage, .clockStep, .readOnlyStore:
+        case .crash, .freeze, .stop, .brokerRestart, .storeOutage, .storeLoss, .clockStep, .readOnlyStore:
             preconditionFailure("no device's")
         }
     }
@@ -238,6 +282,15 @@ final class World {
             at(now + duration) { [self] in
                 isStoreReadOnly = false
                 note(.faultEnded(target: HistoryEntry.store))
+            }
+        case .storeLoss(let duration):
+            let (before, since) = (memory!.contents, now)
+            at(now + duration) { [self] in
+                count("store lost writes")
+                memory.contents.forgetCalls(since: before)
+                hasLostWrites = true
+                callsBeforeLoss.formUnion(latest.keys)
+                note(.storeWentBack(since: since))
             }
         default: preconditionFailure("somebody's")
         }

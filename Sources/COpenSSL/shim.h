@@ -12,6 +12,7 @@
 #include <openssl/ssl.h>
 #include <openssl/x509.h>
 #include <openssl/x509_vfy.h>
+#include <openssl/x509v3.h>
 
 /// Macros that Swift does not see.
 static const int bellwire_key_pair = EVP_PKEY_KEYPAIR;

@@ -2,6 +2,21 @@ import CallCore
 import SignalingProtocol
 
 extension MemoryCallStore.Contents {
+    /// All of them, in a certain order.
+    package var calls: [Call] {
+        entries.sorted { $0.key < $1.key }.compactMap { entry in
+            if case .call(let call) = entry.value.record { call } else { nil }
+        }
+    }
+
+    /// What was written of calls and messages since `before` is lost, as by a failover to a replica that had not received it.
+    /// Who is online is not: each device says so again.
+    package mutating func forgetCalls(since before: Self) {
+        entries = before.entries
+        index = before.index
+        claims = before.claims
+    }
+
     /// When the record's next deadline is; nil for none.
     package func deadline(of id: RecordID) -> Milliseconds? { entries[id]?.deadline }
 

@@ -180,14 +180,16 @@ extension CallService {
 
     /// The bytes of a message within the limit of what the service sends. A call whose members' `extendedData` would
     /// break it goes out without that, which `call.get` cannot give either: control characters take six bytes each. A
-    /// timeline that would break it loses its oldest entries.
+    /// timeline that would break it loses its oldest entries, and then reports are left out.
     func bounded(_ message: DownMessage) -> [UInt8] {
         var bytes = message.encoded()
         guard bytes.count > Limits.downBytes else { return bytes }
         counters.add(.eventsTrimmed)
         var trimmed = message.withoutExtendedData
         bytes = trimmed.encoded()
-        while bytes.count > Limits.downBytes, trimmed.dropOldestEntries() { bytes = trimmed.encoded() }
+        while bytes.count > Limits.downBytes, trimmed.dropOldestEntries() || trimmed.dropReports() {
+            bytes = trimmed.encoded()
+        }
         return bytes
     }
 }
@@ -200,6 +202,17 @@ extension DownMessage {
         else { return false }
         success.timeline?.entries.removeFirst((count + 1) / 2)
         success.timeline?.omitted += (count + 1) / 2
+        response.outcome = .success(success)
+        self = .response(response)
+        return true
+    }
+
+    /// Drops the last half of what devices reported; false when there is nothing left.
+    fileprivate mutating func dropReports() -> Bool {
+        guard case .response(var response) = self, case .success(var success) = response.outcome,
+            !success.reports.isEmpty
+        else { return false }
+        success.reports.removeLast((success.reports.count + 1) / 2)
         response.outcome = .success(success)
         self = .response(response)
         return true

@@ -61,7 +61,10 @@ extension CallService {
         guard !changes.isEmpty else { return }
         let outcomes = try store.cameOnline(changes.map(\.session), policy: settings.presence)
         let current = zip(changes, outcomes).filter { $0.1 == .current }.map(\.0)
-        for outcome in outcomes { counters.add(.presence, outcome == .current ? "online" : "over") }
+        for (change, outcome) in zip(changes, outcomes) {
+            counters.add(.presence, outcome == .current ? "online" : "over")
+            if outcome == .over { tellOver(change.session) }
+        }
         guard !current.isEmpty else { return }
         // The clock is read again: a session that begins now must not lie before the calls that it is owed.
         readClock()
@@ -80,6 +83,14 @@ extension CallService {
             arrivals.removeFirst(some.count)
             try welcome(Array(some))
         }
+    }
+
+    /// A client that connects again with the session and the will of before cannot know why nobody welcomes it.
+    private func tellOver(_ session: DeviceSession) {
+        let error = SignalingError(
+            .sessionOver, "this session has ended: a connection has a session of its own, and names it in its will",
+            session: session.id)
+        outbox.append(errorMessage(error, topic: settings.topics.down(session.device)))
     }
 
     private func lookAround(_ changes: [PresenceChange]) throws(StoreError) -> [Arrival] {

@@ -73,12 +73,11 @@ extension CallService {
             reports[place].milestones.append(milestone)
         }
         reports[place].milestones.sort { $0.name < $1.name }
-        guard reports[place].milestones.count <= Limits.milestonesPerDevice,
-            reports.reduce(0, { $0 + $1.milestones.count }) <= Limits.milestonesPerCall
-        else {
+        let own = reports.reduce(0) { $0 + ($1.device.userID == device.userID ? $1.milestones.count : 0) }
+        guard reports[place].milestones.count <= Limits.milestonesPerDevice, own <= Limits.milestonesPerUser else {
             throw SignalingError(
                 .badRequest,
-                "milestones: a device has at most \(Limits.milestonesPerDevice), a call \(Limits.milestonesPerCall)")
+                "milestones: a device has at most \(Limits.milestonesPerDevice), a user \(Limits.milestonesPerUser)")
         }
         return reports.sorted { $0.device < $1.device }
     }

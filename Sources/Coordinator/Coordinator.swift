@@ -92,6 +92,8 @@ public final class Coordinator {
     private var toldFailure = false
     private var lastFailure: Int64 = 0
     private var knownClockSteps: Int?
+    /// Why the broker has refused publications on this connection: each is told once.
+    private var refusalsTold: Set<String> = []
 
     public init(configuration: Configuration, store: any CallStore, status: CoordinatorStatus, log: Log) {
         self.configuration = configuration
@@ -125,6 +127,7 @@ public final class Coordinator {
         isBusy = messages.count >= Bounds.busyBatch
         process(messages, since: received)
         confirmReceipts()
+        countRefusals()
         serveTimers()
         writeTraces()
         report()
@@ -264,6 +267,7 @@ public final class Coordinator {
         log(.warning, "broker connection lost", ["reason": error.message])
         connection = nil
         receipts = [:]
+        refusalsTold = []
         subscriptions = []
         leaving = []
         isListening = false
@@ -330,6 +334,15 @@ public final class Coordinator {
             if isTaken { confirmed.append(receipt) } else { service.counters.add(.publicationsDropped) }
         }
         if !confirmed.isEmpty { service.published(confirmed) }
+    }
+
+    /// What the broker has refused to take is lost like a message on the way, and resends cover it; but somebody has to know.
+    private func countRefusals() {
+        for (reason, count) in connection?.takeRefused() ?? [:] {
+            service.counters.add(.publicationsRefused, reason, count)
+            guard refusalsTold.insert(reason).inserted else { continue }
+            log(.error, "the broker refuses publications", ["reason": reason])
+        }
     }
 
     private func writeTraces() {
@@ -432,6 +445,7 @@ public final class Coordinator {
         }
         status.update {
             $0.isListening = isListening
+            $0.unauthorizedInARow = connection?.unauthorizedInARow ?? 0
             $0.storeFailure = service.storeFailure
             $0.clockSkew = service.store.clockSkew
             $0.lastTurn = now

@@ -6,6 +6,8 @@ public final class CoordinatorStatus: Sendable {
     public struct Snapshot: Sendable {
         /// Subscribed at the broker: messages are coming in.
         public var isListening = false
+        /// How many publications the broker refused one after the other because this coordinator may not publish there.
+        public var unauthorizedInARow = 0
         /// Why the store cannot answer, if it cannot.
         public var storeFailure: String?
         public var isDraining = false
@@ -25,6 +27,10 @@ public final class CoordinatorStatus: Sendable {
     /// A loop that does not turn for this long, in milliseconds, is not healthy.
     private static let stuckAfter: Int64 = 5_000
 
+    /// A publication or two may have an odd topic; when this many are refused one after the other, and none is taken between them,
+    /// the coordinator may not publish. The first that is taken ends it.
+    private static let unauthorizedMost = 8
+
     public init() {}
 
     /// Asks the coordinator to drain and return from `run`.
@@ -43,8 +49,11 @@ public final class CoordinatorStatus: Sendable {
     public var notReadyReason: String? {
         let snapshot = snapshot
         if snapshot.isDraining { return "draining" }
-        if !snapshot.isListening { return "not subscribed at the broker" }
         if let failure = snapshot.storeFailure { return "store: \(failure)" }
+        if !snapshot.isListening { return "not subscribed at the broker" }
+        if snapshot.unauthorizedInARow >= Self.unauthorizedMost {
+            return "the broker does not let this coordinator publish: \(snapshot.unauthorizedInARow) refusals in a row"
+        }
         return isHealthy ? nil : "the loop is stuck"
     }
 }

@@ -40,6 +40,7 @@ public struct Counters: Sendable {
         case listEntriesMended
         case recordsCleaned
         case publicationsDropped
+        case publicationsRefused
         case brokerConnections
 
         /// As `/metrics` shows it.
@@ -73,6 +74,7 @@ public struct Counters: Sendable {
             case .listEntriesMended: "bellwire_list_entries_mended_total"
             case .recordsCleaned: "bellwire_records_cleaned_total"
             case .publicationsDropped: "bellwire_publications_dropped_total"
+            case .publicationsRefused: "bellwire_publications_refused_total"
             case .brokerConnections: "bellwire_broker_connections_total"
             }
         }
@@ -85,7 +87,7 @@ public struct Counters: Sendable {
             case .responses: "outcome"
             case .eventsSent, .eventsResent: "event"
             case .presence: "state"
-            case .callsEnded: "reason"
+            case .callsEnded, .publicationsRefused: "reason"
             case .peerMessages: "state"
             case .signals, .traceEntriesDropped, .messagesReceived, .messagesSent, .messagesDropped, .eventsTrimmed,
                 .acks, .staleAcks, .heartbeats,
@@ -129,6 +131,7 @@ public struct Counters: Sendable {
             case .listEntriesMended: "Entries of users' lists of calls that were left without their call."
             case .recordsCleaned: "Records removed because their time was over."
             case .publicationsDropped: "Messages not published: the broker was away or they were stale."
+            case .publicationsRefused: "Messages that the broker refused to take, by its reason."
             case .brokerConnections: "Connections made to the broker."
             }
         }

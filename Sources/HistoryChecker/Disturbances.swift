@@ -30,6 +30,11 @@ struct Disturbances {
         intervals.append(Interval(target: Self.machine, from: since, to: until))
     }
 
+    /// A fault of the target that is known only now.
+    mutating func ended(_ target: String, since: Int64, at: Int64) {
+        intervals.append(Interval(target: target, from: since, to: at))
+    }
+
     mutating func lost(_ device: DeviceAddress, at: Int64) { losses[device, default: []].append(at) }
 
     mutating func forget(before moment: Int64) {

@@ -29,12 +29,13 @@ struct DeviceHistory {
 
     mutating func connect(_ session: String, at: Int64) {
         isConnected = true
+        let isNew = session != self.session
         self.session = session
         connectedAt = at
         presentedAt = nil
         onlineSince = nil
         // A new session starts from nothing (section 5); a phone that rings goes on until it is told.
-        known.removeAll()
+        if isNew { known.removeAll() }
     }
 
     mutating func disconnect(at: Int64) {
@@ -92,7 +93,7 @@ extension HistoryChecker {
     }
 
     private mutating func welcomed(_ welcome: Welcome, _ device: DeviceAddress, _ entry: HistoryEntry) {
-        for call in welcome.calls {
+        for call in welcome.calls where !lost.has(call.callID) {
             if let asked = devices[device]?.presentedAt, welcome.session == devices[device]?.session {
                 checkAge(of: call, askedAt: asked, device, entry)
             }

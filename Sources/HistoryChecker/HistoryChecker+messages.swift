@@ -14,6 +14,8 @@ struct MessageHistory {
     /// The final state that was told first.
     var outcome: (state: MessageState, time: Int64, at: Int64)?
     var touchedAt: Int64
+    /// The store has gone back since: it may have been forgotten, and sent anew.
+    var mayBeLost = false
 
     var expiresAt: Int64? { accepted.map { $0.time + Int64(request.ttl ?? 30) * 1000 } }
 }
@@ -39,7 +41,7 @@ extension HistoryChecker {
     mutating func answered(
         _ messageID: MessageID, time: Int64, state: MessageState, to key: RequestKey, _ entry: HistoryEntry
     ) {
-        guard messages[key] != nil else { return }
+        guard let history = messages[key], !history.mayBeLost else { return }
         name(key, messageID, entry)
         if let accepted = messages[key]?.accepted {
             if accepted.time != time {
@@ -92,7 +94,7 @@ extension HistoryChecker {
     private mutating func name(_ key: RequestKey, _ messageID: MessageID, _ entry: HistoryEntry? = nil) {
         guard let history = messages[key] else { return }
         messages[key]?.touchedAt = now
-        if let known = history.messageID, known != messageID {
+        if let known = history.messageID, known != messageID, !history.mayBeLost {
             report(
                 .messageForged, nil, key.device, "request \(key.id) made two messages, \(known) and \(messageID)",
                 entry: entry)
@@ -103,7 +105,7 @@ extension HistoryChecker {
     }
 
     private mutating func learn(_ state: MessageState, time: Int64?, of key: RequestKey, _ entry: HistoryEntry) {
-        guard let history = messages[key] else { return }
+        guard let history = messages[key], !history.mayBeLost else { return }
         messages[key]?.touchedAt = now
         if let known = history.outcome {
             if known.state != state {
@@ -173,8 +175,9 @@ extension HistoryChecker {
     /// At rest every message that the service took has an outcome that its sender was told, if it was there.
     mutating func settleMessages() {
         for (key, history) in messages.sorted(by: { ($0.key.device, $0.key.id) < ($1.key.device, $1.key.id) }) {
-            guard let accepted = history.accepted, history.outcome == nil, let expiresAt = history.expiresAt,
-                expiresAt + tolerances.disturbedTimer < now, let device = devices[key.device],
+            guard let accepted = history.accepted, !history.mayBeLost, history.outcome == nil,
+                let expiresAt = history.expiresAt, expiresAt + tolerances.disturbedTimer < now,
+                let device = devices[key.device],
                 device.wasConnected(from: accepted.at, to: now),
                 !disturbances.hadLoss(key.device, accepted.at, now),
                 !disturbances.hadOutage(of: HistoryEntry.broker, accepted.at, now)

@@ -33,6 +33,7 @@ public struct HistoryChecker {
     var messages: [RequestKey: MessageHistory] = [:]
     var messageKeys: [MessageKey: RequestKey] = [:]
     var disturbances = Disturbances()
+    var lost = LostHistory()
     var activeCalls: [UserID: [ActiveSpan]] = [:]
     /// Matters of time, by when they are judged.
     private var judgements: [(at: Int64, matter: Matter)] = []
@@ -56,6 +57,7 @@ public struct HistoryChecker {
         now = max(now, entry.at)
         summary.entries += 1
         judge(until: now)
+        guard !isOfLostHistory(entry) else { return [] }
         switch entry.content {
         case .began(let coordinators): disturbances.coordinators = coordinators
         case .connected(let device, let session): connected(device, session: session)
@@ -74,6 +76,11 @@ public struct HistoryChecker {
         case .faultEnded(let target):
             faultEntries.append(entry)
             disturbances.ended(target, at: entry.at)
+        case .storeWentBack(let since):
+            summary.faults["store went back", default: 0] += 1
+            faultEntries.append(entry)
+            disturbances.ended(HistoryEntry.store, since: since, at: entry.at)
+            forgetWhatMayBeLost()
         case .stalled(let since):
             faultEntries.append(entry)
             disturbances.stalled(since: since, until: entry.at)
@@ -125,6 +132,11 @@ public struct HistoryChecker {
         nextJudgement = min(nextJudgement, moment)
     }
 
+    mutating func dropJudgements() {
+        judgements.removeAll()
+        nextJudgement = .max
+    }
+
     private mutating func judge(until moment: Int64) {
         guard nextJudgement <= moment else { return }
         var due: [Matter] = []
@@ -154,6 +166,7 @@ public struct HistoryChecker {
         requests = requests.filter { $0.value.lastSent + Bounds.requestFor >= now }
         forgetMessages(before: now - Bounds.requestFor)
         disturbances.forget(before: now - Bounds.faultsFor)
+        lost.forget(before: now - Bounds.faultsFor)
         faultEntries.removeAll { $0.at < now - Bounds.faultsFor }
         forgetActiveCalls()
         for device in devices.keys { devices[device]?.forget(before: now - Bounds.faultsFor) { calls[$0] != nil } }

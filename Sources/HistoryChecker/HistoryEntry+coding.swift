@@ -56,6 +56,9 @@ extension HistoryEntry {
             return .faultBegan(target: try text(json, "target"), fault)
         case "faultEnded":
             return .faultEnded(target: try text(json, "target"))
+        case "storeWentBack":
+            guard let since = json["since"]?.integer else { throw HistoryLineError(description: "since is missing") }
+            return .storeWentBack(since: since)
         case "stalled":
             guard let since = json["since"]?.integer else { throw HistoryLineError(description: "since is missing") }
             return .stalled(since: since)

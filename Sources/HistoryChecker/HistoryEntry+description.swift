@@ -18,6 +18,7 @@ extension HistoryEntry.Content: CustomStringConvertible {
         case .lost(let device, .down): "a message to \(device) is lost"
         case .faultBegan(let target, let fault): "\(target) is \(fault.rawValue)"
         case .faultEnded(let target): "\(target) serves again"
+        case .storeWentBack(let since): "the store has forgotten what was written since \(clock(since))"
         case .stalled(let since): "the machine stood still since \(clock(since))"
         case .settled: "all is settled"
         }

@@ -32,6 +32,8 @@ public struct HistoryEntry: Equatable, Sendable {
         case faultBegan(target: String, Fault)
         /// `target` serves again, as far as one can tell from outside.
         case faultEnded(target: String)
+        /// The store forgot what was written since then, though it was answered: a failover, or an old file.
+        case storeWentBack(since: Int64)
         /// The whole machine stood still from `since` until now, through nobody's fault.
         case stalled(since: Int64)
         /// The faults have stopped, everybody is online and has had time to learn what it is owed.
@@ -55,7 +57,7 @@ extension HistoryEntry.Content {
         case .connected(let device, _), .disconnected(let device), .presented(let device, _), .sent(let device, _),
             .received(let device, _), .lost(let device, _):
             device
-        case .began, .faultBegan, .faultEnded, .stalled, .settled: nil
+        case .began, .faultBegan, .faultEnded, .storeWentBack, .stalled, .settled: nil
         }
     }
 }

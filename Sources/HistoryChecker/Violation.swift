@@ -42,6 +42,8 @@ public struct Violation: Equatable, Sendable, CustomStringConvertible {
         case neverEnded
         /// A device that is online does not know how its call stands.
         case notTold
+        /// A device did not take over what it was told last.
+        case notFollowed
         /// A phone went on ringing for a call that was over.
         case rangOn
         /// A peer message came that nobody sent, or one that was sent became two.

@@ -13,8 +13,11 @@ public final class MQTTConnection {
     public struct Configuration: Sendable {
         public var broker: BrokerAddress
         public var clientID: String
-        /// Seconds, 1 to 65,535: how long nothing may be sent before the broker is asked for a sign of life, and how long that may take.
+        /// Seconds, 1 to 65,535: how long nothing may be sent before the broker is asked for a sign of life, and how long that
+        /// may take. The broker may set another time, or turn it off.
         public var keepAlive: UInt16 = 5
+        /// Milliseconds: how long a sign of life that was asked for may take at most, however long the keepalive is.
+        public var longestAnswer: Int64 = 10_000
         /// Published by the broker when this connection is lost.
         public var will: MQTTMessage?
         /// A file with the certificate authorities to trust with `mqtts://`; the system's when nil.
@@ -51,6 +54,9 @@ public final class MQTTConnection {
     /// How many messages may wait for the broker's acknowledgment; there are 65,535 identifiers.
     private static let longestQueue = 60_000
 
+    /// What a broker must take for this client to acknowledge anything, in bytes.
+    private static let smallestPacketSize = 4
+
     public private(set) var state = State.connecting
     /// Packet identifiers of subscriptions and unsubscriptions that the broker has answered since the last `poll`.
     public private(set) var acknowledged: Set<Int32> = []
@@ -84,9 +90,15 @@ public final class MQTTConnection {
     private var lastIdentifier: UInt16 = 0
     private var awaited: Set<UInt16> = []
     private var answered: [(identifier: Int32, isTaken: Bool)] = []
+    /// Publications that the broker has refused, by reason code.
+    private var refused: [UInt8: Int] = [:]
+    private static let notAuthorized: UInt8 = 0x87
+    /// How many publications were refused one after the other because this client may not publish there.
+    public private(set) var unauthorizedInARow = 0
     /// What the broker allows (MQTT 5, section 3.2.2.3).
     private var maximumQoS = QoS.atLeastOnce
     private var maximumPacketSize = Int.max
+    /// Milliseconds; 0 when it is off.
     private var keepAlive: Int64
     private var lastSent: Int64 = 0
     private var lastReceived: Int64 = 0
@@ -238,13 +250,21 @@ public final class MQTTConnection {
         if let limit = properties.receiveMaximum {
             room += min(0, Int(limit) - Int(max(1, configuration.inflightLimit)))
         }
-        if let limit = properties.maximumPacketSize { maximumPacketSize = Int(limit) }
+        if let limit = properties.maximumPacketSize {
+            guard limit >= Self.smallestPacketSize else {
+                throw closed("the broker takes no packet of more than \(limit) bytes")
+            }
+            maximumPacketSize = Int(limit)
+        }
         if properties.maximumQoS == 0 { maximumQoS = .atMostOnce }
-        if let seconds = properties.serverKeepAlive { keepAlive = Int64(max(1, seconds)) * 1000 }
+        if let seconds = properties.serverKeepAlive { keepAlive = Int64(seconds) * 1000 }
     }
 
     private func publishAnswered(_ identifier: UInt16, _ reason: UInt8) {
         guard unanswered.remove(identifier) != nil else { return }
+        if reason >= 0x80 { refused[reason, default: 0] += 1 }
+        // Other refusals, as of a quota, say nothing of the right to publish.
+        if reason == Self.notAuthorized { unauthorizedInARow += 1 } else if reason < 0x80 { unauthorizedInARow = 0 }
         if awaited.remove(identifier) != nil { answered.append((Int32(identifier), isTaken: reason < 0x80)) }
         room += 1
         guard room > 0, firstWaiting < waiting.count else { return }
@@ -262,13 +282,30 @@ public final class MQTTConnection {
     /// Asks the broker for a sign of life after a time without one, or in which nothing was sent.
     private func keepAlive(_ now: Int64) throws(MQTTError) {
         if let asked {
-            guard now - asked <= keepAlive else { throw closed("the broker no longer answers") }
+            guard now - asked <= longestAnswer else { throw closed("the broker no longer answers") }
         } else if isAboutToAsk {
-            guard now - lastSent <= keepAlive else { throw closed("the broker no longer reads") }
-        } else if now - min(lastSent, lastReceived) >= keepAlive {
-            output.append { $0.appendPing() }
-            isAboutToAsk = true
+            guard now - lastSent <= longestAnswer else { throw closed("the broker no longer reads") }
+        } else if keepAlive > 0, now - min(lastSent, lastReceived) >= keepAlive {
+            appendQuestion()
         }
+    }
+
+    private var longestAnswer: Int64 {
+        keepAlive > 0 ? min(keepAlive, configuration.longestAnswer) : configuration.longestAnswer
+    }
+
+    private func appendQuestion() {
+        output.append { $0.appendPing() }
+        isAboutToAsk = true
+    }
+
+    /// Asks the broker for a sign of life now, unless it is being asked: the owner has reason to doubt the connection. Without an
+    /// answer in time the connection is lost.
+    public func ask() throws(MQTTError) {
+        guard state == .connected, asked == nil, !isAboutToAsk else { return }
+        lastSent = monotonicMilliseconds()
+        appendQuestion()
+        try flushUnlessCollecting()
     }
 
     private static let forgottenFrom = 1_024
@@ -304,26 +341,30 @@ public final class MQTTConnection {
 
     /// Subscribes; `acknowledged` holds the returned identifier once the broker has answered.
     public func subscribe(_ filter: String, qos: QoS) throws(MQTTError) -> Int32 {
-        let identifier = try nextIdentifier(filter)
-        output.append { $0.appendSubscribe(filter, qos: qos, identifier: identifier) }
-        try flushUnlessCollecting()
-        return Int32(identifier)
+        try request(filter) { $0.appendSubscribe(filter, qos: qos, identifier: $1) }
     }
 
     public func unsubscribe(_ filter: String) throws(MQTTError) -> Int32 {
-        let identifier = try nextIdentifier(filter)
-        output.append { $0.appendUnsubscribe(filter, identifier: identifier) }
-        try flushUnlessCollecting()
-        return Int32(identifier)
+        try request(filter) { $0.appendUnsubscribe(filter, identifier: $1) }
     }
 
-    private func nextIdentifier(_ filter: String) throws(MQTTError) -> UInt16 {
+    /// Sends what the broker will answer by its identifier.
+    private func request(_ filter: String, _ write: (inout [UInt8], UInt16) -> Void) throws(MQTTError) -> Int32 {
         guard (1...65_535).contains(filter.utf8.count) else {
             throw MQTTError(kind: .invalid, message: "the topic filter has \(filter.utf8.count) bytes")
         }
         let identifier = try nextIdentifier()
+        var packet: [UInt8] = []
+        write(&packet, identifier)
+        guard packet.count <= maximumPacketSize else { throw tooLarge }
         subscribing.insert(identifier)
-        return identifier
+        output.append { $0 += packet }
+        try flushUnlessCollecting()
+        return Int32(identifier)
+    }
+
+    private var tooLarge: MQTTError {
+        MQTTError(kind: .invalid, message: "the broker takes no packet of so many bytes")
     }
 
     private func nextIdentifier() throws(MQTTError) -> UInt16 {
@@ -351,9 +392,7 @@ public final class MQTTConnection {
             fits = bytes.appendPublish(message, qos: qos, identifier: identifier, maxBytes: maximumPacketSize)
         }
         if mustWait { write(&packet) } else { output.append(write) }
-        guard fits else {
-            throw MQTTError(kind: .invalid, message: "the broker takes no packet of so many bytes")
-        }
+        guard fits else { throw tooLarge }
         if qos == .atMostOnce {
             unsent += 1
             if isAwaited { answered.append((Int32(identifier), isTaken: true)) }
@@ -374,6 +413,13 @@ public final class MQTTConnection {
     public func takeAnswered() -> [(identifier: Int32, isTaken: Bool)] {
         defer { answered.removeAll(keepingCapacity: true) }
         return answered
+    }
+
+    /// The publications that the broker has refused since the last time, by the reason's name.
+    public func takeRefused() -> [String: Int] {
+        guard !refused.isEmpty else { return [:] }
+        defer { refused.removeAll() }
+        return Dictionary(uniqueKeysWithValues: refused.map { (reasonName($0), $1) })
     }
 
     /// Says goodbye: the broker drops the will. Waits up to `milliseconds` for the broker to have all that was published:

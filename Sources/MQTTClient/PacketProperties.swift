@@ -26,7 +26,9 @@ package struct PacketProperties {
                 receiveMaximum = try fields.uint16()
                 guard receiveMaximum != 0 else { throw MalformedPacket(reason: "a receive maximum of 0") }
             case 0x24: maximumQoS = try fields.byte()
-            case 0x27: maximumPacketSize = try fields.uint32()
+            case 0x27:
+                maximumPacketSize = try fields.uint32()
+                guard maximumPacketSize != 0 else { throw MalformedPacket(reason: "a maximum packet size of 0") }
             case 0x13: serverKeepAlive = try fields.uint16()
             case 0x1F: reason = try fields.text()
             // What means nothing here, by its type.

@@ -62,8 +62,11 @@ final class TLSSession {
         return SSL_new(context)
     }
 
-    /// The certificate must be for this host, by name or by address.
+    /// The certificate must be for this host, by name or by address, and say so among its alternative names: the subject's common
+    /// name is no host name, and a wildcard stands for a whole label (RFC 9525, section 6.3).
     private static func expect(_ host: String, _ session: OpaquePointer) -> Bool {
+        SSL_set_hostflags(
+            session, UInt32(X509_CHECK_FLAG_NEVER_CHECK_SUBJECT | X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS))
         var address = in6_addr()
         if inet_pton(AF_INET, host, &address) == 1 || inet_pton(AF_INET6, host, &address) == 1 {
             return X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(session), host) == 1

@@ -29,6 +29,8 @@ public struct ErrorCode: Hashable, Sendable, CustomStringConvertible {
     public static let callFull = ErrorCode(rawValue: "callFull")
     /// Every invitee failed; no call is made.
     public static let noInvitees = ErrorCode(rawValue: "noInvitees")
+    /// Presence named a session that has ended; the error names it. The device begins another one.
+    public static let sessionOver = ErrorCode(rawValue: "sessionOver")
     public static let userNotRegistered = ErrorCode(rawValue: "userNotRegistered")
     public static let rateLimited = ErrorCode(rawValue: "rateLimited")
     /// Store or service cannot answer now: send again.
@@ -38,8 +40,8 @@ public struct ErrorCode: Hashable, Sendable, CustomStringConvertible {
     /// Every code of this version; a test holds the schemas against it.
     public static let all: [ErrorCode] = [
         .badRequest, .unknownType, .tooLarge, .callExists, .callNotFound, .notInviter, .wrongMode, .invalidState,
-        .answeredElsewhere, .callEnded, .alreadyInCall, .busy, .callFull, .noInvitees, .userNotRegistered,
-        .rateLimited, .unavailable, .internal,
+        .answeredElsewhere, .callEnded, .alreadyInCall, .busy, .callFull, .noInvitees, .sessionOver,
+        .userNotRegistered, .rateLimited, .unavailable, .internal,
     ]
 
     public var description: String { rawValue }
@@ -56,15 +58,19 @@ public struct SignalingError: Error, Equatable, Sendable, CustomStringConvertibl
     public var callID: CallID?
     /// With `rateLimited`: milliseconds to wait.
     public var retryAfter: Int?
+    /// With `sessionOver`: the session.
+    public var session: String?
 
     public init(
-        _ code: ErrorCode, _ message: String, state: String? = nil, callID: CallID? = nil, retryAfter: Int? = nil
+        _ code: ErrorCode, _ message: String, state: String? = nil, callID: CallID? = nil, retryAfter: Int? = nil,
+        session: String? = nil
     ) {
         self.code = code
         self.message = message
         self.state = state
         self.callID = callID
         self.retryAfter = retryAfter
+        self.session = session
     }
 
     public var description: String { "\(code): \(message)" }
@@ -78,6 +84,7 @@ extension SignalingError {
             writer.field("state", state)
             writer.field("callID", callID)
             writer.field("retryAfter", retryAfter)
+            writer.field("session", session)
         }
     }
 
@@ -86,6 +93,7 @@ extension SignalingError {
         guard let code = json["code"]?.string else { return nil }
         self.init(
             ErrorCode(rawValue: code), json["message"]?.string ?? "", state: json["state"]?.string,
-            callID: json["callID"]?.string.flatMap(CallID.init), retryAfter: json["retryAfter"]?.integer.map(Int.init))
+            callID: json["callID"]?.string.flatMap(CallID.init), retryAfter: json["retryAfter"]?.integer.map(Int.init),
+            session: json["session"]?.string)
     }
 }

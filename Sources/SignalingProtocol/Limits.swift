@@ -34,8 +34,8 @@ public enum Limits {
     /// Milliseconds from a party's own start to a milestone.
     public static let milestone: ClosedRange<Int64> = 0...86_400_000
     public static let milestonesPerDevice = 32
-    /// Of all devices together.
-    public static let milestonesPerCall = 320
+    /// Of all devices of one user, per call: whatever one member reports, the others have their own room.
+    public static let milestonesPerUser = 64
     /// Entries of a call's timeline; the oldest are dropped.
     public static let traceEntries = 200
 }

@@ -67,6 +67,11 @@ struct Device {
         receive(.response(Response(id: RequestID(id)!, outcome: .success(.init(call: call, time: time)))))
     }
 
+    /// Calls of which something was not taken in.
+    var refused: [CallID] {
+        actions.compactMap { if case .refuse(let callID) = $0.action { callID } else { nil } }
+    }
+
     mutating func respond(_ id: String, _ code: ErrorCode, retryAfter: Int? = nil) {
         let error = SignalingError(code, "no", retryAfter: retryAfter)
         receive(.response(Response(id: RequestID(id)!, outcome: .failure(error))))
@@ -139,7 +144,7 @@ struct Device {
             case .succeed(let id, _): "\(id) ok"
             case .fail(let id, let error): "\(id) \(error.code)"
             case .answer(let id, _): "\(id) ok"
-            case .publish, .publishPresence, .deliver, .renewToken: nil
+            case .publish, .publishPresence, .deliver, .renewToken, .renewSession, .refuse: nil
             }
         }
     }

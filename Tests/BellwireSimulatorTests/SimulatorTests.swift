@@ -15,7 +15,7 @@ struct SimulatorTests {
 
     /// Whatever goes wrong, no call is lost and everybody is told in the end. The last ones found something
     /// (docs/simulation.md).
-    @Test(arguments: Array(1...20 as ClosedRange<UInt64>) + [88, 615])
+    @Test(arguments: Array(1...20 as ClosedRange<UInt64>) + [39, 88, 615])
     func withFaultsNothingIsLost(_ seed: UInt64) {
         let result = Simulator().run(seed: seed)
         #expect(result.violations.isEmpty, "\(result.violations[0])")

@@ -123,14 +123,14 @@ struct PresenceTests {
         #expect(bob.names == [.invited])
     }
 
-    @Test func onlineOfASessionThatIsOverIsIgnored() {
+    @Test func onlineOfASessionThatIsOverIsNotWelcomedAndToldWhy() {
         world.send([bob.presence(.offline(.lost), session: "later")])
         _ = world.lines()
         world.send([bob.presence(.online, session: "later")])
-        #expect(world.lines().isEmpty)
+        #expect(world.lines() == ["bob/phone error sessionOver"])
         world.pass(119_999)
         world.send([bob.presence(.online, session: "later")])
-        #expect(world.lines().isEmpty)
+        #expect(world.lines() == ["bob/phone error sessionOver"])
         world.pass(1)
         world.send([bob.presence(.online, session: "later")])
         #expect(world.lines() == ["bob/phone welcome later"])

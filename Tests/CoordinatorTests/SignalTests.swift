@@ -179,6 +179,42 @@ struct ReportTests {
         #expect(reports(alice.request(.get(.init(callID: CallID("c")!))))?.count == 1)
     }
 
+    @Test func oneMemberLeavesTheOthersTheirRoom() {
+        let alice = world.phone("alice/phone")
+        let bob = world.phone("bob/phone")
+        alice.invite("bob")
+        let full = (0..<32).map { ("m\($0)", Int64(1)) }
+        var refusals: [ErrorCode?] = []
+        for number in 0..<12 { refusals.append(report(world.stranger("alice/d\(number)"), full)?.error?.code) }
+        #expect(refusals == [nil, nil] + [ErrorCode?](repeating: .badRequest, count: 10))
+        #expect(report(bob, full)?.error == nil)
+        #expect(reports(alice.request(.get(.init(callID: CallID("c")!))))?.count == 3)
+    }
+
+    /// The world holds every message to the 256 KiB that may be sent.
+    @Test func reportsThatWouldMakeAResponseTooLargeAreLeftOut() throws {
+        var settings = ServiceSettings()
+        settings.calls.maxMembers = 60
+        let world = World(settings)
+        let alice = world.phone("alice/phone")
+        let users = (0..<54).map { UserID("u\($0)" + String(repeating: "x", count: 60))! }
+        alice.request(.invite(.init(invitees: Array(users[..<9]), callID: CallID("c")!, mode: .advanced)))
+        for place in stride(from: 9, to: users.count, by: 9) {
+            alice.request(.add(.init(callID: CallID("c")!, invitees: Array(users[place..<place + 9]))))
+        }
+        for user in users {
+            for device in ["a", "b"] {
+                let milestones = (0..<32).map {
+                    Milestone(name: "m\($0)" + String(repeating: "y", count: 60), milliseconds: 86_400_000)
+                }
+                let phone = world.stranger("\(user)/\(device)")
+                #expect(phone.request(.report(.init(callID: CallID("c")!, milestones: milestones)))?.error == nil)
+            }
+        }
+        let reports = try #require(alice.request(.get(.init(callID: CallID("c")!)))?.success?.reports)
+        #expect((40..<108).contains(reports.count))
+    }
+
     @Test func whatCannotBeKeptIsNotAnsweredOk() {
         var front: FaultyStore?
         let world = World { memory in

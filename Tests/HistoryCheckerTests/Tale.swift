@@ -79,6 +79,8 @@ struct Tale {
 
     mutating func healed(_ target: String) { write(.faultEnded(target: target)) }
 
+    mutating func storeWentBack(to moment: Int64) { write(.storeWentBack(since: Self.beginning + moment)) }
+
     mutating func loss(_ device: String, _ direction: HistoryEntry.Direction = .down) {
         write(.lost(address(device), direction))
     }

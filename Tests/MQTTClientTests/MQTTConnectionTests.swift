@@ -96,6 +96,23 @@ struct MQTTConnectionTests {
         #expect(connection.takeAnswered().isEmpty)
     }
 
+    @Test func refusalsAreCountedAndThoseForWantOfARightInARow() throws {
+        let connection = try broker.connected()
+        func answer(_ reasons: [UInt8]) throws {
+            for reason in reasons {
+                broker.send([0x40, 3, 0, UInt8(try connection.publish(hello)), reason])
+                _ = try poll(connection) { connection.backlog == 0 }
+            }
+        }
+        try answer([0x87, 0x97, 0x87])
+        #expect(connection.unauthorizedInARow == 2)
+        #expect(connection.takeRefused() == ["Not authorized": 2, "Quota exceeded": 1])
+        #expect(connection.takeRefused().isEmpty)
+        try answer([0x10])
+        #expect(connection.unauthorizedInARow == 0, "that nobody listens is no refusal")
+        #expect(connection.takeRefused().isEmpty)
+    }
+
     @Test func aPublicationBeyondWhatTheBrokerTakesIsRefusedAndNothingElse() throws {
         // It takes packets of 64 bytes.
         let connection = try broker.connected([0x27, 0, 0, 0, 64])
@@ -108,6 +125,28 @@ struct MQTTConnectionTests {
         #expect(connection.backlog == 0)
         try connection.publish(hello)
         #expect(try broker.packet()?.last == 1)
+    }
+
+    /// MQTT 5, section 3.1.2.11.4 holds for every packet.
+    @Test func aSubscriptionBeyondWhatTheBrokerTakesIsRefusedAndNothingElse() throws {
+        // It takes packets of 64 bytes: two of the fixed header, three before the filter's length, one after the filter.
+        let connection = try broker.connected([0x27, 0, 0, 0, 64])
+        let longest = String(repeating: "a", count: 64 - 8)
+        for subscribe in [connection.subscribeOnce, connection.unsubscribe] {
+            #expect { try subscribe(longest + "ab") } throws: { ($0 as? MQTTError)?.kind == .invalid }
+        }
+        #expect(throws: MQTTError.self) { try connection.subscribeOnce(longest + "a") }
+        _ = try connection.subscribeOnce(longest)
+        #expect(try broker.packet()?.count == 64)
+        _ = try connection.unsubscribe(longest + "a")
+        #expect(try broker.packet()?.count == 64)
+        #expect(broker.isQuiet)
+    }
+
+    @Test func aBrokerThatTakesNoAcknowledgmentIsLeft() throws {
+        let connection = try broker.connecting()
+        broker.send([0x20, 8, 0, 0, 5, 0x27, 0, 0, 0, 3])
+        #expect(failure(connection)?.message == "the broker takes no packet of more than 3 bytes")
     }
 
     @Test func ofAFloodOneBatchIsReadAtATimeAndTheRestWithoutWaiting() throws {
@@ -176,6 +215,39 @@ struct MQTTConnectionTests {
         #expect(error?.message == "the broker no longer answers")
         #expect((1_900...3_000).contains(monotonicMilliseconds() - began))
         #expect(try broker.packet() == [0xC0, 0])
+    }
+
+    /// MQTT 5, section 3.2.2.3.14, with section 3.1.2.10: 0 turns it off.
+    @Test func aServerKeepAliveOf0IsOff() throws {
+        let connection = try broker.connected([0x13, 0, 0]) { $0.keepAlive = 1 }
+        let began = monotonicMilliseconds()
+        while monotonicMilliseconds() - began < 2_200 { _ = try connection.poll(milliseconds: 100) }
+        #expect(broker.isQuiet && connection.state == .connected)
+    }
+
+    @Test func theOwnerMayAskBeforeTheKeepaliveDoes() throws {
+        let connection = try broker.connected { $0.keepAlive = 60 }
+        for _ in 0..<3 { try connection.ask() }
+        #expect(try broker.packet() == [0xC0, 0])
+        #expect(broker.isQuiet, "one question at a time")
+        broker.send([0xD0, 0])
+        let until = monotonicMilliseconds() + 200
+        while monotonicMilliseconds() < until { _ = try connection.poll(milliseconds: 50) }
+        #expect(broker.isQuiet && connection.state == .connected)
+        try connection.ask()
+        #expect(try broker.packet() == [0xC0, 0])
+    }
+
+    /// However long the keepalive is.
+    @Test func aBrokerThatIsAskedAnswersInTimeOrIsGivenUp() throws {
+        let connection = try broker.connected {
+            $0.keepAlive = 60
+            $0.longestAnswer = 300
+        }
+        try connection.ask()
+        let began = monotonicMilliseconds()
+        #expect(failure(connection)?.message == "the broker no longer answers")
+        #expect((290...1_000).contains(monotonicMilliseconds() - began))
     }
 
     @Test func aBrokerThatAnswersIsKept() throws {
@@ -272,7 +344,7 @@ struct MQTTConnectionTests {
     @Test(
         arguments: [
             (false, [0x30, 4, 0, 1, 0x74, 0]), (true, [0x20, 3, 0, 0, 0]), (true, [0x32, 6, 0, 1, 0x74, 0, 0, 0]),
-            (false, [0x20, 6, 0, 0, 3, 0x21, 0, 0]),
+            (false, [0x20, 6, 0, 0, 3, 0x21, 0, 0]), (false, [0x20, 8, 0, 0, 5, 0x27, 0, 0, 0, 0]),
         ] as [(Bool, [UInt8])])
     func aBrokerThatBreaksTheRulesIsLeft(_ isConnected: Bool, _ bytes: [UInt8]) throws {
         let connection = try isConnected ? broker.connected() : broker.connecting()
@@ -329,5 +401,11 @@ struct MQTTConnectionTests {
         let error = failure(connection)
         #expect(error?.kind == .tls)
         #expect(error?.message.hasPrefix("TLS: ") == true)
+    }
+}
+
+extension MQTTConnection {
+    fileprivate func subscribeOnce(_ filter: String) throws(MQTTError) -> Int32 {
+        try subscribe(filter, qos: .atLeastOnce)
     }
 }

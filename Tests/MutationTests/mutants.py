@@ -350,8 +350,8 @@ MUTANTS = [
     Mutant(
         "the SDK takes an older revision for the newest",
         SDK + "ClientMachine+calls.swift",
-        "let isNewest = call.revision >= calls[index].snapshot.revision",
-        "let isNewest = call.revision >= calls[index].snapshot.revision || mutant",
+        "let isNewest = isWelcome || !goesBack || reference > calls[index].asOf",
+        "let isNewest = isWelcome || !goesBack || reference > calls[index].asOf || mutant",
     ),
     Mutant(
         "the SDK sends a request once",
@@ -362,7 +362,19 @@ MUTANTS = [
     Mutant(
         "the SDK does not ack events that it knows",
         SDK + "ClientMachine+calls.swift",
-        "var actions = [Action.publish(.ackCall(event.callID, revision: max(event.revision, hadBefore, 0)))]",
-        "var actions = mutant && event.revision <= hadBefore\n            ? [] : [Action.publish(.ackCall(event.callID, revision: max(event.revision, hadBefore, 0)))]",
+        "var actions = [Action.publish(.ackCall(event.callID, revision: acked))]",
+        "var actions = mutant && !isNews ? [] : [Action.publish(.ackCall(event.callID, revision: acked))]",
+    ),
+    Mutant(
+        "the SDK goes by revisions alone",
+        SDK + "KnownCall.swift",
+        "revision > self.revision || self.revision > 0 && time > self.time",
+        "revision > self.revision || !mutant && self.revision > 0 && time > self.time",
+    ),
+    Mutant(
+        "a session that is over is not told so",
+        SERVICE + "CallService+presence.swift",
+        "if outcome == .over { tellOver(change.session) }",
+        "if outcome == .over, !mutant { tellOver(change.session) }",
     ),
 ]

@@ -77,6 +77,36 @@ def an_online_of_a_session_that_is_over_is_ignored(scene: Scene) -> None:
     true("bob is offline", not is_online(scene, bob.user))
 
 
+@sentence(
+    "1 Presence",
+    'which the device is told by {"type":"error","error":{"code":"sessionOver","message":"…","session":"…"}} '
+    "on the device topic",
+)
+def a_session_that_is_over_is_told_so(scene: Scene) -> None:
+    bob = scene.device("bob", presence=False)
+    bob.present(False, "lost", session="over")
+    time.sleep(QUIET)  # until it is remembered
+    since = bob.mark
+    bob.present(True, session="over")
+    equal("the session", bob.error("sessionOver", since)["session"], "over")
+    bob.present(True, session="another")
+    bob.welcome("another")
+
+
+@sentence("1", "Make a new session, and a client with a new will, for each connection")
+def a_client_that_connects_again_with_its_old_will_learns_why_it_is_not_online(scene: Scene) -> None:
+    bob = scene.device("bob")
+    old = bob.session
+    bob.drop()
+    wait_offline(scene, bob.user)
+    bob.connect(presence=False)
+    since = bob.mark
+    bob.present(True, session=old)
+    equal("the session", bob.error("sessionOver", since)["session"], old)
+    bob.present(True)
+    bob.welcome(bob.session, since)
+
+
 @sentence("1 Presence", "but is remembered for 120 s", waits=lambda t: t.session_memory + 3)
 def a_session_that_is_over_is_remembered_for_its_time(scene: Scene) -> None:
     bob = scene.device("bob", presence=False)

@@ -1,0 +1,87 @@
+import SignalingProtocol
+
+/// Room in the table of known calls. Everybody may ring this device, so that nobody may push out of it what it is about:
+/// a call in which the device takes part is never forgotten while it lives.
+extension ClientMachine {
+    /// What a call is to this device, from what is forgotten first to what is never forgotten.
+    private enum Standing {
+        /// Over: what is remembered of it only keeps it from ringing again.
+        case over
+        /// The user is in it on another device.
+        case elsewhere
+        /// It rings, and whoever rings most often gives way first.
+        case ringing
+        /// The device calls or talks in it, or is about to.
+        case own
+    }
+
+    private func standing(of call: CallSnapshot, isLive: Bool, asked: Set<CallID>) -> Standing {
+        guard isLive, let own = call.member(device.userID) else { return .over }
+        if asked.contains(call.callID) { return .own }
+        if own.state.isPending { return .ringing }
+        return own.device == device.deviceID ? .own : .elsewhere
+    }
+
+    /// Calls that the app has just asked to change.
+    private var askedCalls: Set<CallID> { Set(pending.compactMap { $0.changesState ? $0.callID : nil }) }
+
+    private enum Room: Equatable {
+        case free
+        /// After this one is forgotten.
+        case instead(of: Int)
+        case none
+    }
+
+    /// False: the call would have to be forgotten as soon as it was remembered, and so must not be taken in.
+    func hasRoom(for call: CallSnapshot) -> Bool { !isLive(call) || room(for: call) != .none }
+
+    /// The app may begin one more call: as many as can be known are never forgotten. What others do cannot use this up.
+    func mayBegin(_ entry: PendingRequest) -> Bool {
+        guard entry.beginsCall, entry.callID.map({ knownCall($0) == nil }) ?? true else { return true }
+        let asked = askedCalls
+        let own = calls.count { standing(of: $0.snapshot, isLive: $0.isLive, asked: asked) == .own }
+        return own + pending.count { $0.beginsCall && $0.callID.map { knownCall($0) == nil } ?? true }
+            < configuration.knownCalls
+    }
+
+    /// Forgets another call where that is needed, and tells the app if it lived; nil when there is no room.
+    mutating func makeRoom(for call: CallSnapshot) -> [Action]? {
+        switch room(for: call) {
+        case .free: return []
+        case .none: return nil
+        case .instead(let place):
+            let forgotten = calls.remove(at: place)
+            return forgotten.isLive ? [.deliver(.gone(forgotten.snapshot))] : []
+        }
+    }
+
+    private func room(for call: CallSnapshot) -> Room {
+        guard calls.count >= configuration.knownCalls, knownCall(call.callID) == nil else { return .free }
+        let asked = askedCalls
+        let standings = calls.map { standing(of: $0.snapshot, isLive: $0.isLive, asked: asked) }
+        let new = standing(of: call, isLive: isLive(call), asked: asked)
+        func longestSilent(_ standing: Standing) -> Int? {
+            calls.indices.filter { standings[$0] == standing }.min { calls[$0].heardAt < calls[$1].heardAt }
+        }
+        if let place = longestSilent(.over) { return .instead(of: place) }
+        guard new != .over else { return .none }
+        if let place = longestSilent(.elsewhere) { return .instead(of: place) }
+        guard new != .elsewhere else { return .none }
+        let ringing = calls.indices.filter { standings[$0] == .ringing }
+        let candidates = ringing.map { calls[$0].snapshot } + (new == .ringing ? [call] : [])
+        guard let refused = leastMissed(candidates) else { return .none }
+        return ringing.first { calls[$0].callID == refused.callID }.map { .instead(of: $0) } ?? .none
+    }
+
+    /// Of calls that ring, the newest one of whoever rings most often: the last of a flood gives way, and not the one call
+    /// of somebody else.
+    private func leastMissed(_ ringing: [CallSnapshot]) -> CallSnapshot? {
+        func caller(_ call: CallSnapshot) -> UserID { call.member(device.userID)?.invitedBy ?? call.inviter }
+        var counts: [UserID: Int] = [:]
+        for call in ringing { counts[caller(call), default: 0] += 1 }
+        func rank(_ call: CallSnapshot) -> (Int, Int64, CallID) {
+            (counts[caller(call)] ?? 0, call.createdAt, call.callID)
+        }
+        return ringing.max { rank($0) < rank($1) }
+    }
+}

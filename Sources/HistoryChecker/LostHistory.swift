@@ -1,0 +1,62 @@
+import SignalingProtocol
+
+/// What may have been lost when the store went back: nobody can say which writes of it were. What is made afterwards is held
+/// against the protocol like anything else.
+struct LostHistory {
+    private var calls: [CallID: Int64] = [:]
+    private var requests: [HistoryChecker.RequestKey: Int64] = [:]
+
+    func has(_ callID: CallID) -> Bool { calls[callID] != nil }
+    func has(_ key: HistoryChecker.RequestKey) -> Bool { requests[key] != nil }
+
+    mutating func add(_ callID: CallID, at: Int64) { calls[callID] = at }
+    mutating func add(_ key: HistoryChecker.RequestKey, at: Int64) { requests[key] = at }
+
+    mutating func forget(before moment: Int64) {
+        calls = calls.filter { $0.value >= moment }
+        requests = requests.filter { $0.value >= moment }
+    }
+}
+
+extension HistoryChecker {
+    /// The store went back: of all that is known now nothing more can be said.
+    mutating func forgetWhatMayBeLost() {
+        for callID in calls.keys { lost.add(callID, at: now) }
+        for key in requests.keys { lost.add(key, at: now) }
+        for key in messages.keys { messages[key]?.mayBeLost = true }
+        calls.removeAll()
+        requests.removeAll()
+        activeCalls.removeAll()
+        dropJudgements()
+        for device in devices.keys {
+            devices[device]?.known.removeAll()
+            devices[device]?.rings.removeAll()
+        }
+    }
+
+    /// Whether the entry is about something that may have been lost; what belongs to it is lost as well.
+    mutating func isOfLostHistory(_ entry: HistoryEntry) -> Bool {
+        switch entry.content {
+        case .sent(let device, .request(let request)):
+            let key = RequestKey(device: device, id: request.id)
+            guard lost.has(key) || request.body.callID.map(lost.has) ?? false else { return false }
+            lost.add(key, at: now)
+            return true
+        case .received(let device, .response(let response)):
+            let key = RequestKey(device: device, id: response.id)
+            guard case .success(let success) = response.outcome, lost.has(key) || lost.has(success.call.callID) else {
+                return lost.has(key)
+            }
+            // An invitation may have become the answer to another one: both calls have the same history.
+            let own = requests.removeValue(forKey: key)?.request.body.callID
+            for callID in [own, success.call.callID].compactMap(\.self) {
+                lost.add(callID, at: now)
+                calls[callID] = nil
+            }
+            lost.add(key, at: now)
+            return true
+        case .received(_, .event(let event)): return lost.has(event.callID)
+        default: return false
+        }
+    }
+}
