@@ -99,8 +99,7 @@ final class Plugin {
                 tell(clientID, topic, .tokenWillExpire(at: expiresAt))
             case .ended(let clientID, let topic, let reason):
                 report("client \(printable(clientID)) is put off: \(reason.rawValue)", MOSQ_LOG_NOTICE)
-                let error = SignalingError(ErrorCode(rawValue: reason.rawValue), reason.description)
-                if let topic { tell(clientID, topic, .error(error)) }
+                if let topic { tell(clientID, topic, .error(SignalingError(reason.code, reason.description))) }
             case .disconnect(let clientID, let connection, let reason):
                 if reason == .slowReader { ClientSocket(OpaquePointer(bitPattern: connection))?.forget() }
                 // With its will: the service learns that the device is gone.

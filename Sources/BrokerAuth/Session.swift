@@ -12,6 +12,8 @@ public enum DisconnectReason: String, Equatable, Sendable, CaseIterable {
     /// It reads more slowly than it is sent, and too much waits for it.
     case slowReader
 
+    public var code: ErrorCode { ErrorCode(rawValue: rawValue) }
+
     /// For people.
     public var description: String {
         switch self {

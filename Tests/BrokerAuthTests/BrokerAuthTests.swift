@@ -130,6 +130,10 @@ import Tokens
         #expect(fixture.auth.takeDue(now: now + 200_000) == [])
     }
 
+    @Test func theReasonsAreErrorCodesOfTheProtocol() {
+        #expect(DisconnectReason.allCases.allSatisfy { ErrorCode.all.contains($0.code) })
+    }
+
     /// The broker publishes it, and asks whether it may, after it has said that the client is gone.
     @Test func theWillOfWhoIsGoneIsLetThroughAndNothingElse() throws {
         let fixture = try Fixture()
