@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import os
 import secrets
 import socket
 import ssl
@@ -29,11 +28,6 @@ def broker(tmp_path: Path) -> Iterator[SecureBroker]:
     broker = SecureBroker(tmp_path / "broker", log_type="notice")
     yield broker
     broker.stop()
-
-
-def resident(broker: SecureBroker) -> int:
-    pages = int(Path(f"/proc/{broker.pid}/statm").read_text().split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE")
 
 
 def field(text: str) -> bytes:
@@ -89,13 +83,13 @@ def test_what_waits_for_a_client_that_does_not_read_is_bounded(broker: SecureBro
     other = Attempt(broker, "other/phone", "other", broker.token("other"))
     other.subscribe(f"{ROOT}/down/other")
     with slow_reader(broker, "slow", qos, transport):
-        before = most = resident(broker)
+        before = most = broker.resident()
         for number in range(MESSAGES // 100):
             for _ in range(99):
                 sender.client.publish(f"{ROOT}/down/slow", PAYLOAD, 1)
             sender.publish(f"{ROOT}/down/slow", PAYLOAD)
             sender.publish(f"{ROOT}/down/other", str(number).encode())
-            most = max(most, resident(broker))
+            most = max(most, broker.resident())
         assert most - before < MOST, f"{(most - before) / 1e6:.0f} MB"
         wait_until(lambda: "put off: slowReader" in broker.log.read_text(), 5, "a line about it")
     wait_until(lambda: len(other.messages) == MESSAGES // 100, 5, "all that was for the other")

@@ -95,6 +95,11 @@ class Broker:
         assert self._child is not None
         return self._child.pid
 
+    def resident(self) -> int:
+        """Its memory, in bytes."""
+        pages = int(Path(f"/proc/{self.pid}/statm").read_text().split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE")
+
     @contextmanager
     def frozen(self) -> Iterator[None]:
         """It reads and writes nothing, while its sockets stay open."""
