@@ -24,6 +24,7 @@ let package = Package(
         .systemLibrary(name: "COpenSSL"),
         .systemLibrary(name: "CMosquittoBroker"),
         .target(name: "CProcess"),
+        .target(name: "CBrokerSocket"),
         .target(name: "CCoroutine"),
         .target(name: "SplitMix", swiftSettings: strict),
 
@@ -43,7 +44,9 @@ let package = Package(
         .target(name: "BrokerAuth", dependencies: ["SignalingProtocol", "Tokens"], swiftSettings: strict),
         .target(
             name: "BellwireBrokerAuth",
-            dependencies: ["BrokerAuth", "Tokens", "SignalingProtocol", "CMosquittoBroker", "COpenSSL"],
+            dependencies: [
+                "BrokerAuth", "Tokens", "SignalingProtocol", "CMosquittoBroker", "CBrokerSocket", "COpenSSL",
+            ],
             swiftSettings: strict),
         .target(name: "BellwireClient", dependencies: ["SignalingProtocol", "MQTTClient"], swiftSettings: strict),
         .target(name: "HistoryChecker", dependencies: ["SignalingProtocol"], swiftSettings: strict),

@@ -7,68 +7,22 @@ import Tokens
 /// The plugin as mosquitto sees it: options, events, and what the broker is told to do. What is decided, and why, stands in
 /// `BrokerAuth`. Everything runs on the broker's one thread.
 final class Plugin {
-    /// Refusals that are logged per second; more are counted.
-    private static let refusalsPerSecond = 10
+    /// Clients that are refused or put off and have a line in the log, per second; more are counted.
+    private static let reportsPerSecond = 10
 
     /// By which mosquitto knows the plugin.
     let identifier: OpaquePointer?
-    private let options: Options
+    private let options: PluginOptions
     private var auth: BrokerAuth
-    private var refusals = (second: Int64(0), count: 0)
-
-    private struct Options {
-        let keys: String
-        var issuer: String?
-        var audience: String?
-        var topics = Topics.standard
-        var coordinatorName: String?
-        /// What the service's own limits (docs/protocol.md, section 2, Rate limits) would answer must reach it first, and a large burst
-        /// makes everybody wait: this one keeps floods from it.
-        var publishLimit = PublishLimit(rate: 1_000, burst: 1_000)
-
-        init(_ list: UnsafeBufferPointer<mosquitto_opt>) throws(OptionError) {
-            var keys: String?
-            for option in list {
-                guard let key = option.key, let value = option.value else { continue }
-                let text = String(cString: value)
-                switch String(cString: key) {
-                case "keys": keys = text
-                case "issuer": issuer = text
-                case "audience": audience = text
-                case "coordinator": coordinatorName = text
-                case "topic_root":
-                    guard let given = Topics(root: text) else {
-                        throw OptionError("plugin_opt_topic_root: not a topic without wildcards")
-                    }
-                    topics = given
-                case "user_rate":
-                    let parts = text.split(separator: "/").map { Int($0) }
-                    let given = parts.count == 2 ? parts.compactMap(\.self) : []
-                    guard given.count == 2, given == [0, 0] || PublishLimit(rate: given[0], burst: given[1]) != nil
-                    else {
-                        throw OptionError("plugin_opt_user_rate: expected RATE/BURST, as 1000/1000, or 0/0")
-                    }
-                    publishLimit = PublishLimit(rate: given[0], burst: given[1])
-                case let other: throw OptionError("plugin_opt_\(other): unknown option")
-                }
-            }
-            guard let keys else { throw OptionError("plugin_opt_keys FILE is missing") }
-            self.keys = keys
-        }
-    }
-
-    struct OptionError: Error, CustomStringConvertible {
-        let description: String
-        init(_ description: String) { self.description = description }
-    }
+    private var reports = (second: Int64(0), count: 0)
 
     init(_ identifier: OpaquePointer?, _ list: UnsafeBufferPointer<mosquitto_opt>) throws {
         self.identifier = identifier
-        options = try Options(list)
+        options = try PluginOptions(list)
         auth = BrokerAuth(
             verifier: TokenVerifier(
                 keys: try KeySet(file: options.keys), issuer: options.issuer, audience: options.audience),
-            topics: options.topics, coordinatorName: options.coordinatorName, publishLimit: options.publishLimit)
+            topics: options.topics, coordinatorName: options.coordinatorName, limits: options.limits)
         // The broker's memory holds tokens, with HS256 also the key: none of it belongs on a disk.
         var none = rlimit(rlim_cur: 0, rlim_max: 0)
         setrlimit(__rlimit_resource_t(RLIMIT_CORE.rawValue), &none)
@@ -81,9 +35,8 @@ final class Plugin {
             let keys = try KeySet(file: options.keys)
             let ended = auth.replaceKeys(keys)
             log(
-                MOSQ_LOG_NOTICE, "tokens are now checked by \(describe(keys)); \(ended.count) clients lose their access"
+                MOSQ_LOG_NOTICE, "tokens are now checked by \(describe(keys)); \(ended) clients lose their access"
             )
-            perform(ended)
         } catch {
             log(MOSQ_LOG_ERR, "the keys stay as they were: \(error)")
         }
@@ -93,11 +46,14 @@ final class Plugin {
         let credentials = BrokerAuth.Credentials(
             clientID: mosquitto_client_id(event.client).map { String(cString: $0) } ?? "",
             username: event.username.map { String(cString: $0) }, password: event.password.map { String(cString: $0) },
-            certificateName: certificateName(of: event.client))
+            certificateName: certificateName(of: event.client),
+            address: mosquitto_client_address(event.client).map { String(cString: $0) })
         do throws(Refusal) {
-            let identity = try auth.connect(identify(event.client), credentials, now: now())
+            let admission = try auth.connect(identify(event.client), credentials, now: now())
             // With `allow_anonymous false` mosquitto drops all who have no name when it reads its configuration again.
-            if event.username == nil { mosquitto_set_username(event.client, identity.name) }
+            if event.username == nil { mosquitto_set_username(event.client, admission.identity.name) }
+            // mosquitto would close the former connection without a word.
+            if admission.replaces { mosquitto_kick_client_by_clientid(credentials.clientID, true) }
             return Int32(MOSQ_ERR_SUCCESS.rawValue)
         } catch {
             report(error, credentials, event.client)
@@ -113,12 +69,15 @@ final class Plugin {
         case MOSQ_ACL_WRITE: access = .publish(retain: event.retain)
         case MOSQ_ACL_READ: access = .receive
         case MOSQ_ACL_SUBSCRIBE: access = .subscribe
-        // To listen to less.
-        case MOSQ_ACL_UNSUBSCRIBE: return true
+        case MOSQ_ACL_UNSUBSCRIBE: access = .unsubscribe
         default: return false
         }
         guard let topic = bytes(event.topic) else { return false }
-        return auth.permits(access, topic, identify(event.client), now: now())
+        guard auth.permits(access, topic, identify(event.client), now: now()) else { return false }
+        guard event.access == MOSQ_ACL_READ else { return true }
+        return auth.delivers(
+            topic.count + Int(event.payloadlen), to: identify(event.client), now: now,
+            socket: { ClientSocket(event.client)?.progress })
     }
 
     /// Tells the service when the device's token ends, after whatever the device itself has written there.
@@ -137,29 +96,41 @@ final class Plugin {
         for action in due {
             switch action {
             case .tokenWillExpire(let clientID, let topic, let expiresAt):
-                let payload = DownMessage.tokenWillExpire(at: expiresAt).encoded()
-                mosquitto_broker_publish_copy(clientID, topic, Int32(payload.count), payload, 1, false, nil)
-            case .ended(let clientID):
+                tell(clientID, topic, .tokenWillExpire(at: expiresAt))
+            case .ended(let clientID, let topic, let reason):
+                report("client \(printable(clientID)) is put off: \(reason.rawValue)", MOSQ_LOG_NOTICE)
+                if let topic { tell(clientID, topic, .error(SignalingError(reason.code, reason.description))) }
+            case .disconnect(let clientID, let connection, let reason):
+                if reason == .slowReader { ClientSocket(OpaquePointer(bitPattern: connection))?.forget() }
                 // With its will: the service learns that the device is gone.
                 mosquitto_kick_client_by_clientid(clientID, true)
             }
         }
     }
 
+    /// To this client alone, whatever it has subscribed to.
+    private func tell(_ clientID: String, _ topic: String, _ message: DownMessage) {
+        let payload = message.encoded()
+        mosquitto_broker_publish_copy(clientID, topic, Int32(payload.count), payload, 1, false, nil)
+    }
+
     private func report(_ refusal: Refusal, _ credentials: BrokerAuth.Credentials, _ client: OpaquePointer?) {
+        report(
+            "client \(printable(credentials.clientID)) at \(credentials.address ?? "unknown") is refused: \(refusal)",
+            refusal.isWithoutCredentials ? MOSQ_LOG_INFO : MOSQ_LOG_NOTICE)
+    }
+
+    /// A line per client, but not thousands: more are counted.
+    private func report(_ line: @autoclosure () -> String, _ level: Int32) {
         let second = now() / 1000
-        if second != refusals.second {
-            if refusals.count > Self.refusalsPerSecond {
-                log(MOSQ_LOG_NOTICE, "\(refusals.count - Self.refusalsPerSecond) more clients were refused")
+        if second != reports.second {
+            if reports.count > Self.reportsPerSecond {
+                log(MOSQ_LOG_NOTICE, "\(reports.count - Self.reportsPerSecond) more clients were refused or put off")
             }
-            refusals = (second, 0)
+            reports = (second, 0)
         }
-        refusals.count += 1
-        guard refusals.count <= Self.refusalsPerSecond else { return }
-        let address = mosquitto_client_address(client).map { String(cString: $0) } ?? "unknown"
-        log(
-            refusal.isWithoutCredentials ? MOSQ_LOG_INFO : MOSQ_LOG_NOTICE,
-            "client \(printable(credentials.clientID)) at \(address) is refused: \(refusal)")
+        reports.count += 1
+        if reports.count <= Self.reportsPerSecond { log(level, line()) }
     }
 
     /// What a stranger chose, on one line and of bounded length.

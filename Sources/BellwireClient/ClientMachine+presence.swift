@@ -85,7 +85,7 @@ extension ClientMachine {
 
     mutating func received(_ welcome: Welcome, now: Int64) -> [Action] {
         guard case .subscribed(let session) = link else { return [] }
-        guard welcome.session == session else { return welcomedAnotherSession(now: now) }
+        guard welcome.session.hasSameBytes(as: session) else { return welcomedAnotherSession(now: now) }
         presence.isAwaitingWelcome = false
         presence.sends = 0
         // Also while the device is not idle: each welcome is a chance to learn of a call that is over.

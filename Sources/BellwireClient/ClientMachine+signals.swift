@@ -82,7 +82,7 @@ extension ClientMachine {
 struct SignalStream: Sendable, Equatable {
     private let callID: CallID
     private let from: DeviceAddress
-    private let name: String?
+    private let name: ByteString?
     /// The `seq` that is to come; nil until the stream has begun.
     private var next: Int64?
     /// What came before its turn, by falling `seq`.
@@ -100,12 +100,12 @@ struct SignalStream: Sendable, Equatable {
     init(_ signal: Signal, now: Int64) {
         callID = signal.callID
         from = signal.from
-        name = signal.stream
+        name = signal.stream.map(ByteString.init)
         lastAt = now
     }
 
     func isOf(_ signal: Signal) -> Bool {
-        callID == signal.callID && from == signal.from && name == signal.stream
+        callID == signal.callID && from == signal.from && name == signal.stream.map(ByteString.init)
     }
 
     func isOfSender(of signal: Signal) -> Bool { callID == signal.callID && from == signal.from }

@@ -264,7 +264,10 @@ public final class Exhaustive {
             guard let content = DownMessage.decode(message.payload) else { continue }
             for device in world.devices where isOnline(device, state) {
                 let topics = settings.topics
-                guard message.topic == topics.down(device) || message.topic == topics.down(device.userID) else {
+                guard
+                    message.topic.hasSameBytes(as: topics.down(device))
+                        || message.topic.hasSameBytes(as: topics.down(device.userID))
+                else {
                     continue
                 }
                 observe(.received(device, content), &state)

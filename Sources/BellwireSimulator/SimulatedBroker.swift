@@ -38,9 +38,9 @@ final class SimulatedBroker {
     private final class Connection {
         let number: Int
         weak var client: (any BrokerClient)?
-        let clientID: String
+        let clientID: ByteString
         var will: Will?
-        var topics: Set<String> = []
+        var topics: Set<ByteString> = []
         var isShared = false
         /// Messages keep their order: none arrives before the one before it.
         var lastArrival: (up: Milliseconds, down: Milliseconds) = (0, 0)
@@ -53,7 +53,7 @@ final class SimulatedBroker {
         init(number: Int, client: any BrokerClient, will: Will?, isDevice: Bool, isPersistent: Bool) {
             self.number = number
             self.client = client
-            clientID = client.clientID
+            clientID = ByteString(client.clientID)
             self.will = will
             self.isDevice = isDevice
             self.isPersistent = isPersistent
@@ -64,7 +64,7 @@ final class SimulatedBroker {
     private struct Session {
         static let queueLimit = 100
 
-        let topics: Set<String>
+        let topics: Set<ByteString>
         var queue: [(topic: String, payload: [UInt8], expiry: Milliseconds?, delivery: Delivery)] = []
     }
 
@@ -72,7 +72,7 @@ final class SimulatedBroker {
     private var random: SeededRandom
     private var connections: [Connection] = []
     private var connectionCount = 0
-    private var sessions: [String: Session] = [:]
+    private var sessions: [ByteString: Session] = [:]
     private var retained: [(topic: String, payload: [UInt8])] = []
     private(set) var isUp = true
     private var turn = 0
@@ -87,7 +87,9 @@ final class SimulatedBroker {
     /// Nil while the broker is down. A client with the same id is thrown out, and its will published.
     func connect(_ client: any BrokerClient, will: Will?, isDevice: Bool, isPersistent: Bool = false) -> Int? {
         guard isUp else { return nil }
-        if let old = connections.first(where: { $0.clientID == client.clientID }) { lose(old.number) }
+        if let old = connections.first(where: { $0.clientID.string.hasSameBytes(as: client.clientID) }) {
+            lose(old.number)
+        }
         connectionCount += 1
         connections.append(
             Connection(
@@ -96,9 +98,9 @@ final class SimulatedBroker {
     }
 
     /// What was kept for the client comes first.
-    func subscribe(_ number: Int, topics: Set<String>) {
+    func subscribe(_ number: Int, topics: [String]) {
         guard let connection = find(number) else { return }
-        connection.topics = topics
+        connection.topics = Set(topics.map(ByteString.init))
         for message in sessions.removeValue(forKey: connection.clientID)?.queue ?? [] {
             deliver(message.topic, message.payload, to: connection, message.expiry, message.delivery)
         }
@@ -169,7 +171,7 @@ final class SimulatedBroker {
                 // What was sent over a connection that broke meanwhile never arrives.
                 guard find(number) != nil else { return }
                 if isRetained {
-                    retained.removeAll { $0.topic == topic }
+                    retained.removeAll { $0.topic.hasSameBytes(as: topic) }
                     retained.append((topic, payload))
                 }
                 route(topic, payload, expiry: nil)
@@ -181,11 +183,12 @@ final class SimulatedBroker {
 
     private func route(_ topic: String, _ payload: [UInt8], expiry: Milliseconds?) {
         guard isUp else { return }
-        if topic.hasPrefix(world.downPrefix) {
-            for connection in connections where connection.topics.contains(topic) {
+        let name = ByteString(topic)
+        if topic.utf8.starts(with: world.downPrefix.utf8) {
+            for connection in connections where connection.topics.contains(name) {
                 deliver(topic, payload, to: connection, expiry)
             }
-            for clientID in sessions.keys.sorted() where sessions[clientID]?.topics.contains(topic) ?? false {
+            for clientID in sessions.keys.sorted() where sessions[clientID]?.topics.contains(name) ?? false {
                 keep(topic, payload, expiry, Delivery(), for: clientID)
             }
         } else {
@@ -197,7 +200,7 @@ final class SimulatedBroker {
     }
 
     private func keep(
-        _ topic: String, _ payload: [UInt8], _ expiry: Milliseconds?, _ delivery: Delivery, for clientID: String
+        _ topic: String, _ payload: [UInt8], _ expiry: Milliseconds?, _ delivery: Delivery, for clientID: ByteString
     ) {
         guard let count = sessions[clientID]?.queue.count, count < Session.queueLimit else { return }
         sessions[clientID]?.queue.append((topic, payload, expiry, delivery))

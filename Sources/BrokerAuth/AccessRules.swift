@@ -8,6 +8,8 @@ public enum TopicAccess: Sendable {
     case receive
     /// To subscribe to a filter.
     case subscribe
+    /// To listen to less.
+    case unsubscribe
 }
 
 /// What one client may do (docs/protocol.md, section 1). What no rule allows is denied.
@@ -36,6 +38,8 @@ struct AccessRules: Equatable, Sendable {
     private var subscribing: [Pattern] = []
     /// Of a shared subscription, what follows `$share/{group}/`.
     private var sharing: [Pattern] = []
+    /// What one level may follow: a wildcard, or a device.
+    private var subscribingBelow: Pattern?
 
     init(_ identity: ClientIdentity, _ topics: Topics) {
         switch identity {
@@ -45,7 +49,8 @@ struct AccessRules: Equatable, Sendable {
             // user has no slash: no other user's topics begin like this.
             let own = [Pattern(topics.down(device.userID)), Pattern(topics.down(device.userID) + "/", isPrefix: true)]
             receiving = own
-            subscribing = own
+            subscribing = [own[0]]
+            subscribingBelow = own[1]
         case .server:
             publishing = [
                 Pattern("\(topics.root)/up/", isPrefix: true), Pattern("\(topics.root)/presence/", isPrefix: true),
@@ -67,15 +72,25 @@ struct AccessRules: Equatable, Sendable {
         case .publish(let retain): !retain && publishing.contains { $0.matches(topic) }
         case .receive: receiving.contains { $0.matches(topic) }
         case .subscribe: permitsSubscription(topic)
+        // Whatever a client names, it ends only what it has.
+        case .unsubscribe: true
         }
     }
 
     private func permitsSubscription(_ filter: UnsafeBufferPointer<UInt8>) -> Bool {
-        guard filter.starts(with: Self.shared) else { return subscribing.contains { $0.matches(filter) } }
+        guard filter.starts(with: Self.shared) else {
+            return subscribing.contains { $0.matches(filter) } || isBelow(filter)
+        }
         let rest = filter.dropFirst(Self.shared.count)
         guard let slash = rest.firstIndex(of: UInt8(ascii: "/")), slash > rest.startIndex else { return false }
         let shared = UnsafeBufferPointer(rebasing: filter[(slash + 1)...])
         return sharing.contains { $0.matches(shared) }
+    }
+
+    private func isBelow(_ filter: UnsafeBufferPointer<UInt8>) -> Bool {
+        guard let subscribingBelow, subscribingBelow.matches(filter) else { return false }
+        let level = String(decoding: filter.dropFirst(subscribingBelow.bytes.count), as: UTF8.self)
+        return level == "#" || level == "+" || DeviceID(level) != nil
     }
 
     private static let shared = Array("$share/".utf8)

@@ -11,67 +11,61 @@ public struct BrokerAuth {
     public enum Due: Equatable, Sendable {
         /// Its token ends in a minute: the device is to be told.
         case tokenWillExpire(clientID: String, topic: String, expiresAt: Int64)
-        /// Its token has ended, or its key was taken away: it is to be disconnected.
-        case ended(clientID: String)
+        /// It may do nothing any more. A device is to be told why, on its topic; it is disconnected when it has had time to read that.
+        case ended(clientID: String, topic: String?, DisconnectReason)
+        /// It is to be disconnected.
+        case disconnect(clientID: String, ConnectionID, DisconnectReason)
+    }
+
+    /// A client that was let in.
+    public struct Admission: Equatable, Sendable {
+        public let identity: ClientIdentity
+        /// It takes the place of another connection of the same client id.
+        public let replaces: Bool
     }
 
     /// How long before the end a device is told, in milliseconds.
     static let notice: Int64 = 60_000
-    /// A user who has published so many messages beyond the rate, without a rest, is disconnected and kept out for so long, in
-    /// milliseconds.
+    /// How long after it was told why its session is over a client is disconnected, in milliseconds. Whatever it goes on to send makes
+    /// the kernel reset the connection, and what it has not read by then is lost.
+    static let farewell: Int64 = 200
+    /// A user who has published so many messages beyond the rate, without a rest, is disconnected and kept out.
     static let patience = 10_000
-    static let exclusion: Int64 = 30_000
-    /// How many users can be kept out at the same time. Beyond that those are let in again that were kept out first.
-    static let excludedUsers = 10_000
 
-    private struct Session {
-        let clientID: String
-        let identity: ClientIdentity
-        let rules: AccessRules
-        let expiresAt: Int64?
-        /// The key that made the token.
-        let key: TokenKey?
-        var isTold = false
-        /// It may do nothing any more, but for its will, which the broker publishes, and checks, when the client is gone.
-        var isOver = false
-        /// It listens: what it is told now reaches it.
-        var isSubscribed = false
-        /// When something is to be done about it.
-        var next: Int64 {
-            guard let expiresAt, !isOver else { return .max }
-            guard case .device = identity, !isTold, isSubscribed else { return expiresAt }
-            return expiresAt - BrokerAuth.notice
-        }
-    }
+    typealias Ending = (connection: ConnectionID, reason: DisconnectReason)
 
-    public private(set) var verifier: TokenVerifier
-    private let topics: Topics
+    public internal(set) var verifier: TokenVerifier
+    let topics: Topics
     /// The name in the certificates of coordinators; nil: certificates let nobody in.
     private let coordinatorName: String?
-    private var sessions: [ConnectionID: Session] = [:]
+    let limits: BrokerLimits
+    var sessions: [ConnectionID: Session] = [:]
     /// Which connection was let in last under a client id: the broker disconnects by that.
-    private var latest: [String: ConnectionID] = [:]
+    var latest: [ByteString: ConnectionID] = [:]
+    /// Those of a user's devices that may do something.
+    var devices: [UserID: Set<ConnectionID>] = [:]
+    /// How many of these come from each address.
+    var addresses: [ByteString: Int] = [:]
     /// Of these the broker has said that they are gone; their wills come before it says anything else.
-    private var parting: [ConnectionID] = []
-    /// Who flooded the broker, and until when they are kept out, in the order in which that ends.
-    private var excluded: [(user: UserID, until: Int64)] = []
-    private var flooding: [UserID] = []
+    var parting: [ConnectionID] = []
+    /// Whose session is over, and who is not told yet.
+    var ended: [Ending] = []
+    /// Who was told, and is to be disconnected.
+    var leaving: [(at: Int64, ending: Ending)] = []
+    var exclusions = Exclusions()
     /// What each user has published. It outlives connections: who connects again does not begin anew.
-    private var publishing: [UserID: Publishing] = [:]
-    /// Users beyond so many at once are not counted until others have rested.
-    static let countedUsers = 50_000
-    /// How much one user may publish, all devices together; nil: without limit.
-    private let publishLimit: PublishLimit?
-    /// The earliest of all `next`, or earlier.
-    private var nextDue = Int64.max
+    var publishing = UserTraffic()
+    var schedule = Schedule()
+    /// How many connections were looked at because something might be due.
+    var looks = 0
 
     public init(
-        verifier: TokenVerifier, topics: Topics, coordinatorName: String? = nil, publishLimit: PublishLimit? = nil
+        verifier: TokenVerifier, topics: Topics, coordinatorName: String? = nil, limits: BrokerLimits = BrokerLimits()
     ) {
-        self.publishLimit = publishLimit
         self.verifier = verifier
         self.topics = topics
         self.coordinatorName = coordinatorName
+        self.limits = limits
     }
 
     /// What a client shows when it connects.
@@ -82,51 +76,65 @@ public struct BrokerAuth {
         public var password: String?
         /// The common name of a certificate that the broker has verified.
         public var certificateName: String?
+        /// From where it comes.
+        public var address: String?
 
-        public init(clientID: String, username: String?, password: String?, certificateName: String? = nil) {
+        public init(
+            clientID: String, username: String?, password: String?, certificateName: String? = nil,
+            address: String? = nil
+        ) {
             self.clientID = clientID
             self.username = username
             self.password = password
             self.certificateName = certificateName
+            self.address = address
         }
     }
 
     /// Lets a client in, or throws why not. `now` in milliseconds since the epoch. A broker asks again about those who are in when
-    /// it reads its configuration again; who has been put off and is not gone yet stays out.
+    /// it reads its configuration again; who is being put off stays without rights until it is gone.
     @discardableResult
     public mutating func connect(
         _ connection: ConnectionID, _ credentials: Credentials, now: Int64
-    ) throws(Refusal) -> ClientIdentity {
-        if let before = sessions[connection], before.isOver, before.clientID == credentials.clientID {
-            throw Refusal("it is being disconnected")
+    ) throws(Refusal) -> Admission {
+        let clientID = ByteString(credentials.clientID)
+        if let before = sessions[connection], before.isOver, !before.hasLeft, before.clientID == clientID {
+            return Admission(identity: before.identity, replaces: false)
         }
+        var session = try session(credentials, now)
+        let replaced = latest[clientID].flatMap { sessions[$0]?.isOver ?? true || $0 == connection ? nil : $0 }
+        try checkRoom(for: session, besides: [connection, replaced])
+        if let before = sessions[connection], before.identity == session.identity, before.clientID == clientID {
+            session.isTold = before.isTold && before.expiresAt == session.expiresAt
+            (session.filters, session.backlog) = (before.filters, before.backlog)
+        }
+        remove(connection)
+        if let replaced { revoke(replaced) }
+        add(session, connection)
+        return Admission(identity: session.identity, replaces: replaced != nil)
+    }
+
+    private mutating func session(_ credentials: Credentials, _ now: Int64) throws(Refusal) -> Session {
         let identity: ClientIdentity
         var expiresAt: Int64?
         var key: TokenKey?
         if let password = credentials.password, !password.isEmpty {
             let (token, signer) = try verified(password, now)
             (expiresAt, key) = (token.expiresAt, signer)
-            guard token.role != .device || !isExcluded(token.user, now) else {
+            guard token.role != .device || !exclusions.contains(token.user, now: now) else {
                 throw Refusal("the user has flooded the broker")
             }
             identity = try ClientIdentity(token, clientID: credentials.clientID, username: credentials.username)
-        } else if let name = credentials.certificateName, name == coordinatorName {
+        } else if let name = credentials.certificateName, let expected = coordinatorName,
+            name.hasSameBytes(as: expected)
+        {
             identity = try ClientIdentity(certificateName: name, clientID: credentials.clientID)
         } else {
             throw Refusal("no token", isWithoutCredentials: credentials.certificateName == nil)
         }
-        var session = Session(
-            clientID: credentials.clientID, identity: identity, rules: AccessRules(identity, topics),
-            expiresAt: expiresAt, key: key)
-        if let before = sessions[connection], before.identity == identity, before.clientID == session.clientID {
-            session.isTold = before.isTold && before.expiresAt == expiresAt
-            session.isSubscribed = before.isSubscribed
-        }
-        remove(connection)
-        sessions[connection] = session
-        latest[session.clientID] = connection
-        nextDue = min(nextDue, session.next)
-        return identity
+        return Session(
+            clientID: ByteString(credentials.clientID), address: credentials.address.map(ByteString.init),
+            identity: identity, rules: AccessRules(identity, topics), expiresAt: expiresAt, key: key)
     }
 
     private func verified(_ text: String, _ now: Int64) throws(Refusal) -> (Token, TokenKey) {
@@ -137,133 +145,52 @@ public struct BrokerAuth {
         }
     }
 
-    /// The connection is gone. Its will is still let through, until the next `takeDue`.
-    public mutating func disconnected(_ connection: ConnectionID) {
-        guard sessions[connection] != nil else { return }
-        sessions[connection]?.isOver = true
-        parting.append(connection)
+    /// Whoever takes the place of a connection needs no room besides.
+    private func checkRoom(for session: Session, besides former: [ConnectionID?]) throws(Refusal) {
+        guard let device = session.device else { return }
+        let own = (devices[device.userID] ?? []).filter { !former.contains($0) }
+        if let most = limits.connectionsPerUser, own.count >= most {
+            throw Refusal("the user has \(own.count) connections")
+        }
+        guard let most = limits.connectionsPerAddress, let address = session.address else { return }
+        let leaving = former.count { $0.flatMap { sessions[$0] }.map { !$0.isOver && $0.address == address } ?? false }
+        let count = (addresses[address] ?? 0) - leaving
+        if count >= most { throw Refusal("its address has \(count) connections") }
     }
 
-    private mutating func remove(_ connection: ConnectionID) {
+    private mutating func add(_ session: Session, _ connection: ConnectionID) {
+        sessions[connection] = session
+        latest[session.clientID] = connection
+        if let device = session.device {
+            devices[device.userID, default: []].insert(connection)
+            if let address = session.address { addresses[address, default: 0] += 1 }
+        }
+        plan(connection)
+    }
+
+    /// The connection may do nothing any more.
+    mutating func revoke(_ connection: ConnectionID) {
+        guard let session = sessions[connection], !session.isOver else { return }
+        sessions[connection]?.isOver = true
+        guard let device = session.device else { return }
+        devices[device.userID]?.remove(connection)
+        if devices[device.userID]?.isEmpty ?? false { devices[device.userID] = nil }
+        guard let address = session.address, let count = addresses[address] else { return }
+        addresses[address] = count > 1 ? count - 1 : nil
+    }
+
+    mutating func remove(_ connection: ConnectionID) {
+        revoke(connection)
         guard let session = sessions.removeValue(forKey: connection) else { return }
         if latest[session.clientID] == connection { latest[session.clientID] = nil }
     }
 
-    /// Whether a client may do this. One that was not let in may do nothing. Looked at for each message, twice: the clock is read
-    /// only for what is counted.
-    public mutating func permits(
-        _ access: TopicAccess, _ topic: UnsafeBufferPointer<UInt8>, _ connection: ConnectionID,
-        now: @autoclosure () -> Int64
-    ) -> Bool {
-        guard let session = sessions[connection] else { return false }
-        if case .publish = access, !session.isOver, !isWithinRate(session, now()) { return false }
-        guard session.rules.permits(access, topic) else { return false }
-        if session.isOver { return isWill(access, topic, of: session) }
-        if case .subscribe = access, !session.isSubscribed, session.expiresAt != nil {
-            sessions[connection]?.isSubscribed = true
-            nextDue = min(nextDue, session.expiresAt.map { $0 - Self.notice } ?? .max)
-        }
-        return true
-    }
-
-    /// When the token of a device ends, if this is a presence message of it: the service tells the device (section 1).
-    public func tokenExpiry(ofPublisher connection: ConnectionID, topic: UnsafeBufferPointer<UInt8>) -> Int64? {
-        guard let session = sessions[connection], isPresence(topic, of: session) else { return nil }
-        return session.expiresAt
-    }
-
-    /// Also what it may not publish counts: it costs the broker as much.
-    private mutating func isWithinRate(_ session: Session, _ clock: @autoclosure () -> Int64) -> Bool {
-        guard let publishLimit, case .device(let device) = session.identity else { return true }
-        let now = clock()
-        if publishing[device.userID] == nil, publishing.count >= Self.countedUsers {
-            publishing = publishing.filter { !$0.value.isRested(now: now) }
-            guard publishing.count < Self.countedUsers else { return true }
-        }
-        guard publishing[device.userID, default: Publishing()].admit(publishLimit, now: now) else {
-            if publishing[device.userID]?.excess == Self.patience { exclude(device.userID, now) }
-            return false
-        }
-        return true
-    }
-
-    private mutating func exclude(_ user: UserID, _ now: Int64) {
-        if excluded.count >= Self.excludedUsers { excluded.removeFirst() }
-        excluded.append((user, now + Self.exclusion))
-        flooding.append(user)
-        nextDue = min(nextDue, now)
-    }
-
-    private mutating func isExcluded(_ user: UserID, _ now: Int64) -> Bool {
-        excluded.removeAll { $0.until <= now }
-        return excluded.contains { $0.user == user }
-    }
-
-    private func isWill(_ access: TopicAccess, _ topic: UnsafeBufferPointer<UInt8>, of session: Session) -> Bool {
-        guard case .publish = access else { return false }
-        return isPresence(topic, of: session)
-    }
-
-    private func isPresence(_ topic: UnsafeBufferPointer<UInt8>, of session: Session) -> Bool {
-        guard case .device(let device) = session.identity else { return false }
-        return topic.elementsEqual(topics.presence(device).utf8)
-    }
-
-    /// What has come due by `now`, each once.
-    public mutating func takeDue(now: Int64) -> [Due] {
-        for connection in parting where sessions[connection]?.isOver ?? false { remove(connection) }
-        parting.removeAll(keepingCapacity: true)
-        guard nextDue <= now else { return [] }
-        var due: [Due] = []
-        nextDue = .max
-        for user in flooding {
-            let own = sessions.filter { _, session in
-                if case .device(let device) = session.identity {
-                    device.userID == user && !session.isOver
-                } else {
-                    false
-                }
-            }
-            due += own.keys.sorted().compactMap { end($0) }
-        }
-        flooding = []
-        for (connection, session) in sessions {
-            guard let expiresAt = session.expiresAt, !session.isOver else { continue }
-            if expiresAt <= now {
-                if let ended = end(connection) { due.append(ended) }
-                continue
-            }
-            if session.next <= now, case .device(let device) = session.identity {
-                sessions[connection]?.isTold = true
-                due.append(
-                    .tokenWillExpire(
-                        clientID: session.clientID, topic: topics.down(device), expiresAt: expiresAt))
-                nextDue = min(nextDue, expiresAt)
-            } else {
-                nextDue = min(nextDue, session.next)
-            }
-        }
-        return due
-    }
-
-    /// Takes other keys. Returns whose token was made by a key that is no longer among them.
-    public mutating func replaceKeys(_ keys: KeySet) -> [Due] {
-        verifier.keys = keys
-        let orphans = sessions.filter { _, session in !session.isOver && session.key.map { !keys.contains($0) } ?? false
-        }
-        return orphans.keys.sorted().compactMap { end($0) }
-    }
-
-    /// From now on the connection may do nothing. Nil when another one has taken its client id since: the broker has
-    /// closed this one, or is about to.
-    private mutating func end(_ connection: ConnectionID) -> Due? {
-        guard let session = sessions[connection] else { return nil }
-        guard latest[session.clientID] == connection else {
-            remove(connection)
-            return nil
-        }
-        sessions[connection]?.isOver = true
-        return .ended(clientID: session.clientID)
+    /// The connection is gone. Its will is still let through, until the next `takeDue`.
+    public mutating func disconnected(_ connection: ConnectionID) {
+        guard sessions[connection] != nil else { return }
+        revoke(connection)
+        sessions[connection]?.hasLeft = true
+        parting.append(connection)
     }
 
     /// How many clients are in.

@@ -1,4 +1,6 @@
-/// How many messages a user may publish, all devices together.
+import SignalingProtocol
+
+/// How many messages a user may publish, and filters subscribe and unsubscribe, all devices together.
 public struct PublishLimit: Equatable, Sendable {
     /// Per second in the long run.
     public let rate: Int
@@ -35,4 +37,30 @@ struct Publishing {
     }
 
     func isRested(now: Int64) -> Bool { fullAt <= now * 1_000 }
+}
+
+/// What all users have published.
+struct UserTraffic {
+    /// Users beyond so many at once are not counted until others have rested.
+    static let countedUsers = 50_000
+    /// How often it is looked for those who have rested, at most, in milliseconds: that goes through all of them.
+    static let sweepEvery: Int64 = 1_000
+
+    private var users: [UserID: Publishing] = [:]
+    private var sweptAt: Int64?
+
+    /// Counts one message. Nil when it is within the limit, else how many were not since the user last rested.
+    mutating func admit(_ user: UserID, _ limit: PublishLimit, now: Int64) -> Int? {
+        if users.count >= Self.countedUsers, users[user] == nil {
+            sweep(now)
+            guard users.count < Self.countedUsers else { return nil }
+        }
+        return users[user, default: Publishing()].admit(limit, now: now) ? nil : users[user]?.excess
+    }
+
+    private mutating func sweep(_ now: Int64) {
+        if let sweptAt, (0..<Self.sweepEvery).contains(now - sweptAt) { return }
+        sweptAt = now
+        users = users.filter { !$0.value.isRested(now: now) }
+    }
 }

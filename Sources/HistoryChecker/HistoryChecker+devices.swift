@@ -27,9 +27,12 @@ struct DeviceHistory {
     private(set) var departures: [Int64] = []
     private var connectedAt: Int64 = 0
 
+    /// Sessions are compared as bytes, as every store does.
+    func isSession(_ other: String) -> Bool { session.hasSameBytes(as: other) }
+
     mutating func connect(_ session: String, at: Int64) {
         isConnected = true
-        let isNew = session != self.session
+        let isNew = !isSession(session)
         self.session = session
         connectedAt = at
         presentedAt = nil
@@ -94,12 +97,12 @@ extension HistoryChecker {
 
     private mutating func welcomed(_ welcome: Welcome, _ device: DeviceAddress, _ entry: HistoryEntry) {
         for call in welcome.calls where !lost.has(call.callID) {
-            if let asked = devices[device]?.presentedAt, welcome.session == devices[device]?.session {
+            if let history = devices[device], let asked = history.presentedAt, history.isSession(welcome.session) {
                 checkAge(of: call, askedAt: asked, device, entry)
             }
             see(call, time: nil, by: device, entry)
         }
-        guard let history = devices[device], history.session == welcome.session else { return }
+        guard let history = devices[device], history.isSession(welcome.session) else { return }
         devices[device]?.onlineSince = history.onlineSince ?? entry.at
         for (callID, ring) in history.rings {
             let call = welcome.calls.first { $0.callID == callID }

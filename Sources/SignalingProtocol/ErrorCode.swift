@@ -37,11 +37,17 @@ public struct ErrorCode: Hashable, Sendable, CustomStringConvertible {
     public static let unavailable = ErrorCode(rawValue: "unavailable")
     public static let `internal` = ErrorCode(rawValue: "internal")
 
+    /// Why the broker is about to disconnect this device (section 1, Tokens).
+    public static let tokenExpired = ErrorCode(rawValue: "tokenExpired")
+    public static let tokenRevoked = ErrorCode(rawValue: "tokenRevoked")
+    public static let flooding = ErrorCode(rawValue: "flooding")
+    public static let slowReader = ErrorCode(rawValue: "slowReader")
+
     /// Every code of this version; a test holds the schemas against it.
     public static let all: [ErrorCode] = [
         .badRequest, .unknownType, .tooLarge, .callExists, .callNotFound, .notInviter, .wrongMode, .invalidState,
         .answeredElsewhere, .callEnded, .alreadyInCall, .busy, .callFull, .noInvitees, .sessionOver,
-        .userNotRegistered, .rateLimited, .unavailable, .internal,
+        .userNotRegistered, .rateLimited, .unavailable, .internal, .tokenExpired, .tokenRevoked, .flooding, .slowReader,
     ]
 
     public var description: String { rawValue }

@@ -31,7 +31,7 @@ public struct KeySet: Sendable {
                 throw TokenError(.keys, "key \(place + 1): \(error)")
             }
         }
-        let names = keys.compactMap(\.id)
+        let names = keys.compactMap(\.id).map(ByteString.init)
         guard Set(names).count == names.count else { throw TokenError(.keys, "two keys have the same kid") }
         guard !keys.isEmpty else {
             throw TokenError(
@@ -77,7 +77,7 @@ public struct KeySet: Sendable {
     /// The keys that may have made a token which names this key and algorithm. One name, one key; a token without a name may
     /// be of any key of its algorithm.
     func candidates(id: String?, _ algorithm: SignatureAlgorithm) throws(TokenError) -> [TokenKey] {
-        if let id, let named = keys.first(where: { $0.id == id }) {
+        if let id, let named = keys.first(where: { $0.id?.hasSameBytes(as: id) ?? false }) {
             // An attacker who signs with the public key of an RSA pair as if it were a secret gets no further than here.
             guard named.algorithm == algorithm else {
                 throw TokenError(.algorithm, "its algorithm is not that of its key")

@@ -30,6 +30,9 @@ public struct Token: Equatable, Sendable {
 }
 
 extension Token {
+    /// `aud` of a token that was made for Bellwire, unless a deployment has another name.
+    public static let standardAudience = "bellwire"
+
     /// Longer ones are refused before they are looked at.
     public static let maxBytes = 8 * 1024
 

@@ -37,8 +37,12 @@ public struct TokenVerifier: Sendable {
             guard let start = Token.milliseconds(start) else { throw TokenError(.malformed, "nbf: not a time") }
             guard start <= now + Self.clockTolerance else { throw TokenError(.notYetValid, "not valid yet") }
         }
-        if let issuer, token.issuer != issuer { throw TokenError(.issuer, "of another issuer") }
-        if let audience, !token.audience.contains(audience) { throw TokenError(.audience, "for another audience") }
+        if let issuer, !(token.issuer?.hasSameBytes(as: issuer) ?? false) {
+            throw TokenError(.issuer, "of another issuer")
+        }
+        if let audience, !token.audience.contains(where: { $0.hasSameBytes(as: audience) }) {
+            throw TokenError(.audience, "for another audience")
+        }
         return (token, key)
     }
 

@@ -85,6 +85,16 @@ import Testing
         #expect(device.presences.isEmpty)
     }
 
+    /// Sessions are compared as bytes: Swift's strings hold both spellings equal.
+    @Test func theTwinOfItsSessionIsAnotherSession() {
+        var device = Device()
+        device.connect("caf\u{E9}")
+        device.welcome("cafe\u{301}")
+        #expect(device.told.isEmpty)
+        device.welcome("caf\u{E9}")
+        #expect(device.told == [.online])
+    }
+
     @Test func twoConnectionsThatClaimOneDeviceCannotMakeAStormOfPresence() {
         var device = Device.online()
         let start = device.now

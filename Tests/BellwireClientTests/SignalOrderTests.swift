@@ -87,6 +87,14 @@ struct SignalOrderTests {
         #expect(delivered(&device) == [1, 1, 1])
     }
 
+    /// Swift's strings hold both spellings equal.
+    @Test func theTwinOfAStreamIsAnotherStream() {
+        var device = Device.online()
+        device.receive(.signal(signal(1, stream: "caf\u{E9}")))
+        device.receive(.signal(signal(1, stream: "cafe\u{301}")))
+        #expect(delivered(&device) == [1, 1])
+    }
+
     @Test func withoutANumberThereIsNoOrder() {
         var device = Device.online()
         for data in ["1", "1", "2"] { device.receive(.signal(signal(nil, data: data))) }

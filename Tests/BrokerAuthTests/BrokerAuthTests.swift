@@ -4,42 +4,6 @@ import Tokens
 
 @testable import BrokerAuth
 
-private let now: Int64 = 1_800_000_000_000
-
-private final class Fixture {
-    let key: TokenKey
-    var auth: BrokerAuth
-
-    init(coordinatorName: String? = nil, publishLimit: PublishLimit? = nil) throws {
-        key = try TokenKey.generate(.es256)
-        auth = BrokerAuth(
-            verifier: TokenVerifier(keys: KeySet([key])), topics: .standard, coordinatorName: coordinatorName,
-            publishLimit: publishLimit)
-    }
-
-    func token(
-        _ user: String, device: String? = nil, role: Token.Role = .device, lasts life: Int64 = 600_000
-    ) throws -> String {
-        var token = Token(user: try #require(UserID(user)), expiresAt: now + life)
-        token.device = device.flatMap(DeviceID.init)
-        token.role = role
-        return try token.signed(by: key, issuedAt: now)
-    }
-
-    func connect(
-        _ connection: Int, _ clientID: String, _ token: String?, username: String? = nil, certificate: String? = nil,
-        at time: Int64 = now
-    ) throws {
-        try auth.connect(
-            connection,
-            .init(clientID: clientID, username: username, password: token, certificateName: certificate), now: time)
-    }
-
-    func may(_ access: TopicAccess, _ topic: String, _ connection: Int = 1, at time: Int64 = now) -> Bool {
-        Array(topic.utf8).withUnsafeBufferPointer { auth.permits(access, $0, connection, now: time) }
-    }
-}
-
 @Suite struct BrokerAuthTests {
     @Test func aDeviceMayDoWhatIsItsOwnAndNothingElse() throws {
         let fixture = try Fixture()
@@ -153,9 +117,21 @@ private final class Fixture {
         #expect(fixture.auth.takeDue(now: now + 99_999) == [], "told once")
         let ended = fixture.auth.takeDue(now: now + 100_000)
         #expect(Set(ended.map { "\($0)" }).count == 2)
-        #expect(ended.contains(.ended(clientID: "alice/phone")) && ended.contains(.ended(clientID: "backend")))
+        #expect(ended.contains(.ended(clientID: "backend", topic: nil, .tokenExpired)))
+        #expect(
+            ended.contains(
+                .ended(clientID: "alice/phone", topic: "bellwire/v1/down/alice/phone", .tokenExpired)))
         #expect(!fixture.may(.publish(retain: false), "bellwire/v1/up/alice/phone"), "at once")
+        // What it is told is on its way.
+        #expect(fixture.auth.takeDue(now: now + 100_199) == [])
+        let disconnected = fixture.auth.takeDue(now: now + 100_200)
+        #expect(Set(disconnected.map { "\($0)" }).count == 2)
+        #expect(disconnected.contains(.disconnect(clientID: "alice/phone", 1, .tokenExpired)))
         #expect(fixture.auth.takeDue(now: now + 200_000) == [])
+    }
+
+    @Test func theReasonsAreErrorCodesOfTheProtocol() {
+        #expect(DisconnectReason.allCases.allSatisfy { ErrorCode.all.contains($0.code) })
     }
 
     /// The broker publishes it, and asks whether it may, after it has said that the client is gone.
@@ -163,7 +139,9 @@ private final class Fixture {
         let fixture = try Fixture()
         for isPutOff in [false, true] {
             try fixture.connect(1, "alice/phone", try fixture.token("alice", lasts: 10_000))
-            if isPutOff { #expect(fixture.auth.takeDue(now: now + 10_000) == [.ended(clientID: "alice/phone")]) }
+            if isPutOff {
+                #expect(fixture.auth.takeDue(now: now + 10_000) == ended(1, "alice/phone", .tokenExpired))
+            }
             fixture.auth.disconnected(1)
             #expect(fixture.may(.publish(retain: false), "bellwire/v1/presence/alice/phone"))
             #expect(!fixture.may(.publish(retain: true), "bellwire/v1/presence/alice/phone"))
@@ -193,7 +171,7 @@ private final class Fixture {
         #expect(fixture.may(.publish(retain: false), "bellwire/v1/up/alice/phone", 2))
         #expect(!fixture.may(.publish(retain: false), "bellwire/v1/up/alice/phone", 1))
         fixture.auth.disconnected(1)
-        #expect(fixture.auth.takeDue(now: now + 600_000) == [.ended(clientID: "alice/phone")])
+        #expect(fixture.auth.takeDue(now: now + 600_000) == ended(2, "alice/phone", .tokenExpired))
         fixture.auth.disconnected(2)
         #expect(fixture.auth.takeDue(now: now + 600_001) == [])
         #expect(fixture.auth.connections == 0)
@@ -203,11 +181,13 @@ private final class Fixture {
         let fixture = try Fixture()
         try fixture.connect(1, "alice/phone", try fixture.token("alice"))
         let next = try TokenKey.generate(.es256)
-        #expect(fixture.auth.replaceKeys(KeySet([next, fixture.key])) == [])
-        #expect(fixture.auth.replaceKeys(KeySet([next])) == [.ended(clientID: "alice/phone")])
+        #expect(fixture.auth.replaceKeys(KeySet([next, fixture.key])) == 0)
+        #expect(fixture.auth.replaceKeys(KeySet([next])) == 1)
         #expect(!fixture.may(.receive, "bellwire/v1/down/alice"))
         let old = try fixture.token("alice")
         #expect(throws: Refusal.self) { try fixture.connect(2, "alice/phone", old) }
+        #expect(fixture.auth.takeDue(now: now) == ended(1, "alice/phone", .tokenRevoked))
+        #expect(fixture.auth.takeDue(now: now + 200) == [.disconnect(clientID: "alice/phone", 1, .tokenRevoked)])
     }
 
     @Test func theServiceIsToldWhenADevicesTokenEnds() throws {
@@ -224,7 +204,7 @@ private final class Fixture {
     }
 
     @Test func aDeviceThatFloodsIsHeldBackThenPutOffAndKeptOut() throws {
-        let fixture = try Fixture(publishLimit: PublishLimit(rate: 100, burst: 50))
+        let fixture = try Fixture(limits: .publishing(100, burst: 50))
         try fixture.connect(1, "mallory/phone", try fixture.token("mallory"))
         try fixture.connect(2, "alice/phone", try fixture.token("alice"))
         func publishes(_ count: Int, at time: Int64) -> Int {
@@ -241,7 +221,8 @@ private final class Fixture {
         #expect(throws: Refusal.self) {
             try fixture.connect(5, "mallory/tv", try fixture.token("mallory"), at: now + 200)
         }
-        #expect(fixture.auth.takeDue(now: now + 200) == [.ended(clientID: "mallory/phone")])
+        #expect(fixture.auth.takeDue(now: now + 200) == ended(1, "mallory/phone", .flooding))
+        #expect(fixture.auth.takeDue(now: now + 400) == [.disconnect(clientID: "mallory/phone", 1, .flooding)])
         fixture.auth.disconnected(1)
         try fixture.connect(6, "mallory-backend", try fixture.token("mallory", role: .server), at: now + 200)
         let token = try fixture.token("mallory")
@@ -251,7 +232,7 @@ private final class Fixture {
     }
 
     @Test func aRateIsTheUsersWhateverTheConnection() throws {
-        let fixture = try Fixture(publishLimit: PublishLimit(rate: 1, burst: 10))
+        let fixture = try Fixture(limits: .publishing(1, burst: 10))
         var admitted = 0
         for connection in 1...5 {
             try fixture.connect(connection, "mallory/d\(connection)", try fixture.token("mallory"))
@@ -275,17 +256,19 @@ private final class Fixture {
         #expect(fixture.auth.takeDue(now: now + 40_000).count == 1, "it still listens")
         try fixture.connect(1, "alice/phone", token, at: now + 50_000)
         #expect(fixture.auth.takeDue(now: now + 60_000) == [], "and was told")
-        // Whose key was taken away is not let in again before it is gone; its will passes.
+        // Whose key was taken away is not thrown out without a word, but has no rights any more; its will passes.
         let next = try TokenKey.generate(.es256)
-        #expect(fixture.auth.replaceKeys(KeySet([next])) == [.ended(clientID: "alice/phone")])
-        #expect(throws: Refusal.self) { try fixture.connect(1, "alice/phone", token, at: now + 60_000) }
+        #expect(fixture.auth.replaceKeys(KeySet([next])) == 1)
+        try fixture.connect(1, "alice/phone", token, at: now + 60_000)
+        #expect(!fixture.may(.receive, "bellwire/v1/down/alice"))
+        #expect(!fixture.may(.publish(retain: false), "bellwire/v1/up/alice/phone"))
         fixture.auth.disconnected(1)
         #expect(fixture.may(.publish(retain: false), "bellwire/v1/presence/alice/phone"))
     }
 
     /// What is forbidden costs the broker as much as what is not.
     @Test func whatIsForbiddenCountsAndServersAndCoordinatorsDoNot() throws {
-        let fixture = try Fixture(publishLimit: PublishLimit(rate: 1, burst: 5))
+        let fixture = try Fixture(limits: .publishing(1, burst: 5))
         try fixture.connect(1, "mallory/phone", try fixture.token("mallory"))
         for _ in 0..<5 { _ = fixture.may(.publish(retain: false), "bellwire/v1/up/alice/phone") }
         #expect(!fixture.may(.publish(retain: false), "bellwire/v1/up/mallory/phone"))

@@ -44,7 +44,7 @@ class Published:
         return self.token(user)
 
     def token(self, user: str, **claims: Any) -> str:
-        claims = {"sub": user, "exp": int(time.time()) + 3600} | claims
+        claims = {"sub": user, "aud": "bellwire", "exp": int(time.time()) + 3600} | claims
         return jwt.encode(claims, jwt.PyJWK(self.key).key, self.key["alg"], {"kid": self.key["kid"]})
 
     def tls(self) -> ssl.SSLContext:

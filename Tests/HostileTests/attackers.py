@@ -221,9 +221,13 @@ def attack(name: str, stop: Event, done: Any, port: int, token: str, *extra: Any
     """The body of an attacker's process."""
     os.nice(19)
     counts: Counter[str] = Counter()
+    # The other file of attackers, which needs this one.
+    import slow
+
+    everybody = ATTACKERS | slow.ATTACKERS
     while not stop.is_set():
         try:
-            ATTACKERS[name](stop, port, token, counts, *extra)
+            everybody[name](stop, port, token, counts, *extra)
         except OSError:
             counts["connections lost"] += 1
             time.sleep(0.1)

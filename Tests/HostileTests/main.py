@@ -14,6 +14,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "IntegrationTests")
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import flaps
+import slow
 import storm
 from attackers import ATTACKERS, attack
 from harness import Load, RedisServer, SecureBroker, Service
@@ -21,6 +22,8 @@ from harness import Load, RedisServer, SecureBroker, Service
 WORST_RATIO = 2.0
 FLAPS_PER_DEVICE = 1000
 """As many as the broker lets one user publish at once."""
+BROKER_BYTES = 250e6
+"""How much memory the broker may have while it is attacked: slow readers have 4 MiB each, and their allocator keeps some."""
 NOISE = 0.005
 """Seconds. Undisturbed, a p99 below this is the measuring program's own noise."""
 
@@ -31,7 +34,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=int, default=20, help="undisturbed, and again under attack")
     parser.add_argument("--devices", type=int, default=2000, help="that come at once")
     parser.add_argument("--flaps", type=int, default=100_000, help="by devices that come and go")
-    parser.add_argument("--attackers", default=",".join(ATTACKERS), help="which, by name")
+    parser.add_argument("--attackers", default=",".join(ATTACKERS | slow.ATTACKERS), help="which, by name")
     options = parser.parse_args()
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     # The broker inherits it.
@@ -66,18 +69,23 @@ def hurt(broker: SecureBroker, services: list[Service], options: argparse.Namesp
         attackers = []
         names = [name for name in options.attackers.split(",") if name]
         for name in names:
-            extra = {"replayer": (calls,), "ringer": (broker.token("victim", 3600),)}.get(name, ())
+            extra = {
+                "replayer": (calls,),
+                "ringer": (broker.token("victim", 3600),),
+                "slow-caller": (broker.token("slow-devices", 3600),),
+            }.get(name, ())
             attackers.append(
                 spawn.Process(target=attack, args=(name, stop, done, broker.port, broker.token(name, 3600), *extra))
             )
         for attacker in attackers:
             attacker.start()
-        time.sleep(3)
+        most = largest(broker, 3)
         load.take()
-        time.sleep(options.seconds)
+        most = max(most, largest(broker, options.seconds))
         attacked = load.take()
         stop.set()
         print(f"attacked     {describe(attacked)}")
+        print(f"             the broker had {most / 1e6:.0f} MB at most")
         did = dict(done.get(timeout=30) for _ in attackers)
         for name in sorted(did):
             print(f"  {name:10} {', '.join(f'{count} {what}' for what, count in sorted(did[name].items()))}")
@@ -113,6 +121,8 @@ def hurt(broker: SecureBroker, services: list[Service], options: argparse.Namesp
         problems.append("a forged token was let in")
     if "flooder" in did and not did["flooder"].get("kept out"):
         problems.append("the flooder was never kept out")
+    if most > BROKER_BYTES:
+        problems.append(f"the broker had {most / 1e6:.0f} MB")
     ratio = percentile(attacked, 0.99) / max(NOISE, percentile(undisturbed, 0.99))
     print(f"p99 under attack: {ratio:.2f} times the undisturbed one")
     if ratio > WORST_RATIO:
@@ -123,6 +133,15 @@ def hurt(broker: SecureBroker, services: list[Service], options: argparse.Namesp
         problems.append("something died")
     print("\n".join(problems) if problems else f"{load.calls} calls, none failed")
     return not problems
+
+
+def largest(broker: SecureBroker, seconds: float) -> int:
+    """The memory that the broker has in these seconds."""
+    ends, most = time.monotonic() + seconds, 0
+    while time.monotonic() < ends:
+        most = max(most, broker.resident())
+        time.sleep(0.05)
+    return most
 
 
 def percentile(times: list[float], share: float) -> float:

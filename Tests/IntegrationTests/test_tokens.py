@@ -120,7 +120,7 @@ def test_what_is_no_good_token_is_refused(broker: SecureBroker) -> None:
     """Section 1: the signature, the times, and the algorithm of the key."""
     good = broker.token("alice")
     assert refusal(broker, "alice", good) == "Success"
-    claims = {"sub": "alice", "exp": int(time.time()) + 600}
+    claims = {"sub": "alice", "aud": "bellwire", "exp": int(time.time()) + 600}
     key = broker.key_set()[0]
     public = json.dumps(json.loads(broker.published_keys.read_bytes())["keys"][0]).encode()
     foreign = jwt.PyJWK(broker.key_set()[0] | _another_es256()).key
@@ -136,6 +136,8 @@ def test_what_is_no_good_token_is_refused(broker: SecureBroker) -> None:
         "without a user": broker.token("alice", sub=None),
         "of another user": broker.token("bob"),
         "for another device": broker.token("alice", device="web"),
+        "made for something else": broker.token("alice", aud="files"),
+        "made for nothing that it names": broker.token("alice", aud=None),
         "tampered claims": tampered(good),
         "tampered signature": tampered(good, 2),
         "tampered header": tampered(good, 0),
@@ -175,6 +177,20 @@ def test_issuer_and_audience_are_held(tmp_path: Path) -> None:
         assert refusal(broker, "alice", made.stdout.strip()) == "Success"
     finally:
         broker.stop()
+
+
+def test_what_was_made_for_something_else_means_nothing_here(tmp_path: Path) -> None:
+    """Section 1: `role` and `admin` are names that others use as well; `aud` is required unless a setting gives it up."""
+    elsewhere = [{"aud": aud, **claims} for aud in (None, "files") for claims in ({"role": "server"}, {"admin": True})]
+    for option, answer in (({}, REFUSED), ({"accept_tokens_made_for_others": "true"}, "Success")):
+        broker = SecureBroker(tmp_path / answer, **option)
+        try:
+            for claims in elsewhere:
+                assert refusal(broker, "ops", broker.token("ops", **claims), "backend") == answer, claims
+            assert refusal(broker, "ops", broker.token("ops", aud=["files", "bellwire"])) == "Success"
+            assert refusal(broker, "ops", run("token", "--keys", str(broker.keys), "--user", "ops").stdout.strip()) == "Success"
+        finally:
+            broker.stop()
 
 
 def test_nobody_puts_anothers_device_off(world: World, broker: SecureBroker) -> None:
@@ -249,6 +265,43 @@ def _sum(metrics: dict[str, float], name: str) -> float:
     return sum(value for key, value in metrics.items() if key.split("{")[0] == name)
 
 
+def test_a_device_subscribes_to_few_filters_however_many_it_asks_for(own_broker: SecureBroker) -> None:
+    """Section 1: the user's topic, one level below it, and no more than 32 at once; who goes on asking floods."""
+    down = f"{ROOT}/down/mallory"
+    device = Attempt(own_broker, "mallory/phone", "mallory", own_broker.token("mallory"))
+    assert device.subscribe(down, f"{down}/phone", f"{down}/+", f"{down}/#") == ["Granted QoS 1"] * 4
+    assert device.subscribe(f"{down}/a/b", f"{down}/+/+", f"{down}/+/#", f"{down}/a/#", f"{down}/") == [REFUSED] * 5
+    assert device.subscribe(*(f"{down}/d{n}" for n in range(100))) == ["Granted QoS 1"] * 28 + [REFUSED] * 72
+    device.client.unsubscribe(f"{down}/d0")
+    assert device.subscribe(f"{down}/d99", f"{down}/d98", down) == ["Granted QoS 1", REFUSED, "Granted QoS 1"]
+    other = Attempt(own_broker, "other/phone", "other", own_broker.token("other"))
+    for n in range(20):
+        device.client.subscribe([(f"{down}/{n}-{m}", 1) for m in range(1_000)])
+        assert other.subscribe(f"{ROOT}/down/other") == ["Granted QoS 1"]
+    assert farewell(device)[0] == "flooding"
+    other.close()
+
+
+def test_a_user_has_so_many_connections_and_its_address_too(tmp_path: Path) -> None:
+    """Section 1. Who takes the place of its own former connection needs no room."""
+    broker = SecureBroker(tmp_path, address_connections="25")
+    try:
+        held = [Attempt(broker, f"mallory/d{n}", "mallory", broker.token("mallory")) for n in range(21)]
+        assert [attempt.is_in for attempt in held] == [True] * 20 + [False]
+        assert refusal(broker, "mallory", broker.token("mallory"), "mallory/d7") == "Success"
+        assert held[7].disconnected.wait(5)
+        # That one has gone as well: 19.
+        held += [Attempt(broker, f"u{n}/phone", f"u{n}", broker.token(f"u{n}")) for n in range(7)]
+        assert [attempt.is_in for attempt in held[21:]] == [True] * 6 + [False]
+        log = broker.log.read_text()
+        assert "the user has 20 connections" in log and "its address has 25 connections" in log
+        for attempt in held:
+            attempt.close()
+        assert refusal(broker, "mallory", broker.token("mallory")) == "Success"
+    finally:
+        broker.stop()
+
+
 def test_a_will_is_held_to_the_same_rules(broker: SecureBroker, world: World) -> None:
     """A will is published when its client is gone: nobody leaves one behind in another's name."""
     alice = world.phone("alice")
@@ -321,6 +374,53 @@ def test_a_device_is_told_and_its_session_ends_with_its_token(world: World, brok
     assert -0.1 <= time.time() - ends_at < 1
     device.close()
     assert refusal(broker, user, token) == REFUSED
+
+
+def farewell(device: Attempt) -> tuple[str | None, str | None]:
+    """The error code that it was told before it was disconnected, if it was, and the reason of the DISCONNECT, if there was one."""
+    assert device.disconnected.wait(10)
+    told = [json.loads(message.payload) for message in device.messages if b'"type":"error"' in message.payload]
+    assert len(told) <= 1 and all(message["error"]["message"] for message in told)
+    return (told[0]["error"]["code"] if told else None), device.farewell
+
+
+@pytest.mark.parametrize("transport", ["tcp", "websockets"])
+@pytest.mark.parametrize("version", [mqtt.MQTTv5, mqtt.MQTTv311])
+def test_a_device_is_told_why_it_is_put_off(own_broker: SecureBroker, transport: str, version: int) -> None:
+    """Section 1: each cause is told from the others, also to a device that has subscribed to nothing."""
+
+    def connect(user: str, token: str, device: str = "phone") -> Attempt:
+        attempt = Attempt(own_broker, f"{user}/{device}", user, token, version=version, transport=transport)
+        assert attempt.is_in
+        return attempt
+
+    put_off = "Administrative action" if version == mqtt.MQTTv5 else "Unspecified error"
+    first, second = connect("alice", own_broker.token("alice")), connect("alice", own_broker.token("alice"))
+    assert farewell(first) == (None, put_off), "replaced"
+    assert second.subscribe(f"{ROOT}/down/alice") == ["Granted QoS 1"], "which is there"
+    second.close()
+
+    assert farewell(connect("bob", own_broker.token("bob", 2))) == ("tokenExpired", put_off)
+
+    mallory, web = connect("mallory", own_broker.token("mallory")), connect("mallory", own_broker.token("mallory"), "web")
+    for _ in range(100):
+        if not mallory.disconnected.is_set():
+            for _ in range(1_000):
+                mallory.client.publish(f"{ROOT}/up/mallory/phone", b"x", 0)
+            wait_until(lambda: mallory.disconnected.is_set() or not mallory.client.want_write(), 10, "all is written")
+    # What the flooding one has sent besides makes the broker's kernel reset the connection, and the DISCONNECT may be lost with it.
+    assert farewell(mallory)[0] == "flooding"
+    assert farewell(web) == ("flooding", put_off)
+
+    carol = connect("carol", own_broker.token("carol"))
+    own_broker.keys.unlink()
+    own_broker.add_key("ES256")
+    own_broker.publish_keys()
+    own_broker.reload()
+    assert farewell(carol) == ("tokenRevoked", put_off)
+    for user, reason in ("alice", "replaced"), ("bob", "tokenExpired"), ("mallory", "flooding"), ("carol", "tokenRevoked"):
+        line = f'client "{user}/phone" is put off: {reason}'
+        assert (line in own_broker.log.read_text()) == (reason != "replaced"), line
 
 
 def test_a_device_that_is_lost_is_lost(world: World) -> None:
@@ -542,6 +642,10 @@ def test_the_terminal_calls_over_tls_and_trusts_nobody_else(world: World, broker
         ({"keys": "/nowhere/keys.json"}, "/nowhere/keys.json: No such file or directory"),
         ({"topic_root": "a/#"}, "plugin_opt_topic_root"),
         ({"isuer": "x"}, "plugin_opt_isuer: unknown option"),
+        ({"user_connections": "-1"}, "plugin_opt_user_connections"),
+        ({"address_connections": "many"}, "plugin_opt_address_connections"),
+        ({"accept_tokens_made_for_others": "no"}, "plugin_opt_accept_tokens_made_for_others"),
+        ({"accept_tokens_made_for_others": "true", "audience": "x"}, "plugin_opt_audience"),
     ],
     ids=lambda value: str(value)[:30],
 )
@@ -572,6 +676,10 @@ def test_keys_and_tokens_from_the_command_line(tmp_path: Path) -> None:
     assert run("keys", "generate", "--out", str(keys), "--algorithm", "EdDSA", "--add").returncode == 0
     assert [key["kty"] for key in json.loads(keys.read_bytes())["keys"]] == ["OKP", "EC"]
 
+    for arguments, audience in ((), "bellwire"), (("--audience", "a"), "a"), (("--audience", ""), None):
+        token = run("token", "--keys", str(keys), "--user", "zoë", *arguments)
+        claims = jwt.decode(token.stdout.strip(), options={"verify_signature": False})
+        assert claims.get("aud") == audience
     token = run(
         *("token", "--keys", str(keys), "--user", "zoë", "--device", "web", "--ttl", "2h"),
         *("--issuer", "i", "--audience", "a", "--role", "server"),

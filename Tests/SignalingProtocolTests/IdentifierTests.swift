@@ -88,4 +88,14 @@ struct IdentifierTests {
         #expect(!(device("a", "a") < device("a", "a")))
         #expect(device("a", "p").description == "a/p")
     }
+
+    /// Swift's strings hold both spellings of "café" equal.
+    @Test func textThatNamesSomebodyIsComparedAsBytes() {
+        let (composed, decomposed) = ("caf\u{E9}", "cafe\u{301}")
+        #expect(composed == decomposed)
+        #expect(ByteString(composed) != ByteString(decomposed))
+        #expect(Set([ByteString(composed), ByteString(decomposed), ByteString(composed)]).count == 2)
+        #expect(!composed.hasSameBytes(as: decomposed))
+        #expect(composed.hasSameBytes(as: "caf\u{E9}"))
+    }
 }

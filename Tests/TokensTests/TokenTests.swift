@@ -151,6 +151,31 @@ private func kind(_ body: () throws -> Void) -> TokenError.Kind? {
         #expect(kind { _ = try TokenVerifier(keys: KeySet([key]), audience: "a").verify(text, now: now) } == .audience)
     }
 
+    private func named(_ name: String) throws -> TokenKey {
+        let made = try TokenKey.generate(.es256)
+        let text = String(decoding: KeySet([made]).encoded(isPublic: false), as: UTF8.self)
+        let renamed = text.replacing(try #require(made.id), with: name)
+        return try #require(try KeySet(json: Array(renamed.utf8)).signingKey)
+    }
+
+    /// They are compared as bytes: Swift's strings hold both spellings equal.
+    @Test func theTwinOfAnIssuerAnAudienceOrAKeyIsAnother() throws {
+        let (composed, decomposed) = ("caf\u{E9}", "cafe\u{301}")
+        let key = try named(composed)
+        var made = try token()
+        (made.issuer, made.audience) = (composed, [composed])
+        let text = try made.signed(by: key, issuedAt: now)
+        func verify(_ keys: KeySet, issuer: String? = nil, audience: String? = nil) throws {
+            _ = try TokenVerifier(keys: keys, issuer: issuer, audience: audience).verify(text, now: now)
+        }
+        try verify(KeySet([key]), issuer: composed, audience: composed)
+        #expect(kind { try verify(KeySet([key]), issuer: decomposed) } == .issuer)
+        #expect(kind { try verify(KeySet([key]), audience: decomposed) } == .audience)
+        let twin = try named(decomposed)
+        #expect(kind { try verify(KeySet([twin])) } == .unknownKey)
+        try verify(KeySet([twin, key]))
+    }
+
     @Test(arguments: [
         (#"{"exp":1900000000}"#, TokenError.Kind.subject), (#"{"sub":"","exp":1900000000}"#, .subject),
         (#"{"sub":7,"exp":1900000000}"#, .subject), (#"{"sub":"a","exp":1900000000,"device":"a/b"}"#, .malformed),

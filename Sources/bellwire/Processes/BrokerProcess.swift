@@ -41,6 +41,10 @@ struct BrokerProcess {
         set_tcp_nodelay true
         max_inflight_messages 1000
         max_queued_messages 100000
+        # A load generator listens for thousands of devices: more may wait for one client than where devices are strangers.
+        max_inflight_bytes 4194304
+        max_queued_bytes 67108864
+        memory_limit 1073741824
         max_packet_size 2097152
         log_dest stderr
         log_type error

@@ -16,7 +16,7 @@ enum TokenCommand {
             Option("role", "ROLE", default: Token.Role.device.rawValue, "\(roles)"),
             Option("ttl", "DURATION", default: "1h", "how long it counts: 1s to 3650d"),
             Option("issuer", "TEXT", "iss"),
-            Option("audience", "TEXT", "aud"),
+            Option("audience", "TEXT", default: Token.standardAudience, "aud: for what it is made; empty for none"),
         ], positionals: 0...0)
 
     private static let roles = Token.Role.allCases.map(\.rawValue).joined(separator: ", ")
@@ -32,7 +32,7 @@ enum TokenCommand {
         token.device = try arguments.value("device", "1 to 64 of A-Z a-z 0-9 . _ ~ -", DeviceID.init)
         token.role = try arguments.required("role", roles, Token.Role.init)
         token.issuer = arguments.text("issuer")
-        token.audience = arguments.text("audience").map { [$0] } ?? []
+        token.audience = arguments.text("audience").flatMap { $0.isEmpty ? nil : [$0] } ?? []
         guard let key = try KeySet(file: path).signingKey else {
             throw UsageError("bellwire token: \(path): no private key in it")
         }

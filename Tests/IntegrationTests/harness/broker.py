@@ -13,18 +13,26 @@ from .tap import Tap
 
 COMMON = """\
 persistence false
-set_tcp_nodelay true
-max_inflight_messages 1000
-max_queued_messages 100000
 log_dest stderr
 log_timestamp_format %H:%M:%S
 """
 """What every broker of the tests has."""
 
+_BOUNDS = """\
+set_tcp_nodelay true
+max_inflight_messages 1000
+max_queued_messages 100000
+max_inflight_bytes 4194304
+max_queued_bytes 67108864
+memory_limit 1073741824
+"""
+"""As `bellwire dev` has them: a tap listens for everybody."""
+
 _CONFIGURATION = """\
 {user}
 allow_anonymous true
 {common}
+{bounds}
 listener {port} 127.0.0.1
 listener {web_port} 127.0.0.1
 protocol websockets
@@ -72,7 +80,7 @@ class Broker:
     def _configuration(self) -> str:
         # Started by root, mosquitto would become a user that cannot read a private temporary directory.
         user = "user root" if os.geteuid() == 0 else ""
-        return _CONFIGURATION.format(user=user, common=COMMON, port=self.port, web_port=self.web_port)
+        return _CONFIGURATION.format(user=user, common=COMMON, bounds=_BOUNDS, port=self.port, web_port=self.web_port)
 
     def _listen(self) -> None:
         self.tap.connect(self.port)
@@ -86,6 +94,11 @@ class Broker:
     def pid(self) -> int:
         assert self._child is not None
         return self._child.pid
+
+    def resident(self) -> int:
+        """Its memory, in bytes."""
+        pages = int(Path(f"/proc/{self.pid}/statm").read_text().split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE")
 
     @contextmanager
     def frozen(self) -> Iterator[None]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import ssl
 import subprocess
 import threading
@@ -21,6 +22,7 @@ from .service import PROJECT, executable, run
 _CONFIGURATION = """\
 {user}
 {common}
+{bounds}
 log_type {log_type}
 plugin {plugin}
 plugin_opt_keys {keys}
@@ -38,6 +40,14 @@ keyfile {certs}/broker.key
 cafile {certs}/ca.crt
 require_certificate true
 """
+
+
+def deployed_bounds() -> str:
+    """What the broker of the deployment may hold for its clients: the settings as they stand there."""
+    text = (PROJECT / "deploy/mosquitto/mosquitto.conf").read_text()
+    lines = [line for line in text.splitlines() if re.match(r"(set_tcp_nodelay|max_|message_size_limit|memory_limit)", line)]
+    assert len(lines) >= 8, lines
+    return "\n".join(lines)
 
 
 def plugin() -> Path:
@@ -67,6 +77,7 @@ class SecureBroker(Broker):
         return _CONFIGURATION.format(
             user="user root" if os.geteuid() == 0 else "",
             common=COMMON,
+            bounds=deployed_bounds(),
             plugin=plugin(),
             log_type=self._log_type,
             keys=self.published_keys,
@@ -104,7 +115,7 @@ class SecureBroker(Broker):
     def token(self, user: str, ttl: float = 600, *, key: int = 0, header: dict[str, Any] | None = None, **claims: Any) -> str:
         """A token of one of the keys. Claims that are None are left out."""
         material = self.key_set()[key]
-        all_claims = {"sub": user, "exp": int(time.time() + ttl)} | claims
+        all_claims = {"sub": user, "aud": "bellwire", "exp": int(time.time() + ttl)} | claims
         return jwt.encode(
             {name: value for name, value in all_claims.items() if value is not None},
             jwt.PyJWK(material).key,
@@ -134,17 +145,25 @@ class Attempt:
         *,
         port: int | None = None,
         version: int = mqtt.MQTTv5,
+        transport: str = "tcp",
         tls: dict[str, Any] | ssl.SSLContext | None = None,
     ) -> None:
         self.messages: list[mqtt.MQTTMessage] = []
         self.reason: str | None = None
+        self.farewell: str | None = None
+        """Why the connection ended, by the DISCONNECT of MQTT 5 if there was one."""
         self.granted: list[str] = []
         self.disconnected = threading.Event()
         self._answered = threading.Event()
         self._subscribed = threading.Event()
         clean = {} if version == mqtt.MQTTv5 else {"clean_session": True}
         self.client = mqtt.Client(
-            mqtt.CallbackAPIVersion.VERSION2, client_id, protocol=version, reconnect_on_failure=False, **clean
+            mqtt.CallbackAPIVersion.VERSION2,
+            client_id,
+            protocol=version,
+            transport=transport,
+            reconnect_on_failure=False,
+            **clean,
         )
         if username is not None or password is not None:
             self.client.username_pw_set(username, password)
@@ -154,9 +173,10 @@ class Attempt:
             self.client.tls_set(**tls)
         self.client.on_connect = self._on_connect
         self.client.on_subscribe = self._on_subscribe
-        self.client.on_disconnect = lambda *_: self.disconnected.set()
+        self.client.on_disconnect = self._on_disconnect
         self.client.on_message = lambda _client, _data, message: self.messages.append(message)
-        self.client.connect("localhost" if isinstance(tls, ssl.SSLContext) else "127.0.0.1", port or broker.port)
+        port = port or (broker.web_port if transport == "websockets" else broker.port)
+        self.client.connect("localhost" if isinstance(tls, ssl.SSLContext) else "127.0.0.1", port)
         self.client.loop_start()
         assert self._answered.wait(10), "no CONNACK"
 
@@ -167,6 +187,10 @@ class Attempt:
     def _on_subscribe(self, _client: Any, _data: Any, _mid: int, reasons: Any, _properties: Any) -> None:
         self.granted += [str(reason) for reason in reasons]
         self._subscribed.set()
+
+    def _on_disconnect(self, _client: Any, _data: Any, _flags: Any, reason: Any, _properties: Any) -> None:
+        self.farewell = str(reason)
+        self.disconnected.set()
 
     @property
     def is_in(self) -> bool:

@@ -1,0 +1,76 @@
+import SignalingProtocol
+import Tokens
+
+/// What comes due: tokens that end, and those who are put off.
+extension BrokerAuth {
+    /// What has come due by `now`, each once. Whoever is told why its session is over is disconnected somewhat later.
+    public mutating func takeDue(now: Int64) -> [Due] {
+        for connection in parting where sessions[connection]?.hasLeft ?? false { remove(connection) }
+        parting.removeAll(keepingCapacity: true)
+        var due: [Due] = []
+        while let entry = schedule.take(dueBy: now) {
+            looks += 1
+            guard let session = sessions[entry.connection], session.next <= now else { continue }
+            if let expiresAt = session.expiresAt, expiresAt <= now {
+                end(entry.connection, .tokenExpired)
+            } else if let warning = warn(entry.connection, session) {
+                due.append(warning)
+            }
+        }
+        let told = leaving.prefix { $0.at <= now }
+        leaving.removeFirst(told.count)
+        leaving += ended.map { (now + Self.farewell, $0) }
+        defer { ended = [] }
+        return due + told.compactMap { disconnection($0.ending) } + ended.compactMap { notice($0) }
+    }
+
+    /// Takes other keys. Returns of how many clients the token was made by a key that is no longer among them: their sessions are over.
+    public mutating func replaceKeys(_ keys: KeySet) -> Int {
+        verifier.keys = keys
+        let orphans = sessions.filter { _, session in
+            !session.isOver && session.key.map { !keys.contains($0) } ?? false
+        }
+        for connection in orphans.keys.sorted() { end(connection, .tokenRevoked) }
+        return orphans.count
+    }
+
+    /// From now on the connection may do nothing.
+    mutating func end(_ connection: ConnectionID, _ reason: DisconnectReason) {
+        guard let session = sessions[connection], !session.isOver else { return }
+        revoke(connection)
+        ended.append((connection, reason))
+    }
+
+    /// Looks at the connection again when something is to be done about it.
+    mutating func plan(_ connection: ConnectionID) {
+        if schedule.isCrowded(connections: sessions.count) {
+            schedule.removeAll()
+            for (connection, session) in sessions { schedule.add(session.next, connection) }
+        } else if let session = sessions[connection] {
+            schedule.add(session.next, connection)
+        }
+    }
+
+    private mutating func warn(_ connection: ConnectionID, _ session: Session) -> Due? {
+        guard let device = session.device, let expiresAt = session.expiresAt else { return nil }
+        sessions[connection]?.isTold = true
+        plan(connection)
+        return .tokenWillExpire(
+            clientID: session.clientID.string, topic: topics.down(device), expiresAt: expiresAt)
+    }
+
+    private func notice(_ ending: Ending) -> Due? {
+        guard let session = sessions[ending.connection], isThere(ending.connection, session) else { return nil }
+        return .ended(clientID: session.clientID.string, topic: session.device.map(topics.down), ending.reason)
+    }
+
+    private func disconnection(_ ending: Ending) -> Due? {
+        guard let session = sessions[ending.connection], isThere(ending.connection, session) else { return nil }
+        return .disconnect(clientID: session.clientID.string, ending.connection, ending.reason)
+    }
+
+    /// Not gone, and not replaced by another connection of its client id, which would be hit in its place.
+    private func isThere(_ connection: ConnectionID, _ session: Session) -> Bool {
+        session.isOver && !session.hasLeft && latest[session.clientID] == connection
+    }
+}

@@ -1,0 +1,39 @@
+import SignalingProtocol
+
+/// Users who have flooded the broker, each kept out for the same time.
+struct Exclusions {
+    /// In milliseconds.
+    static let length: Int64 = 30_000
+    /// How many users can be kept out at the same time. Beyond that those are let in again that were kept out first.
+    static let limit = 10_000
+
+    private var until: [UserID: Int64] = [:]
+    /// In the order in which they end, from `first` on: what is before has ended.
+    private var order: [UserID] = []
+    private var first = 0
+
+    mutating func add(_ user: UserID, now: Int64) {
+        forget { $0 <= now }
+        if until.count >= Self.limit { forgetFirst() }
+        if until.updateValue(now + Self.length, forKey: user) == nil { order.append(user) }
+    }
+
+    func contains(_ user: UserID, now: Int64) -> Bool {
+        guard let end = until[user] else { return false }
+        return end > now
+    }
+
+    private mutating func forget(where hasEnded: (Int64) -> Bool) {
+        while first < order.count, until[order[first]].map(hasEnded) ?? true { forgetFirst() }
+        if first > Self.limit {
+            order.removeFirst(first)
+            first = 0
+        }
+    }
+
+    private mutating func forgetFirst() {
+        guard first < order.count else { return }
+        until[order[first]] = nil
+        first += 1
+    }
+}
