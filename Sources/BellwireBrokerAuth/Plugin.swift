@@ -38,7 +38,7 @@ final class Plugin {
                 case "coordinator": coordinatorName = text
                 case "topic_root":
                     guard let given = Topics(root: text) else {
-                        throw OptionError("plugin_opt_topic_root: not a topic without wildcards")
+                        throw OptionError("plugin_opt_topic_root: expected \(Topics.rootForm)")
                     }
                     topics = given
                 case "user_rate":

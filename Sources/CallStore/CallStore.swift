@@ -97,8 +97,13 @@ extension CallStore {
 /// The store cannot answer now.
 public struct StoreError: Error, Sendable, CustomStringConvertible {
     public let description: String
+    /// The store is another deployment's (`DeploymentStamp`).
+    public let isForeign: Bool
 
-    public init(_ description: String) { self.description = description }
+    public init(_ description: String, isForeign: Bool = false) {
+        self.description = description
+        self.isForeign = isForeign
+    }
 }
 
 /// What a record is found by.

@@ -20,6 +20,8 @@ final class RedisSession {
     private var connection: RedisConnection?
     /// The names by which the server knows the scripts: the same for every server.
     private var hashes: [RedisScript: [UInt8]] = [:]
+    /// Nil: nobody asks whose the store is.
+    private var deployment: RedisDeployment?
     /// What was posted and not looked at yet.
     private var posted: [(request: Request, answered: ([RedisReply]) -> Void)] = []
     /// The connection that was dropped last had served something, and was closed by Redis.
@@ -38,8 +40,12 @@ final class RedisSession {
     /// with a user who may not ask.
     private(set) var durability: String?
 
-    init(_ address: RedisAddress, waitReplicas: Int, connect: (() throws(StoreError) -> RedisConnection)? = nil) {
+    init(
+        _ address: RedisAddress, waitReplicas: Int, deployment: RedisDeployment? = nil,
+        connect: (() throws(StoreError) -> RedisConnection)? = nil
+    ) {
         self.address = address
+        self.deployment = deployment
         self.waitReplicas = waitReplicas
         self.connect = connect
     }
@@ -184,6 +190,7 @@ final class RedisSession {
             isProven = false
             mayTryAgain = false
             posted = []
+            try deployment?.check(connection, address)
             try loadScripts()
             try readClock()
             try readDurability()

@@ -32,8 +32,9 @@ public final class SQLiteCallStore: CallStore {
     /// `ended_at` of a call that lives: it stands behind every moment, so that one index answers "live or ended since".
     static let notEnded = Int64.max
 
+    /// `stamp`: whose the file must be; nil: anybody's.
     public init(
-        path: String, synchronous: Synchronous = .normal, historyPerUser: Int = 200,
+        path: String, stamp: DeploymentStamp? = nil, synchronous: Synchronous = .normal, historyPerUser: Int = 200,
         lease: Milliseconds = PresencePolicy().lease
     ) throws(StoreError) {
         self.path = path
@@ -49,6 +50,7 @@ public final class SQLiteCallStore: CallStore {
         } catch {
             throw StoreError("\(path): \(error)")
         }
+        if let stamp { try SQLiteSchema.check(stamp, summary, database) }
     }
 
     public var summary: String { "sqlite:\(path)" }
