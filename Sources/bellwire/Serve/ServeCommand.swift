@@ -88,6 +88,11 @@ enum ServeCommand {
         configuration.certificateAuthorityFile = try arguments.file("broker-ca")
         configuration.certificateFile = try arguments.file("broker-cert")
         configuration.certificateKeyFile = try arguments.file("broker-key")
+        guard (configuration.certificateFile == nil) == (configuration.certificateKeyFile == nil) else {
+            throw UsageError("bellwire serve: --broker-cert and --broker-key go together")
+        }
+        let cause = RefusalCause(client: .coordinator(hasCertificate: configuration.certificateFile != nil))
+        configuration.cause = { cause($0, $1) }
         configuration.tokenFile = try arguments.file("token-file")
         configuration.settings = try SettingsOptions.settings(arguments)
         return configuration
