@@ -97,6 +97,18 @@ def test_a_certificate_that_was_made_is_made_anew(volumes: Volumes, stamped: boo
     assert volumes.certificate() == [(volumes.made / name).read_bytes() for name in FILES]
 
 
+def test_the_names_in_a_certificate_stay(volumes: Volumes) -> None:
+    """When a later start names none: a device that calls the broker by one of them must not lose it."""
+    assert volumes.up("calls.example 192.0.2.7").returncode == 0
+    named = volumes.certificate()
+    assert volumes.up().returncode == 0
+    assert volumes.certificate() == named
+    assert volumes.up("other.example").returncode == 0
+    shown = ["openssl", "x509", "-in", str(volumes.broker / "broker.crt"), "-noout", "-ext", "subjectAltName"]
+    names = subprocess.run(shown, check=True, capture_output=True, text=True).stdout
+    assert "DNS:other.example" in names and "calls.example" not in names
+
+
 def test_a_certificate_that_was_made_takes_its_place_again(volumes: Volumes, tmp_path: Path) -> None:
     """Who removes one's own goes back to it."""
     assert volumes.up().returncode == 0
