@@ -43,7 +43,7 @@ struct PluginOptions {
         case "coordinator": coordinatorName = text
         case "topic_root":
             guard let topics = Topics(root: text) else {
-                throw OptionError("plugin_opt_topic_root: not a topic without wildcards")
+                throw OptionError("plugin_opt_topic_root: expected \(Topics.rootForm)")
             }
             self.topics = topics
         case "user_rate": limits.publishing = try rate(text)

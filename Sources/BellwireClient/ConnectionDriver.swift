@@ -119,7 +119,15 @@ final class ConnectionDriver {
 
     private func serveOneConnection() throws(MQTTError) {
         let session = randomToken()
-        let connection = try MQTTConnection(settings(session: session))
+        let settings = settings(session: session)
+        do throws(MQTTError) {
+            try serve(MQTTConnection(settings), session)
+        } catch {
+            throw error.because(configuration.cause(error, settings.broker.password))
+        }
+    }
+
+    private func serve(_ connection: MQTTConnection, _ session: String) throws(MQTTError) {
         mailbox.setWaker(connection)
         defer { mailbox.setWaker(nil) }
         try connection.connect()

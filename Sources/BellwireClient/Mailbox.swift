@@ -191,12 +191,13 @@ final class Mailbox: Sendable {
         for waiter in waiters.values { waiter.resume(returning: nil) }
     }
 
-    /// The connection or an attempt failed. A refusal by the broker is told at once: waiting will not change it.
+    /// The connection or an attempt failed. A refusal by the broker is told at once, and a certificate that cannot
+    /// be trusted: waiting will not change it.
     func disconnected(_ error: MQTTError) {
         let waiters = state.withLock { state -> [Int: ConnectWaiter] in
             if state.phase == .connected { state.phase = .connecting }
             state.problem = error.message
-            guard error.kind == .refused else { return [:] }
+            guard error.kind == .refused || error.kind == .tls else { return [:] }
             defer { state.connectWaiters = [:] }
             return state.connectWaiters
         }

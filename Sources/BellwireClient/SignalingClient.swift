@@ -52,6 +52,9 @@ public final class SignalingClient: Sendable {
             self.broker = broker
         }
 
+        /// What is known here of why a connection failed, beside the error; it is given what was shown as the password.
+        package var cause: @Sendable (MQTTError, String?) -> String? = { _, _ in nil }
+
         var address: DeviceAddress { DeviceAddress(userID: user, deviceID: device) }
     }
 

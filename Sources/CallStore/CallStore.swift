@@ -119,11 +119,14 @@ extension CallStore {
 public struct StoreError: Error, Sendable, CustomStringConvertible {
     public let description: String
     /// It was a write that failed: that reading succeeds says nothing about it.
-    public let isOfWriting: Bool
+    public internal(set) var isOfWriting: Bool
+    /// The store is another deployment's (`DeploymentStamp`).
+    public let isForeign: Bool
 
-    public init(_ description: String, isOfWriting: Bool = false) {
+    public init(_ description: String, isOfWriting: Bool = false, isForeign: Bool = false) {
         self.description = description
         self.isOfWriting = isOfWriting
+        self.isForeign = isForeign
     }
 }
 

@@ -21,6 +21,8 @@ public final class Coordinator {
         /// Where the token stands that is this coordinator's password at the broker. Read for each connection, so that it may be
         /// replaced.
         public var tokenFile: String?
+        /// What is known here of why a connection failed, beside the error; it is given what was shown as the password.
+        public var cause: @Sendable (MQTTError, String?) -> String? = { _, _ in nil }
         public var settings = ServiceSettings()
 
         public init(broker: BrokerAddress, id: String) {
@@ -67,6 +69,8 @@ public final class Coordinator {
     private let log: Log
 
     private var connection: MQTTConnection?
+    /// What was shown as the password.
+    private var password: String?
     private var subscriptions: Set<Int32> = []
     private var connectDeadline: Int64 = 0
     private var nextAttempt: Int64 = 0
@@ -148,6 +152,7 @@ public final class Coordinator {
                 }
                 options.broker.password = token
             }
+            password = options.broker.password
             let connection = try MQTTConnection(options)
             try connection.connect()
             self.connection = connection
@@ -264,7 +269,9 @@ public final class Coordinator {
 
     /// The connection goes with all that it had queued; the next attempt comes after a jittered backoff.
     private func lost(_ error: MQTTError) {
-        log(.warning, "broker connection lost", ["reason": error.message])
+        log(
+            .warning, "broker connection lost",
+            ["reason": error.because(configuration.cause(error, password)).message])
         connection = nil
         receipts = [:]
         refusalsTold = []

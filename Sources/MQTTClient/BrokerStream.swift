@@ -16,6 +16,9 @@ final class BrokerStream {
         let broker = configuration.broker
         let tls = broker.isTLS ? try TLSSession(configuration) : nil
         guard let descriptor = Self.connect(broker, within: milliseconds) else {
+            guard errno != ENXIO else {
+                throw MQTTError(kind: .unreachable, message: "\(broker): no address of \(broker.host) is known")
+            }
             throw MQTTError(kind: .unreachable, message: "\(broker): \(String(cString: strerror(errno)))")
         }
         self.descriptor = descriptor
@@ -32,8 +35,9 @@ final class BrokerStream {
     }
 
     private static func connect(_ broker: BrokerAddress, within milliseconds: Int32) -> Int32? {
-        errno = EHOSTUNREACH
-        for host in NameLookup.addresses(of: broker.host, within: Int(milliseconds)) {
+        let addresses = NameLookup.addresses(of: broker.host, within: Int(milliseconds))
+        errno = addresses.isEmpty ? ENXIO : EHOSTUNREACH
+        for host in addresses {
             var hints = addrinfo()
             hints.ai_socktype = Int32(SOCK_STREAM.rawValue)
             hints.ai_flags = AI_NUMERICHOST

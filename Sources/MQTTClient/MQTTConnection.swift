@@ -106,6 +106,7 @@ public final class MQTTConnection {
     private var asked: Int64?
     private var isAboutToAsk = false
     private var isRefused = false
+    private var isAboutCredentials = false
 
     public init(_ configuration: Configuration) throws(MQTTError) {
         self.configuration = configuration
@@ -151,6 +152,7 @@ public final class MQTTConnection {
     /// Sends what is collected, and waits up to `milliseconds` for messages or `wake()`. Returns what has arrived.
     public func poll(milliseconds: Int32) throws(MQTTError) -> [MQTTMessage] {
         acknowledged.removeAll(keepingCapacity: true)
+        let wasConnecting = state == .connecting
         do throws(MQTTError) {
             try flush()
             guard let stream else { throw lost() }
@@ -171,7 +173,10 @@ public final class MQTTConnection {
             if hasReleased || isAboutToAsk { try flush() }
         } catch {
             if case .closed = state {} else { state = .closed(reason: error.message) }
-            throw error
+            guard wasConnecting, error.kind == .lost else { throw error }
+            // What a port says that speaks something else.
+            let kind = configuration.broker.isTLS ? "with TLS" : "without TLS"
+            throw error.because("before CONNECT was answered: is it a port for MQTT \(kind)?")
         }
         if case .closed = state { throw lost() }
         defer { inbox.removeAll(keepingCapacity: true) }
@@ -243,6 +248,7 @@ public final class MQTTConnection {
     private func connectAnswered(_ reason: UInt8, _ properties: PacketProperties) throws(MQTTError) {
         guard reason == 0 else {
             isRefused = true
+            isAboutCredentials = MQTTClient.isAboutCredentials(reason)
             throw closed("the broker refused: " + (properties.reason ?? reasonName(reason)))
         }
         guard state == .connecting else { throw closed("the broker sent no MQTT 5: a second answer to CONNECT") }
@@ -457,7 +463,8 @@ public final class MQTTConnection {
         guard case .closed(let reason) = state else {
             return MQTTError(kind: .lost, message: "the connection was lost")
         }
-        return MQTTError(kind: isRefused ? .refused : .lost, message: reason)
+        return MQTTError(
+            kind: isRefused ? .refused : .lost, message: reason, isAboutCredentials: isAboutCredentials)
     }
 }
 

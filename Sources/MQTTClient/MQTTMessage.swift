@@ -49,10 +49,19 @@ public struct MQTTError: Error, Sendable, CustomStringConvertible {
 
     public let kind: Kind
     public let message: String
+    /// The broker has refused who this client says it is: another try with the same token or certificate changes nothing.
+    public let isAboutCredentials: Bool
 
-    public init(kind: Kind, message: String) {
+    public init(kind: Kind, message: String, isAboutCredentials: Bool = false) {
         self.kind = kind
         self.message = message
+        self.isAboutCredentials = isAboutCredentials
+    }
+
+    /// The same with a cause that the other side did not tell.
+    public func because(_ cause: String?) -> MQTTError {
+        guard let cause else { return self }
+        return MQTTError(kind: kind, message: "\(message): \(cause)", isAboutCredentials: isAboutCredentials)
     }
 
     public var description: String { message }

@@ -1,3 +1,9 @@
+/// Whether a broker that answers so to CONNECT does not take the client for who it says it is.
+func isAboutCredentials(_ code: UInt8) -> Bool {
+    // Bad user name or password, not authorized, bad authentication method.
+    [0x86, 0x87, 0x8C].contains(code)
+}
+
 /// What a reason code says (MQTT 5, section 2.4).
 func reasonName(_ code: UInt8) -> String {
     switch code {

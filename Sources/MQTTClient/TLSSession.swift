@@ -4,6 +4,7 @@ import Glibc
 /// TLS as a client, between bytes and bytes: it touches no socket (OpenSSL does the rest). At least TLS 1.2; the server's
 /// certificate must be for the host, and signed by one of the authorities.
 final class TLSSession {
+    private let configuration: MQTTConnection.Configuration
     private let context: OpaquePointer
     private let session: OpaquePointer
     /// What came from the server, and what is to be sent to it.
@@ -13,13 +14,19 @@ final class TLSSession {
     private var plaintext = [UInt8](repeating: 0, count: 16 * 1024)
 
     init(_ configuration: MQTTConnection.Configuration) throws(MQTTError) {
-        guard let context = SSL_CTX_new(TLS_client_method()) else { throw Self.unusable }
-        guard let session = Self.configure(context, configuration), let incoming = BIO_new(BIO_s_mem()),
-            let outgoing = BIO_new(BIO_s_mem())
+        guard let context = SSL_CTX_new(TLS_client_method()) else { throw Self.unusable("no memory") }
+        do throws(MQTTError) {
+            try Self.configure(context, configuration)
+        } catch {
+            SSL_CTX_free(context)
+            throw error
+        }
+        guard let session = SSL_new(context), let incoming = BIO_new(BIO_s_mem()), let outgoing = BIO_new(BIO_s_mem())
         else {
             SSL_CTX_free(context)
-            throw Self.unusable
+            throw Self.unusable("no memory")
         }
+        self.configuration = configuration
         self.context = context
         self.session = session
         self.incoming = incoming
@@ -27,7 +34,9 @@ final class TLSSession {
         // From here on they belong to the session.
         SSL_set_bio(session, incoming, outgoing)
         SSL_set_connect_state(session)
-        guard Self.expect(configuration.broker.host, session) else { throw Self.unusable }
+        guard Self.expect(configuration.broker.host, session) else {
+            throw Self.unusable("\(configuration.broker.host) cannot be the name in a certificate")
+        }
     }
 
     deinit {
@@ -35,31 +44,33 @@ final class TLSSession {
         SSL_CTX_free(context)
     }
 
-    private static var unusable: MQTTError {
-        ERR_clear_error()
-        return MQTTError(
-            kind: .tls, message: "TLS cannot be set up: the files of certificates and keys cannot be used")
+    private static func unusable(_ what: String) -> MQTTError {
+        MQTTError(kind: .tls, message: "TLS cannot be set up: \(what): \(lastError)")
     }
 
     private static func configure(
         _ context: OpaquePointer, _ configuration: MQTTConnection.Configuration
-    ) -> OpaquePointer? {
-        guard bellwire_tls_prepare(context) == 1 else { return nil }
+    ) throws(MQTTError) {
+        ERR_clear_error()
+        guard bellwire_tls_prepare(context) == 1 else { throw unusable("TLS 1.2") }
         SSL_CTX_set_verify(context, SSL_VERIFY_PEER, nil)
         if let file = configuration.certificateAuthorityFile {
-            guard SSL_CTX_load_verify_locations(context, file, nil) == 1 else { return nil }
+            guard SSL_CTX_load_verify_locations(context, file, nil) == 1 else {
+                throw unusable("\(file): no certificates of authorities")
+            }
         } else {
-            guard SSL_CTX_set_default_verify_paths(context) == 1 else { return nil }
+            guard SSL_CTX_set_default_verify_paths(context) == 1 else { throw unusable("the system's authorities") }
         }
         if let file = configuration.certificateFile {
-            guard SSL_CTX_use_certificate_chain_file(context, file) == 1 else { return nil }
+            guard SSL_CTX_use_certificate_chain_file(context, file) == 1 else {
+                throw unusable("\(file): no certificate")
+            }
         }
         if let file = configuration.certificateKeyFile {
             guard SSL_CTX_use_PrivateKey_file(context, file, SSL_FILETYPE_PEM) == 1,
                 SSL_CTX_check_private_key(context) == 1
-            else { return nil }
+            else { throw unusable("\(file): no key, or not that of the certificate") }
         }
-        return SSL_new(context)
     }
 
     /// The certificate must be for this host, by name or by address, and say so among its alternative names: the subject's common
@@ -125,12 +136,34 @@ final class TLSSession {
         case SSL_ERROR_WANT_READ, SSL_ERROR_WANT_WRITE: return true
         case SSL_ERROR_ZERO_RETURN: return false
         default:
-            let verification = SSL_get_verify_result(session)
-            let reason =
-                verification == X509_V_OK
-                ? Self.lastError : String(cString: X509_verify_cert_error_string(Int(verification)))
             throw MQTTError(kind: .tls, message: "TLS: \(reason)")
         }
+    }
+
+    /// Why there is no session: this side does not trust the broker, or the broker this side, or it does not speak TLS.
+    private var reason: String {
+        let verification = Int32(truncatingIfNeeded: SSL_get_verify_result(session))
+        let code = ERR_peek_error()
+        if verification != X509_V_OK {
+            ERR_clear_error()
+            let text = String(cString: X509_verify_cert_error_string(Int(verification)))
+            let trusted = Self.untrusted.contains(verification) ? ", by \(authorities)" : ""
+            return "the certificate of \(configuration.broker.host) is not to be trusted: \(text)\(trusted)"
+        }
+        guard ERR_GET_REASON(code) >= SSL_AD_REASON_OFFSET else { return Self.lastError }
+        let own = configuration.certificateFile == nil ? "no certificate was shown" : "a certificate was shown"
+        return "the broker refuses this client: \(Self.lastError) (\(own))"
+    }
+
+    /// Nobody whom this side trusts has signed it.
+    private static let untrusted: Set<Int32> = [
+        X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY, X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT,
+        X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN, X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT,
+        X509_V_ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE, X509_V_ERR_CERT_SIGNATURE_FAILURE,
+    ]
+
+    private var authorities: String {
+        configuration.certificateAuthorityFile.map { "the authorities in \($0)" } ?? "the authorities of this system"
     }
 
     private static var lastError: String {

@@ -5,13 +5,31 @@ public struct Topics: Sendable, Equatable {
     /// `bellwire/v1` unless configured otherwise.
     public let root: String
 
-    /// Nil when `root` cannot stand at the front of a topic: empty, with a wildcard, NUL, an empty level or a leading `$`.
+    /// What `init` takes, for who gave something else.
+    public static let rootForm =
+        "levels with / between them, none empty, at most \(maxRootBytes) bytes of UTF-8, "
+        + "no + or #, no control characters, no $ in front"
+
+    /// What follows the root is far shorter, and a topic may have 65,535 bytes.
+    private static let maxRootBytes = 256
+
+    /// Nil when `root` is not of `rootForm`: brokers drop a client that names such a topic, or hand its messages to others.
     public init?(root: String = Topics.defaultRoot) {
         let levels = root.utf8.split(separator: UInt8(ascii: "/"), omittingEmptySubsequences: false)
-        guard !levels.contains(where: \.isEmpty), root.utf8.count <= 256, root.utf8.first != UInt8(ascii: "$"),
-            !root.utf8.contains(where: { $0 == UInt8(ascii: "+") || $0 == UInt8(ascii: "#") || $0 == 0 })
+        guard !levels.contains(where: \.isEmpty), root.utf8.count <= Self.maxRootBytes,
+            root.utf8.first != UInt8(ascii: "$"), root.unicodeScalars.allSatisfy(Self.mayStandInRoot)
         else { return nil }
         self.root = root
+    }
+
+    private static func mayStandInRoot(_ scalar: Unicode.Scalar) -> Bool {
+        switch scalar.value {
+        case 0x00...0x1F, 0x7F...0x9F, 0xFDD0...0xFDEF: false
+        // What command lines and files hold that is not UTF-8 is read as this one: two such roots would be the same.
+        case 0xFFFD: false
+        case let value where value & 0xFFFE == 0xFFFE: false
+        default: scalar != "+" && scalar != "#"
+        }
     }
 
     /// The default root.

@@ -62,7 +62,7 @@ public struct TokenVerifier: Sendable {
         return signer
     }
 
-    private static func object(_ part: Substring.UTF8View) -> JSONObject? {
+    static func object(_ part: Substring.UTF8View) -> JSONObject? {
         Base64URL.decode(part).flatMap { try? JSONParser.parse($0) }?.object
     }
 }

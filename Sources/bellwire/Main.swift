@@ -58,7 +58,8 @@ struct Main {
 /// Writes what went wrong in one line. Returns the exit status for it.
 func reported(_ error: any Error, _ command: String) -> Int32 {
     if let usage = error as? UsageError {
-        writeError("\(usage)")
+        // What was given may hold anything: it is one line, and drives no terminal.
+        writeError(PhoneTimeline.printable("\(usage)"))
         return UsageError.exitStatus
     }
     writeError("bellwire \(command): \(error)")

@@ -7,7 +7,9 @@ import re
 import signal
 import socket
 import ssl
+import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -17,7 +19,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "IntegrationTests"))
 
 from harness import Attempt, Device, Load, member, ring, wait_until
-from stack import Stack, docker
+from stack import PROJECT, Stack, docker
 
 BEGAN = time.monotonic()
 TIMERS_TOLERANCE_MS = 1500
@@ -55,6 +57,14 @@ def run(step: Callable[[Stack, Say], None], stack: Stack) -> None:
     step(stack, lambda text: print(f"{'':10}{text}"))
 
 
+def before_anything_is_built(stack: Stack, say: Say) -> None:
+    """a token before anything is built"""
+    done = stack.script("docker compose run --rm token --user bob")
+    assert done.returncode and not done.stdout, f"standard output, which a script takes for the token: {done.stdout}"
+    assert f"no such image: {stack.name}-coordinator" in done.stderr, done.stderr
+    say("nothing on standard output; the error names the image that is missing")
+
+
 def build(stack: Stack, say: Say) -> None:
     """build"""
     began = time.monotonic()
@@ -75,6 +85,54 @@ def start(stack: Stack, say: Say) -> None:
             user = next(line.split()[1] for line in status.splitlines() if line.startswith("Uid:"))
             assert user != "0", f"{service} runs as root"
     say("nothing runs as root")
+
+
+def first_steps(stack: Stack, say: Say) -> None:
+    """the first steps of a new user, as README.md has them"""
+    token = stack.script("docker compose run --rm token --user bob").stdout
+    assert re.fullmatch(r"eyJ[\w-]+\.[\w-]+\.[\w-]+\n", token), token
+    bob = stack.script("docker compose run --rm -d phone listen --as bob --auto accept", BELLWIRE_TOKEN=token.strip()).stdout.strip()
+    wait_until(lambda: "online" in docker("logs", bob), 20, "bob's phone is online", every=0.1)
+    call = stack.script(
+        "export BELLWIRE_TOKEN=$(docker compose run --rm token --user alice)\n"
+        "docker compose run --rm phone call bob --as alice"
+    )
+    assert call.returncode == 0 and "bob: accepted" in call.stdout, call
+    docker("rm", "-f", bob)
+    nobody = stack.script("docker compose run --rm phone call bob --as alice")
+    assert nobody.returncode == 1 and "wants a token" in nobody.stderr, nobody
+    say("two phones of the image, each with its token, talk; without a token the phone says what is missing")
+
+
+def up_again(stack: Stack, say: Say) -> None:
+    """up again, without any other word"""
+    before = stack.containers("coordinator")
+    stack.compose("up", "-d", "--no-build", "--wait")
+    assert stack.containers("coordinator") == before and len(before) == 3
+    say("as many coordinators as BELLWIRE_COORDINATORS says, the same ones")
+
+
+def own_certificate(stack: Stack, say: Say) -> None:
+    """a certificate of the operator's own"""
+    with tempfile.TemporaryDirectory() as directory:
+        subprocess.run([PROJECT / "scripts/dev-certs", directory], check=True, capture_output=True)
+        put = f"tar -c -C {directory} broker.crt broker.key | docker compose run --rm -T --entrypoint tar secrets"
+        done = stack.script(put + " -x --no-same-owner -C /secrets/broker && docker compose restart mosquitto")
+        assert done.returncode == 0, done.stderr
+        own = Path(directory, "broker.crt").read_text()
+        for _ in range(2):
+            stack.compose("up", "-d", "--no-build", "--wait")
+            assert stack.secret("broker-secrets", "broker.crt") == own.strip()
+        assert ssl.get_server_certificate(("127.0.0.1", stack.published.tls_port)).strip() == own.strip()
+    assert "your own" in stack.compose("logs", "secrets")
+    removed = stack.script("docker compose run --rm --entrypoint rm secrets /secrets/broker/broker.crt /secrets/broker/broker.key")
+    assert removed.returncode == 0, removed.stderr
+    stack.compose("run", "--rm", "secrets")
+    stack.compose("restart", "mosquitto")
+    stack.up(3)
+    with attempt(stack, "zoe", port=stack.published.tls_port, tls=stack.published.tls()) as zoe:
+        assert zoe.is_in
+    say("put in as docs/deployment.md has it, shown to devices, kept by each `up`; taken out again")
 
 
 def networks(stack: Stack, say: Say) -> None:
@@ -299,7 +357,7 @@ def under_load(stack: Stack, say: Say) -> None:
         say(f"scaled to 3: {load.lap()}")
 
         for container in stack.containers("coordinator"):
-            stack.replace(container, of=3)
+            stack.replace(container)
         time.sleep(1)
         say(f"replaced one after the other: {load.lap()}")
     assert not load.failures, "\n".join(load.failures)
@@ -398,7 +456,7 @@ def stop(stack: Stack, say: Say) -> None:
 
 
 STEPS = (
-    *(build, start, networks, calls, rights, secrets_are_kept, limits),
+    *(before_anything_is_built, build, start, first_steps, up_again, networks, calls, rights, secrets_are_kept, own_certificate, limits),
     *(killed_while_ringing, under_load, store_away, crashed_neighbours, kept, stop),
 )
 

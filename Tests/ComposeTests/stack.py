@@ -65,11 +65,16 @@ class Stack:
             stdout=self._deaths,
             stdin=subprocess.DEVNULL,
         )
+        self.coordinators = 3
 
     # Compose
 
     def compose(self, *words: str) -> str:
+        return docker("compose", *words, env=self.environment())
+
+    def environment(self, **extra: str) -> dict[str, str]:
         settings = {
+            "COMPOSE_PROJECT_NAME": self.name,
             "BELLWIRE_BIND": "127.0.0.1",
             "BELLWIRE_MQTT_PORT": str(self.published.port),
             "BELLWIRE_WEBSOCKET_PORT": str(self.published.web_port),
@@ -77,17 +82,28 @@ class Stack:
             "BELLWIRE_WSS_PORT": str(self.published.wss_port),
             "BELLWIRE_GROUP": self.group,
             "BELLWIRE_APPENDFSYNC": "always",
+            "BELLWIRE_COORDINATORS": str(self.coordinators),
         }
-        return docker("compose", "--project-name", self.name, *words, env=os.environ | settings)
+        return os.environ | settings | extra
+
+    def script(self, line: str, **extra: str) -> subprocess.CompletedProcess[str]:
+        """A line of a shell, as the documents have it."""
+        return subprocess.run(
+            ["bash", "-c", line],
+            cwd=PROJECT,
+            env=self.environment(**extra),
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
 
     def up(self, coordinators: int) -> None:
         """Starts what is missing and waits until all is healthy."""
+        self.coordinators = coordinators
         for attempt in range(3):
             try:
-                self.compose(
-                    *("up", "-d", "--no-build", "--wait", "--wait-timeout", "120"),
-                    *("--scale", f"coordinator={coordinators}"),
-                )
+                self.compose("up", "-d", "--no-build", "--wait", "--wait-timeout", "120")
                 self.published.key = json.loads(self.secret("keys", "keys.json"))["keys"][0]
                 self.published.authority = self.secret("broker-secrets", "ca.crt")
                 return
@@ -150,14 +166,11 @@ class Stack:
         pid = self.inspect(container)["State"]["Pid"]
         docker("run", "--rm", "--pid=host", "--entrypoint=bash", PROBE_IMAGE, "-c", f"kill -KILL {pid}")
 
-    def replace(self, container: str, of: int) -> None:
+    def replace(self, container: str) -> None:
         """One step of a rolling update, as docs/deployment.md has it."""
         docker("stop", container)
         docker("rm", container)
-        self.compose(
-            *("up", "-d", "--no-build", "--no-recreate", "--wait", "--wait-timeout", "120"),
-            *("--scale", f"coordinator={of}"),
-        )
+        self.compose("up", "-d", "--no-build", "--no-recreate", "--wait", "--wait-timeout", "120")
 
     def deaths(self, service: str) -> list[int]:
         """The exit codes of all containers of a service that have ended so far."""

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from harness import Deploy, World, free_port, ring, run, wait_until
+from harness import Deploy, RedisServer, World, free_port, ring, run, wait_until
 
 DEFAULTS = {
     "--broker": "mqtt://127.0.0.1:1883",
@@ -106,16 +106,44 @@ BAD_VALUES = [
     ("--topic-root", "a/#"),
     ("--topic-root", "a/+/b"),
     ("--topic-root", ""),
+    ("--topic-root", "a/#/b"),
+    ("--topic-root", "/a"),
+    ("--topic-root", "a/"),
+    ("--topic-root", "a//b"),
+    ("--topic-root", "$SYS"),
+    ("--topic-root", "$share/g/a"),
+    ("--topic-root", "a\x01"),
+    ("--topic-root", "a\nb"),
+    ("--topic-root", "\x1b[31m"),
+    ("--topic-root", "a\x7f"),
+    ("--topic-root", "a\u0085b"),
+    ("--topic-root", "a\ufffe"),
+    ("--topic-root", "not-utf-8-\udcff"),
+    ("--topic-root", "r" * 257),
     ("--group", ""),
     ("--group", "a/b"),
     ("--group", "a+"),
+    ("--group", "a\n"),
+    ("--group", "g\udcff"),
+    ("--group", "g" * 65),
 ]
 
 
-@pytest.mark.parametrize(("flag", "value"), BAD_VALUES, ids=lambda text: text or "(empty)")
+@pytest.mark.parametrize(("flag", "value"), BAD_VALUES, ids=lambda text: ascii(text[:20]) if text else "(empty)")
 def test_a_bad_value_is_refused_in_one_line(flag: str, value: str) -> None:
     """Exit status 64, and the flag is named. A coordinator that started anyway would run into the timeout."""
     assert_usage_error(flag, value, names=flag)
+
+
+@pytest.mark.parametrize("command", ["call bob", "listen", "send bob hi", "trace c1", "dev"])
+@pytest.mark.parametrize("root", ["a\nb", "a/+", "a//b", "$SYS", "a\udcff"], ids=ascii)
+def test_every_command_refuses_a_topic_root_that_is_none(command: str, root: str) -> None:
+    """In one line, before it connects to anything."""
+    words = command.split()
+    as_alice = [] if command == "dev" else ["--as", "alice"]
+    refused = run(*words, *as_alice, "--topic-root", root)
+    assert (refused.returncode, refused.stdout, refused.stderr.count("\n")) == (64, "", 1), refused
+    assert "--topic-root" in refused.stderr and "expected" in refused.stderr
 
 
 def test_a_flag_without_its_value_is_refused() -> None:
@@ -154,6 +182,59 @@ def test_a_store_that_cannot_be_opened_is_a_clear_error(tmp_path: Path) -> None:
     )
     assert refused.returncode not in (0, 64)
     assert "missing/directory" in refused.stderr
+
+
+# A store belongs to one deployment
+
+
+def test_a_store_of_another_deployment_is_refused(rig: Any) -> None:
+    """SQLite: a clear error at the start that names both roots and what to do. Taken over only by who says so."""
+    broker = rig.broker()
+    first = rig.service(broker, topic_root="first/root")
+    again = ("serve", "--store", first.store, "--broker", broker.url, "--topic-root")
+    refused = run(*again, "second/root")
+    assert (refused.returncode, refused.stdout, refused.stderr.count("\n")) == (1, "", 1), refused
+    for part in (first.store, '"first/root"', '"second/root"', "--take-over-store"):
+        assert part in refused.stderr
+    assert first.status("/readyz") == 200
+    first.stop()
+    second = rig.service(broker, store=first.store, name="second", topic_root="second/root", env={"BELLWIRE_TAKE_OVER_STORE": "1"})
+    assert second.status("/readyz") == 200
+    assert '"second/root"' in run(*again, "first/root").stderr
+
+
+def test_a_redis_of_another_deployment_is_refused(rig: Any, tmp_path: Path) -> None:
+    """At the start, as with SQLite; another key prefix, or another database, is another store."""
+    broker, redis = rig.broker(), RedisServer(tmp_path / "redis")
+    try:
+        rig.service(broker, store=redis.url, topic_root="first/root")
+        again = ("serve", "--broker", broker.url, "--topic-root", "second/root", "--store")
+        refused = run(*again, redis.url)
+        assert (refused.returncode, refused.stdout, refused.stderr.count("\n")) == (1, "", 1), refused
+        for part in (redis.url, '"first/root"', '"second/root"', "--redis-prefix"):
+            assert part in refused.stderr
+        rig.service(broker, store=redis.url + "/1", name="second", topic_root="second/root")
+        rig.service(broker, store=redis.url, name="third", topic_root="third/root", redis_prefix="other")
+    finally:
+        redis.stop()
+
+
+def test_a_redis_that_turns_out_to_be_another_deployments_serves_nothing(rig: Any, tmp_path: Path) -> None:
+    """Away at the start, and found to be stamped later: not ready, with the reason, until it is this deployment's."""
+    broker, redis = rig.broker(), RedisServer(tmp_path / "redis")
+    try:
+        assert redis.command("SET", "bellwire:deployment", "second/root") == b"+OK\r\n"
+        redis.kill()
+        service = rig.service(broker, store=redis.url, topic_root="first/root", start=False)
+        service.start(ready=False)
+        wait_until(lambda: service.status("/readyz") == 503, 10, "not ready")
+        redis.start()
+        wait_until(lambda: '"second/root"' in service.get("/readyz")[1], 10, "the reason")
+        assert service.running and service.status("/readyz") == 503
+        redis.command("SET", "bellwire:deployment", "first/root")
+        service.wait_ready()
+    finally:
+        redis.stop()
 
 
 # Settings that take effect

@@ -127,6 +127,10 @@ struct TopicTests {
 
     @Test(arguments: [
         "", "/", "a//b", "/a", "a/", "a/+", "#", "$share/x", "$SYS", "a\u{0}", String(repeating: "r", count: 257),
+        "a\u{1}",
+        "a\nb", "\t", "a\u{1B}[31m", "a\u{7F}", "a/\u{85}/b", "\u{9F}", "\(Unicode.Scalar(0xFDD0 as UInt16)!)",
+        "a\u{FFFE}",
+        "\u{1FFFF}", String(decoding: [0x61, 0xFF], as: UTF8.self), "a\r\nb", "a\u{301}+", "+\u{301}", "a/#\u{301}",
     ])
     func rootThatCannotBeATopicIsRefused(_ root: String) {
         #expect(Topics(root: root) == nil)

@@ -39,12 +39,16 @@ public final class RedisCallStore: CallStore {
     let historyRetention: Milliseconds
     let lease: Milliseconds
 
-    /// `prefix` stands in front of every key. `waitReplicas`: how many replicas must have each write before it counts.
+    /// `prefix` stands in front of every key. `waitReplicas`: how many replicas must have each write before it counts. `stamp`:
+    /// whose the store must be; nil: anybody's.
     public init(
-        address: RedisAddress, prefix: String = "bellwire", waitReplicas: Int = 0, historyPerUser: Int = 200,
-        historyRetention: Milliseconds = 7 * 86_400_000, lease: Milliseconds = PresencePolicy().lease
+        address: RedisAddress, prefix: String = "bellwire", stamp: DeploymentStamp? = nil, waitReplicas: Int = 0,
+        historyPerUser: Int = 200, historyRetention: Milliseconds = 7 * 86_400_000,
+        lease: Milliseconds = PresencePolicy().lease
     ) {
-        session = RedisSession(address, waitReplicas: waitReplicas, clockKey: Self.clockKey(prefix))
+        session = RedisSession(
+            address, waitReplicas: waitReplicas, clockKey: Self.clockKey(prefix),
+            deployment: stamp.map { RedisDeployment($0, prefix: prefix) })
         self.prefix = prefix
         partitions = Self.partitions(prefix)
         users = Array("\(prefix):{u:".utf8)
@@ -66,6 +70,15 @@ public final class RedisCallStore: CallStore {
     }
 
     private static func clockKey(_ prefix: String) -> [UInt8] { Array("\(prefix):clock".utf8) }
+
+    /// Throws when Redis is there and is another deployment's. When it is away, or becomes another's later, calls fail.
+    public func refuseForeign() throws(StoreError) {
+        do throws(StoreError) {
+            _ = try session.pipeline()
+        } catch {
+            if error.isForeign { throw error }
+        }
+    }
 
     private static func partitions(_ prefix: String) -> [[UInt8]] {
         (0..<Bounds.partitions).map { Array("\(prefix):{p\($0)}:".utf8) }

@@ -25,6 +25,8 @@ final class RedisSession {
     private var connection: RedisConnection?
     /// The names by which the server knows the scripts: the same for every server.
     private var hashes: [RedisScript: [UInt8]] = [:]
+    /// Nil: nobody asks whose the store is.
+    private var deployment: RedisDeployment?
     /// What was posted and not looked at yet.
     private var posted: [(request: Request, answered: ([RedisReply]) -> Void)] = []
     /// The connection that was dropped last had served something, and was closed by Redis.
@@ -46,11 +48,12 @@ final class RedisSession {
 
     /// `clockKey`: under which the coordinators keep what they agree on about Redis's clock.
     init(
-        _ address: RedisAddress, waitReplicas: Int, clockKey: [UInt8], machine: MachineClock = .system,
-        connect: (() throws(StoreError) -> RedisConnection)? = nil
+        _ address: RedisAddress, waitReplicas: Int, clockKey: [UInt8], deployment: RedisDeployment? = nil,
+        machine: MachineClock = .system, connect: (() throws(StoreError) -> RedisConnection)? = nil
     ) {
         self.address = address
         self.clockKey = clockKey
+        self.deployment = deployment
         self.machine = machine
         self.waitReplicas = waitReplicas
         self.connect = connect
@@ -202,6 +205,7 @@ final class RedisSession {
             isProven = false
             mayTryAgain = false
             posted = []
+            try deployment?.check(connection, address)
             try loadScripts()
             try lookAtClock(connection)
             try readDurability()

@@ -32,17 +32,19 @@ public final class SQLiteCallStore: CallStore {
     /// `ended_at` of a call that lives: it stands behind every moment, so that one index answers "live or ended since".
     static let notEnded = Int64.max
 
+    /// `stamp`: whose the file must be; nil: anybody's.
     public convenience init(
-        path: String, synchronous: Synchronous = .normal, historyPerUser: Int = 200,
+        path: String, stamp: DeploymentStamp? = nil, synchronous: Synchronous = .normal, historyPerUser: Int = 200,
         lease: Milliseconds = PresencePolicy().lease
     ) throws(StoreError) {
         try self.init(
-            path: path, synchronous: synchronous, historyPerUser: historyPerUser, lease: lease, machine: .system)
+            path: path, stamp: stamp, synchronous: synchronous, historyPerUser: historyPerUser, lease: lease,
+            machine: .system)
     }
 
     /// With clocks of a test's.
     package init(
-        path: String, synchronous: Synchronous = .normal, historyPerUser: Int = 200,
+        path: String, stamp: DeploymentStamp? = nil, synchronous: Synchronous = .normal, historyPerUser: Int = 200,
         lease: Milliseconds = PresencePolicy().lease, machine: MachineClock
     ) throws(StoreError) {
         self.path = path
@@ -59,6 +61,7 @@ public final class SQLiteCallStore: CallStore {
         } catch {
             throw StoreError("\(path): \(error)")
         }
+        if let stamp { try SQLiteSchema.check(stamp, summary, database) }
     }
 
     public var summary: String { "sqlite:\(path)" }

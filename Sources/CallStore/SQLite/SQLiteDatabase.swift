@@ -60,7 +60,9 @@ final class SQLiteDatabase {
         do throws(StoreError) {
             return try transaction("BEGIN IMMEDIATE", body)
         } catch {
-            throw StoreError(error.description, isOfWriting: true)
+            var error = error
+            error.isOfWriting = true
+            throw error
         }
     }
 

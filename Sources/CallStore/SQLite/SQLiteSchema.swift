@@ -22,6 +22,17 @@ enum SQLiteSchema {
         }
     }
 
+    /// Stamps a file that has no stamp. A table of its own, whatever the version: an earlier one does not know of it.
+    static func check(_ stamp: DeploymentStamp, _ summary: String, _ database: SQLiteDatabase) throws(StoreError) {
+        try database.upgrade { () throws(StoreError) in
+            try database.execute("CREATE TABLE IF NOT EXISTS deployment(topic_root BLOB NOT NULL)")
+            let found = try database.query("SELECT topic_root FROM deployment") { $0.bytes(0) }.first
+            guard try stamp.mustBeWritten(over: found, in: summary) else { return }
+            try database.run("DELETE FROM deployment")
+            try database.run("INSERT INTO deployment VALUES(?)", .text(stamp.topicRoot))
+        }
+    }
+
     private static func found(in database: SQLiteDatabase) throws(StoreError) -> Int64 {
         let found = try database.query("PRAGMA user_version") { $0.integer(0) }.first ?? 0
         guard found <= version else { throw StoreError("written by a later version of Bellwire (schema \(found))") }

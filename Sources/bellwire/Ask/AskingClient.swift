@@ -18,7 +18,7 @@ enum AskingClient {
             device: DeviceID("asks-" + randomHex(bytes: 6))!,
             broker: try BrokerAccess.address(arguments))
         try BrokerAccess.set(&configuration, arguments)
-        configuration.topics = try arguments.required("topic-root", "a topic without wildcards", Topics.init(root:))
+        configuration.topics = try arguments.required("topic-root", Topics.rootForm, Topics.init(root:))
         let limit = try arguments.milliseconds("within", in: 100...600_000)
         configuration.connectTimeout = .milliseconds(limit)
         configuration.requestTimeout = .milliseconds(limit)

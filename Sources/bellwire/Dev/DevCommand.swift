@@ -17,6 +17,7 @@ enum DevCommand {
             Option("rounds", "N", default: "200", "how many calls the demonstration measures"),
             Option("log-level", "LEVEL", default: "warning", "debug, info, warning or error"),
             Option(switch: "once", "exit after the demonstration, with status 1 if it did not go as it should"),
+            SettingsOptions.takeOverStore,
         ] + SettingsOptions.all,
         positionals: 0...0)
 
@@ -55,7 +56,8 @@ enum DevCommand {
         defer { broker.stop() }
         let state = State()
         let opened = try SQLiteCallStore(
-            path: store, historyPerUser: try arguments.integer("history-per-user", in: SettingsOptions.historyPerUser),
+            path: store, stamp: SettingsOptions.stamp(arguments, configuration.settings),
+            historyPerUser: try arguments.integer("history-per-user", in: SettingsOptions.historyPerUser),
             lease: configuration.settings.presence.lease)
         startCoordinator(configuration, opened, status, log, state)
         defer { waitForCoordinator(status, state) }

@@ -1,5 +1,6 @@
 import BellwireClient
 import MQTTClient
+import SignalingProtocol
 
 /// How a client in the terminal reaches the broker, and what it shows there.
 enum BrokerAccess {
@@ -17,6 +18,9 @@ enum BrokerAccess {
     }
 
     static func set(_ configuration: inout SignalingClient.Configuration, _ arguments: Arguments) throws(UsageError) {
+        let cause = RefusalCause(
+            client: .device(DeviceAddress(userID: configuration.user, deviceID: configuration.device)))
+        configuration.cause = { cause($0, $1) }
         configuration.certificateAuthorityFile = try arguments.file("broker-ca")
         if let token = arguments.text("token"), !token.isEmpty { configuration.token = token }
         guard let file = try arguments.file("token-file") else { return }

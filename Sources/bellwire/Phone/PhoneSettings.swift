@@ -96,7 +96,7 @@ extension PhoneSettings {
         user = try arguments.required("as", "a user id of 1 to 64 bytes", UserID.init)
         device = try arguments.value("device", "1 to 64 of A-Z a-z 0-9 . _ ~ -", DeviceID.init) ?? Self.randomDevice()
         client = SignalingClient.Configuration(user: user, device: device, broker: try BrokerAccess.address(arguments))
-        client.topics = try arguments.required("topic-root", "a topic without wildcards", Topics.init(root:))
+        client.topics = try arguments.required("topic-root", Topics.rootForm, Topics.init(root:))
         try BrokerAccess.set(&client, arguments)
         mode = try arguments.required("mode", "common or advanced", CallMode.init)
         media = try arguments.value("media", "at most \(Limits.mediaBytes) bytes") { Self.text($0, Limits.mediaBytes) }

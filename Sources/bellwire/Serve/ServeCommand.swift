@@ -27,6 +27,7 @@ enum ServeCommand {
         Option("redis-password-file", "FILE", default: "", "where the password of Redis stands, if not in --store"),
         Option("redis-prefix", "NAME", default: "bellwire", "what all Redis keys begin with"),
         Option("redis-wait-replicas", "N", default: "0", "how many Redis replicas must have a write before it counts"),
+        SettingsOptions.takeOverStore,
         Option("group", "NAME", default: "coordinators", "share group: coordinators of one group share the load"),
         Option("id", "ID", default: "", "MQTT client id, unique among the coordinators; random when empty"),
         Option("publish-qos", "0|1", default: "1", "QoS of what is sent to devices"),
@@ -87,6 +88,11 @@ enum ServeCommand {
         configuration.certificateAuthorityFile = try arguments.file("broker-ca")
         configuration.certificateFile = try arguments.file("broker-cert")
         configuration.certificateKeyFile = try arguments.file("broker-key")
+        guard (configuration.certificateFile == nil) == (configuration.certificateKeyFile == nil) else {
+            throw UsageError("bellwire serve: --broker-cert and --broker-key go together")
+        }
+        let cause = RefusalCause(client: .coordinator(hasCertificate: configuration.certificateFile != nil))
+        configuration.cause = { cause($0, $1) }
         configuration.tokenFile = try arguments.file("token-file")
         configuration.settings = try SettingsOptions.settings(arguments)
         return configuration
@@ -102,6 +108,7 @@ enum ServeCommand {
         options.redisPrefix = try arguments.required("redis-prefix", "1 to 64 of A-Z a-z 0-9 . _ -") {
             isName($0) ? $0 : nil
         }
+        options.stamp = SettingsOptions.stamp(arguments, settings)
         options.waitReplicas = try arguments.integer("redis-wait-replicas", in: 0...10)
         var address = try arguments.required("store", StoreAddress.forms, StoreAddress.init)
         if let file = try arguments.file("redis-password-file"), case .redis(var redis) = address {

@@ -9,6 +9,14 @@ enum SettingsOptions {
     private static let oneDay: Int64 = 86_400_000
     static let historyPerUser = 1...100_000
 
+    static let takeOverStore = Option(
+        switch: "take-over-store", "give the store to this --topic-root, though another deployment wrote it")
+
+    /// The store of a deployment is told by the topic root.
+    static func stamp(_ arguments: Arguments, _ settings: ServiceSettings) -> DeploymentStamp {
+        DeploymentStamp(topicRoot: settings.topics.root, takesOver: arguments.isSet("take-over-store"))
+    }
+
     static let all = [
         Option("topic-root", "TOPIC", default: Topics.defaultRoot, "what all topics begin with"),
         Option(
@@ -74,8 +82,7 @@ enum SettingsOptions {
 
     static func settings(_ arguments: Arguments) throws(UsageError) -> ServiceSettings {
         var settings = ServiceSettings()
-        settings.topics = try arguments.required(
-            "topic-root", "a topic without wildcards and empty levels", { Topics(root: $0) })
+        settings.topics = try arguments.required("topic-root", Topics.rootForm, Topics.init(root:))
         settings.calls.invitationTimeout = try seconds(arguments, "invitation-timeout")
         settings.calls.notReceivedAfter = try arguments.milliseconds("not-received-after", in: 100...30_000)
         settings.calls.callerGrace = try arguments.milliseconds("caller-grace", in: 0...600_000)

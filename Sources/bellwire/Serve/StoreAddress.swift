@@ -38,6 +38,8 @@ enum StoreAddress: CustomStringConvertible {
         var redisPrefix = "bellwire"
         var waitReplicas = 0
         var historyPerUser = 200
+        /// Whose the store must be; nil: anybody's.
+        var stamp: DeploymentStamp?
     }
 
     func open(_ options: Options = Options(), _ settings: ServiceSettings = ServiceSettings()) throws -> any CallStore {
@@ -47,11 +49,14 @@ enum StoreAddress: CustomStringConvertible {
             return MemoryCallStore(historyPerUser: options.historyPerUser, lease: lease, clock: wallClock)
         case .sqlite(let path):
             return try SQLiteCallStore(
-                path: path, synchronous: options.synchronous, historyPerUser: options.historyPerUser, lease: lease)
+                path: path, stamp: options.stamp, synchronous: options.synchronous,
+                historyPerUser: options.historyPerUser, lease: lease)
         case .redis(let address):
-            return RedisCallStore(
-                address: address, prefix: options.redisPrefix, waitReplicas: options.waitReplicas,
+            let store = RedisCallStore(
+                address: address, prefix: options.redisPrefix, stamp: options.stamp, waitReplicas: options.waitReplicas,
                 historyPerUser: options.historyPerUser, historyRetention: settings.historyRetention, lease: lease)
+            try store.refuseForeign()
+            return store
         }
     }
 }

@@ -1,0 +1,40 @@
+/// The stamp of a deployment in Redis (`DeploymentStamp`): looked at with each new connection, since another server, or an
+/// emptied one, may have taken the place of the one that was stamped.
+struct RedisDeployment {
+    private let key: String
+    private var stamp: DeploymentStamp
+
+    init(_ stamp: DeploymentStamp, prefix: String) {
+        self.stamp = stamp
+        key = "\(prefix):deployment"
+    }
+
+    mutating func check(_ connection: RedisConnection, _ address: RedisAddress) throws(StoreError) {
+        let found = try stored(connection)
+        let isMissing = try stamp.mustBeWritten(over: found, in: "\(address)")
+        // Once: two deployments must not take one store from each other for ever.
+        stamp.takesOver = false
+        guard isMissing else { return }
+        try write(connection, isTakenOver: found != nil)
+        // Another deployment may have been first.
+        _ = try stamp.mustBeWritten(over: try stored(connection), in: "\(address)")
+    }
+
+    private func stored(_ connection: RedisConnection) throws(StoreError) -> [UInt8]? {
+        var pipeline = RedisPipeline()
+        pipeline.command("GET", 1) { $0.add(key) }
+        return try connection.run(pipeline)[0].value().map { Array($0) }
+    }
+
+    private func write(_ connection: RedisConnection, isTakenOver: Bool) throws(StoreError) {
+        var pipeline = RedisPipeline()
+        pipeline.command("SET", isTakenOver ? 2 : 3) {
+            $0.add(key)
+            $0.add(stamp.topicRoot)
+            if !isTakenOver { $0.add("NX") }
+        }
+        if let message = try connection.run(pipeline)[0].error {
+            throw StoreError("the store cannot be stamped with its topic root: \(message)")
+        }
+    }
+}

@@ -1,0 +1,135 @@
+"""`deploy/bellwire-secrets`: what a first start of the compose deployment makes, and what it never touches."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from harness import PROJECT, executable
+from harness.processes import clean_environment
+
+FILES = ("broker.crt", "broker.key")
+
+
+class Volumes:
+    """The volumes of a deployment, as directories."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.broker, self.made = root / "broker", root / "keys" / "certs"
+        for name in ("keys", "broker", "coordinator", "redis"):
+            (root / name).mkdir()
+        tools = root / "tools"
+        tools.mkdir()
+        (tools / "bellwire").symlink_to(executable())
+        (tools / "dev-certs").symlink_to(PROJECT / "scripts/dev-certs")
+        self._path = f"{tools}:{os.environ['PATH']}"
+
+    def up(self, hosts: str = "") -> subprocess.CompletedProcess[str]:
+        """What `docker compose up` does first."""
+        return subprocess.run(
+            [PROJECT / "deploy/bellwire-secrets"],
+            env=clean_environment({"BELLWIRE_SECRETS": str(self.root), "BELLWIRE_HOSTS": hosts, "PATH": self._path}),
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=False,
+        )
+
+    def certificate(self) -> list[bytes]:
+        return [(self.broker / name).read_bytes() for name in FILES]
+
+    def bring_own(self, directory: Path) -> list[bytes]:
+        """Puts a certificate and key of another authority where the broker's are."""
+        subprocess.run([PROJECT / "scripts/dev-certs", directory, "calls.example"], check=True, capture_output=True)
+        for name in FILES:
+            (self.broker / name).write_bytes((directory / name).read_bytes())
+        return self.certificate()
+
+
+@pytest.fixture
+def volumes(tmp_path: Path) -> Iterator[Volumes]:
+    (tmp_path / "volumes").mkdir()
+    yield Volumes(tmp_path / "volumes")
+
+
+def test_what_is_there_stays(volumes: Volumes) -> None:
+    """A second start changes nothing: neither keys nor certificates nor the password."""
+    assert volumes.up().returncode == 0
+    first = {path: path.read_bytes() for path in volumes.root.rglob("*") if path.is_file() and path.parent.name != "tools"}
+    assert volumes.up().returncode == 0
+    assert first == {path: path.read_bytes() for path in first}
+
+
+def test_a_certificate_of_ones_own_is_never_overwritten(volumes: Volumes, tmp_path: Path) -> None:
+    """However often it starts, whatever else changes, and without a setting that says so."""
+    assert volumes.up().returncode == 0
+    own = volumes.bring_own(tmp_path / "own")
+    for hosts in ("", "192.0.2.7", "other.example"):
+        done = volumes.up(hosts)
+        assert done.returncode == 0, done.stderr
+        assert "your own" in done.stdout
+        assert volumes.certificate() == own
+
+
+def test_a_certificate_of_ones_own_is_known_without_a_stamp(volumes: Volumes, tmp_path: Path) -> None:
+    """In a volume of an earlier version, which kept no checksums."""
+    assert volumes.up().returncode == 0
+    own = volumes.bring_own(tmp_path / "own")
+    (volumes.broker / "broker.made").unlink()
+    assert volumes.up().returncode == 0
+    assert volumes.certificate() == own
+
+
+@pytest.mark.parametrize("stamped", [True, False])
+def test_a_certificate_that_was_made_is_made_anew(volumes: Volumes, stamped: bool) -> None:
+    """For other names, also in a volume of an earlier version."""
+    assert volumes.up().returncode == 0
+    first = volumes.certificate()
+    if not stamped:
+        (volumes.broker / "broker.made").unlink()
+    assert volumes.up("calls.example").returncode == 0
+    assert volumes.certificate()[0] != first[0]
+    assert volumes.certificate() == [(volumes.made / name).read_bytes() for name in FILES]
+
+
+def test_the_names_in_a_certificate_stay(volumes: Volumes) -> None:
+    """When a later start names none: a device that calls the broker by one of them must not lose it."""
+    assert volumes.up("calls.example 192.0.2.7").returncode == 0
+    named = volumes.certificate()
+    assert volumes.up().returncode == 0
+    assert volumes.certificate() == named
+    assert volumes.up("other.example").returncode == 0
+    shown = ["openssl", "x509", "-in", str(volumes.broker / "broker.crt"), "-noout", "-ext", "subjectAltName"]
+    names = subprocess.run(shown, check=True, capture_output=True, text=True).stdout
+    assert "DNS:other.example" in names and "calls.example" not in names
+
+
+def test_a_certificate_that_was_made_takes_its_place_again(volumes: Volumes, tmp_path: Path) -> None:
+    """Who removes one's own goes back to it."""
+    assert volumes.up().returncode == 0
+    first = volumes.certificate()
+    volumes.bring_own(tmp_path / "own")
+    assert volumes.up().returncode == 0
+    for name in FILES:
+        (volumes.broker / name).unlink()
+    assert volumes.up().returncode == 0
+    assert volumes.certificate() == first
+
+
+def test_half_a_certificate_is_an_error_that_says_so(volumes: Volumes, tmp_path: Path) -> None:
+    """A certificate with the key of another, or without any: the broker could not start. Nothing is overwritten."""
+    assert volumes.up().returncode == 0
+    key = volumes.certificate()[1]
+    own = volumes.bring_own(tmp_path / "own")
+    (volumes.broker / "broker.key").write_bytes(key)
+    done = volumes.up()
+    assert done.returncode == 1 and "do not belong together" in done.stderr
+    (volumes.broker / "broker.key").unlink()
+    done = volumes.up()
+    assert done.returncode == 1 and "only broker.crt" in done.stderr
+    assert (volumes.broker / "broker.crt").read_bytes() == own[0]
