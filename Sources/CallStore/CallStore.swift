@@ -49,6 +49,9 @@ public protocol CallStore: AnyObject {
     /// Whom the user has blocked, in the order of their ids.
     func blockList(of user: UserID) throws(StoreError) -> [UserID]
 
+    /// Counts what is kept because of users.
+    func charge(_ charges: [StoredCharge]) throws(StoreError)
+
     // MARK: Presence
 
     /// Devices published `online: true`.
@@ -316,6 +319,9 @@ public struct Commit: Sendable {
     public var newMembers: [UserID] = []
     /// The users in whose lists the call stands, and must not any more.
     public var formerMembers: [UserID] = []
+    /// What users have asked of others, until when it counts, and what is settled.
+    public var asked: [(what: Outstanding, until: Milliseconds)] = []
+    public var settled: [Outstanding] = []
     /// The call was live before this commit and is not after it.
     public var hasJustEnded = false
     /// After this moment, by its own clock, the store refuses the commit: whoever decided it stood still meanwhile.
