@@ -50,13 +50,14 @@ struct CountingTests {
     @Test func aStaleAckThatIsJudgedTwiceIsCountedOnce() {
         let race = race()
         race.bob.acks = false
+        let carol = race.world.phone("carol/phone")
         race.alice.invite("bob", "carol")
+        #expect(race.world.stored(callID)?.member(carol.user)?.state == .received)
         race.intrude(race.alice.up(.cancel(.init(callID: callID, invitees: userIDs("carol")))))
         let before = race.world.service.counters
         race.bob.ack(1)
         let after = race.world.service.counters
         #expect(after[.conflicts] - before[.conflicts] == 1)
-        // The first look saw revision 1, of which this was no old ack.
         #expect(after[.staleAcks] - before[.staleAcks] == 1)
     }
 
