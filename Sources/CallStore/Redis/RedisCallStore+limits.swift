@@ -6,6 +6,8 @@ extension RedisCallStore {
     /// How long a list of what is outstanding is kept after its last change: longer than anything in it lasts (at most 600 s).
     private static let outstandingLife: Milliseconds = 700_000
 
+    private static let cleaningOdds = 32
+
     func add(_ count: OutstandingCount, to pipeline: inout RedisPipeline) {
         pipeline.command("ZCOUNT", 3) {
             $0.add(key(count.user, count.kind.keyName))
@@ -25,11 +27,13 @@ extension RedisCallStore {
             }
             // Who invites, invites several.
             guard place == 0 || commit.asked[place - 1].what.user != asked.user else { continue }
-            // What was left by a coordinator that died is too old some day.
-            pipeline.command("ZREMRANGEBYSCORE", 3) {
-                $0.add(list)
-                $0.add("-inf")
-                $0.add(until - Self.outstandingLife)
+            // What was left by a coordinator that died counts no more, and is removed when the lot falls on it.
+            if Int.random(in: 0..<Self.cleaningOdds) == 0 {
+                pipeline.command("ZREMRANGEBYSCORE", 3) {
+                    $0.add(list)
+                    $0.add("-inf")
+                    $0.add(until - Self.outstandingLife)
+                }
             }
             pipeline.command("PEXPIRE", 2) {
                 $0.add(list)
