@@ -30,7 +30,7 @@ def _calls(caller: Device, user: str, count: int) -> list[str]:
     """Calls of different milliseconds, the newest first."""
     made = []
     for _ in range(count):
-        made.append(_patiently_invited(caller, user))
+        made.append(caller.invite(user))
         time.sleep(0.002)
     return made[::-1]
 
@@ -98,16 +98,6 @@ def a_query_lists_calls_that_one_is_or_was_a_member_of(scene: Scene) -> None:
     equal("the calls of one who joined", _pages(mallory), [[talking]])
 
 
-def _patiently_invited(caller: Device, bob: str) -> str:
-    """The call, once the limit of all who invite the same user allows it."""
-    while True:
-        body = caller.request("call.invite", invitees=[bob]).response().body
-        if body["ok"]:
-            return body["callID"]
-        equal("the error code", body["error"]["code"], "rateLimited")
-        time.sleep(body["error"]["retryAfter"] / 1000)
-
-
 @sentence("2 Queries", "of the ended ones the last 200")
 def of_the_ended_calls_the_last_are_listed(scene: Scene) -> None:
     bob = scene.absent("bob")
@@ -117,9 +107,9 @@ def of_the_ended_calls_the_last_are_listed(scene: Scene) -> None:
     made = []
     for number in range(count):
         caller = callers[number % len(callers)]
-        made.append(_patiently_invited(caller, bob))
+        made.append(caller.invite(bob))
         caller.cancel(made[-1])
-    live = _patiently_invited(callers[-1], bob)
+    live = callers[-1].invite(bob)
     device = scene.device_of(bob, presence=False)
     listed = [call for page in _pages(device, count=100) for call in page]
     equal("the newest call", listed[0], live)
