@@ -50,10 +50,14 @@ class Limits:
     """Bytes of a request."""
     max_members: int
     max_devices: int
+    live_invitations: int
+    """Of one user."""
+    waiting_messages: int
+    """Of one user."""
     history: int
     """Ended calls in a user's list."""
     rates: dict[str, tuple[float, int]]
-    """Requests per second and burst by class: `signal`, `message`, `other`; empty when nothing is limited."""
+    """Requests per second and burst by class: `signal`, `message`, `invite`, `other`; empty when nothing is limited."""
 
 
 @dataclass(frozen=True)
@@ -112,7 +116,7 @@ def parse(arguments: list[str]) -> Options:
         identity=given.identity,
         tokens=given.token_command is not None,
         replicas=given.replicas,
-        limits=Limits(given.max_payload, given.max_members, given.max_devices, given.history_per_user, rates),
+        limits=Limits(given.max_payload, given.max_members, given.max_devices, given.live_invitations, given.waiting_messages, given.history_per_user, rates),
         timers={name: getattr(given, name) for name in _TIMERS},
     )
 
@@ -147,7 +151,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _add_settings(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("what the service is set to, where that is not the protocol's default").add_argument
-    rates = "signal=500/1000,message=100/500,other=500/2000"
+    rates = "signal=500/1000,message=100/500,invite=10/100,other=500/2000"
     add("--users", choices=("any", "known"), default="any", help="who may be invited")
     add("--trace", choices=("all", "some", "none"), default="all", help="which calls have a timeline")
     add(
@@ -161,6 +165,8 @@ def _add_settings(parser: argparse.ArgumentParser) -> None:
     add("--max-payload", metavar="BYTES", type=int, default=65536, help="largest request")
     add("--max-members", metavar="N", type=int, default=10, help="live members of a call")
     add("--max-devices", metavar="N", type=int, default=10, help="online devices of a user")
+    add("--live-invitations", metavar="N", type=int, default=100, help="unanswered invitations of a user")
+    add("--waiting-messages", metavar="N", type=int, default=100, help="messages of a user that wait for an ack")
     add("--history-per-user", metavar="N", type=int, default=200, help="ended calls of a user listed")
     for name, (default, what) in _TIMERS.items():
         add(f"--{name.replace('_', '-')}", metavar="SECONDS", type=float, default=default, help=what)
@@ -181,8 +187,8 @@ def _rates(text: str) -> dict[str, tuple[float, int]]:
     for part in text.split(","):
         name, _, numbers = part.partition("=")
         rate, _, burst = numbers.partition("/")
-        if name not in ("signal", "message", "other"):
-            raise ValueError(f"{part!r}: the classes of rate limits are signal, message and other")
+        if name not in ("signal", "message", "invite", "other"):
+            raise ValueError(f"{part!r}: the classes of rate limits are signal, message, invite and other")
         rates[name] = (float(rate), int(burst))
     return rates
 

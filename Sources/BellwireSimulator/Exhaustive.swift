@@ -73,6 +73,11 @@ public final class Exhaustive {
         var settings = ServiceSettings()
         settings.trace = .off
         settings.limits.requests = .init(rate: 0, burst: 0)
+        settings.limits.invitations = .init(rate: 0, burst: 0)
+        settings.limits.pair = .init(rate: 0, burst: 0)
+        settings.limits.callee = .init(rate: 0, burst: 0)
+        settings.limits.sentBytes = .init(rate: 0, burst: 0)
+        settings.quotas.storedBytes = 0
         self.settings = settings
         var moment: () -> Milliseconds = { Exhaustive.start }
         store = MemoryCallStore { moment() }

@@ -187,6 +187,10 @@ final class SimulatedStore: CallStore {
         try run { () throws(StoreError) in store.renew(devices) }
     }
 
+    func charge(_ charges: [StoredCharge]) throws(StoreError) {
+        try run { () throws(StoreError) in store.charge(charges) }
+    }
+
     func trace(_ traces: [CallTrace], life: Milliseconds) throws(StoreError) {}
 
     func timeline(of callID: CallID) throws(StoreError) -> Timeline { Timeline(entries: []) }

@@ -59,6 +59,11 @@ final class World {
         var settings = ServiceSettings()
         settings.trace = .off
         settings.limits.requests = .init(rate: 0, burst: 0)
+        settings.limits.invitations = .init(rate: 0, burst: 0)
+        settings.limits.pair = .init(rate: 0, burst: 0)
+        settings.limits.callee = .init(rate: 0, burst: 0)
+        settings.limits.sentBytes = .init(rate: 0, burst: 0)
+        settings.quotas.storedBytes = 0
         settings.limits.messages = .init(rate: 0, burst: 0)
         settings.limits.signals = .init(rate: 0, burst: 0)
         self.settings = settings

@@ -71,6 +71,13 @@ public struct Call: Equatable, Sendable {
     /// Those who take part, or could: in their lists the call stands.
     public var participants: [UserID] { members.filter { !$0.isWithheld }.map(\.userID) }
 
+    /// How many bytes its record takes, by and large: for who counts what is kept, and need not write it to know.
+    public var approximateBytes: Int {
+        let texts = [media, extendedData].reduce(0) { $0 + ($1?.utf8.count ?? 0) }
+        return 400 + texts + members.reduce(0) { $0 + $1.approximateBytes }
+            + outcomes.reduce(0) { $0 + $1.approximateBytes }
+    }
+
     public var snapshot: CallSnapshot {
         CallSnapshot(
             callID: callID, revision: revision, mode: mode, state: state, media: media, inviter: inviter,
@@ -103,6 +110,21 @@ public struct RequestOutcome: Equatable, Sendable {
         self.offline = offline
         self.errors = errors
         self.merged = merged
+    }
+}
+
+extension Member {
+    fileprivate var approximateBytes: Int {
+        let texts = [name, avatarURL, reason, extendedData].reduce(0) { $0 + ($1?.utf8.count ?? 0) }
+        return 200 + texts + userID.string.utf8.count + (invitedBy?.string.utf8.count ?? 0)
+    }
+}
+
+extension RequestOutcome {
+    fileprivate var approximateBytes: Int {
+        let users = (offline ?? []).reduce(0) { $0 + $1.string.utf8.count + 3 }
+        return 60 + key.device.userID.string.utf8.count + key.device.deviceID.string.utf8.count
+            + key.requestID.string.utf8.count + users + errors.count * 60
     }
 }
 

@@ -12,10 +12,14 @@ public struct Lookup: Sendable {
     public var blocks: [Block]
     public var calls: [CallList]
     public var messages: [MessageList]
+    public var outstanding: [OutstandingCount]
+    /// How many bytes.
+    public var stored: [StoredPeriod]
 
     public init(
         records: [RecordID] = [], presence: [UserID] = [], claims: [Claim] = [], profiles: [UserID] = [],
-        blocks: [Block] = [], calls: [CallList] = [], messages: [MessageList] = []
+        blocks: [Block] = [], calls: [CallList] = [], messages: [MessageList] = [],
+        outstanding: [OutstandingCount] = [], stored: [StoredPeriod] = []
     ) {
         self.records = records
         self.presence = presence
@@ -24,11 +28,13 @@ public struct Lookup: Sendable {
         self.blocks = blocks
         self.calls = calls
         self.messages = messages
+        self.outstanding = outstanding
+        self.stored = stored
     }
 
     public var isEmpty: Bool {
         records.isEmpty && presence.isEmpty && claims.isEmpty && profiles.isEmpty && blocks.isEmpty && calls.isEmpty
-            && messages.isEmpty
+            && messages.isEmpty && outstanding.isEmpty && stored.isEmpty
     }
 }
 
@@ -75,6 +81,8 @@ public struct Findings: Sendable {
     public var isBlocked: [Bool] = []
     public var calls: [[CallID]] = []
     public var messages: [[RecordID]] = []
+    public var outstanding: [Int] = []
+    public var stored: [Int] = []
 
     public init() {}
 }

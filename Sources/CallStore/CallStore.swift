@@ -57,6 +57,9 @@ public protocol CallStore: AnyObject {
     /// that died, or lost, in the middle of a commit. Returns how many it found; there may be more, unless there were none.
     func tidyCalls(of user: UserID) throws(StoreError) -> Int
 
+    /// Counts what is kept because of users.
+    func charge(_ charges: [StoredCharge]) throws(StoreError)
+
     // MARK: Presence
 
     /// Devices published `online: true`.
@@ -345,6 +348,9 @@ public struct Commit: Sendable {
     public var newMembers: [UserID] = []
     /// The users in whose lists the call stands, and must not any more.
     public var formerMembers: [UserID] = []
+    /// What users have asked of others, until when it counts, and what is settled.
+    public var asked: [(what: Outstanding, until: Milliseconds)] = []
+    public var settled: [Outstanding] = []
     /// The call was live before this commit and is not after it.
     public var hasJustEnded = false
     /// Outside of these moments, by its own clock, the store refuses the commit: whoever decided it stood still meanwhile, or has a wrong

@@ -98,6 +98,8 @@
 
         public func blockList(of user: UserID) throws(StoreError) -> [UserID] { try store.blockList(of: user) }
 
+        public func charge(_ charges: [StoredCharge]) throws(StoreError) { try store.charge(charges) }
+
         public func trace(_ traces: [CallTrace], life: Milliseconds) throws(StoreError) {
             try store.trace(traces, life: life)
         }
@@ -139,6 +141,8 @@
             copy.releases = releases
             copy.newMembers = newMembers
             copy.formerMembers = formerMembers
+            copy.asked = asked
+            copy.settled = settled
             copy.hasJustEnded = hasJustEnded
             return copy
         }

@@ -22,6 +22,8 @@ public final class MemoryCallStore: CallStore {
         var blocks: Set<Block> = []
         var timelines: [CallID: Timeline] = [:]
         var presence: [UserID: [DevicePresence]] = [:]
+        var outstanding: [UserID: [Outstanding: Milliseconds]] = [:]
+        var stored: [StoredPeriod: (bytes: Int, until: Milliseconds)] = [:]
         var oversessions: [UserID: [(device: DeviceAddress, session: String, until: Milliseconds)]] = [:]
 
         package init() {}
@@ -65,6 +67,10 @@ public final class MemoryCallStore: CallStore {
         findings.isBlocked = lookup.blocks.map(contents.blocks.contains)
         findings.calls = lookup.calls.map(calls)
         findings.messages = lookup.messages.map(messages)
+        findings.outstanding = lookup.outstanding.map { count in
+            (contents.outstanding[count.user] ?? [:]).count { $0.key.kind == count.kind && $0.value > count.after }
+        }
+        findings.stored = lookup.stored.map { contents.stored[$0]?.bytes ?? 0 }
         return findings
     }
 
@@ -134,6 +140,11 @@ public final class MemoryCallStore: CallStore {
         for user in commit.formerMembers { contents.index[user]?.removeAll { $0 == commit.id.callID } }
         if commit.expiresAt != nil { commit.members.forEach(trimHistory) }
         note(commit.notes)
+        for (asked, until) in commit.asked { contents.outstanding[asked.user, default: [:]][asked] = until }
+        for settled in commit.settled {
+            contents.outstanding[settled.user]?[settled] = nil
+            if contents.outstanding[settled.user]?.isEmpty ?? false { contents.outstanding[settled.user] = nil }
+        }
         return .committed(version: entry.version)
     }
 
@@ -242,6 +253,13 @@ public final class MemoryCallStore: CallStore {
         contents.blocks.filter { $0.user == user }.map(\.blocked).sorted()
     }
 
+    public func charge(_ charges: [StoredCharge]) {
+        for charge in charges {
+            contents.stored[charge.period, default: (0, 0)].bytes += charge.bytes
+            contents.stored[charge.period]?.until = charge.until
+        }
+    }
+
     public func trace(_ traces: [CallTrace], life: Milliseconds) {
         for trace in traces {
             let entries = (contents.timelines[trace.callID]?.entries ?? []) + trace.entries
@@ -347,6 +365,11 @@ public final class MemoryCallStore: CallStore {
         }
         contents.claims = contents.claims.filter { !over.contains(.call($0.value.callID)) }
         for (user, devices) in contents.presence { contents.presence[user] = devices.filter { $0.seen + lease > now } }
+        contents.stored = contents.stored.filter { $0.value.until > now }
+        contents.outstanding = contents.outstanding.compactMapValues { asked in
+            let kept = asked.filter { $0.value > now }
+            return kept.isEmpty ? nil : kept
+        }
         contents.oversessions = contents.oversessions.filter { $0.value.contains { $0.until > now } }
         return over.count
     }

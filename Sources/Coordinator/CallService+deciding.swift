@@ -3,9 +3,20 @@ import CallStore
 import SignalingProtocol
 
 extension CallService {
-    /// Judges everything that happened to one call against what is stored of it.
+    /// Judges everything that happened to one call against what is stored of it. What it takes of limits is given back when
+    /// nothing comes of it (`giveBack`).
     func decide(_ work: CallWork, _ stored: StoredRecord?) throws(StoreError) -> Decision {
         let decision = Decision()
+        do throws(StoreError) {
+            try decide(work, stored, decision)
+            return decision
+        } catch {
+            giveBack(decision)
+            throw error
+        }
+    }
+
+    private func decide(_ work: CallWork, _ stored: StoredRecord?, _ decision: Decision) throws(StoreError) {
         decision.version = stored?.version ?? 0
         switch stored?.record {
         case .call(let call): adopt(decision, call, acks: stored?.acks ?? [])
@@ -29,7 +40,6 @@ extension CallService {
         }
         // An alias that stands already is not written again.
         if case .alias(let target, _)? = stored?.record, target == decision.call?.callID { decision.alias = nil }
-        return decision
     }
 
     func adopt(_ decision: Decision, _ call: Call, acks: [DeviceAck]) {
@@ -50,7 +60,7 @@ extension CallService {
         _ received: ReceivedRequest, _ callID: CallID, _ stored: StoredRecord?, _ decision: Decision
     ) throws(StoreError) {
         guard stored?.record != .unreadable else {
-            counters.add(.unreadableRecords)
+            decision.counts.add(.unreadableRecords)
             reply(received, .failure(SignalingError(.internal, "the call's record cannot be read")), decision)
             return
         }
@@ -66,6 +76,7 @@ extension CallService {
             reply(received, outcome, decision)
             return
         }
+        let reserved = decision.reserved.count
         do {
             let outcome = try judge(received, callID, stored, decision)
             // Once more: the request may have moved the call to this device.
@@ -73,6 +84,7 @@ extension CallService {
             if decision.isVisiblyChanged { noteActing(received.device, decision) }
             reply(received, outcome, decision)
         } catch let error as SignalingError {
+            giveBack(decision, butFor: reserved)
             reply(received, .failure(error), decision)
         } catch let error as StoreError {
             throw error
@@ -148,7 +160,8 @@ extension CallService {
             // A stranger learns nothing, and uses up nothing.
             try machine.getRequested(by: user)
             context.withheld = try blocking(user, among: add.invitees)
-            try limit(add.invitees, received, &context)
+            try limit(add.invitees, by: user, &context, decision)
+            try checkQuotas(of: user, inviting: add.invitees.count - context.limited.count, decision)
             try lookUp(add.invitees, inviting: add.invitees, &context)
             outcome.errors = try machine.addRequested(add, context)
             outcome.offline = try offline(
@@ -192,7 +205,7 @@ extension CallService {
     }
 
     private func reply(_ received: ReceivedRequest, _ outcome: Response.Outcome, _ decision: Decision) {
-        count(outcome)
+        decision.counts.add(.responses, outcome.name)
         // A stranger's attempts are nobody's business, and there may be many; nor is a look at the timeline part of it.
         if decision.call?.member(received.device.userID) != nil, !received.request.body.isTrace {
             decision.steps.append(
@@ -224,8 +237,11 @@ extension CallService {
         }
         acknowledged(ack, call.callID, decision)
         if revision < call.revision {
-            counters.add(.staleAcks)
-            decision.refresh.append(device)
+            decision.counts.add(.staleAcks)
+            if !decision.stale.contains(device), isAnswered(device, staleOn: call.callID, decision) {
+                decision.refresh.append(device)
+                decision.stale.append(device)
+            }
         }
         _ = decision.machine?.acknowledged(by: device.userID, revision: revision, now: now)
         heard(device, decision)
@@ -281,7 +297,7 @@ extension CallService {
             setAside.insert(.call(callID), now: now)
         }
         guard let machine = decision.machine, let due = machine.nextDeadline, due <= now else { return }
-        counters.add(.deadlines)
+        decision.counts.add(.deadlines)
         var context = CallMachine.DeadlineContext(now: now)
         context.listeningSince = listeningSince
         for heard in stored?.heard ?? [] { context.heard[heard.userID] = heard.at }

@@ -28,11 +28,14 @@ extension CallService {
     /// is answered has events after the response, which is of the revision at which the request was served. `presence`: of
     /// `decision.told`, as it was after the commit; nil when it could not be read: then the events are left to the resends.
     func publish(_ decision: Decision, _ presence: Presence?) {
+        counters.add(decision.counts)
+        for (user, bytes) in decision.caused { charge(bytes, to: user) }
         guard let call = decision.call else { return publishReplies(decision) }
         note(decision, call)
         for (milestone, role) in decision.observed { counters.observe(milestone, role: role) }
         let owed = presence.map { self.owed(decision, call, $0) } ?? []
         let snapshot = call.snapshot
+        for device in decision.stale { staleAcks.answered(device, call.callID, now: now) }
         for delivery in owed where !decision.answered.contains(delivery.user) { send(delivery, of: call, snapshot) }
         publishReplies(decision)
         for delivery in owed where decision.answered.contains(delivery.user) { send(delivery, of: call, snapshot) }
@@ -58,12 +61,7 @@ extension CallService {
         let refreshes = refreshes(decision, call, presence).filter { refresh in
             !told.contains { $0.user == refresh.user && ($0.device == nil || $0.device == refresh.device) }
         }
-        return firstSends
-            + (resends + refreshes).map { delivery in
-                var delivery = delivery
-                delivery.isResend = true
-                return delivery
-            }
+        return firstSends.map { $0.caused(by: call.actor) } + (resends + refreshes).map(\.again)
     }
 
     /// What is owed to the devices that are to be told at once: they came online, or acked an old revision.
@@ -73,6 +71,7 @@ extension CallService {
             return views(of: device.userID, decision.acks, presence).first { $0.address == device }
                 .flatMap { call.owed(to: $0, now: now, settings: settings.calls) }
                 .map { delivery($0, to: device.userID, device.deviceID, presence) }
+                .map { $0.caused(by: decision.stale.contains(device) ? device.userID : nil) }
         }
     }
 
@@ -161,12 +160,12 @@ extension CallService {
     private func send(_ delivery: Delivery, of call: Call, _ snapshot: CallSnapshot) {
         counters.add(delivery.isResend ? .eventsResent : .eventsSent, delivery.owed.name.rawValue)
         if delivery.isTraced || !delivery.isResend {
-            recorder.add(
+            record(
                 [
                     .send(
                         delivery.owed.name, to: delivery.user, device: delivery.device, revision: call.revision,
                         online: delivery.online, isResend: delivery.isResend)
-                ], of: call.callID, at: now)
+                ], of: call)
         }
         // Written down as if it had gone out.
         guard call.member(delivery.user) != nil else { return }
@@ -175,22 +174,23 @@ extension CallService {
         let topic =
             delivery.device.map { settings.topics.down(DeviceAddress(userID: delivery.user, deviceID: $0)) }
             ?? settings.topics.down(delivery.user)
-        outbox.append(OutboundMessage(topic: topic, payload: bounded(.event(event)), expirySeconds: expiry))
+        let (payload, isTrimmed) = bounded(.event(event))
+        if let user = delivery.cause { charge(payload.count, to: user) }
+        outbox.append(OutboundMessage(topic: topic, payload: payload, expirySeconds: expiry, isTrimmed: isTrimmed))
     }
 
     /// The bytes of a message within the limit of what the service sends. A call whose members' `extendedData` would
     /// break it goes out without that, which `call.get` cannot give either: control characters take six bytes each. A
     /// timeline that would break it loses its oldest entries, and then reports are left out.
-    func bounded(_ message: DownMessage) -> [UInt8] {
+    func bounded(_ message: DownMessage) -> (payload: [UInt8], isTrimmed: Bool) {
         var bytes = message.encoded()
-        guard bytes.count > Limits.downBytes else { return bytes }
-        counters.add(.eventsTrimmed)
+        guard bytes.count > Limits.downBytes else { return (bytes, false) }
         var trimmed = message.withoutExtendedData
         bytes = trimmed.encoded()
         while bytes.count > Limits.downBytes, trimmed.dropOldestEntries() || trimmed.dropReports() {
             bytes = trimmed.encoded()
         }
-        return bytes
+        return (bytes, true)
     }
 }
 

@@ -23,7 +23,10 @@ extension CallService {
         }
         var context = CallMachine.Context(key: received.key, now: now)
         context.withheld = try blocking(user, among: invite.invitees)
-        try limit(invite.invitees, received, &context)
+        try limit(invite.invitees, by: user, &context, decision)
+        if !invitation.isCancelled {
+            try checkQuotas(of: user, inviting: invite.invitees.count - context.limited.count, decision)
+        }
         context.activeElsewhere = try activeCall(of: user, besides: [callID], decision)
         if invite.ifBusy == .reject { invitation.busy = try busy(invite.invitees) }
         try lookUp([user] + invite.invitees, inviting: invite.invitees, &context)
@@ -42,17 +45,6 @@ extension CallService {
         decision.notes = []
         decision.machine = machine
         return success(machine.call, outcome)
-    }
-
-    /// Throws when all invitees are invited too often.
-    func limit(
-        _ invitees: [UserID], _ received: ReceivedRequest, _ context: inout CallMachine.Context
-    ) throws(SignalingError) {
-        let limited = limited(invitees, received, withheld: context.withheld)
-        context.limited = limited.map(\.user)
-        if limited.count == invitees.count, let longest = limited.map(\.retryAfter).max() {
-            throw .rateLimited(longest)
-        }
     }
 
     /// Glare: when the invitee rings this user alone, the invite is the acceptance of that call. Whoever commits

@@ -11,6 +11,11 @@ struct Knowledge {
     var holders: [Claim: ClaimHolder?] = [:]
     var profiles: [UserID: UserProfile?] = [:]
     var blocks: [Block: Bool] = [:]
+    /// Of users who invite: with what was decided since in the same round.
+    var liveInvitations: [UserID: Int] = [:]
+    var storedBytes: [UserID: Int] = [:]
+    /// Messages that were decided in the same round.
+    var sending: [UserID: Int] = [:]
     /// The sessions of the devices that sent the messages being served.
     var sessions: [DeviceAddress: String] = [:]
 }
@@ -29,6 +34,8 @@ extension CallService {
         for work in part.works { for event in work.events { expect(event, &lookup) } }
         lookup.presence = lookup.presence.unique
         lookup.profiles = lookup.profiles.unique
+        lookup.outstanding = lookup.outstanding.unique
+        lookup.stored = lookup.stored.unique
         return Look(lookup: lookup, findings: try store.begin(lookup))
     }
 
@@ -40,6 +47,10 @@ extension CallService {
         for (claim, holder) in zip(look.lookup.claims, findings.holders) { known.holders[claim] = .some(holder) }
         for (user, profile) in zip(look.lookup.profiles, findings.profiles) { known.profiles[user] = .some(profile) }
         for (block, isBlocked) in zip(look.lookup.blocks, findings.isBlocked) { known.blocks[block] = isBlocked }
+        for (count, number) in zip(look.lookup.outstanding, findings.outstanding) {
+            known.liveInvitations[count.user] = number
+        }
+        learnStoredBytes(look.lookup, findings)
         if !part.senders.isEmpty { try learnSessions(of: part.senders) }
         try lookAtMembers(of: part.works, findings.records)
         return findings.records
@@ -56,10 +67,12 @@ extension CallService {
                 lookup.profiles += [user] + invite.invitees
                 lookup.blocks += invite.invitees.map { Block(by: $0, of: user) }
                 if settings.calls.oneActiveCall { lookup.claims.append(.activeCall(of: user)) }
+                expectQuotas(of: user, &lookup)
             case .add(let add):
                 lookup.presence += add.invitees
                 lookup.profiles += add.invitees
                 lookup.blocks += add.invitees.map { Block(by: $0, of: user) }
+                expectQuotas(of: user, &lookup)
             case .accept, .join: if settings.calls.oneActiveCall { lookup.claims.append(.activeCall(of: user)) }
             default: break
             }

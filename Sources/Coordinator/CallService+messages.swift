@@ -9,10 +9,12 @@ extension CallService {
         var version: Int64 = 0
         var before: PeerMessage?
         var message: PeerMessage?
-        var replies: [OutboundMessage] = []
+        var replies: [(message: OutboundMessage, to: UserID)] = []
         /// Nil: all devices of the recipient.
         var sends: [DeviceAddress?] = []
         var owesReceipt = false
+        /// What is counted, once it is committed.
+        var counts = Counts()
     }
 
     func serveMessages(_ works: [MessageWork]) {
@@ -33,6 +35,7 @@ extension CallService {
     private func attempt(_ works: [MessageWork]) throws(StoreError) -> [MessageWork] {
         let stored = try store.load(works.map(\.id))
         var decisions: [MessageDecision] = []
+        known = Knowledge()
         for (work, stored) in zip(works, stored) { decisions.append(try decide(work, stored)) }
         let changed = decisions.indices.filter { decisions[$0].message != decisions[$0].before }
         let written = try changed.isEmpty ? [] : commit(changed.map { commit(decisions[$0], works[$0].id) })
@@ -44,9 +47,13 @@ extension CallService {
 
     private func commit(_ decision: MessageDecision, _ id: RecordID) -> Commit {
         let message = decision.message!
-        return Commit(
+        var commit = Commit(
             id, record: .message(message), expected: decision.version, deadline: message.nextDeadline,
             expiresAt: message.finishedAt.map { $0 + settings.messageMemory })
+        let asked = Outstanding.message(id, by: message.origin.device.userID)
+        if decision.before == nil, message.isWaiting { commit.asked = [(asked, message.expiresAt)] }
+        if decision.before?.isWaiting ?? false, !message.isWaiting { commit.settled = [asked] }
+        return commit
     }
 
     private func decide(_ work: MessageWork, _ stored: StoredRecord?) throws(StoreError) -> MessageDecision {
@@ -82,7 +89,7 @@ extension CallService {
         _ decision: inout MessageDecision
     ) throws(StoreError) {
         guard stored?.record != .unreadable else {
-            counters.add(.unreadableRecords)
+            decision.counts.add(.unreadableRecords)
             reply(received, .failure(SignalingError(.internal, "the message's record cannot be read")), &decision)
             return
         }
@@ -100,12 +107,7 @@ extension CallService {
             reply(received, .failure(SignalingError(.userNotRegistered, "to: is not registered")), &decision)
             return
         }
-        guard
-            try store.messages(MessageList(for: user, limit: ServiceBounds.messagesPerRecipient)).count
-                < ServiceBounds.messagesPerRecipient
-        else {
-            let error = SignalingError(
-                .rateLimited, "too many messages wait for this user", retryAfter: ServiceBounds.fullInboxRetry)
+        if let error = try crowd(from: received.device.userID, to: user, &decision) {
             reply(received, .failure(error), &decision)
             return
         }
@@ -118,6 +120,30 @@ extension CallService {
         reply(received, .answer(answer(message)), &decision)
     }
 
+    /// The refusal when as many messages wait as may: for the recipient, or of the sender.
+    private func crowd(
+        from sender: UserID, to recipient: UserID, _ decision: inout MessageDecision
+    ) throws(StoreError) -> SignalingError? {
+        let findings = try store.read(
+            Lookup(
+                messages: [MessageList(for: recipient, limit: ServiceBounds.messagesPerRecipient)],
+                outstanding: [OutstandingCount(.messages, of: sender, after: now)]))
+        guard findings.messages[0].count < ServiceBounds.messagesPerRecipient else {
+            decision.counts.add(.limited, "messagesPerRecipient")
+            return SignalingError(
+                .rateLimited, "too many messages wait for this user", retryAfter: ServiceBounds.fullInboxRetry)
+        }
+        // With those that are decided now and written with this one.
+        let waiting = findings.outstanding[0] + known.sending[sender, default: 0]
+        guard waiting < settings.quotas.waitingMessages else {
+            decision.counts.add(.limited, "waitingMessages")
+            return SignalingError(
+                .rateLimited, "too many messages of this user wait", retryAfter: ServiceBounds.outstandingRetry)
+        }
+        known.sending[sender, default: 0] += 1
+        return nil
+    }
+
     private func answer(_ message: PeerMessage) -> Answer {
         .message(message.messageID, time: message.createdAt, state: message.state)
     }
@@ -125,13 +151,14 @@ extension CallService {
     private func reply(
         _ received: ReceivedRequest, _ outcome: Response.Outcome, _ decision: inout MessageDecision
     ) {
-        count(outcome)
-        decision.replies.append(response(received.request.id, outcome, to: received.device, received.correlationData))
+        decision.counts.add(.responses, outcome.name)
+        let answer = response(received.request.id, outcome, to: received.device, received.correlationData)
+        decision.replies.append((answer, received.device.userID))
     }
 
     private func decideDeadline(_ decision: inout MessageDecision) {
         guard let due = decision.message?.nextDeadline, due <= now else { return }
-        counters.add(.deadlines)
+        decision.counts.add(.deadlines)
         decision.message?.deadlineReached(now: now)
         if decision.message?.isWaiting ?? false {
             decision.sends.append(nil)
@@ -141,7 +168,11 @@ extension CallService {
     }
 
     private func publish(_ decision: MessageDecision, _ id: RecordID) {
-        outbox.append(contentsOf: decision.replies)
+        counters.add(decision.counts)
+        for (reply, user) in decision.replies {
+            charge(reply.payload.count, to: user)
+            outbox.append(reply)
+        }
         guard let message = decision.message else { return }
         timers.set(id, at: message.nextDeadline)
         if let before = decision.before {
@@ -152,6 +183,7 @@ extension CallService {
         if let incoming = message.incoming(now: now) {
             let payload = DownMessage.message(incoming).encoded()
             let expiry = UInt32(clamping: (message.expiresAt - now + 999) / 1000)
+            if decision.before == nil { charge(payload.count, to: message.origin.device.userID) }
             for device in decision.sends {
                 outbox.append(
                     OutboundMessage(

@@ -54,10 +54,14 @@ extension CallService {
     private func attempt(_ parts: [Part], _ open: inout [CallWork]) throws(StoreError) {
         var lost: [CallWork] = []
         var published = 0
-        defer { open = lost + parts[published...].flatMap(\.works) }
+        var written: [Judged] = []
+        defer {
+            open = lost + parts[published...].flatMap(\.works)
+            // Of what was not published nobody knows whether it was written. A request that comes again and was, takes nothing.
+            for judged in written[published...] { judged.decisions.forEach { giveBack($0) } }
+        }
         var looks: [Look] = []
         for part in parts { looks.append(try begin(part)) }
-        var written: [Judged] = []
         for (index, part) in parts.enumerated() {
             written.append(try judge(part, try finish(looks[index], part)))
             guard index > 0 else { continue }
@@ -82,7 +86,16 @@ extension CallService {
     private func judge(_ part: Part, _ stored: [StoredRecord?]) throws(StoreError) -> Judged {
         var decisions: [Decision] = []
         decisions.reserveCapacity(part.works.count)
-        for (work, stored) in zip(part.works, stored) { decisions.append(try decide(work, stored)) }
+        do throws(StoreError) {
+            for (work, stored) in zip(part.works, stored) { decisions.append(try decide(work, stored)) }
+            return try write(decisions, of: part)
+        } catch {
+            decisions.forEach { giveBack($0) }
+            throw error
+        }
+    }
+
+    private func write(_ decisions: [Decision], of part: Part) throws(StoreError) -> Judged {
         // The alias of a merge comes first: a cancel of the inviter's own id finds it, or is found by it.
         let isLost = try writeAliases(decisions)
         let commits = decisions.indices.map { index in
@@ -121,7 +134,11 @@ extension CallService {
             presence = written.findings.map { Presence(uniqueKeysWithValues: zip(judged.told, $0.presence)) }
         }
         storeAnswered(isWrite: judged.commits.contains { $0 != nil })
-        for index in part.works.indices where !isLost[index] {
+        for index in part.works.indices {
+            guard !isLost[index] else {
+                giveBack(judged.decisions[index])
+                continue
+            }
             if let commit = judged.commits[index] { committed(judged.decisions[index], commit) }
             publish(judged.decisions[index], presence)
         }
@@ -171,6 +188,7 @@ extension CallService {
         setClaims(&commit, before: decision.before, after: call)
         commit.newMembers = call.participants.filter { decision.before?.member($0) == nil }
         commit.formerMembers = decision.before?.participants.filter { call.member($0) == nil } ?? []
+        setOutstanding(&commit, before: decision.before, after: call)
         commit.hasJustEnded = !call.isLive && decision.before?.isLive ?? true
         return commit
     }
@@ -185,6 +203,7 @@ extension CallService {
     private func committed(_ decision: Decision, _ commit: Commit) {
         guard let call = decision.call else { return }
         timers.set(commit.id, at: commit.deadline)
+        countStored(call, before: decision.before)
         if decision.before == nil { counters.add(.callsCreated) }
         if !call.isLive, decision.before?.isLive ?? true { counters.add(.callsEnded, call.endReason?.rawValue ?? "") }
     }

@@ -18,12 +18,12 @@ extension CallService {
                 data: received.signal.data)
             let payload = DownMessage.signal(signal).encoded()
             for device in reached {
-                decision.signals.append(
-                    OutboundMessage(
-                        topic: settings.topics.down(device), payload: payload,
-                        expirySeconds: ServiceBounds.messageExpirySeconds))
+                let message = OutboundMessage(
+                    topic: settings.topics.down(device), payload: payload,
+                    expirySeconds: ServiceBounds.messageExpirySeconds)
+                decision.pass(message, from: received.device.userID)
             }
-            counters.add(.signals, reached.count)
+            decision.counts.add(.signals, reached.count)
             // A burst of signals shows once that its sender lives: no write for each.
             let lastHeard = stored?.heard.first { $0.userID == received.device.userID }?.at ?? 0
             if lastHeard + settings.heartbeatInterval / 2 < now { heard(received.device, decision) }
@@ -36,11 +36,11 @@ extension CallService {
 
     private func answer(_ received: ReceivedSignal, _ outcome: Response.Outcome, _ decision: Decision) {
         if let id = received.id {
-            count(outcome)
+            decision.counts.add(.responses, outcome.name)
             decision.reply(
                 response(id, outcome, to: received.device, received.correlationData), to: received.device.userID)
         } else if case .failure(let error) = outcome {
-            counters.add(.messagesRefused, error.code.rawValue)
+            decision.counts.add(.messagesRefused, error.code.rawValue)
             decision.reply(
                 errorMessage(error, topic: settings.topics.down(received.device)), to: received.device.userID)
         }

@@ -18,6 +18,7 @@ extension CallService {
 
     /// Writes what was noted. Nobody waits for it, and what cannot be written is dropped.
     public func writeTraces() {
+        writeUsage()
         let (traces, dropped) = recorder.take()
         counters.add(.traceEntriesDropped, dropped)
         guard !traces.isEmpty else { return }
@@ -34,7 +35,7 @@ extension CallService {
 
     /// Notes what a decision says, once it is published.
     func note(_ decision: Decision, _ call: Call) {
-        recorder.add(steps(of: decision, call), of: call.callID, at: now)
+        record(steps(of: decision, call), of: call)
     }
 
     private func steps(of decision: Decision, _ call: Call) -> [TraceEntry.Step] {

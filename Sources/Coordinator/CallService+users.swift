@@ -7,6 +7,8 @@ extension CallService {
     func serveUserRequest(_ received: ReceivedRequest) {
         do throws(StoreError) {
             if let clockFailure { throw clockFailure }
+            // Once more: what came with it may have been answered by much.
+            if let retryAfter = debt(of: received.device.userID) { return refuse(received, retryAfter) }
             let outcome: Response.Outcome
             var isWrite = false
             switch received.request.body {
@@ -22,7 +24,9 @@ extension CallService {
             }
             storeAnswered(isWrite: isWrite)
             count(outcome)
-            outbox.append(response(received.request.id, outcome, to: received.device, received.correlationData))
+            let answer = response(received.request.id, outcome, to: received.device, received.correlationData)
+            charge(answer.payload.count, to: received.device.userID)
+            outbox.append(answer)
         } catch {
             failed(error)
             answerUnavailable(received)

@@ -12,6 +12,8 @@ public final class CallService {
     public internal(set) var counters = Counters()
     var timers = TimerQueue()
     var limiter: RateLimiter
+    var staleAcks = StaleAcks()
+    var usage = StoredUsage()
     var recorder: TraceRecorder
     var setAside = SetAside()
     var outbox: [OutboundMessage] = []
@@ -92,17 +94,17 @@ public final class CallService {
 
     /// Decodes one message of a device; what cannot be used is answered at once.
     private func read(_ message: InboundMessage, from device: DeviceAddress) -> Rounds.Item? {
-        switch UpMessage.decode(message.payload, maxBytes: settings.maxPayload) {
+        switch decoded(message) {
         case .success(.request(let request)):
             counters.add(.requests, request.body.type)
-            var received = ReceivedRequest(
+            let received = ReceivedRequest(
                 device: device, request: request, correlationData: message.correlationData)
-            guard isAdmitted(received) else { return nil }
-            received.limited = limited(received)
-            return item(received)
+            return isAdmitted(received) ? item(received) : nil
         case .success(.signal(let signal)):
             counters.add(.requests, Request.Body.signal(signal).type)
-            if let retryAfter = excess(.device(device)) ?? excess(.signals(device.userID)) {
+            let retryAfter =
+                excess(.device(device)) ?? excess(.signals(device.userID)) ?? debt(of: device.userID)
+            if let retryAfter {
                 refuse(.rateLimited(retryAfter), topic: settings.topics.down(device))
                 return nil
             }
@@ -124,12 +126,22 @@ public final class CallService {
             if let retryAfter = excess(.device(device)) { refusal.error = .rateLimited(retryAfter) }
             if let id = refusal.requestID {
                 counters.add(.responses, refusal.error.code.rawValue)
-                outbox.append(response(id, .failure(refusal.error), to: device, message.correlationData))
+                let correlationData = hasLongCorrelationData(message) ? nil : message.correlationData
+                outbox.append(response(id, .failure(refusal.error), to: device, correlationData))
             } else {
                 refuse(refusal.error, topic: settings.topics.down(device))
             }
             return nil
         }
+    }
+
+    private func decoded(_ message: InboundMessage) -> Result<UpMessage, UpMessageRefusal> {
+        let decoded = UpMessage.decode(message.payload, maxBytes: settings.maxPayload)
+        return hasLongCorrelationData(message) ? decoded.withLongCorrelationData : decoded
+    }
+
+    private func hasLongCorrelationData(_ message: InboundMessage) -> Bool {
+        message.correlationData?.count ?? 0 > Limits.correlationDataBytes
     }
 
     private func item(_ received: ReceivedRequest) -> Rounds.Item {
@@ -154,46 +166,31 @@ public final class CallService {
 
     /// Whether the user may ask for more now; if not, it is told when (section 2, Rate limits).
     private func isAdmitted(_ received: ReceivedRequest) -> Bool {
-        let own = RateLimiter.Key(received.device.userID, received.request.body)
-        guard let retryAfter = excess(.device(received.device)) ?? excess(own) else { return true }
-        let outcome = Response.Outcome.failure(.rateLimited(retryAfter))
-        count(outcome)
-        outbox.append(response(received.request.id, outcome, to: received.device, received.correlationData))
+        let user = received.device.userID
+        let own = RateLimiter.Key(user, received.request.body)
+        guard let retryAfter = excess(.device(received.device)) ?? excess(own) ?? debt(of: user) else { return true }
+        refuse(received, retryAfter)
         return false
     }
 
+    func refuse(_ received: ReceivedRequest, _ retryAfter: Int) {
+        let outcome = Response.Outcome.failure(.rateLimited(retryAfter))
+        count(outcome)
+        outbox.append(response(received.request.id, outcome, to: received.device, received.correlationData))
+    }
+
     /// The milliseconds after which to try again; nil when it is admitted.
-    func excess(_ key: RateLimiter.Key) -> Int? { clockFailure == nil ? limiter.admit(key, now: now) : nil }
+    func excess(_ key: RateLimiter.Key) -> Int? {
+        guard clockFailure == nil, let retryAfter = limiter.admit(key, now: now) else { return nil }
+        counters.add(.limited, key.name)
+        return retryAfter
+    }
 
     /// What has no answer, and comes too often, is dropped: the event comes again, and the heartbeat too.
     private func isQuietlyAdmitted(_ device: DeviceAddress) -> Bool {
         guard excess(.device(device)) != nil else { return true }
         counters.add(.messagesRefused, ErrorCode.rateLimited.rawValue)
         return false
-    }
-
-    /// Those of the invitees whom this user invites too often.
-    private func limited(_ received: ReceivedRequest) -> [(user: UserID, retryAfter: Int)] {
-        let invitees: [UserID]
-        switch received.request.body {
-        case .invite(let invite): invitees = invite.invitees
-        case .add(let add): invitees = add.invitees
-        default: return []
-        }
-        return invitees.compactMap { invitee in
-            excess(.pair(inviter: received.device.userID, invitee: invitee)).map { (invitee, $0) }
-        }
-    }
-
-    /// Adds those who are invited too often by all users together. Counted is who would ring: not who is stopped by another limit,
-    /// nor who has blocked the inviter.
-    func limited(
-        _ invitees: [UserID], _ received: ReceivedRequest, withheld: [UserID]
-    ) -> [(user: UserID, retryAfter: Int)] {
-        let others = invitees.filter { user in
-            !withheld.contains(user) && !received.limited.contains { $0.user == user }
-        }
-        return received.limited + others.compactMap { user in excess(.callee(user)).map { (user, $0) } }
     }
 
     func refuse(_ error: SignalingError, topic: String) {
@@ -215,9 +212,10 @@ public final class CallService {
         _ id: RequestID, _ outcome: Response.Outcome, to device: DeviceAddress, _ correlationData: [UInt8]?
     ) -> OutboundMessage {
         let message = DownMessage.response(Response(id: id, outcome: outcome))
+        let (payload, isTrimmed) = bounded(message)
         return OutboundMessage(
-            topic: settings.topics.down(device), payload: bounded(message), correlationData: correlationData,
-            expirySeconds: ServiceBounds.messageExpirySeconds)
+            topic: settings.topics.down(device), payload: payload, correlationData: correlationData,
+            expirySeconds: ServiceBounds.messageExpirySeconds, isTrimmed: isTrimmed)
     }
 
     private func answerUnavailable(_ work: MessageWork) {
@@ -274,6 +272,7 @@ public final class CallService {
     func takeOutbox() -> [OutboundMessage] {
         defer { outbox.removeAll(keepingCapacity: true) }
         counters.add(.messagesSent, outbox.count)
+        counters.add(.eventsTrimmed, outbox.count(where: \.isTrimmed))
         return outbox
     }
 }
@@ -284,6 +283,20 @@ extension Response.Outcome {
         switch self {
         case .success, .answer: "ok"
         case .failure(let error): error.code.rawValue
+        }
+    }
+}
+
+extension Result<UpMessage, UpMessageRefusal> {
+    /// Refused, when there would be an answer that had to give the Correlation Data back.
+    fileprivate var withLongCorrelationData: Self {
+        let error = SignalingError(
+            .tooLarge, "the Correlation Data may have at most \(Limits.correlationDataBytes) bytes")
+        switch self {
+        case .success(.request(let request)): return .failure(UpMessageRefusal(requestID: request.id, error: error))
+        case .success(.signal): return .failure(UpMessageRefusal(requestID: nil, error: error))
+        case .success(.heartbeat), .success(.ackCall), .success(.ackMessage): return self
+        case .failure(let refusal): return .failure(UpMessageRefusal(requestID: refusal.requestID, error: error))
         }
     }
 }

@@ -32,16 +32,28 @@ public struct OutboundMessage: Sendable, Equatable {
     public var expirySeconds: UInt32
     /// Of which message this is the receipt: to be told to `CallService.published`.
     public var receiptOf: RecordID?
+    /// It would have been too large; counted when it is sent.
+    let isTrimmed: Bool
 
     public init(
         topic: String, payload: [UInt8], correlationData: [UInt8]? = nil, expirySeconds: UInt32,
         receiptOf: RecordID? = nil
+    ) {
+        self.init(
+            topic: topic, payload: payload, correlationData: correlationData, expirySeconds: expirySeconds,
+            receiptOf: receiptOf, isTrimmed: false)
+    }
+
+    init(
+        topic: String, payload: [UInt8], correlationData: [UInt8]? = nil, expirySeconds: UInt32,
+        receiptOf: RecordID? = nil, isTrimmed: Bool
     ) {
         self.topic = topic
         self.payload = payload
         self.correlationData = correlationData
         self.expirySeconds = expirySeconds
         self.receiptOf = receiptOf
+        self.isTrimmed = isTrimmed
     }
 }
 
@@ -96,8 +108,6 @@ struct ReceivedRequest {
     let device: DeviceAddress
     let request: Request
     let correlationData: [UInt8]?
-    /// Invitees whom this user, or all users together, invite too often, with the milliseconds to wait.
-    var limited: [(user: UserID, retryAfter: Int)] = []
 
     var key: RequestKey { RequestKey(device: device, requestID: request.id) }
 }
@@ -145,7 +155,13 @@ final class Decision {
     /// To whom the replies go.
     private(set) var answered: [UserID] = []
     /// Signals to other members, in the order in which they came.
-    var signals: [OutboundMessage] = []
+    private(set) var signals: [OutboundMessage] = []
+    /// What is counted, once it is committed.
+    var counts = Counts()
+    /// What was taken of limits, to be given back when this does not come about.
+    var reserved: [RateLimiter.Key] = []
+    /// How many bytes are sent because of whom: replies and signals.
+    private(set) var caused: [(user: UserID, bytes: Int)] = []
     /// What devices reported, once a report changed it.
     var reports: [DeviceReport]?
     /// Milestones for the metrics, with the role of who reported them.
@@ -154,6 +170,8 @@ final class Decision {
     var steps: [TraceEntry.Step] = []
     /// Devices that are sent at once what they are owed: they came online, or acked an old revision.
     var refresh: [DeviceAddress] = []
+    /// Those of them that acked an old revision.
+    var stale: [DeviceAddress] = []
     /// What is resent because its time has come.
     var resends: [Delivery] = []
 
@@ -166,7 +184,14 @@ final class Decision {
 
     func reply(_ message: OutboundMessage, to user: UserID) {
         replies.append(message)
+        caused.append((user, message.payload.count))
         if !answered.contains(user) { answered.append(user) }
+    }
+
+    /// A signal to another member.
+    func pass(_ signal: OutboundMessage, from user: UserID) {
+        signals.append(signal)
+        caused.append((user, signal.payload.count))
     }
 
     /// Whose devices are told something, and must be known after the commit.
@@ -185,7 +210,28 @@ struct Delivery {
     let owed: OwedEvent
     /// How many of the user's devices are online, for the timeline.
     let online: Int
-    var isResend = false
+    private(set) var isResend = false
+    /// Whose request or stale ack it follows from; nil for what a timer or a device's return caused.
+    private(set) var cause: UserID?
+
+    init(user: UserID, device: DeviceID?, owed: OwedEvent, online: Int) {
+        self.user = user
+        self.device = device
+        self.owed = owed
+        self.online = online
+    }
+
+    func caused(by user: UserID?) -> Delivery {
+        var copy = self
+        copy.cause = user
+        return copy
+    }
+
+    var again: Delivery {
+        var copy = self
+        copy.isResend = true
+        return copy
+    }
 
     /// As a resend. What goes out again to a user without a device tells nothing about the call, and for how long the user has been
     /// away is nobody's business (docs/decisions/0012).

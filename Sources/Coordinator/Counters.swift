@@ -16,6 +16,7 @@ public struct Counters: Sendable {
         case messagesSent
         case messagesDropped
         case messagesRefused
+        case limited
         case requests
         case responses
         case eventsSent
@@ -50,6 +51,7 @@ public struct Counters: Sendable {
             case .messagesSent: "bellwire_messages_sent_total"
             case .messagesDropped: "bellwire_messages_dropped_total"
             case .messagesRefused: "bellwire_messages_refused_total"
+            case .limited: "bellwire_limited_total"
             case .requests: "bellwire_requests_total"
             case .responses: "bellwire_responses_total"
             case .eventsSent: "bellwire_events_sent_total"
@@ -83,6 +85,7 @@ public struct Counters: Sendable {
         var label: String? {
             switch self {
             case .messagesRefused: "code"
+            case .limited: "limit"
             case .requests: "type"
             case .responses: "outcome"
             case .eventsSent, .eventsResent: "event"
@@ -106,6 +109,7 @@ public struct Counters: Sendable {
             case .messagesSent: "Messages published to devices."
             case .messagesDropped: "Messages dropped unserved because they had waited too long."
             case .messagesRefused: "Messages answered by an error, by its code."
+            case .limited: "Times that a user met a limit, by its name."
             case .requests: "Requests received, by type."
             case .responses: "Responses sent, by outcome: ok or the error code."
             case .eventsSent: "Events sent for the first time, by name."
@@ -150,6 +154,13 @@ public struct Counters: Sendable {
         labelled[Key(metric: metric, label: label), default: 0] += count
     }
 
+    /// What a decision counted, once it stands.
+    mutating func add(_ counts: Counts) {
+        for entry in counts.entries {
+            if let label = entry.label { add(entry.metric, label, entry.count) } else { add(entry.metric, entry.count) }
+        }
+    }
+
     mutating func set(_ metric: Metric, to count: Int) { plain[metric.rawValue] = count }
 
     /// With all its labels.
@@ -162,5 +173,16 @@ public struct Counters: Sendable {
     /// By label, in their order.
     func labels(of metric: Metric) -> [(label: String, count: Int)] {
         labelled.filter { $0.key.metric == metric }.map { ($0.key.label, $0.value) }.sorted { $0.0 < $1.0 }
+    }
+}
+
+/// What a decision adds to the counters if its commit wins: one that lost is judged again, and counts again.
+struct Counts {
+    fileprivate var entries: [(metric: Counters.Metric, label: String?, count: Int)] = []
+
+    mutating func add(_ metric: Counters.Metric, _ count: Int = 1) { entries.append((metric, nil, count)) }
+
+    mutating func add(_ metric: Counters.Metric, _ label: String, _ count: Int = 1) {
+        entries.append((metric, label, count))
     }
 }

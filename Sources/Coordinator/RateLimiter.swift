@@ -17,15 +17,21 @@ public struct RateLimits: Sendable, Equatable {
 
     public var signals = Limit(rate: 500, burst: 1_000)
     public var messages = Limit(rate: 100, burst: 500)
+    /// `call.invite` and `call.add`: people do not call faster.
+    public var invitations = Limit(rate: 10, burst: 100)
+    /// All other requests.
     public var requests = Limit(rate: 500, burst: 2_000)
     /// All that one device sends, of whatever kind, presence aside.
     public var device = Limit(rate: 1_000, burst: 4_000)
     /// Presence of one device.
     public var presence = Limit(rate: 2, burst: 30)
     /// Invitations of one user by another one.
-    public var pair = Limit(rate: 20, burst: 500)
+    public var pair = Limit(rate: 1, burst: 20)
     /// Invitations of one user by all others.
-    public var callee = Limit(rate: 50, burst: 2_000)
+    public var callee = Limit(rate: 10, burst: 200)
+    /// Bytes that are sent because of one user's requests and stale acks. The burst pays for every device of a user that comes back to
+    /// 50 live calls, and for the whole of a long history.
+    public var sentBytes = Limit(rate: 500_000, burst: 5_000_000)
 
     public init() {}
 }
@@ -38,19 +44,40 @@ struct RateLimiter {
     enum Key: Hashable {
         case signals(UserID)
         case messages(UserID)
+        case invitations(UserID)
         case requests(UserID)
         case device(DeviceAddress)
         case presence(DeviceAddress)
         case pair(inviter: UserID, invitee: UserID)
         case callee(UserID)
+        case sentBytes(UserID)
 
         init(_ user: UserID, _ body: Request.Body) {
             switch body {
             case .signal: self = .signals(user)
             case .message: self = .messages(user)
-            case .invite, .cancel, .accept, .reject, .add, .join, .quit, .end, .get, .report, .trace, .query,
-                .userUpdate, .userQuery, .userBlock, .userBlockList:
+            case .invite, .add: self = .invitations(user)
+            case .cancel, .accept, .reject, .join, .quit, .end, .get, .report, .trace, .query, .userUpdate, .userQuery,
+                .userBlock, .userBlockList:
                 self = .requests(user)
+            }
+        }
+
+        /// It counts bytes, which are known when they are sent.
+        var isOverdrawn: Bool { if case .sentBytes = self { true } else { false } }
+
+        /// As metrics name the limit.
+        var name: String {
+            switch self {
+            case .signals: "signals"
+            case .messages: "messages"
+            case .invitations: "invitations"
+            case .requests: "requests"
+            case .device: "device"
+            case .presence: "presence"
+            case .pair: "pair"
+            case .callee: "callee"
+            case .sentBytes: "sentBytes"
             }
         }
     }
@@ -60,6 +87,9 @@ struct RateLimiter {
     static let capacity = 200_000
     /// Buckets are counted in microseconds, so that a rate need not divide a second.
     private static let perMillisecond: Int64 = 1_000
+    private static let perSecond: Int64 = 1_000 * perMillisecond
+    /// How long at most somebody waits who has overdrawn a bucket: for what was sent in one go by somebody who asked for much at once.
+    private static let longestDebt: Int64 = 60 * perSecond
 
     private let limits: RateLimits
     /// When each bucket is full again, in microseconds of the service's clock.
@@ -72,36 +102,75 @@ struct RateLimiter {
 
     /// Takes one of the bucket. Returns the milliseconds after which to try again; nil when it is admitted.
     mutating func admit(_ key: Key, now: Milliseconds) -> Int? {
-        let limit = limit(key)
-        guard limit.rate > 0 else { return nil }
-        let cost = 1_000 * Self.perMillisecond / Int64(limit.rate)
+        guard limit(key).rate > 0 else { return nil }
         let now = now * Self.perMillisecond
-        var known = max(fullAt[key] ?? now, now)
-        // The clock was set back: nobody is kept waiting for what was never asked.
-        if known > now + cost * Int64(limit.burst) { known = now }
-        let full = known + cost
-        let excess = full - now - cost * Int64(limit.burst)
+        let full = fullness(key, now) + time(for: 1, key)
+        let excess = full - now - time(for: limit(key).burst, key)
         guard excess <= 0 else { return Int((excess + Self.perMillisecond - 1) / Self.perMillisecond) }
+        keep(full, key, now)
+        return nil
+    }
+
+    /// Gives back one that was taken for something that did not come about.
+    mutating func giveBack(_ key: Key, now: Milliseconds) {
+        guard let known = fullAt[key] else { return }
+        let full = known - time(for: 1, key)
+        fullAt[key] = full > now * Self.perMillisecond ? full : nil
+    }
+
+    /// The milliseconds until something is left of a bucket that `take` may have overdrawn; nil when something is.
+    func wait(_ key: Key, now: Milliseconds) -> Int? {
+        guard limit(key).rate > 0 else { return nil }
+        let now = now * Self.perMillisecond
+        let excess = fullness(key, now) - now - time(for: limit(key).burst, key)
+        return excess < 0 ? nil : Int(excess / Self.perMillisecond) + 1
+    }
+
+    /// Takes what cannot be refused any more, also when less is left.
+    mutating func take(_ amount: Int, of key: Key, now: Milliseconds) {
+        guard limit(key).rate > 0 else { return }
+        let now = now * Self.perMillisecond
+        let latest = now + time(for: limit(key).burst, key) + Self.longestDebt
+        keep(min(fullness(key, now) + time(for: amount, key), latest), key, now)
+    }
+
+    /// When the bucket is full again, as of now.
+    private func fullness(_ key: Key, _ now: Int64) -> Int64 {
+        guard let known = fullAt[key], known > now else { return now }
+        let debt = key.isOverdrawn ? Self.longestDebt : 0
+        // The clock was set back: nobody is kept waiting for what was never asked.
+        return known > now + time(for: limit(key).burst, key) + debt ? now : known
+    }
+
+    private mutating func keep(_ full: Int64, _ key: Key, _ now: Int64) {
         if fullAt[key] == nil, fullAt.count >= Self.capacity {
             // Unless the clock was set back.
-            if let nextSearch, now < nextSearch, nextSearch - now <= Self.searchInterval { return nil }
+            if let nextSearch, now < nextSearch, nextSearch - now <= Self.searchInterval { return }
             nextSearch = now + Self.searchInterval
             fullAt = fullAt.filter { $0.value > now }
-            guard fullAt.count < Self.capacity else { return nil }
+            guard fullAt.count < Self.capacity else { return }
         }
         fullAt[key] = full
-        return nil
+    }
+
+    /// In which a bucket gains so much.
+    private func time(for amount: Int, _ key: Key) -> Int64 {
+        let rate = Int64(limit(key).rate)
+        // A burst is as many as its number says, also where one of them takes no whole number of microseconds.
+        return key.isOverdrawn ? Int64(amount) * Self.perSecond / rate : Int64(amount) * (Self.perSecond / rate)
     }
 
     private func limit(_ key: Key) -> RateLimits.Limit {
         switch key {
         case .signals: limits.signals
         case .messages: limits.messages
+        case .invitations: limits.invitations
         case .requests: limits.requests
         case .device: limits.device
         case .presence: limits.presence
         case .pair: limits.pair
         case .callee: limits.callee
+        case .sentBytes: limits.sentBytes
         }
     }
 }

@@ -18,6 +18,7 @@ public struct ServiceSettings: Sendable, Equatable {
     /// Who may be invited and sent messages.
     public var users = UsersPolicy.any
     public var limits = RateLimits()
+    public var quotas = UserQuotas()
     /// How long a peer message waits for an ack when the sender does not say.
     public var messageTTL: Milliseconds = 30_000
     /// How long a finished peer message is remembered, so that a resent request changes nothing.
@@ -25,6 +26,19 @@ public struct ServiceSettings: Sendable, Equatable {
     public var trace = TracePolicy.all
     /// This replica's name in timelines.
     public var coordinator = "coordinator"
+
+    public init() {}
+}
+
+/// How much a user may make the service hold, at all coordinators together (docs/protocol.md, section 2, Rate limits).
+public struct UserQuotas: Sendable, Equatable {
+    /// Invitations of one user that nobody has answered: each is sent again until it is acked or over.
+    public var liveInvitations = 100
+    /// Messages of one user that wait for an ack.
+    public var waitingMessages = 100
+    /// Bytes of the calls that a user has made and that are kept, with their timelines; 0 for no limit. A call of two takes some
+    /// five thousand, so that this is a thousand calls a day.
+    public var storedBytes = 32 * 1024 * 1024
 
     public init() {}
 }
@@ -62,6 +76,18 @@ public enum ServiceBounds {
     static let messagesPerRecipient = 256
     /// When a sender to such a user should try again, in milliseconds.
     static let fullInboxRetry = 5_000
+    /// When a user with as many live invitations, or waiting messages, as may be should try again, in milliseconds.
+    static let outstandingRetry = 5_000
+    /// The same for one whose calls take as much room as they may: some are forgotten every day.
+    static let storedBytesRetry = 60_000
+    /// What is kept of a call beside its record, in bytes: keys, claims, the entries in lists and indexes, of each member and in all.
+    static let bytesBesideCall = 600
+    static let bytesBesideMember = 300
+    /// What an entry of a timeline takes, by and large.
+    static let bytesPerTraceEntry = 200
+    /// Of how many calls it is remembered how many entries of their timelines were counted; beyond it a long timeline may be counted
+    /// twice.
+    static let timelinesCounted = 20_000
     /// How many calls a page loads at once.
     static let callsPerLoad = 20
     /// How many calls a page of `call.query` has that does not say.

@@ -258,7 +258,7 @@ public final class MQTTConnection {
         }
         if let limit = properties.maximumPacketSize {
             guard limit >= Self.smallestPacketSize else {
-                throw closed("the broker takes no packet of more than \(limit) bytes")
+                throw MQTTError(kind: .refused, message: "the broker takes no packet of more than \(limit) bytes")
             }
             maximumPacketSize = Int(limit)
         }

@@ -7,6 +7,8 @@ public enum Limits {
     public static let downBytes = 256 * 1024
     /// Beyond this, in bytes, a message is refused without being parsed.
     public static let parsedBytes = 1024 * 1024
+    /// MQTT 5 Correlation Data of a request: given back with every answer.
+    public static let correlationDataBytes = 1024
     public static let inviteesPerRequest = 9
     public static let extendedDataBytes = 2048
     public static let mediaBytes = 32

@@ -3,6 +3,11 @@
 public struct UpMessageRefusal: Error, Equatable, Sendable {
     public let requestID: RequestID?
     public var error: SignalingError
+
+    public init(requestID: RequestID?, error: SignalingError) {
+        self.requestID = requestID
+        self.error = error
+    }
 }
 
 extension UpMessage {

@@ -6,7 +6,7 @@ import SignalingProtocol
 final class FaultyStore: CallStore {
     enum Operation: CaseIterable {
         case now, load, commit, note, due, calls, holders, devices, cameOnline, wentOffline, renew, clean
-        case history, messages, profiles, update, trace, timeline
+        case history, messages, profiles, update, trace, timeline, charge
     }
 
     private let store: any CallStore
@@ -103,6 +103,11 @@ final class FaultyStore: CallStore {
     func blockList(of user: UserID) throws(StoreError) -> [UserID] {
         try pass(.update)
         return try store.blockList(of: user)
+    }
+
+    func charge(_ charges: [StoredCharge]) throws(StoreError) {
+        try pass(.charge)
+        try store.charge(charges)
     }
 
     func trace(_ traces: [CallTrace], life: Milliseconds) throws(StoreError) {

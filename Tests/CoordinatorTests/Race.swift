@@ -8,10 +8,10 @@ struct Race {
     let alice: Phone
     let bob: Phone
 
-    init() {
+    init(_ settings: ServiceSettings = .init()) {
         var faulty: FaultyStore!
         world = World(
-            coordinators: 2,
+            coordinators: 2, settings,
             store: { memory in
                 faulty = FaultyStore(memory)
                 return faulty

@@ -12,6 +12,7 @@ struct SizeTests {
         var settings = ServiceSettings()
         settings.calls.oneActiveCall = false
         settings.calls.maxMembers = maxMembers
+        settings.limits.pair.burst = 50
         return World(settings)
     }
 

@@ -14,6 +14,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "IntegrationTests")
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import flaps
+import greed
 import slow
 import storm
 from attackers import ATTACKERS, attack
@@ -34,6 +35,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=int, default=20, help="undisturbed, and again under attack")
     parser.add_argument("--devices", type=int, default=2000, help="that come at once")
     parser.add_argument("--flaps", type=int, default=100_000, help="by devices that come and go")
+    parser.add_argument("--greed", type=int, default=10, help="seconds that users take who are greedy within their limits")
     parser.add_argument("--attackers", default=",".join(ATTACKERS | slow.ATTACKERS), help="which, by name")
     options = parser.parse_args()
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -114,9 +116,12 @@ def hurt(broker: SecureBroker, services: list[Service], options: argparse.Namesp
         print(f"flaps        {len(flapping) * FLAPS_PER_DEVICE} by {len(flapping)} devices in {took:.1f} s")
         print(f"             {describe(flapped)}")
         print(f"             coordinators of {', '.join(f'{s.resident() / 1e6:.0f}' for s in services)} MB")
+        greedy = greed.judge(broker, services, spawn, options.greed) if options.greed else []
+        if options.greed:
+            print(f"             {describe(load.take())}")
     refused = sum(v for s in services for k, v in s.metrics().items() if k.startswith("bellwire_messages_refused_total"))
     print(f"the coordinators refused {refused:.0f} messages")
-    problems = list(load.failures)
+    problems = list(load.failures) + greedy
     if did.get("forger", {}).get("let in"):
         problems.append("a forged token was let in")
     if "flooder" in did and not did["flooder"].get("kept out"):

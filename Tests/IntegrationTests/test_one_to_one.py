@@ -248,9 +248,11 @@ def test_the_two_can_call_each_other_again_at_once(world: World) -> None:
 def test_an_invitation_arrives_without_delay(world: World) -> None:
     """Unloaded, from the caller's publish to the callee. The benchmark holds the service to 2 ms; with two Python
     clients in between this one only catches what waits for something: Nagle, a polling interval, a batch."""
-    alice, bob = world.phones("alice", "bob")
+    bob, *callers = world.phones("bob", "alice", "carol", "dave")
     taken = []
-    for _ in range(50):
+    for number in range(50):
+        # One user invites another twenty times at once and no more.
+        alice = callers[number % 3]
         started = time.monotonic()
         call = alice.invite(bob)
         taken.append(bob.expect("call.invited", call).at - started)

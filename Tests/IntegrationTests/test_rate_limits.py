@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from harness import Deploy, Device, World, answers, call_id, ring, run, talk, wait_until
+from harness import STORES, Deploy, Device, RedisServer, World, answers, call_id, on_each_store, ring, run, talk, wait_until
 
 RATE, BURST = 2, 4
 EACH_MS = 1000 // RATE
@@ -19,7 +19,7 @@ EACH_MS = 1000 // RATE
 def deployment(deploy: Deploy) -> World:
     """Limits that a test reaches at once. Messages and signals rest no longer than requests do."""
     limit = f"{RATE}/{BURST}"
-    return deploy(store="memory:", request_rate=limit, message_rate=limit, signal_rate=limit)
+    return deploy(store="memory:", request_rate=limit, invite_rate=limit, message_rate=limit, signal_rate=limit)
 
 
 @pytest.fixture
@@ -87,7 +87,8 @@ def test_nothing_was_done(world: World) -> None:
     call = call_id()
     fields: dict[str, Any] = {"callID": call, "invitees": [bob.user], "id": "invite"}
     with bob.silent(0):
-        exhaust(alice)
+        for number in range(BURST):
+            alice.ok("call.invite", invitees=[f"nobody-{number}"])
         pause = retry_after(alice.start("call.invite", **fields).wait(resend=False)) / 1000
         # A stranger's question and a member's have the same answer as long as there is no call.
         bob.refused("call.get", "callNotFound", callID=call)
@@ -100,9 +101,12 @@ def test_nothing_was_done(world: World) -> None:
 
 
 def test_each_class_has_its_own_limit(world: World) -> None:
-    """§2: messages and signals are counted by themselves, with id and without."""
+    """§2: invitations, messages and signals are counted by themselves, with id and without."""
     alice, bob = world.phones("alice", "bob")
     exhaust(alice)
+    for number in range(BURST):
+        alice.ok("call.invite", invitees=[f"nobody-{number}"])
+    retry_after(alice.start("call.invite", invitees=["nobody"]).wait(resend=False))
     for number in range(BURST):
         assert alice.start("message.send", to=bob.user, data=number).wait(resend=False)["ok"]
     retry_after(alice.start("message.send", to=bob.user, data="more").wait(resend=False))
@@ -206,7 +210,99 @@ def test_each_replica_counts_for_itself(deploy: Deploy) -> None:
     world.close()
 
 
-@pytest.mark.parametrize("flag", ["--request-rate", "--message-rate", "--signal-rate"])
+@pytest.fixture(scope="module")
+def quotas(deploy: Deploy, redis_server: RedisServer) -> dict[str, World]:
+    """Two coordinators on each store, which let a user have little."""
+    return on_each_store(
+        deploy, redis_server, live_invitations="5", waiting_messages="5", stored_bytes="30000", sent_bytes_rate="20000/200000"
+    )
+
+
+@pytest.fixture(params=STORES)
+def frugal(request: pytest.FixtureRequest, quotas: dict[str, World]) -> Iterator[World]:
+    yield from quotas[request.param].borrow()
+
+
+def limited(world: World, name: str) -> float:
+    """How often the limit was met."""
+    return sum(s.metrics().get(f'bellwire_limited_total{{limit="{name}"}}', 0) for s in world.services)
+
+
+def test_so_many_invitations_of_a_user_may_be_live(frugal: World) -> None:
+    """§2: at all replicas together; one that is answered or taken back makes room."""
+    alice, bob = frugal.phones("alice", "bob")
+    before = limited(frugal, "liveInvitations")
+    call = ring(alice, bob)
+    others = [alice.invite(f"nobody-{number}") for number in range(4)]
+    for _ in range(6):
+        # Whichever replica has it.
+        assert retry_after(alice.start("call.invite", invitees=["nobody"]).wait(resend=False)) > 0
+    wait_until(lambda: limited(frugal, "liveInvitations") - before == 6, 2, "it is counted")
+    assert bob.invite("nobody"), "others have their own"
+    bob.accept(call)
+    alice.ok("call.invite", invitees=["nobody"])
+    alice.cancel(others[0])
+    alice.ok("call.invite", invitees=["nobody"])
+    alice.refused("call.invite", "rateLimited", invitees=["nobody"])
+
+
+def test_so_many_messages_of_a_user_may_wait(frugal: World) -> None:
+    """§2: at all replicas together, to whomever they are; one that is delivered makes room."""
+    alice, bob = frugal.phones("alice", "bob")
+    for number in range(5):
+        alice.message(f"nobody-{number}", ttl=60)
+    before = limited(frugal, "waitingMessages")
+    alice.refused("message.send", "rateLimited", to=bob.user, data="x")
+    wait_until(lambda: limited(frugal, "waitingMessages") - before == 1, 2, "it is counted")
+    assert bob.message(alice), "others have their own"
+
+
+def test_a_message_that_is_delivered_makes_room(frugal: World) -> None:
+    """§2: also for one to the same user."""
+    alice, bob = frugal.phones("alice", "bob")
+    for _ in range(12):
+        message = alice.message(bob)
+        assert alice.expect_type("receipt", messageID=message)["state"] == "delivered"
+
+
+def test_the_calls_of_a_user_take_so_much_room(frugal: World) -> None:
+    """§2: what is kept of calls that are over counts, at all replicas together."""
+    alice, bob = frugal.phones("alice", "bob")
+    before = limited(frugal, "storedBytes")
+    made = 0
+    while (response := alice.start("call.invite", invitees=[f"nobody-{made}"]).wait(resend=False))["ok"]:
+        alice.cancel(response["callID"])
+        made += 1
+    assert retry_after(response) > 0
+    wait_until(lambda: limited(frugal, "storedBytes") - before == 1, 2, "it is counted")
+    assert 5 <= made < 90
+    assert bob.invite("nobody"), "others have their own"
+
+
+def test_so_many_bytes_are_sent_because_of_a_user(frugal: World) -> None:
+    """§2: answers count, and beyond there are none but refusals."""
+    alice, bob = frugal.phones("alice", "bob")
+    call = alice.invite(bob, extendedData="x" * 2000)
+    before = limited(frugal, "sentBytes")
+    for _ in range(600):
+        response = alice.start("call.get", callID=call).wait(resend=False)
+        if not response["ok"]:
+            break
+    assert retry_after(response) > 0
+    wait_until(lambda: limited(frugal, "sentBytes") - before == 1, 2, "it is counted")
+    assert bob.get(call), "others have their own"
+
+
+def test_long_correlation_data_is_refused_and_not_sent_back(world: World) -> None:
+    """§2: at most 1 KiB."""
+    alice = world.phone("alice")
+    longest = alice.start("call.get", callID="nothing", correlation=b"c" * 1024).received()
+    assert longest["error"]["code"] == "callNotFound" and longest.correlation == b"c" * 1024
+    longer = alice.start("call.get", callID="nothing", correlation=b"c" * 1025).received()
+    assert longer["error"]["code"] == "tooLarge" and longer.correlation is None
+
+
+@pytest.mark.parametrize("flag", ["--request-rate", "--invite-rate", "--message-rate", "--signal-rate"])
 def test_a_bad_limit_is_refused(flag: str) -> None:
     """Exit status 64 and one line."""
     for value in ("", "5", "5/", "/5", "0/5", "5/0", "-1/5", "5/5/5", "a/b", "1.5/3", "9999999/1"):

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from harness import Device, Terminal, World, call_id, change_in, encode, member, now_ms, ring, talk, wait_until, welcomes
+from harness import UNLIMITED, Device, Terminal, World, call_id, change_in, encode, member, now_ms, ring, talk, wait_until, welcomes
 
 PATIENCE = 25
 """Seconds that a client goes on sending its request again before the test gives up."""
@@ -57,7 +57,7 @@ def test_kills_at_random_instants_lose_no_call(rig: Any, dice: random.Random) ->
 
     The ledger adds: no revision that anybody saw is ever made a second time with other content.
     """
-    world = rig.world()
+    world = rig.world(**UNLIMITED)
     pairs = [world.phones("alice", "bob") for _ in range(4)]
     stop = threading.Event()
     with ThreadPoolExecutor(len(pairs)) as pool:
@@ -145,7 +145,7 @@ def test_timers_that_came_due_meanwhile_fire_at_once(rig: Any) -> None:
 
 def test_all_timers_that_came_due_meanwhile_fire_though_there_are_many(rig: Any) -> None:
     """More than a coordinator takes from the store in one go (256): the rest does not wait for the next sweep."""
-    world = rig.world()
+    world = rig.world(**UNLIMITED)
     caller = world.phone("caller", presence=False)
     requests = [caller.start("call.invite", invitees=[f"nobody-{n}"], timeout=2) for n in range(700)]
     calls = {request.ok()["callID"] for request in requests}
@@ -318,7 +318,7 @@ def publish_at_once(port: int, topic: str, payloads: list[bytes]) -> None:
 @pytest.mark.parametrize("invitees", [1, 9])
 def test_a_burst_of_requests_is_answered_in_full(rig: Any, invitees: int) -> None:
     """2000 at once: one response each, though nobody sends anything twice, and nothing is dropped as stale."""
-    world = rig.world()
+    world = rig.world(**UNLIMITED)
     caller = world.device(world.user("caller"), connect=False)
     users = [[f"nobody-{number}-{place}" for place in range(invitees)] for number in range(2000)]
     requests = [{"type": "call.invite", "id": f"r{number}", "invitees": named} for number, named in enumerate(users)]
@@ -436,7 +436,7 @@ def growth(before: dict[str, float], after: dict[str, float]) -> float:
 
 def test_two_replicas_share_the_load(rig: Any) -> None:
     """One share group, one SQLite file: both work, and every call is right whoever handles which message."""
-    world = rig.world(replicas=2)
+    world = rig.world(replicas=2, **UNLIMITED)
     before = [service.metrics() for service in world.services]
     alice, bob = world.phones("alice", "bob")
     for number in range(40):

@@ -377,7 +377,8 @@ def a_late_ack_does_not_deliver_an_expired_message(scene: Scene) -> None:
 def at_most_256_messages_wait_for_a_user(scene: Scene) -> None:
     _, burst = scene.limits.rates.get("message", (0.0, MOST_FOR_A_USER * 4))
     bob, carol = scene.absent("bob"), scene.absent("carol")
-    senders = scene.devices(*(f"sender{number}" for number in range(1 + MOST_FOR_A_USER * 2 // burst)))
+    most = min(burst // 2, scene.limits.waiting_messages)
+    senders = scene.devices(*(f"sender{number}" for number in range(1 + MOST_FOR_A_USER // most)))
     for number in range(MOST_FOR_A_USER):
         _send(senders[number % len(senders)], bob, ttl=60)
     for device in (senders[0], scene.device("another")):

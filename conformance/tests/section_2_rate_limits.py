@@ -92,6 +92,13 @@ def messages_are_limited(scene: Scene) -> None:
     _flood(scene, alice, "message", lambda: {"type": "message.send", "to": bob, "data": 1, "messageID": "m"})
 
 
+@sentence("2 Rate limits", "call.invite and call.add 10 per second, burst 100", alone=True)
+def invitations_are_limited(scene: Scene) -> None:
+    alice, bob = scene.device("alice"), scene.absent("bob")
+    # Of a call that does not exist, so that nobody is invited.
+    _flood(scene, alice, "invite", lambda: {"type": "call.add", "callID": "none", "invitees": [bob]})
+
+
 @sentence("2 Rate limits", "all other requests 500 per second, burst 2000", alone=True)
 def all_other_requests_are_limited(scene: Scene) -> None:
     _flood(scene, scene.device("alice"), "other", _queries)
@@ -118,31 +125,24 @@ def after_retry_after_one_request_is_free_again(scene: Scene) -> None:
 @sentence("2 Rate limits", "Nothing was done.", alone=True)
 def a_request_over_the_limit_does_nothing(scene: Scene) -> None:
     alice, carol, bob = scene.device("alice"), scene.device("carol"), scene.absent("bob")
-    _flood(scene, alice, "other", _queries)
     calls: list[str] = []
-    asked = 0
 
     def request() -> dict[str, Any]:
-        # Mostly what is cheap: invites alone may take the service longer than the class takes to fill up again.
-        nonlocal asked
-        asked += 1
-        if asked % 20:
-            return _queries()
         calls.append(new_id())
         return {"type": "call.invite", "callID": calls[-1], "invitees": [bob]}
 
-    _, burst = _limit(scene, "other")
+    _, burst = _limit(scene, "invite")
     refused: list[str] = []
-    while asked < burst * MOST and not refused:
+    while len(calls) < burst * MOST and not refused:
         served = {message["callID"] for message in _slice(alice, request) if message["ok"]}
-        refused = [call for call in calls[-SLICE // 20 :] if call not in served]
-    true("invites are refused too", bool(refused), asked)
+        refused = [call for call in calls[-SLICE:] if call not in served]
+    true("invites are refused", bool(refused), len(calls))
     for call in refused[:10]:
         # A call that was not made leaves its id free.
         equal("the call of that id", carol.ok("call.invite", callID=call, invitees=[bob])["revision"], 1)
 
 
-@sentence("2 Rate limits", "Requests are counted per user, all devices together, in three classes", alone=True)
+@sentence("2 Rate limits", "Requests are counted per user, all devices together, in four classes", alone=True)
 def requests_are_counted_per_user_and_class(scene: Scene) -> None:
     alice, bob, carol = scene.devices("alice", "bob", "carol")
     tablet = scene.another(alice, "tablet")
@@ -193,3 +193,38 @@ def a_signal_without_id_over_the_limit_is_answered_by_an_error(scene: Scene) -> 
     error = alice.wait(lambda m: m.type == "error", None, "an error")["error"]
     equal("the code", error["code"], "rateLimited")
     between("retryAfter", error["retryAfter"], 1, 1000 / rate + 1)
+
+
+@sentence("2 Rate limits", "Of one user at most 100 invitations are live")
+def at_most_100_invitations_of_a_user_are_live(scene: Scene) -> None:
+    count = scene.limits.live_invitations
+    alice, carol = scene.devices("alice", "carol")
+    each = min(9, scene.limits.max_members - 1)
+    places = [min(each, count - place) for place in range(0, count, each)]
+    calls = [alice.invite(*[scene.absent("bob") for _ in range(size)]) for size in places]
+    error = alice.refused("call.invite", "rateLimited", invitees=[scene.absent("bob")])
+    true("retryAfter is at least 1", error["retryAfter"] >= 1, error)
+    carol.invite(scene.absent("bob"))
+    alice.cancel(calls[-1])
+    alice.invite(scene.absent("bob"))
+
+
+@sentence("2 Rate limits", "at most 100 messages wait")
+def at_most_100_messages_of_a_user_wait(scene: Scene) -> None:
+    alice, carol = scene.devices("alice", "carol")
+    for _ in range(scene.limits.waiting_messages):
+        alice.ok("message.send", to=scene.absent("bob"), data=1, ttl=60)
+    error = alice.refused("message.send", "rateLimited", to=scene.absent("bob"), data=1)
+    true("retryAfter is at least 1", error["retryAfter"] >= 1, error)
+    carol.ok("message.send", to=scene.absent("bob"), data=1)
+
+
+@sentence("2 Outcomes", "Correlation Data of more than 1024 bytes is refused with tooLarge and not sent back", versions=("5",))
+def long_correlation_data_is_refused(scene: Scene) -> None:
+    alice = scene.device("alice")
+    longest = alice.request("call.get", callID="none", correlation=b"c" * 1024)
+    longest.refused("callNotFound")
+    equal("what comes back", longest.response().correlation, b"c" * 1024)
+    longer = alice.request("call.get", callID="none", correlation=b"c" * 1025)
+    longer.refused("tooLarge")
+    equal("what comes back", longer.response().correlation, None)

@@ -182,6 +182,7 @@ extension RedisCallStore {
         var lists: [(user: UserID, place: Int)] = []
         for (commit, outcome) in zip(commits, outcomes) {
             guard case .committed = outcome else { continue }
+            addOutstanding(of: commit, to: &pipeline)
             for claim in commit.releases {
                 pipeline.script(.release, keys: 1, arguments: 2) {
                     $0.add(key(claim))

@@ -187,6 +187,8 @@ public final class RedisCallStore: CallStore {
         for block in lookup.blocks { addMembership(of: block, to: &pipeline) }
         for list in lookup.calls { add(list, to: &pipeline) }
         for list in lookup.messages { add(list, to: &pipeline) }
+        for count in lookup.outstanding { add(count, to: &pipeline) }
+        for period in lookup.stored { pipeline.command("GET", 1) { $0.add(key(period)) } }
     }
 
     /// The replies to what `add` added.
@@ -206,6 +208,10 @@ public final class RedisCallStore: CallStore {
         for _ in lookup.blocks { findings.isBlocked.append(try reply().number() == 1) }
         for list in lookup.calls { findings.calls.append(try calls(list, in: reply())) }
         for _ in lookup.messages { findings.messages.append(try messages(in: reply())) }
+        for _ in lookup.outstanding { findings.outstanding.append(Int(try reply().number())) }
+        for _ in lookup.stored {
+            findings.stored.append(try reply().value().flatMap(StoredNumber.time).map(Int.init) ?? 0)
+        }
         return findings
     }
 

@@ -96,6 +96,8 @@ public final class SQLiteCallStore: CallStore {
         for block in lookup.blocks { findings.isBlocked.append(try stands(block)) }
         for list in lookup.calls { findings.calls.append(try calls(list)) }
         for list in lookup.messages { findings.messages.append(try messages(list)) }
+        for count in lookup.outstanding { findings.outstanding.append(try number(of: count)) }
+        for period in lookup.stored { findings.stored.append(try bytes(of: period)) }
         return findings
     }
 
@@ -164,6 +166,7 @@ public final class SQLiteCallStore: CallStore {
         case .alias, .cancelled, .void, .unreadable: break
         }
         for note in commit.notes { try write(note, number) }
+        try writeOutstanding(of: commit)
         return .committed(version: commit.expected + 1)
     }
 
@@ -295,6 +298,8 @@ public final class SQLiteCallStore: CallStore {
                 for deletion in Self.deletions { try database.run(deletion, .integer(number)) }
             }
             try database.run("DELETE FROM over_sessions WHERE until<=?", .integer(now))
+            try database.run("DELETE FROM outstanding WHERE until<=?", .integer(now))
+            try database.run("DELETE FROM stored WHERE until<=?", .integer(now))
             try database.run("DELETE FROM presence WHERE seen<=?", .integer(now - lease))
             return over.count
         }

@@ -3,7 +3,7 @@
 /// Calls are numbered as they are made, and what is kept beside a call goes by its number: what is written at the same time then
 /// lies in the same pages. By their ids, which are random, each call would have pages of its own in every table.
 enum SQLiteSchema {
-    private static let version: Int64 = 4
+    private static let version: Int64 = 5
     /// Version 4 numbers calls.
     private static let firstWithNumbers: Int64 = 4
 
@@ -15,9 +15,10 @@ enum SQLiteSchema {
             let found = try found(in: database)
             guard found < version else { return }
             if 1..<firstWithNumbers ~= found { try database.execute(renaming) }
-            try database.execute(tables)
+            if found < firstWithNumbers { try database.execute(tables) }
             if 1..<firstWithNumbers ~= found { try database.execute(numbering) }
             try database.execute(clock)
+            try database.execute(tablesOfLimits)
             try database.execute("PRAGMA user_version=\(version)")
         }
     }
@@ -83,6 +84,17 @@ enum SQLiteSchema {
             user_id BLOB PRIMARY KEY, name BLOB, avatar_url BLOB, extended_data BLOB) WITHOUT ROWID;
         CREATE TABLE IF NOT EXISTS blocks(
             user_id BLOB, blocked_id BLOB, PRIMARY KEY(user_id, blocked_id)) WITHOUT ROWID;
+        """
+
+    /// Since version 5. What is outstanding is little; what is stored goes by user and period, so many times as there are users.
+    private static let tablesOfLimits = """
+        CREATE TABLE IF NOT EXISTS outstanding(
+            user_id BLOB, kind BLOB, name BLOB, until INTEGER NOT NULL,
+            PRIMARY KEY(user_id, kind, name)) WITHOUT ROWID;
+        CREATE TABLE IF NOT EXISTS stored(
+            user_id BLOB, period INTEGER, bytes INTEGER NOT NULL, until INTEGER NOT NULL,
+            PRIMARY KEY(user_id, period)) WITHOUT ROWID;
+        CREATE INDEX IF NOT EXISTS stored_by_end ON stored(until);
         """
 
     /// Indexes go with their tables when those are dropped, but keep their names when those are renamed.

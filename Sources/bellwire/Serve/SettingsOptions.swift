@@ -62,12 +62,27 @@ enum SettingsOptions {
         Option(
             "request-rate", "N/BURST", default: limit(standard.limits.requests),
             "requests of a user per second, and at once; 0/0 for no limit"),
+        Option(
+            "invite-rate", "N/BURST", default: limit(standard.limits.invitations),
+            "the same for call.invite and call.add"),
         Option("message-rate", "N/BURST", default: limit(standard.limits.messages), "the same for message.send"),
         Option("signal-rate", "N/BURST", default: limit(standard.limits.signals), "the same for call.signal"),
         Option("device-rate", "N/BURST", default: limit(standard.limits.device), "all that one device sends"),
         Option("presence-rate", "N/BURST", default: limit(standard.limits.presence), "presence of one device"),
         Option("pair-rate", "N/BURST", default: limit(standard.limits.pair), "invitations of one user by another one"),
         Option("callee-rate", "N/BURST", default: limit(standard.limits.callee), "invitations of one user by all"),
+        Option(
+            "sent-bytes-rate", "N/BURST", default: limit(standard.limits.sentBytes),
+            "bytes sent because of one user's requests"),
+        Option(
+            "live-invitations", "N", default: "\(standard.quotas.liveInvitations)",
+            "unanswered invitations of one user"),
+        Option(
+            "waiting-messages", "N", default: "\(standard.quotas.waitingMessages)",
+            "messages of one user that wait for an ack"),
+        Option(
+            "stored-bytes", "BYTES", default: "\(standard.quotas.storedBytes)",
+            "of the calls that one user has made and that are kept; 0 for no limit"),
         Option(
             "message-ttl", "DURATION", default: duration(standard.messageTTL),
             "how long a peer message waits that does not say"),
@@ -104,12 +119,19 @@ enum SettingsOptions {
         settings.historyRetention = try arguments.milliseconds("retain-history", in: 1_000...3650 * oneDay)
         settings.users = try arguments.required("users", "any or known", UsersPolicy.init(rawValue:))
         settings.limits.requests = try arguments.required("request-rate", limitForm, rateLimit)
+        settings.limits.invitations = try arguments.required("invite-rate", limitForm, rateLimit)
         settings.limits.messages = try arguments.required("message-rate", limitForm, rateLimit)
         settings.limits.signals = try arguments.required("signal-rate", limitForm, rateLimit)
         settings.limits.device = try arguments.required("device-rate", limitForm, rateLimit)
         settings.limits.presence = try arguments.required("presence-rate", limitForm, rateLimit)
         settings.limits.pair = try arguments.required("pair-rate", limitForm, rateLimit)
         settings.limits.callee = try arguments.required("callee-rate", limitForm, rateLimit)
+        settings.limits.sentBytes = try arguments.required("sent-bytes-rate", limitForm) {
+            rateLimit($0, most: mostBytes)
+        }
+        settings.quotas.liveInvitations = try arguments.integer("live-invitations", in: 1...1_000_000)
+        settings.quotas.waitingMessages = try arguments.integer("waiting-messages", in: 1...1_000_000)
+        settings.quotas.storedBytes = try arguments.integer("stored-bytes", in: 0...1_000_000_000_000)
         settings.messageTTL = try arguments.milliseconds("message-ttl", in: 1_000...600_000)
         settings.messageMemory = try arguments.milliseconds("message-memory", in: 1_000...oneDay)
         settings.trace = try arguments.required("trace", "all, errors, off or a percentage such as 5%") {
@@ -122,10 +144,15 @@ enum SettingsOptions {
 
     private static func limit(_ limit: RateLimits.Limit) -> String { "\(limit.rate)/\(limit.burst)" }
 
-    private static func rateLimit(_ text: String) -> RateLimits.Limit? {
+    /// Of what is counted in bytes.
+    private static let mostBytes = 1_000_000_000
+
+    private static func rateLimit(_ text: String) -> RateLimits.Limit? { rateLimit(text, most: 1_000_000) }
+
+    private static func rateLimit(_ text: String, most: Int) -> RateLimits.Limit? {
         let parts = text.split(separator: "/", omittingEmptySubsequences: false).map { Int($0) }
-        guard parts.count == 2, let rate = parts[0], let burst = parts[1], (0...1_000_000).contains(rate),
-            (rate == 0 ? 0...0 : 1...1_000_000).contains(burst)
+        guard parts.count == 2, let rate = parts[0], let burst = parts[1], (0...most).contains(rate),
+            (rate == 0 ? 0...0 : 1...most).contains(burst)
         else { return nil }
         return RateLimits.Limit(rate: rate, burst: burst)
     }

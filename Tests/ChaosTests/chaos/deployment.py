@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from harness import Broker, Child, Service, free_port, wait_until
+from harness import UNLIMITED, Broker, Child, Service, free_port, wait_until
 
 _REDIS = """\
 bind 127.0.0.1
@@ -78,7 +78,7 @@ class Deployment:
         "caller_grace": "2s",
         "empty_call_timeout": "4s",
         "log_level": "info",
-    }
+    } | UNLIMITED
 
     def __init__(self, directory: Path, coordinators: int, store: str, fsync: str, qos: int, fault: str | None) -> None:
         for part in ("broker", "redis", "coordinators"):

@@ -9,7 +9,7 @@ from .processes import Child, free_port, wait_until
 from .redis import RedisServer
 from .sanitizer import needs_full_speed
 from .secure import Attempt, SecureBroker
-from .service import PROJECT, Service, executable, run
+from .service import PROJECT, UNLIMITED, Service, executable, run
 from .talk import VERBATIM, answers, call_id, change_in, is_online, member, now_ms, present, ring, talk, welcomes
 from .terminal import Terminal
 from .topics import decode_level, encode_user
@@ -19,6 +19,7 @@ from .world import STORES, Deploy, World, on_each_store
 __all__ = [
     "PROJECT",
     "STORES",
+    "UNLIMITED",
     "VERBATIM",
     "Attempt",
     "Broker",

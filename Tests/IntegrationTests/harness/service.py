@@ -36,6 +36,18 @@ def run(*arguments: str, env: Mapping[str, str] | None = None, timeout: float = 
         )
 
 
+UNLIMITED = {
+    "invite_rate": "0/0",
+    "pair_rate": "0/0",
+    "callee_rate": "0/0",
+    "sent_bytes_rate": "0/0",
+    "live_invitations": "1000000",
+    "waiting_messages": "1000000",
+    "stored_bytes": "0",
+}
+"""For tests in which one user does what no app would, and which are about something else."""
+
+
 class Service:
     """One coordinator. Flags are given as keywords: `caller_grace="1s"` is `--caller-grace 1s`."""
 

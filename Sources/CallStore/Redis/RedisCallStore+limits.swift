@@ -1,0 +1,77 @@
+import CallCore
+import SignalingProtocol
+
+/// What users have asked of others and what is kept because of them: for the limits of both.
+extension RedisCallStore {
+    /// How long a list of what is outstanding is kept after its last change: longer than anything in it lasts (at most 600 s).
+    private static let outstandingLife: Milliseconds = 700_000
+
+    private static let cleaningOdds = 32
+
+    func add(_ count: OutstandingCount, to pipeline: inout RedisPipeline) {
+        pipeline.command("ZCOUNT", 3) {
+            $0.add(key(count.user, count.kind.keyName))
+            $0.add("(\(count.after)")
+            $0.add("+inf")
+        }
+    }
+
+    /// After the commit, and nobody waits: one that is lost with its coordinator counts as one less, or until its time is over.
+    func addOutstanding(of commit: Commit, to pipeline: inout RedisPipeline) {
+        for (place, (asked, until)) in commit.asked.enumerated() {
+            let list = key(asked.user, asked.kind.keyName)
+            pipeline.command("ZADD", 3) {
+                $0.add(list)
+                $0.add(until)
+                $0.add(asked.name)
+            }
+            // Who invites, invites several.
+            guard place == 0 || commit.asked[place - 1].what.user != asked.user else { continue }
+            // What was left by a coordinator that died counts no more, and is removed when the lot falls on it.
+            if Int.random(in: 0..<Self.cleaningOdds) == 0 {
+                pipeline.command("ZREMRANGEBYSCORE", 3) {
+                    $0.add(list)
+                    $0.add("-inf")
+                    $0.add(until - Self.outstandingLife)
+                }
+            }
+            pipeline.command("PEXPIRE", 2) {
+                $0.add(list)
+                $0.add(Self.outstandingLife)
+            }
+        }
+        for settled in commit.settled {
+            pipeline.command("ZREM", 2) {
+                $0.add(key(settled.user, settled.kind.keyName))
+                $0.add(settled.name)
+            }
+        }
+    }
+
+    func key(_ period: StoredPeriod) -> [UInt8] { key(period.user, "stored:\(period.number)") }
+
+    public func charge(_ charges: [StoredCharge]) throws(StoreError) {
+        var pipeline = try session.pipeline()
+        for charge in charges {
+            pipeline.command("INCRBY", 2) {
+                $0.add(key(charge.period))
+                $0.add(Int64(charge.bytes))
+            }
+            pipeline.command("PEXPIREAT", 2) {
+                $0.add(key(charge.period))
+                $0.add(charge.until)
+            }
+        }
+        _ = try session.run(pipeline, isWrite: true)
+    }
+}
+
+extension Outstanding.Kind {
+    /// "messages" are those that wait for the user.
+    fileprivate var keyName: String {
+        switch self {
+        case .invitations: "invitations"
+        case .messages: "sent"
+        }
+    }
+}

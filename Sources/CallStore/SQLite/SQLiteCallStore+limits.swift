@@ -1,0 +1,46 @@
+import CallCore
+import SignalingProtocol
+
+/// What users have asked of others and what is kept because of them: for the limits of both.
+extension SQLiteCallStore {
+    func number(of count: OutstandingCount) throws(StoreError) -> Int {
+        let counts = try database.query(
+            "SELECT count(*) FROM outstanding WHERE user_id=? AND kind=? AND until>?", .id(count.user),
+            .text(count.kind.rawValue), .integer(count.after)
+        ) { Int($0.integer(0)) }
+        return counts.first ?? 0
+    }
+
+    func writeOutstanding(of commit: Commit) throws(StoreError) {
+        for (asked, until) in commit.asked {
+            try database.run(
+                "INSERT OR REPLACE INTO outstanding VALUES(?,?,?,?)", .id(asked.user), .text(asked.kind.rawValue),
+                .text(asked.name), .integer(until))
+        }
+        for settled in commit.settled {
+            try database.run(
+                "DELETE FROM outstanding WHERE user_id=? AND kind=? AND name=?", .id(settled.user),
+                .text(settled.kind.rawValue), .text(settled.name))
+        }
+    }
+
+    func bytes(of period: StoredPeriod) throws(StoreError) -> Int {
+        let bytes = try database.query(
+            "SELECT bytes FROM stored WHERE user_id=? AND period=?", .id(period.user), .integer(period.number)
+        ) { Int($0.integer(0)) }
+        return bytes.first ?? 0
+    }
+
+    public func charge(_ charges: [StoredCharge]) throws(StoreError) {
+        try database.transaction { () throws(StoreError) in
+            for charge in charges {
+                try database.run(
+                    """
+                    INSERT INTO stored VALUES(?1,?2,?3,?4)
+                    ON CONFLICT(user_id, period) DO UPDATE SET bytes=bytes+?3, until=?4
+                    """, .id(charge.period.user), .integer(charge.period.number), .integer(Int64(charge.bytes)),
+                    .integer(charge.until))
+            }
+        }
+    }
+}

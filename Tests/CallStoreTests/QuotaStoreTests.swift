@@ -1,0 +1,100 @@
+import CallCore
+import SignalingProtocol
+import Testing
+
+@testable import CallStore
+
+/// What every store promises of what is counted with users: what they asked of others, and what is kept because of them.
+@Suite struct QuotaStoreTests {
+    private let a = CallID("a")!
+
+    private func count(
+        _ test: StoreUnderTest, _ kind: Outstanding.Kind = .invitations, of user: UserID = alice, after: Milliseconds
+    ) throws -> Int {
+        try test.store.read(Lookup(outstanding: [OutstandingCount(kind, of: user, after: after)])).outstanding[0]
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func whatWasAskedCountsUntilItIsSettled(kind: StoreKind) throws {
+        let test = try kind.open()
+        let now = try test.store.now()
+        #expect(try count(test, after: now) == 0)
+        let asked = [bob, carol].map { Outstanding.invitation(of: $0, to: a, by: alice) }
+        try test.write(call("a")) { $0.asked = asked.map { ($0, now + 60_000) } }
+        #expect(try count(test, after: now) == 2)
+        #expect(try count(test, .messages, after: now) == 0)
+        #expect(try count(test, of: bob, after: now) == 0)
+        // Asked once more, which is no more.
+        try test.write(call("a"), over: 1) { $0.asked = [(asked[0], now + 90_000)] }
+        #expect(try count(test, after: now) == 2)
+        #expect(try count(test, after: now + 60_000) == 1)
+        try test.write(call("a"), over: 2) { $0.settled = [asked[0]] }
+        #expect(try count(test, after: now) == 1)
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func whatIsNeverSettledCountsUntilItsTimeIsOver(kind: StoreKind) throws {
+        let test = try kind.open()
+        let now = try test.store.now()
+        try test.write(call("a")) { $0.asked = [(.invitation(of: bob, to: a, by: alice), now + 60_000)] }
+        #expect(try count(test, after: now + 59_999) == 1)
+        #expect(try count(test, after: now + 60_000) == 0)
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func aCommitThatLosesAsksNothing(kind: StoreKind) throws {
+        let test = try kind.open()
+        let now = try test.store.now()
+        try test.write(call("a"))
+        let outcome = try test.write(call("a")) {
+            $0.asked = [(.invitation(of: bob, to: a, by: alice), now + 60_000)]
+        }
+        #expect(outcome == .conflict)
+        #expect(try count(test, after: now) == 0)
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func usersOfStrangeNamesAreCountedApart(kind: StoreKind) throws {
+        let test = try kind.open()
+        let now = try test.store.now()
+        let names = ["caf\u{e9}", "cafe\u{301}", "a:b", "a}:b", "\u{0}", "a"].map { UserID($0)! }
+        try test.write(call("a")) { commit in
+            commit.asked = names.map { (.invitation(of: $0, to: a, by: $0), now + 60_000) }
+        }
+        for name in names { #expect(try count(test, of: name, after: now) == 1) }
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func bytesAreAddedUpByPeriod(kind: StoreKind) throws {
+        let test = try kind.open()
+        let until = try test.store.now() + 60_000
+        let periods = [(alice, 7), (alice, 8), (bob, 7)].map { StoredPeriod(of: $0.0, number: $0.1) }
+        #expect(try test.store.read(Lookup(stored: periods)).stored == [0, 0, 0])
+        try test.store.charge([
+            StoredCharge(periods[0], bytes: 1_000, until: until), StoredCharge(periods[1], bytes: 50, until: until),
+        ])
+        try test.store.charge([StoredCharge(periods[0], bytes: 11, until: until)])
+        #expect(try test.store.read(Lookup(stored: periods)).stored == [1_011, 50, 0])
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func aPeriodIsForgottenWhenItsTimeIsOver(kind: StoreKind) throws {
+        let test = try kind.open()
+        let now = try test.store.now()
+        let period = StoredPeriod(of: alice, number: 7)
+        // Redis forgets by itself, others when they clean.
+        try test.store.charge([StoredCharge(period, bytes: 1, until: now - 1)])
+        _ = try test.store.clean(limit: 100)
+        #expect(try test.store.read(Lookup(stored: [period])).stored == [0])
+    }
+
+    /// The estimate by which calls are counted, held against what is written.
+    @Test func theApproximateBytesOfACallAreThoseOfItsRecordByAndLarge() {
+        for seed in 0..<200 {
+            var random = RandomRecord(seed: UInt64(seed))
+            let call = random.call()
+            let bytes = RecordCodec.encode(.call(call)).count
+            #expect((bytes / 3...bytes * 3).contains(call.approximateBytes), "\(call.approximateBytes), \(bytes)")
+        }
+    }
+}

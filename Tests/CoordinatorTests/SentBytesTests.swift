@@ -1,0 +1,156 @@
+import CallCore
+import CallStore
+import SignalingProtocol
+import Testing
+
+@testable import Coordinator
+
+/// How much a user may make the service send (docs/protocol.md, section 2, Rate limits).
+struct SentBytesTests {
+    private func bytes(_ world: World, since count: Int) -> Int {
+        world.published[count...].reduce(0) { $0 + $1.payload.count }
+    }
+
+    /// A user with a history of large calls: nine invitees each.
+    private func veteran(_ world: World) -> Phone {
+        let alice = world.phone("alice/phone")
+        for call in 0..<50 {
+            let invitees = (0..<9).map { UserID("u\(call)-\($0)" + String(repeating: "x", count: 50))! }
+            var invite = Request.Invite(invitees: invitees, callID: CallID("c\(call)")!)
+            invite.extendedData = String(repeating: "e", count: 2_000)
+            #expect(alice.request(.invite(invite))?.call != nil)
+            alice.cancel("c\(call)")
+        }
+        world.pass(seconds: 300)
+        return alice
+    }
+
+    @Test func aFewQueriesAreAnsweredAndManyAreNot() {
+        let world = World()
+        let alice = veteran(world)
+        func query() -> Response.Outcome? { alice.request(.query(.init(count: 100))) }
+        let before = world.published.count
+        var refused: SignalingError?
+        for _ in 0..<1_000 where refused == nil { refused = query()?.error }
+        #expect(refused?.code == .rateLimited)
+        let sent = bytes(world, since: before)
+        #expect((5_000_000..<5_300_000).contains(sent), "\(sent) bytes")
+        #expect(world.phone("bob/phone").request(.query(.init()))?.error == nil, "others have theirs")
+        world.pass(Milliseconds(refused?.retryAfter ?? 0))
+        #expect(query()?.error == nil)
+        #expect(query()?.code == .rateLimited)
+        #expect(world.service.counters[.limited, "sentBytes"] > 0)
+    }
+
+    /// However much was asked for at once.
+    @Test func whatIsAskedForInOneBatchIsJudgedOneByOne() {
+        let world = World()
+        let alice = veteran(world)
+        let before = world.published.count
+        for _ in 0..<10 { world.send((0..<64).map { _ in alice.up(.query(.init(count: 100))) }) }
+        #expect(bytes(world, since: before) < 5_500_000)
+        let answers = world.published[before...].compactMap { $0.response?.outcome }
+        #expect(answers.count == 640, "nothing goes unanswered")
+        #expect(answers.count { $0.code == .rateLimited } > 500)
+    }
+
+    @Test func requestsOnOneCallAreCounted() {
+        let world = World()
+        let alice = veteran(world)
+        let before = world.published.count
+        for _ in 0..<2_000 { alice.get("c1") }
+        #expect(bytes(world, since: before) < 5_500_000)
+    }
+
+    @Test func signalsAreCountedWithTheirSender() {
+        let world = World()
+        let alice = world.phone("alice/phone")
+        let bob = world.phone("bob/phone")
+        alice.invite("bob", mode: .advanced)
+        bob.accept()
+        let data = JSONText("\"" + String(repeating: "x", count: 30_000) + "\"")!
+        for _ in 0..<300 { alice.request(.signal(.init(callID: callID, data: data))) }
+        #expect((150..<180).contains(bob.signals.count))
+        #expect(bob.get()?.call != nil)
+    }
+
+    @Test func aDeviceThatComesBackToFiftyLiveCallsMeetsNoLimit() {
+        let world = World()
+        for call in 0..<50 {
+            let invitees = ["bob"] + (0..<8).map { "u\(call)-\($0)" }
+            var invite = Request.Invite(invitees: invitees.map { UserID($0)! }, callID: CallID("c\(call)")!)
+            invite.timeout = 600
+            #expect(world.phone("caller\(call)/phone").request(.invite(invite))?.call != nil)
+        }
+        let bob = world.phone("bob/phone")
+        #expect(bob.events.count == 50)
+        for call in 0..<50 { #expect(bob.get("c\(call)")?.call != nil) }
+        for _ in 0..<5 { #expect(bob.request(.query(.init(count: 100)))?.error == nil) }
+        #expect(world.service.counters[.limited] == 0)
+    }
+
+    // MARK: Stale acks
+
+    @Test func aStaleAckIsAnsweredOnceASecond() {
+        let world = World()
+        let alice = world.phone("alice/phone")
+        let bob = world.phone("bob/phone", acks: false)
+        alice.invite("bob", "carol", "dave", mode: .advanced)
+        bob.ack(1)
+        alice.cancel(invitees: ["carol"])
+        let before = world.events(to: "bob/phone").count
+        func answers() -> Int { world.events(to: "bob/phone").count - before }
+        for _ in 0..<500 { bob.ack(1) }
+        #expect(answers() == 1)
+        #expect(world.service.counters[.limited, "staleAcks"] > 400)
+        world.clock.now += 1_000
+        for _ in 0..<500 { bob.ack(1) }
+        #expect(answers() == 2)
+        world.send((0..<64).map { _ in bob.up(.ackCall(callID, revision: 1)) })
+        #expect(answers() == 2)
+    }
+
+    @Test func whoHasCausedTooMuchToBeSentHasNoAnswerToAStaleAck() {
+        let world = World()
+        let alice = veteran(world)
+        alice.acks = false
+        alice.invite("bob", "carol", mode: .advanced)
+        world.phone("bob/phone").accept()
+        while alice.request(.query(.init(count: 100)))?.error == nil {}
+        let before = world.events(to: "alice/phone").count
+        alice.ack(1)
+        #expect(world.events(to: "alice/phone").count == before)
+        // What it is owed comes all the same.
+        world.pass(seconds: 9)
+        #expect(world.events(to: "alice/phone").count > before)
+    }
+
+    // MARK: Correlation Data
+
+    @Test func correlationDataOfMoreThanAKilobyteIsRefusedAndNotSentBack() throws {
+        let world = World()
+        let alice = world.phone("alice/phone")
+        func answer(_ message: UpMessage, _ count: Int) -> Published? {
+            let before = world.published.count
+            world.send([alice.up(message, correlationData: [UInt8](repeating: 7, count: count))])
+            return world.published[before...].first
+        }
+        let request = UpMessage.request(Request(id: RequestID("r")!, body: .get(.init(callID: callID))))
+        #expect(answer(request, 1_024)?.correlationData?.count == 1_024)
+        let refused = try #require(answer(request, 1_025))
+        #expect(refused.response?.id.string == "r")
+        #expect(refused.response?.outcome.code == .tooLarge)
+        #expect(refused.correlationData == nil)
+        #expect(
+            answer(.signal(.init(callID: callID, data: JSONText("1")!)), 1_025)?.line == "alice/phone error tooLarge")
+        #expect(answer(.ackCall(callID, revision: 1), 1_025) == nil, "an ack has no answer")
+        let before = world.published.count
+        world.send([
+            InboundMessage(
+                topic: "bellwire/v1/up/alice/phone", payload: Array(#"{"type":"nonsense","id":"n"}"#.utf8),
+                correlationData: [UInt8](repeating: 7, count: 60_000))
+        ])
+        let malformed = try #require(world.published[before...].first)
+        #expect(malformed.correlationData == nil && malformed.response?.outcome.code == .tooLarge)
+    }
+}
