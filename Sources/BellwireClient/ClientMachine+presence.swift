@@ -110,8 +110,13 @@ extension ClientMachine {
         guard case .subscribed(let session) = link, configuration.publishesPresence,
             error.session.map({ $0.utf8.elementsEqual(session.utf8) }) ?? false
         else { return [] }
-        // Whatever a service says, connecting again has its pause.
-        guard lastSessionRenewal.map({ now - $0 >= Self.sessionPause }) ?? true else { return [] }
+        // Whatever a service says, connecting again has its pause; after it the presence that is published is answered like this one.
+        if let last = lastSessionRenewal, now - last < Self.sessionPause {
+            presence.isAwaitingWelcome = true
+            presence.sends = 0
+            presence.next = last + Self.sessionPause
+            return []
+        }
         lastSessionRenewal = now
         return [.renewSession]
     }

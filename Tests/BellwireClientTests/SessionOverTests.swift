@@ -43,6 +43,22 @@ import Testing
         #expect(renewals == 2, "of 9.8 s: the first, and one after 8 s")
     }
 
+    /// What was said within the pause is not forgotten: the device would be taken for offline until its presence is renewed.
+    @Test func whatWasSaidTooSoonIsAskedAgain() {
+        var device = Device.online()
+        device.receive(over("s1"))
+        device.machine.renewing()
+        device.connect("s2")
+        device.pass(100)
+        device.receive(over("s2"))
+        device.take()
+        let before = device.presences.count
+        device.pass(8_000)
+        #expect(device.presences.count > before)
+        device.receive(over("s2"))
+        #expect(device.take().contains(.renewSession))
+    }
+
     @Test func whoPublishesNoPresenceHasNoSession() {
         var configuration = ClientMachine.Configuration()
         configuration.publishesPresence = false

@@ -40,6 +40,30 @@ MUTANTS = [
         "known.isOnline, known.isSession(session)\n        else { return false }",
         "known.isOnline, known.isSession(session) || mutant\n        else { return false }",
     ),
+    Mutant(
+        "a clock that was set is followed",
+        "Sources/CallStore/StoreClock.swift",
+        "if abs(likely - now) > ClockBounds.step, likely + ClockBounds.step >= last {",
+        "if !mutant, abs(likely - now) > ClockBounds.step, likely + ClockBounds.step >= last {",
+    ),
+    Mutant(
+        "who has just started follows the store's clock wherever it went",
+        "Sources/CallStore/StoreClock.swift",
+        "guard last > 0 else { return now }",
+        "guard last > 0, !mutant else { return now }",
+    ),
+    Mutant(
+        "a claim is given up at whichever version it was taken",
+        STORE,
+        "holder.version <= commit.expected",
+        "holder.version <= commit.expected || mutant",
+    ),
+    Mutant(
+        "due records that cannot be read are tried again and again",
+        SERVICE + "SetAside.swift",
+        "guard until[id] != nil || until.count < Self.capacity else { return }",
+        "guard !mutant, until[id] != nil || until.count < Self.capacity else { return }",
+    ),
     # Deciding.
     Mutant(
         "a request that comes again is judged again",
@@ -50,8 +74,8 @@ MUTANTS = [
     Mutant(
         "what lost its commit is published all the same",
         SERVICE + "CallService+rounds.swift",
-        "for index in part.works.indices where !isLost[index] {\n            if let commit",
-        "for index in part.works.indices where !isLost[index] || mutant {\n            if let commit",
+        "guard !isLost[index] else {\n                giveBack",
+        "guard !isLost[index] || mutant else {\n                giveBack",
     ),
     Mutant(
         "a cancel that overtakes its invite is forgotten",
@@ -246,8 +270,8 @@ MUTANTS = [
     Mutant(
         "an ack of an old revision is not answered",
         SERVICE + "CallService+deciding.swift",
-        "counters.add(.staleAcks)\n            decision.refresh.append(device)",
-        "counters.add(.staleAcks)\n            if !mutant { decision.refresh.append(device) }",
+        "decision.refresh.append(device)\n                decision.stale.append(device)",
+        "if !mutant { decision.refresh.append(device) }\n                decision.stale.append(device)",
     ),
     Mutant(
         "a device that comes online is not told what it is owed",
