@@ -45,6 +45,9 @@ package enum ClockBounds {
     package static let slew: Milliseconds = 1_000
     /// So much at most is made up for at one look, in milliseconds.
     package static let longestSlew: Milliseconds = 60
+    /// How often the time is told, in milliseconds, by whoever looks then: often enough for who has just started to see that others are
+    /// there, and seldom enough for a disk that is written each time.
+    package static let telling: Milliseconds = 400
 }
 
 /// The store's time as one process knows it: a clock that nobody can set, and how far the store's is from it.
@@ -132,6 +135,11 @@ package struct SharedClock: Equatable, Sendable {
         let change = min(max(-correction, -most), most)
         correction += change
         now += change
+    }
+
+    /// Whether the others must be told of it: the clock was set, or it is some time since somebody has told them of the time.
+    package func isNews(since known: SharedClock) -> Bool {
+        steps != known.steps || last >= known.last + ClockBounds.telling
     }
 
     // MARK: As a store keeps it

@@ -13,7 +13,21 @@ from typing import Any
 
 import pytest
 
-from harness import Deploy, Device, RedisServer, Service, Wire, World, call_id, member, ring, talk, wait_until
+from harness import (
+    UNLIMITED,
+    Deploy,
+    Device,
+    RedisServer,
+    Service,
+    Wire,
+    World,
+    call_id,
+    member,
+    now_ms,
+    ring,
+    talk,
+    wait_until,
+)
 
 REPLICAS = 3
 TAKEOVER_MS = 1500
@@ -332,8 +346,8 @@ def test_a_coordinator_that_is_cut_off_from_the_store_leaves_its_work_to_the_oth
     """Within a second, and it comes back by itself."""
     wire = Wire(redis_server.port)
     broker = rig.broker()
-    near = rig.service(broker, "near", store=redis_server.url)
-    far = rig.service(broker, "far", store=f"redis://127.0.0.1:{wire.port}")
+    near = rig.service(broker, "near", store=redis_server.url, **UNLIMITED)
+    far = rig.service(broker, "far", store=f"redis://127.0.0.1:{wire.port}", **UNLIMITED)
     world = rig.people(broker, near, far)
     alice, bob = world.phones("alice", "bob")
     try:
@@ -361,3 +375,52 @@ def test_a_coordinator_that_is_cut_off_from_the_store_leaves_its_work_to_the_oth
         assert handled(far) > handled_before, "it takes its share again"
     finally:
         wire.close()
+
+
+# What coordinators left that died
+
+
+def test_entries_without_a_call_keep_no_call_out_of_a_welcome(world: World, redis_server: RedisServer) -> None:
+    """A welcome looks at the fifty newest calls of a user: what stands in the list without a call must not take their places."""
+    alice, bob = world.phones("alice", "bob")
+    call = ring(alice, bob)
+    bob.drop()
+    key = "bellwire:{u:" + bob.user + "}:calls"
+    newer = int(now_ms()) + 1_000
+    for number in range(120):
+        redis_server.command("ZADD", key, "+inf", f"{newer + number}-gone{number}")
+    bob.connect()
+    welcome = bob.had("welcome")[-1]
+    assert [listed["callID"] for listed in welcome["calls"]] == [call]
+    assert not welcome.body.get("omittedCalls")
+    assert redis_server.command("ZCARD", key) == b":1\r\n"
+    alice.cancel(call)
+
+
+def test_due_records_that_nobody_can_read_stop_no_take_over(rig: Any, tmp_path: Path) -> None:
+    """Damaged, or of a later version: more of them than a coordinator looks at in one go."""
+    server = RedisServer(tmp_path / "redis")
+    broker = rig.broker()
+    service = rig.service(broker, "first", store=server.url, **UNLIMITED)
+    world = rig.people(broker, service)
+    alice, bob = world.phones("alice", "bob")
+    for _ in range(300):
+        alice.start("call.invite", invitees=[World.user("nobody")], timeout=600).ok()
+    script = """
+        for _, key in ipairs(redis.call('KEYS', 'bellwire:*:call:*')) do
+          local partition, id = string.match(key, '^(bellwire:{p%d+}:)call:(.*)$')
+          redis.call('HSET', key, 'r', 'damaged')
+          redis.call('ZADD', partition .. 'due', 1, id)
+        end
+        return 1
+        """
+    assert server.command("EVAL", script, "0") == b":1\r\n"
+    call = ring(alice, bob, timeout=4)
+    service.kill()
+    second = rig.service(broker, "second", store=server.url, **UNLIMITED)
+    world = rig.people(broker, second)
+    began = time.monotonic()
+    bob.expect("call.timeout", call, timeout=12)
+    assert time.monotonic() - began < 4 + TAKEOVER_MS / 1000 + 1
+    second.stop()
+    server.stop()

@@ -207,7 +207,7 @@ final class RedisSession {
             posted = []
             try deployment?.check(connection, address)
             try loadScripts()
-            try lookAtClock(connection)
+            try lookAtClock(connection, writes: true)
             try readDurability()
             backoff = Bounds.backoff.lowerBound
             return connection
@@ -268,24 +268,29 @@ final class RedisSession {
         return !clock.isDoubtful
     }
 
-    /// Asks Redis for its time, and agrees with the other coordinators on what it is worth. It writes each time, so that it also
-    /// shows whether Redis can be written.
+    /// Asks Redis for its time, and agrees with the other coordinators on what it is worth. One of them writes that down now and then,
+    /// which also shows whether Redis takes writes.
     func lookAtClock() throws(StoreError) {
         let connection = try connected()
         do throws(StoreError) {
-            try lookAtClock(connection)
+            try lookAtClock(connection, writes: false)
+            isProven = true
         } catch {
             drop(connection, error)
-            throw failure
+            // Redis was restarted since the last command: a new connection begins with a look of its own.
+            guard mayTryAgain else { throw failure }
+            nextAttempt = 0
+            _ = try connected()
         }
     }
 
-    private func lookAtClock(_ connection: RedisConnection) throws(StoreError) {
-        for _ in 0..<Bounds.clockAttempts { if try agreeOnClock(connection) { return } }
+    private func lookAtClock(_ connection: RedisConnection, writes: Bool) throws(StoreError) {
+        for _ in 0..<Bounds.clockAttempts { if try agreeOnClock(connection, writes) { return } }
         throw StoreError("\(address): the clock's entry keeps changing")
     }
 
-    private func agreeOnClock(_ connection: RedisConnection) throws(StoreError) -> Bool {
+    /// Writes at least when something has changed, or when nobody has for a while. False when it is to be looked at again.
+    private func agreeOnClock(_ connection: RedisConnection, _ writes: Bool) throws(StoreError) -> Bool {
         var look = RedisPipeline()
         look.command("TIME")
         look.command("GET", 1) { $0.add(clockKey) }
@@ -296,14 +301,21 @@ final class RedisSession {
         let known = try replies[1].value().map { Array($0) } ?? []
         var agreed =
             known.withUnsafeBufferPointer { String(validUTF8: $0) }.flatMap { SharedClock($0) } ?? SharedClock()
+        let found = agreed
         let now = agreed.look(raw: raw, expected: clock.now(boot: before), wall: machine.wall())
+        roundTrips += 1
+        guard writes || agreed.isNews(since: found) else {
+            shared = agreed
+            clock.adopt(now, between: before, after)
+            return true
+        }
         var write = RedisPipeline(hashes: hashes)
         write.script(.clock, keys: 1, arguments: 2) {
             $0.add(clockKey)
             $0.add(known)
             $0.add(agreed.text)
         }
-        roundTrips += 2
+        roundTrips += 1
         let reply = try connection.run(write)[0]
         if reply.isMissingScript { try loadScripts() }
         // When somebody else looked at the same moment, what that one made of it counts.
