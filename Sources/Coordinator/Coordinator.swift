@@ -367,7 +367,8 @@ public final class Coordinator {
 
     private func publish(_ messages: [OutboundMessage], since started: Int64) {
         guard !messages.isEmpty else { return }
-        guard let connection, isListening, connection.backlog < Bounds.brokerBacklog,
+        // What it was handed before it left the group is still answered.
+        guard let connection, isListening || !leaving.isEmpty, connection.backlog < Bounds.brokerBacklog,
             monotonicMilliseconds() - started < Bounds.staleAfter
         else {
             service.counters.add(.publicationsDropped, messages.count)

@@ -38,7 +38,7 @@ PATIENCE = 25
 
 @pytest.fixture(scope="module")
 def own_deployment(deploy: Deploy, redis_server: RedisServer) -> World:
-    return deploy(REPLICAS, store=redis_server.url)
+    return deploy(REPLICAS, store=redis_server.url, **UNLIMITED)
 
 
 @pytest.fixture
