@@ -98,4 +98,32 @@ struct LimitTests {
         phone.comeOnline(as: "after")
         #expect(phone.welcomes.last?.session == "after")
     }
+
+    /// What is not made is not counted.
+    @Test func whoIsInTheCallAlreadyIsNotInvitedAgain() {
+        let world = world { $0.pair = .init(rate: 1, burst: 3) }
+        let alice = world.phone("alice/phone")
+        let bob = world.phone("bob/phone")
+        alice.invite("bob", mode: .advanced)
+        bob.accept()
+        for number in 0..<5 { #expect(alice.add("bob", "u\(number)")?.success?.errors.count == 1) }
+        alice.request(.end(.init(callID: callID)))
+        for number in 0..<2 { #expect(alice.invite("bob", callID: "c\(number)")?.call != nil) }
+        #expect(alice.invite("bob", callID: "d")?.code == .rateLimited)
+    }
+
+    @Test func whomNobodyKnowsIsNotInvited() {
+        var settings = ServiceSettings()
+        settings.users = .known
+        settings.limits.pair = .init(rate: 1, burst: 2)
+        let world = World(settings)
+        let alice = world.phone("alice/phone")
+        for number in 0..<5 {
+            world.phone("u\(number)/phone")
+            let outcome = alice.invite("bob", "u\(number)", callID: "c\(number)")
+            #expect(outcome?.success?.errors.map(\.code) == [.userNotRegistered])
+        }
+        world.phone("bob/phone")
+        for number in 0..<2 { #expect(alice.invite("bob", callID: "d\(number)")?.call != nil) }
+    }
 }
