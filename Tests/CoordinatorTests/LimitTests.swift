@@ -126,4 +126,26 @@ struct LimitTests {
         world.phone("bob/phone")
         for number in 0..<2 { #expect(alice.invite("bob", callID: "d\(number)")?.call != nil) }
     }
+
+    /// All that a list holds is loaded to put it right, so that a list of calls that live must not be looked at each time.
+    @Test func aListInWhichNothingIsWrongIsNotPutRightEachTime() {
+        var front: FaultyStore?
+        let world = World {
+            front = FaultyStore($0)
+            return front!
+        }
+        let bob = world.phone("bob/phone")
+        for number in 0..<51 {
+            world.phone("u\(number)/phone").invite("bob", callID: "c\(number)") { $0.timeout = 120 }
+        }
+        for _ in 0..<5 {
+            world.pass(1000)
+            bob.republishPresence()
+        }
+        #expect(bob.welcomes.last?.calls.count == 50)
+        #expect(front?.tidied == [bob.user])
+        world.pass(seconds: 10)
+        bob.republishPresence()
+        #expect(front?.tidied == [bob.user, bob.user])
+    }
 }
