@@ -1,5 +1,6 @@
 import CallCore
 import FoundationEssentials
+import FuzzEntries
 import SignalingProtocol
 import Testing
 
@@ -36,6 +37,17 @@ import Testing
         #expect(try live(carol).isEmpty)
         #expect(try live(alice) == [CallID("a")!])
         #expect(try live(bob) == [CallID("a")!])
+    }
+
+    /// Redis goes away while a lost commit's entry is taken back: what was committed beside it stands.
+    @Test func whatCannotBeTakenBackDoesNotUndoWhatWasCommitted() throws {
+        let lost = commit(call("a", [alice, bob]))
+        let won = Commit(.call(CallID("b")!), record: .void, expected: 0, deadline: nil, expiresAt: nil)
+        let replies =
+            String(repeating: ":1\r\n", count: lost.newMembers.count)
+            + "*3\r\n:0\r\n:5\r\n:1790000000000\r\n*3\r\n:1\r\n:1\r\n:1790000000000\r\n"
+        let outcomes = try ScriptedRedis.answering(Array(replies.utf8)) { try $0.commit([lost, won]) }
+        #expect(outcomes == [.conflict, .committed(version: 1)])
     }
 
     @Test func anEntryThatTheWinnerSharesStays() throws {

@@ -37,8 +37,9 @@ extension RedisCallStore {
             for (index, reply) in zip(open, replies[firstCommit..<firstNote]) {
                 outcomes[index] = try outcome(reply, sentAt: before)
             }
-            try takeBack(open.filter { outcomes[$0].isLost }.map { (commits[$0], score) })
             try settle(commits, outcomes)
+            // What was committed beside it stands, whatever becomes of this: whoever meets an entry without its call removes it.
+            try? takeBack(open.filter { outcomes[$0].isLost }.map { (commits[$0], score) })
             return Written(outcomes: outcomes, findings: try found(lookup, in: replies[firstReading...]))
         }
     }
