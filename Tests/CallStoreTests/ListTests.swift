@@ -97,10 +97,37 @@ import Testing
         #expect(try live(bob) == [CallID("lives")!])
     }
 
+    /// Coordinators of the earlier version ask by this bound, and trim by the other one.
+    @Test func anEarlierVersionFindsCallsThatLive() throws {
+        var ended = call("ended", [alice, bob])
+        ended.state = .ended
+        ended.endedAt = try store.now()
+        #expect(try store.commit([commit(call("lives", [alice, bob]))]) == [.committed(version: 1)])
+        #expect(try store.commit([commit(ended)]) == [.committed(version: 1)])
+        var pipeline = RedisPipeline()
+        pipeline.command("ZRANGEBYSCORE", 3) {
+            $0.add(store.key(bob, "calls"))
+            $0.add("(9223372036854775806")
+            $0.add("+inf")
+        }
+        let found = try RedisConnection(server.address, timeout: 1_000).run(pipeline)[0].values()
+        #expect(found.compactMap(\.text) == ["1000-lives"])
+        #expect(try live(bob) == [CallID("lives")!])
+    }
+
+    @Test(arguments: [0, 1, 1_790_000_000_000, 4_398_046_511_102] as [Milliseconds])
+    func aScoreTellsWhenItWasWritten(moment: Milliseconds) throws {
+        let text = LiveScore.written(at: moment)
+        let score = try #require(Double(text))
+        #expect(LiveScore.writtenAt(score) == moment)
+        #expect(UInt64(exactly: score).map { String($0) } == text, "exactly as it was written")
+        #expect(score > Double(Int64.max - 1))
+    }
+
     private func enter(
         _ id: String, of user: UserID, at moment: Milliseconds, createdAt: Milliseconds = 1_000
     ) throws {
-        try enter(id, of: user, score: String(LiveScore.written(at: moment)), createdAt: createdAt)
+        try enter(id, of: user, score: LiveScore.written(at: moment), createdAt: createdAt)
     }
 
     private func enter(_ id: String, of user: UserID, score: String, createdAt: Milliseconds = 1_000) throws {
