@@ -160,10 +160,12 @@ extension CallService {
             // A stranger learns nothing, and uses up nothing.
             try machine.getRequested(by: user)
             context.withheld = try blocking(user, among: add.invitees)
+            let reserved = decision.reserved.count
             try limit(add.invitees, by: user, &context, decision)
             try checkQuotas(of: user, inviting: add.invitees.count - context.limited.count, decision)
             try lookUp(add.invitees, inviting: add.invitees, &context)
             outcome.errors = try machine.addRequested(add, context)
+            giveBack(decision, butFor: reserved, invitees: outcome.errors.map(\.userID))
             outcome.offline = try offline(
                 add.invitees.filter { user in !outcome.errors.contains { $0.userID == user } },
                 withheld: context.withheld)

@@ -61,7 +61,14 @@ extension CallService {
         let refreshes = refreshes(decision, call, presence).filter { refresh in
             !told.contains { $0.user == refresh.user && ($0.device == nil || $0.device == refresh.device) }
         }
-        return firstSends.map { $0.caused(by: call.actor) } + (resends + refreshes).map(\.again)
+        let cause = cause(of: decision, call)
+        return firstSends.map { $0.caused(by: cause) } + (resends + refreshes).map(\.again)
+    }
+
+    /// Who asked for what has changed: that a member has received the invitation is of the inviter's doing, and of none of its own.
+    private func cause(of decision: Decision, _ call: Call) -> UserID? {
+        guard let actor = call.actor, !decision.answered.contains(actor) else { return call.actor }
+        return call.entry(actor)?.invitedBy
     }
 
     /// What is owed to the devices that are to be told at once: they came online, or acked an old revision.

@@ -23,15 +23,16 @@ extension CallService {
         }
         var context = CallMachine.Context(key: received.key, now: now)
         context.withheld = try blocking(user, among: invite.invitees)
+        let reserved = decision.reserved.count
         try limit(invite.invitees, by: user, &context, decision)
-        if !invitation.isCancelled {
-            try checkQuotas(of: user, inviting: invite.invitees.count - context.limited.count, decision)
-        }
+        let ringing = invitation.isCancelled ? 0 : invite.invitees.count - context.limited.count
+        try checkQuotas(of: user, inviting: ringing, decision)
         context.activeElsewhere = try activeCall(of: user, besides: [callID], decision)
         if invite.ifBusy == .reject { invitation.busy = try busy(invite.invitees) }
         try lookUp([user] + invite.invitees, inviting: invite.invitees, &context)
         var machine = try CallMachine.invited(invitation, context, settings: settings.calls)
         let errors = invite.invitees.compactMap(context.problem)
+        giveBack(decision, butFor: reserved, invitees: errors.map(\.userID))
         let invited = invite.invitees.filter { user in !errors.contains { $0.userID == user } }
         let outcome = RequestOutcome(
             key: received.key, offline: try offline(invited, withheld: context.withheld), errors: errors)

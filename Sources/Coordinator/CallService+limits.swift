@@ -42,6 +42,21 @@ extension CallService {
         decision.reserved.removeSubrange(count...)
     }
 
+    /// Gives back what was taken, after the first so many, for invitees who are not invited.
+    func giveBack(_ decision: Decision, butFor count: Int, invitees: [UserID]) {
+        guard !invitees.isEmpty else { return }
+        let rest = decision.reserved[count...]
+        decision.reserved.removeSubrange(count...)
+        for key in rest {
+            switch key {
+            case .pair(_, let invitee) where invitees.contains(invitee),
+                .callee(let invitee) where invitees.contains(invitee):
+                limiter.giveBack(key, now: now)
+            default: decision.reserved.append(key)
+            }
+        }
+    }
+
     // MARK: Bytes
 
     /// The milliseconds until the user may ask for more, when as much has been sent because of it as may be; else nil.
@@ -70,7 +85,8 @@ extension CallService {
 
     // MARK: What is held
 
-    /// Throws when the user has as many live invitations as may be, or has made the store keep as much.
+    /// Throws when the user has as many live invitations as may be, or has made the store keep as much. `count`: 0 for a call that rings
+    /// nobody, which is kept like others.
     func checkQuotas(of user: UserID, inviting count: Int, _ decision: Decision) throws {
         guard try storedBytes(of: user) <= (settings.quotas.storedBytes > 0 ? settings.quotas.storedBytes : .max) else {
             decision.counts.add(.limited, "storedBytes")
@@ -78,6 +94,7 @@ extension CallService {
                 .rateLimited, "this user's calls take as much room as they may",
                 retryAfter: ServiceBounds.storedBytesRetry)
         }
+        guard count > 0 else { return }
         let live = try liveInvitations(of: user)
         guard live + count <= settings.quotas.liveInvitations else {
             decision.counts.add(.limited, "liveInvitations")
@@ -140,7 +157,8 @@ extension CallService {
 
     // MARK: What is stored
 
-    /// What a commit keeps more than before counts with who made the call.
+    /// What a commit keeps more than before counts with who made the call, and what it keeps less is taken off again: else members
+    /// could fill the room of who made it by going to and fro.
     func countStored(_ call: Call, before: Call?) {
         var bytes = call.approximateBytes + ServiceBounds.bytesBesideMember * call.members.count
         if let before {
@@ -148,7 +166,7 @@ extension CallService {
         } else {
             bytes += ServiceBounds.bytesBesideCall
         }
-        if bytes > 0 { usage.add(bytes, to: call.inviter) }
+        usage.add(bytes, to: call.inviter)
     }
 
     /// Adds to the call's timeline, which counts with who made the call.

@@ -111,13 +111,18 @@ extension CallService {
         return calls
     }
 
-    /// Removes from the user's list what stands in it without a call. Whether there was something.
+    /// Removes from the user's list what stands in it without a call. Whether there was something. Not where there was nothing just
+    /// before: all that is listed is loaded for it, and lists of calls that live are full as well.
     func tidyCalls(of user: UserID) throws(StoreError) -> Bool {
+        guard !tidied.contains(user, now: now) else { return false }
         var removed = 0
         for _ in 0..<ServiceBounds.tidyings {
             let count = try store.tidyCalls(of: user)
             removed += count
-            guard count > 0 else { break }
+            guard count > 0 else {
+                tidied.insert(user, now: now)
+                break
+            }
         }
         counters.add(.listEntriesMended, removed)
         return removed > 0

@@ -16,6 +16,7 @@ public final class CallService {
     var usage = StoredUsage()
     var recorder: TraceRecorder
     var setAside = SetAside()
+    var tidied = TidyLists()
     var outbox: [OutboundMessage] = []
     /// What was read for the round being served.
     var known = Knowledge()

@@ -20,6 +20,6 @@ struct StoredUsage {
     /// Takes out what waits to be written.
     mutating func take() -> [(user: UserID, bytes: Int)] {
         defer { bytes.removeAll(keepingCapacity: true) }
-        return bytes.sorted { $0.key < $1.key }.map { ($0.key, $0.value) }
+        return bytes.filter { $0.value != 0 }.sorted { $0.key < $1.key }.map { ($0.key, $0.value) }
     }
 }

@@ -1,4 +1,5 @@
 import FoundationEssentials
+import Glibc
 import SignalingProtocol
 import Testing
 
@@ -61,6 +62,24 @@ import Testing
         try other.check(connection, address)
         #expect(throws: StoreError.self) { try one.check(connection, address) }
         #expect(throws: Never.self) { try other.check(connection, address) }
+    }
+
+    /// A connection that breaks in the middle leaves it to the next one.
+    @Test func aTakeoverThatWasNotWrittenIsTriedAgain() throws {
+        let address = try RedisServer.shared.get().address
+        let connection = try RedisConnection(address, timeout: 1000)
+        var first = deployment("first")
+        try first.check(connection, address)
+        var ends: [Int32] = [-1, -1]
+        #expect(socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0, &ends) == 0)
+        let found = "$5\r\nfirst\r\n"
+        #expect(send(ends[1], found, found.utf8.count, 0) == found.utf8.count)
+        shutdown(ends[1], Int32(SHUT_WR))
+        var second = deployment("second")
+        let broken = try RedisConnection(descriptor: ends[0])
+        #expect(throws: StoreError.self) { try second.check(broken, address) }
+        close(ends[1])
+        #expect(throws: Never.self) { try second.check(connection, address) }
     }
 
     private func deployment(_ root: String) -> RedisDeployment {

@@ -1,5 +1,6 @@
 import CallCore
 import FoundationEssentials
+import FuzzEntries
 import SignalingProtocol
 import Testing
 
@@ -36,6 +37,17 @@ import Testing
         #expect(try live(carol).isEmpty)
         #expect(try live(alice) == [CallID("a")!])
         #expect(try live(bob) == [CallID("a")!])
+    }
+
+    /// Redis goes away while a lost commit's entry is taken back: what was committed beside it stands.
+    @Test func whatCannotBeTakenBackDoesNotUndoWhatWasCommitted() throws {
+        let lost = commit(call("a", [alice, bob]))
+        let won = Commit(.call(CallID("b")!), record: .void, expected: 0, deadline: nil, expiresAt: nil)
+        let replies =
+            String(repeating: ":1\r\n", count: lost.newMembers.count)
+            + "*3\r\n:0\r\n:5\r\n:1790000000000\r\n*3\r\n:1\r\n:1\r\n:1790000000000\r\n"
+        let outcomes = try ScriptedRedis.answering(Array(replies.utf8)) { try $0.commit([lost, won]) }
+        #expect(outcomes == [.conflict, .committed(version: 1)])
     }
 
     @Test func anEntryThatTheWinnerSharesStays() throws {
@@ -85,10 +97,37 @@ import Testing
         #expect(try live(bob) == [CallID("lives")!])
     }
 
+    /// Coordinators of the earlier version ask by this bound, and trim by the other one.
+    @Test func anEarlierVersionFindsCallsThatLive() throws {
+        var ended = call("ended", [alice, bob])
+        ended.state = .ended
+        ended.endedAt = try store.now()
+        #expect(try store.commit([commit(call("lives", [alice, bob]))]) == [.committed(version: 1)])
+        #expect(try store.commit([commit(ended)]) == [.committed(version: 1)])
+        var pipeline = RedisPipeline()
+        pipeline.command("ZRANGEBYSCORE", 3) {
+            $0.add(store.key(bob, "calls"))
+            $0.add("(9223372036854775806")
+            $0.add("+inf")
+        }
+        let found = try RedisConnection(server.address, timeout: 1_000).run(pipeline)[0].values()
+        #expect(found.compactMap(\.text) == ["1000-lives"])
+        #expect(try live(bob) == [CallID("lives")!])
+    }
+
+    @Test(arguments: [0, 1, 1_790_000_000_000, 4_398_046_511_102] as [Milliseconds])
+    func aScoreTellsWhenItWasWritten(moment: Milliseconds) throws {
+        let text = LiveScore.written(at: moment)
+        let score = try #require(Double(text))
+        #expect(LiveScore.writtenAt(score) == moment)
+        #expect(UInt64(exactly: score).map { String($0) } == text, "exactly as it was written")
+        #expect(score > Double(Int64.max - 1))
+    }
+
     private func enter(
         _ id: String, of user: UserID, at moment: Milliseconds, createdAt: Milliseconds = 1_000
     ) throws {
-        try enter(id, of: user, score: String(LiveScore.written(at: moment)), createdAt: createdAt)
+        try enter(id, of: user, score: LiveScore.written(at: moment), createdAt: createdAt)
     }
 
     private func enter(_ id: String, of user: UserID, score: String, createdAt: Milliseconds = 1_000) throws {

@@ -26,6 +26,8 @@ final class FaultyStore: CallStore {
     var afterCommit: (() throws(StoreError) -> Void)?
     private(set) var commits = 0
     var worksMeanwhile = false
+    /// Whose lists of calls were put right, or could have been.
+    private(set) var tidied: [UserID] = []
 
     init(_ store: any CallStore) { self.store = store }
 
@@ -103,6 +105,11 @@ final class FaultyStore: CallStore {
     func blockList(of user: UserID) throws(StoreError) -> [UserID] {
         try pass(.update)
         return try store.blockList(of: user)
+    }
+
+    func tidyCalls(of user: UserID) throws(StoreError) -> Int {
+        tidied.append(user)
+        return try store.tidyCalls(of: user)
     }
 
     func charge(_ charges: [StoredCharge]) throws(StoreError) {

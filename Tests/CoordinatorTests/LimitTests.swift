@@ -98,4 +98,54 @@ struct LimitTests {
         phone.comeOnline(as: "after")
         #expect(phone.welcomes.last?.session == "after")
     }
+
+    /// What is not made is not counted.
+    @Test func whoIsInTheCallAlreadyIsNotInvitedAgain() {
+        let world = world { $0.pair = .init(rate: 1, burst: 3) }
+        let alice = world.phone("alice/phone")
+        let bob = world.phone("bob/phone")
+        alice.invite("bob", mode: .advanced)
+        bob.accept()
+        for number in 0..<5 { #expect(alice.add("bob", "u\(number)")?.success?.errors.count == 1) }
+        alice.request(.end(.init(callID: callID)))
+        for number in 0..<2 { #expect(alice.invite("bob", callID: "c\(number)")?.call != nil) }
+        #expect(alice.invite("bob", callID: "d")?.code == .rateLimited)
+    }
+
+    @Test func whomNobodyKnowsIsNotInvited() {
+        var settings = ServiceSettings()
+        settings.users = .known
+        settings.limits.pair = .init(rate: 1, burst: 2)
+        let world = World(settings)
+        let alice = world.phone("alice/phone")
+        for number in 0..<5 {
+            world.phone("u\(number)/phone")
+            let outcome = alice.invite("bob", "u\(number)", callID: "c\(number)")
+            #expect(outcome?.success?.errors.map(\.code) == [.userNotRegistered])
+        }
+        world.phone("bob/phone")
+        for number in 0..<2 { #expect(alice.invite("bob", callID: "d\(number)")?.call != nil) }
+    }
+
+    /// All that a list holds is loaded to put it right, so that a list of calls that live must not be looked at each time.
+    @Test func aListInWhichNothingIsWrongIsNotPutRightEachTime() {
+        var front: FaultyStore?
+        let world = World {
+            front = FaultyStore($0)
+            return front!
+        }
+        let bob = world.phone("bob/phone")
+        for number in 0..<51 {
+            world.phone("u\(number)/phone").invite("bob", callID: "c\(number)") { $0.timeout = 120 }
+        }
+        for _ in 0..<5 {
+            world.pass(1000)
+            bob.republishPresence()
+        }
+        #expect(bob.welcomes.last?.calls.count == 50)
+        #expect(front?.tidied == [bob.user])
+        world.pass(seconds: 10)
+        bob.republishPresence()
+        #expect(front?.tidied == [bob.user, bob.user])
+    }
 }

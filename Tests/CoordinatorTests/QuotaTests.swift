@@ -185,4 +185,38 @@ struct QuotaTests {
         #expect(alice.invite("carol", callID: "f")?.code == .rateLimited)
         #expect(bob.invite("carol", callID: "g")?.call != nil)
     }
+
+    /// A call that somebody took back before it came is kept like others.
+    @Test func aCallThatRingsNobodyTakesRoomToo() {
+        let world = world(storedBytes: 50_000)
+        let alice = world.phone("alice/phone")
+        func made(_ number: Int) -> ErrorCode? {
+            alice.cancel("c\(number)")
+            defer { world.pass(1_000) }
+            defer { world.service.writeTraces() }
+            return alice.invite("u\(number)", callID: "c\(number)")?.code
+        }
+        var count = 0
+        while count < 100, made(count) == nil { count += 1 }
+        #expect((10..<60).contains(count), "\(count) calls")
+        #expect(made(100) == .rateLimited)
+    }
+
+    /// A member that goes to and fro, with more to say each second time.
+    @Test func whatIsKeptNoMoreIsNotCounted() {
+        let world = world(storedBytes: 50_000)
+        let alice = world.phone("alice/phone")
+        let others = ["bob", "carol"].map { world.phone("\($0)/phone") }
+        alice.invite("bob", "carol", mode: .advanced)
+        others.forEach { $0.accept() }
+        let long = String(repeating: "x", count: 2_000)
+        for _ in 0..<100 {
+            #expect(others[0].request(.quit(.init(callID: callID, extendedData: long)))?.call != nil)
+            #expect(others[0].join()?.call != nil)
+            world.pass(100)
+            world.service.writeTraces()
+        }
+        alice.request(.end(.init(callID: callID)))
+        #expect(alice.invite("dave", callID: "d")?.call != nil)
+    }
 }

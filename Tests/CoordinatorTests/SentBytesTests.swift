@@ -89,6 +89,26 @@ struct SentBytesTests {
         #expect(world.service.counters[.limited] == 0)
     }
 
+    /// All that they do is to have devices that ack.
+    @Test func whoIsInvitedIntoLargeCallsHasCausedNothing() {
+        var settings = ServiceSettings()
+        settings.limits.sentBytes = .init(rate: 10_000, burst: 200_000)
+        let world = World(settings)
+        let bob = world.phone("bob/phone")
+        var refused = 0
+        for number in 0..<5 {
+            let invitees = ["bob"] + (0..<8).map { "u\(number)-\($0)" }
+            var invite = Request.Invite(invitees: invitees.map { UserID($0)! }, callID: CallID("c\(number)")!)
+            invite.extendedData = String(repeating: "\u{1}", count: 2_000)
+            let mallory = world.phone("m\(number)/phone")
+            #expect(mallory.request(.invite(invite))?.call != nil)
+            if mallory.get("c\(number)")?.code == .rateLimited { refused += 1 }
+        }
+        #expect(bob.names.count { $0 == .invited } == 5)
+        #expect(bob.reject("c0")?.call != nil)
+        #expect(refused == 5, "it counts with who invited")
+    }
+
     // MARK: Stale acks
 
     @Test func aStaleAckIsAnsweredOnceASecond() {

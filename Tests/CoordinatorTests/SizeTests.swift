@@ -13,6 +13,8 @@ struct SizeTests {
         settings.calls.oneActiveCall = false
         settings.calls.maxMembers = maxMembers
         settings.limits.pair.burst = 50
+        // What is tested is how large a message is, and not how many there may be.
+        settings.limits.sentBytes.rate = 0
         return World(settings)
     }
 

@@ -10,7 +10,7 @@ extension RedisCallStore {
     }
 
     /// A user's calls: each with its creation and id, by its end; one that lives stands behind every moment.
-    func addEntry(_ call: Call, of user: UserID, score: Int64, to pipeline: inout RedisPipeline) {
+    func addEntry(_ call: Call, of user: UserID, score: String, to pipeline: inout RedisPipeline) {
         pipeline.command("ZADD", 3) {
             $0.add(key(user, "calls"))
             $0.add(score)
@@ -19,11 +19,11 @@ extension RedisCallStore {
     }
 
     /// Takes back what commits have entered that then lost: of those users who are not in the call that won.
-    func takeBack(_ lost: [(commit: Commit, score: Int64)]) throws(StoreError) {
+    func takeBack(_ lost: [(commit: Commit, score: String)]) throws(StoreError) {
         let entries = lost.flatMap { commit, score in
             guard case .call(let call) = commit.record else { return [Entry]() }
             let place = HistoryPlace(createdAt: call.createdAt, callID: call.callID)
-            return commit.newMembers.map { Entry(user: $0, place: place, score: String(score)) }
+            return commit.newMembers.map { Entry(user: $0, place: place, score: score) }
         }
         _ = try mend(entries)
     }

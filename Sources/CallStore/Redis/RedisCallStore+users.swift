@@ -31,7 +31,7 @@ extension RedisCallStore {
     func add(_ list: CallList, to pipeline: inout RedisPipeline) {
         pipeline.command("ZRANGEBYSCORE", 3) {
             $0.add(key(list.user, "calls"))
-            $0.add(list.endedAfter < LiveScore.base ? "(\(list.endedAfter)" : "\(LiveScore.base)")
+            $0.add("(\(list.endedAfter)")
             $0.add("+inf")
         }
     }

@@ -37,8 +37,9 @@ extension RedisCallStore {
             for (index, reply) in zip(open, replies[firstCommit..<firstNote]) {
                 outcomes[index] = try outcome(reply, sentAt: before)
             }
-            try takeBack(open.filter { outcomes[$0].isLost }.map { (commits[$0], score) })
             try settle(commits, outcomes)
+            // What was committed beside it stands, whatever becomes of this: whoever meets an entry without its call removes it.
+            try? takeBack(open.filter { outcomes[$0].isLost }.map { (commits[$0], score) })
             return Written(outcomes: outcomes, findings: try found(lookup, in: replies[firstReading...]))
         }
     }
@@ -74,12 +75,12 @@ extension RedisCallStore {
     }
 
     /// What is done before a commit: its claims, and the index entries by which a returning device finds its calls.
-    private func addFirstSteps(of commit: Commit, _ score: Int64, to pipeline: inout RedisPipeline) {
+    private func addFirstSteps(of commit: Commit, _ score: String, to pipeline: inout RedisPipeline) {
         if commit.expectedHolders.isEmpty { addClaims(of: commit, to: &pipeline) }
         switch commit.record {
         case .call(let call):
             for user in commit.newMembers {
-                addEntry(call, of: user, score: call.endedAt ?? score, to: &pipeline)
+                addEntry(call, of: user, score: call.endedAt.map { String($0) } ?? score, to: &pipeline)
             }
         case .message(let message) where message.isListed && commit.expected == 0:
             let list = key(message.to, "messages")
@@ -230,7 +231,7 @@ extension RedisCallStore {
             $0.add("-inf")
             $0.add("(\(LiveScore.base)")
         }
-        addEntry(call, of: user, score: endedAt, to: &pipeline)
+        addEntry(call, of: user, score: String(endedAt), to: &pipeline)
         pipeline.command("ZREMRANGEBYSCORE", 3) {
             $0.add(list)
             $0.add("-inf")

@@ -12,10 +12,10 @@ struct RedisDeployment {
     mutating func check(_ connection: RedisConnection, _ address: RedisAddress) throws(StoreError) {
         let found = try stored(connection)
         let isMissing = try stamp.mustBeWritten(over: found, in: "\(address)")
+        if isMissing { try write(connection, isTakenOver: found != nil) }
         // Once: two deployments must not take one store from each other for ever.
         stamp.takesOver = false
         guard isMissing else { return }
-        try write(connection, isTakenOver: found != nil)
         // Another deployment may have been first.
         _ = try stamp.mustBeWritten(over: try stored(connection), in: "\(address)")
     }
