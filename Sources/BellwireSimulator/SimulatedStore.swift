@@ -96,13 +96,15 @@ final class SimulatedStore: CallStore {
     /// How much later than the store's time the world's is.
     var lag: Milliseconds { clock.now(boot: boot).map { world.now - $0 } ?? 0 }
 
-    func lookAtClock() throws(StoreError) {
+    @discardableResult
+    func lookAtClock() throws(StoreError) -> Bool {
         let before = boot
         let time = try run { () throws(StoreError) in
             world.sharedClock.look(
                 raw: world.storesMachine, expected: clock.now(boot: boot), wall: world.now)
         }
         clock.adopt(time, between: before, boot)
+        return true
     }
 
     /// As of the store's own clock a commit may be of another time; then that clock is to be looked at.

@@ -10,8 +10,9 @@ public protocol CallStore: AnyObject {
     func now() throws(StoreError) -> Milliseconds
 
     /// Asks the store for its time anew, and sees whether somebody has set its clock. To be called every half a second or so, as long as
-    /// there is anything to do with the store: it also shows whether it can be written.
-    func lookAtClock() throws(StoreError)
+    /// there is anything to do with the store. Whether it has written something, and so shown that it can.
+    @discardableResult
+    func lookAtClock() throws(StoreError) -> Bool
 
     // MARK: Records
 
@@ -108,7 +109,7 @@ extension CallStore {
     public var clockSkew: Milliseconds { 0 }
     public var clockSteps: (count: Int, last: Milliseconds) { (0, 0) }
     public var isShared: Bool { false }
-    public func lookAtClock() throws(StoreError) {}
+    public func lookAtClock() throws(StoreError) -> Bool { false }
     public func due(before moment: Milliseconds, limit: Int) throws(StoreError) -> [RecordID] {
         try due(before: moment, limit: limit, besides: [])
     }

@@ -68,7 +68,7 @@
 
         public func tidyCalls(of user: UserID) throws(StoreError) -> Int { try store.tidyCalls(of: user) }
 
-        public func lookAtClock() throws(StoreError) { try store.lookAtClock() }
+        public func lookAtClock() throws(StoreError) -> Bool { try store.lookAtClock() }
 
         public func read(_ lookup: Lookup) throws(StoreError) -> Findings { try store.read(lookup) }
 

@@ -33,12 +33,11 @@ extension CallService {
     ) -> (messages: [OutboundMessage], hasMore: Bool) {
         var hasMore = false
         do throws(StoreError) {
-            try store.lookAtClock()
+            let hasWritten = try store.lookAtClock()
             readClock()
             if let clockFailure { throw clockFailure }
             let due = try store.due(before: now - grace, limit: limit, besides: setAside.ids(now: now))
-            // The look at the clock of a shared store has written something, and the cleaning of another one.
-            storeAnswered(isWrite: store.isShared)
+            storeAnswered(isWrite: hasWritten)
             // Only after progress: deadlines that cannot be served must not be tried without a pause.
             let commits = counters[.commits]
             serveDeadlines(of: due)
@@ -52,8 +51,7 @@ extension CallService {
     /// Looks at a shared store: whether it answers, and can be written.
     func lookAtStore() {
         do throws(StoreError) {
-            try store.lookAtClock()
-            storeAnswered(isWrite: true)
+            storeAnswered(isWrite: try store.lookAtClock())
         } catch {
             failed(error)
         }

@@ -78,7 +78,7 @@ extension CallService {
             return views(of: device.userID, decision.acks, presence).first { $0.address == device }
                 .flatMap { call.owed(to: $0, now: now, settings: settings.calls) }
                 .map { delivery($0, to: device.userID, device.deviceID, presence) }
-                .map { $0.caused(by: decision.stale.contains(device) ? device.userID : nil) }
+                .map { decision.stale.contains(device) ? $0.caused(by: device.userID) : $0.asWelcome }
         }
     }
 
@@ -182,7 +182,7 @@ extension CallService {
             delivery.device.map { settings.topics.down(DeviceAddress(userID: delivery.user, deviceID: $0)) }
             ?? settings.topics.down(delivery.user)
         let (payload, isTrimmed) = bounded(.event(event))
-        if let user = delivery.cause { charge(payload.count, to: user) }
+        if let budget = delivery.budget { limiter.take(payload.count, of: budget, now: now) }
         outbox.append(OutboundMessage(topic: topic, payload: payload, expirySeconds: expiry, isTrimmed: isTrimmed))
     }
 

@@ -14,11 +14,22 @@ extension CallService {
         case .success where excess(.presence(device)) != nil:
             counters.add(.messagesRefused, ErrorCode.rateLimited.rawValue)
             return nil
+        case .success(let presence) where presence.status == .online && isWelcomedTooMuch(device.userID):
+            counters.add(.messagesRefused, ErrorCode.rateLimited.rawValue)
+            return nil
         case .success(let presence):
             return PresenceChange(
                 session: DeviceSession(device, id: presence.session), status: presence.status,
                 tokenExpiresAt: message.tokenExpiresAt)
         }
+    }
+
+    /// Whether devices of the user that came online were sent as much as may be.
+    private func isWelcomedTooMuch(_ user: UserID) -> Bool {
+        let key = RateLimiter.Key.welcomeBytes(user)
+        guard clockFailure == nil, limiter.wait(key, now: now) != nil else { return false }
+        counters.add(.limited, key.name)
+        return true
     }
 
     /// At most one change of each device.
@@ -131,7 +142,9 @@ extension CallService {
                 $0.isLive && $0.member(arrival.device.userID) != nil
             }
             if live.count < arrival.live.count { _ = try tidyCalls(of: arrival.device.userID) }
-            outbox.append(welcome(arrival, live.map(\.snapshot)))
+            let message = welcome(arrival, live.map(\.snapshot))
+            limiter.take(message.payload.count, of: .welcomeBytes(arrival.device.userID), now: now)
+            outbox.append(message)
         }
         var works = WorkList<CallID, CallEvent>()
         var messages = WorkList<RecordID, MessageEvent>()

@@ -32,6 +32,8 @@ public final class CallService {
     public internal(set) var storeFailure: String?
     /// The failure is one of writing: only a write that succeeds ends it.
     private var isWritingFailure = false
+    /// It does not answer, so that another coordinator may be better off; one that cannot be written as it should is so for all.
+    var isStoreOutOfReach: Bool { storeFailure != nil && !isWritingFailure }
 
     public init(store: any CallStore, settings: ServiceSettings) {
         self.store = store
@@ -169,9 +171,20 @@ public final class CallService {
     private func isAdmitted(_ received: ReceivedRequest) -> Bool {
         let user = received.device.userID
         let own = RateLimiter.Key(user, received.request.body)
-        guard let retryAfter = excess(.device(received.device)) ?? excess(own) ?? debt(of: user) else { return true }
+        guard let retryAfter = excess(.device(received.device)) ?? excess(own) ?? debt(of: user, for: received) else {
+            return true
+        }
         refuse(received, retryAfter)
         return false
+    }
+
+    /// The same for a request: who owes bytes can still answer a call, take it back and end it, now and then.
+    private func debt(of user: UserID, for received: ReceivedRequest) -> Int? {
+        guard let retryAfter = debt(of: user) else { return nil }
+        switch received.request.body {
+        case .cancel, .accept, .reject, .quit, .end: return excess(.inDebt(user)) == nil ? nil : retryAfter
+        default: return retryAfter
+        }
     }
 
     func refuse(_ received: ReceivedRequest, _ retryAfter: Int) {

@@ -211,8 +211,9 @@ struct Delivery {
     /// How many of the user's devices are online, for the timeline.
     let online: Int
     private(set) var isResend = false
-    /// Whose request or stale ack it follows from; nil for what a timer or a device's return caused.
-    private(set) var cause: UserID?
+    /// With which bytes it counts: those of the user whose request or stale ack it follows from, or of one whose device came back; nil for
+    /// what a timer caused.
+    private(set) var budget: RateLimiter.Key?
 
     init(user: UserID, device: DeviceID?, owed: OwedEvent, online: Int) {
         self.user = user
@@ -223,7 +224,13 @@ struct Delivery {
 
     func caused(by user: UserID?) -> Delivery {
         var copy = self
-        copy.cause = user
+        copy.budget = user.map(RateLimiter.Key.sentBytes)
+        return copy
+    }
+
+    var asWelcome: Delivery {
+        var copy = self
+        copy.budget = .welcomeBytes(user)
         return copy
     }
 

@@ -200,7 +200,13 @@ public final class Coordinator {
     private func subscribeWhenConnected(_ connection: MQTTConnection) throws(MQTTError) {
         guard !isListening else { return }
         leaving.subtract(connection.acknowledged)
-        guard !isAway, leaving.isEmpty else { return }
+        guard leaving.isEmpty else {
+            guard monotonicMilliseconds() <= connectDeadline else {
+                throw MQTTError(kind: .lost, message: "the broker did not answer in time")
+            }
+            return
+        }
+        guard !isAway else { return }
         if connection.state == .connected, subscriptions.isEmpty {
             for filter in configuration.settings.topics.sharedFilters(group: configuration.group) {
                 subscriptions.insert(try connection.subscribe(filter, qos: .atLeastOnce))
@@ -241,7 +247,7 @@ public final class Coordinator {
             nextLook = monotonicMilliseconds() + (isFailing ? Bounds.failingLookInterval : Bounds.storeLookInterval)
         }
         let isOutOfReach =
-            service.storeFailure != nil && monotonicMilliseconds() - lastAnswer >= Bounds.failingBeforeLeaving
+            service.isStoreOutOfReach && monotonicMilliseconds() - lastAnswer >= Bounds.failingBeforeLeaving
         if isListening, isOutOfReach { leaveGroup() }
         if isAway, service.storeFailure == nil {
             isAway = false
@@ -254,6 +260,7 @@ public final class Coordinator {
         isAway = true
         isListening = false
         subscriptions = []
+        connectDeadline = monotonicMilliseconds() + Bounds.connectTimeout
         log(
             .warning, "the store is out of reach: leaving the share group until it answers",
             ["reason": service.storeFailure ?? ""])

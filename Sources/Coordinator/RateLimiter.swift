@@ -32,6 +32,8 @@ public struct RateLimits: Sendable, Equatable {
     /// Bytes that are sent because of one user's requests and stale acks. The burst pays for every device of a user that comes back to
     /// 50 live calls, and for the whole of a long history.
     public var sentBytes = Limit(rate: 500_000, burst: 5_000_000)
+    /// What of a user who has no bytes left is served all the same: answering, taking back and ending calls.
+    public var inDebt = Limit(rate: 2, burst: 10)
 
     public init() {}
 }
@@ -51,6 +53,10 @@ struct RateLimiter {
         case pair(inviter: UserID, invitee: UserID)
         case callee(UserID)
         case sentBytes(UserID)
+        /// The same of what devices are sent that come online, apart: whoever calls a user must not keep it from being welcomed.
+        case welcomeBytes(UserID)
+        /// Requests of a user who is in debt for bytes.
+        case inDebt(UserID)
 
         init(_ user: UserID, _ body: Request.Body) {
             switch body {
@@ -64,7 +70,12 @@ struct RateLimiter {
         }
 
         /// It counts bytes, which are known when they are sent.
-        var isOverdrawn: Bool { if case .sentBytes = self { true } else { false } }
+        var isOverdrawn: Bool {
+            switch self {
+            case .sentBytes, .welcomeBytes: true
+            default: false
+            }
+        }
 
         /// As metrics name the limit.
         var name: String {
@@ -78,6 +89,8 @@ struct RateLimiter {
             case .pair: "pair"
             case .callee: "callee"
             case .sentBytes: "sentBytes"
+            case .welcomeBytes: "welcomeBytes"
+            case .inDebt: "inDebt"
             }
         }
     }
@@ -170,7 +183,8 @@ struct RateLimiter {
         case .presence: limits.presence
         case .pair: limits.pair
         case .callee: limits.callee
-        case .sentBytes: limits.sentBytes
+        case .sentBytes, .welcomeBytes: limits.sentBytes
+        case .inDebt: limits.inDebt
         }
     }
 }

@@ -109,6 +109,40 @@ struct SentBytesTests {
         #expect(refused == 5, "it counts with who invited")
     }
 
+    /// Each answer names fifty calls, and each of them is sent besides, as long as nobody acks.
+    @Test func whatDevicesAreSentThatComeOnlineIsCounted() {
+        let world = World()
+        for call in 0..<50 {
+            let invitees = ["bob"] + (0..<8).map { "u\(call)-\($0)" }
+            var invite = Request.Invite(invitees: invitees.map { UserID($0)! }, callID: CallID("c\(call)")!)
+            invite.timeout = 600
+            invite.extendedData = String(repeating: "\u{1}", count: 2_000)
+            world.phone("caller\(call)/phone").request(.invite(invite))
+        }
+        let bob = world.phone("bob/phone", acks: false)
+        let before = world.published.count
+        for _ in 0..<25 { bob.republishPresence() }
+        let sent = bytes(world, since: before)
+        #expect((3_000_000..<7_000_000).contains(sent), "\(sent) bytes")
+        #expect(world.service.counters[.limited, "welcomeBytes"] > 0)
+        world.clock.now += 60_000
+        let later = world.published.count
+        bob.republishPresence()
+        #expect(bytes(world, since: later) > 100_000, "and then it is welcomed again")
+    }
+
+    /// A phone that rings must be stopped by whoever made it ring, whatever it has asked for.
+    @Test func whoIsInDebtCanStillTakeACallBack() {
+        let world = World()
+        let alice = veteran(world)
+        alice.invite("bob", mode: .advanced)
+        while alice.request(.query(.init(count: 100)))?.error == nil {}
+        #expect(alice.get()?.code == .rateLimited)
+        #expect(alice.cancel()?.call?.state == .ended)
+        let repeated = (0..<20).map { _ in alice.cancel()?.code }
+        #expect(repeated.count { $0 == .rateLimited } >= 10, "now and then, and not as often as one likes")
+    }
+
     // MARK: Stale acks
 
     @Test func aStaleAckIsAnsweredOnceASecond() {

@@ -59,7 +59,7 @@ extension RedisCallStore {
             }
             pipeline.command("PEXPIREAT", 2) {
                 $0.add(key(charge.period))
-                $0.add(charge.until)
+                $0.add(session.raw(charge.until))
             }
         }
         _ = try session.run(pipeline, isWrite: true)

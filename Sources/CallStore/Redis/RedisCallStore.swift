@@ -105,7 +105,7 @@ public final class RedisCallStore: CallStore {
 
     public func now() throws(StoreError) -> Milliseconds { try session.now() }
 
-    public func lookAtClock() throws(StoreError) { try session.lookAtClock() }
+    public func lookAtClock() throws(StoreError) -> Bool { try session.lookAtClock() }
 
     // MARK: Keys
 

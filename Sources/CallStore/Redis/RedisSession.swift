@@ -40,6 +40,8 @@ final class RedisSession {
     private var clock = StoreClock()
     /// By how much Redis's own clock is corrected, as it was last read.
     private(set) var shared = SharedClock()
+    /// As many replicas as are wanted had the last write; else each look at the clock asks again.
+    private var hasReplicas = true
     /// How often it was waited for.
     private(set) var roundTrips = 0
     /// `always`, `everysec` or `no` as Redis's `appendfsync` says, or "appendonly=no". Nil while that is not known, as
@@ -150,7 +152,7 @@ final class RedisSession {
         guard request.isWrite, waitReplicas > 0 else { return }
         let reached = try replies.removeLast().number()
         guard reached >= waitReplicas else {
-            throw StoreError("only \(reached) of \(waitReplicas) replicas have the write")
+            throw StoreError("only \(reached) of \(waitReplicas) replicas have the write", isOfWriting: true)
         }
     }
 
@@ -207,7 +209,7 @@ final class RedisSession {
             posted = []
             try deployment?.check(connection, address)
             try loadScripts()
-            try lookAtClock(connection, writes: true)
+            _ = try lookAtClock(connection, writes: true)
             try readDurability()
             backoff = Bounds.backoff.lowerBound
             return connection
@@ -249,7 +251,7 @@ final class RedisSession {
 
     /// The time by which calls are served.
     func now() throws(StoreError) -> Milliseconds {
-        if clock.isDoubtful { try lookAtClock() }
+        if clock.isDoubtful { _ = try lookAtClock() }
         if let now = clock.now(boot: machine.boot()) { return now }
         _ = try connected()
         guard let now = clock.now(boot: machine.boot()) else { throw failure }
@@ -270,27 +272,46 @@ final class RedisSession {
 
     /// Asks Redis for its time, and agrees with the other coordinators on what it is worth. One of them writes that down now and then,
     /// which also shows whether Redis takes writes.
-    func lookAtClock() throws(StoreError) {
+    func lookAtClock() throws(StoreError) -> Bool {
         let connection = try connected()
         do throws(StoreError) {
-            try lookAtClock(connection, writes: false)
+            let hasWritten = try lookAtClock(connection, writes: !hasReplicas)
             isProven = true
+            guard hasWritten, waitReplicas > 0 else { return hasWritten }
+            hasReplicas = false
+            try judgeReplicas()
+            hasReplicas = true
+            return true
         } catch {
+            // Too few replicas: the connection is as good as any.
+            if error.isOfWriting { throw error }
             drop(connection, error)
             // Redis was restarted since the last command: a new connection begins with a look of its own.
             guard mayTryAgain else { throw failure }
             nextAttempt = 0
             _ = try connected()
+            return true
         }
     }
 
-    private func lookAtClock(_ connection: RedisConnection, writes: Bool) throws(StoreError) {
-        for _ in 0..<Bounds.clockAttempts { if try agreeOnClock(connection, writes) { return } }
+    /// Whether enough replicas have what was written last.
+    private func judgeReplicas() throws(StoreError) {
+        var nothing = RedisPipeline()
+        nothing.command("PING")
+        _ = try run(nothing, isWrite: true)
+    }
+
+    /// Returns whether it has written something.
+    private func lookAtClock(_ connection: RedisConnection, writes: Bool) throws(StoreError) -> Bool {
+        for _ in 0..<Bounds.clockAttempts {
+            if let hasWritten = try agreeOnClock(connection, writes) { return hasWritten }
+        }
         throw StoreError("\(address): the clock's entry keeps changing")
     }
 
-    /// Writes at least when something has changed, or when nobody has for a while. False when it is to be looked at again.
-    private func agreeOnClock(_ connection: RedisConnection, _ writes: Bool) throws(StoreError) -> Bool {
+    /// Writes at least when something has changed, or when nobody has for a while. Nil when it is to be looked at again, else
+    /// whether it has written.
+    private func agreeOnClock(_ connection: RedisConnection, _ writes: Bool) throws(StoreError) -> Bool? {
         var look = RedisPipeline()
         look.command("TIME")
         look.command("GET", 1) { $0.add(clockKey) }
@@ -307,7 +328,7 @@ final class RedisSession {
         guard writes || agreed.isNews(since: found) else {
             shared = agreed
             clock.adopt(now, between: before, after)
-            return true
+            return false
         }
         var write = RedisPipeline(hashes: hashes)
         write.script(.clock, keys: 1, arguments: 2) {
@@ -319,7 +340,7 @@ final class RedisSession {
         let reply = try connection.run(write)[0]
         if reply.isMissingScript { try loadScripts() }
         // When somebody else looked at the same moment, what that one made of it counts.
-        guard try reply.isMissingScript ? false : reply.number() == 1 else { return false }
+        guard try reply.isMissingScript ? false : reply.number() == 1 else { return nil }
         shared = agreed
         clock.adopt(now, between: before, after)
         return true
