@@ -99,7 +99,7 @@ extension HistoryChecker {
         let call = view.call
         guard call.endReason == .callerLost, let device = call.members.first?.device else { return }
         let inviter = DeviceAddress(userID: call.inviter, deviceID: device)
-        guard let departures = devices[inviter]?.departures, let endedAt = call.endedAt,
+        guard let departures = devices[inviter]?.departures, let endedAt = call.endedAt, remembers(call.createdAt),
             !departures.contains(where: { $0 <= endedAt + tolerances.clock })
         else { return }
         report(.firedEarly, call.callID, inviter, "the call ended as callerLost, but the caller never went away")

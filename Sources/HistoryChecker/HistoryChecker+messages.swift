@@ -124,6 +124,8 @@ extension HistoryChecker {
     /// Whether the outcome is the true one; judged when the faults of its time are known.
     mutating func judgeReceipt(_ key: RequestKey, _ entry: HistoryEntry) {
         guard let history = messages[key], let outcome = history.outcome else { return }
+        // Taken before the first copy that is remembered: so others were sent, and acked, that are forgotten.
+        guard (history.accepted?.time ?? outcome.time) + tolerances.clock >= history.firstSent else { return }
         let id = history.messageID?.string ?? "?"
         switch outcome.state {
         case .sent: break

@@ -75,8 +75,10 @@ extension HistoryChecker {
     private mutating func judgeTimer(
         _ callID: CallID, _ what: String, due: Int64, since: Int64, happened: Int64, hasFired: Bool
     ) {
+        // Of a call that nobody has seen for long: what befell it is forgotten.
+        guard remembers(happened) else { return }
         let start = disturbances.clear(after: due, tolerance: tolerances.disturbedTimer)
-        let disturbed = start > due || disturbances.touch(since, happened)
+        let disturbed = start > due || disturbances.touch(since, happened) || !remembers(since)
         let allowed = disturbed ? tolerances.disturbedTimer : tolerances.timer
         let late = happened - start
         if hasFired { summary.timerFired(late: late, disturbed: disturbed) }

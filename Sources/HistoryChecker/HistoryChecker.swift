@@ -171,4 +171,7 @@ public struct HistoryChecker {
         forgetActiveCalls()
         for device in devices.keys { devices[device]?.forget(before: now - Bounds.faultsFor) { calls[$0] != nil } }
     }
+
+    /// Whether the faults and departures of that time are still known.
+    func remembers(_ moment: Int64) -> Bool { moment > now - Bounds.faultsFor }
 }

@@ -39,6 +39,22 @@ import Testing
         #expect(tale.broken == (moment > 11_600 ? [.firedLate] : []))
     }
 
+    /// A call whose end nobody saw, and that somebody asks for a quarter of an hour later: what befell it is forgotten by then.
+    @Test func whatIsLearnedLongAfterwardsIsNotJudged() {
+        var tale = Tale()
+        let call = invitation()
+        tale.online("alice/phone")
+        tale.at(102)
+        tale.told("alice/phone", .created, call)
+        kill(HistoryEntry.store, from: 9_000, to: 12_000)(&tale)
+        for minute in 1...15 {
+            tale.at(Int64(minute) * 60_000)
+            tale.online("carol/phone")
+        }
+        tale.told("alice/phone", .userStateChanged, call.then("bob", .timeout, at: 13_000))
+        #expect(!tale.broken.contains(.firedLate))
+    }
+
     @Test func aFaultBeforeTheLastChangeIsNoExcuse() {
         var tale = Tale()
         kill("one", from: 10, to: 50)(&tale)
