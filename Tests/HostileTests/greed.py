@@ -170,6 +170,13 @@ def judge(broker: Any, services: list[Any], spawn: multiprocessing.context.Spawn
     def resent() -> float:
         return sum(v for s in services for k, v in s.metrics().items() if k.startswith("bellwire_events_resent_total"))
 
+    def resends_a_second() -> float:
+        before = resent()
+        time.sleep(WATCHED)
+        return (resent() - before) / WATCHED
+
+    # What others have begun before goes on for as long as their invitations last.
+    others = resends_a_second()
     did: dict[str, Counter[str]] = {}
     # Those that make it send first: where nothing stops hoarders, there is nothing left to be measured.
     for names in (["asker", "acker", "filler"], [f"hoarder{n}" for n in range(HOARDERS)]):
@@ -186,13 +193,11 @@ def judge(broker: Any, services: list[Any], spawn: multiprocessing.context.Spawn
             process.join(10)
     # They are gone; what they have begun goes on.
     time.sleep(SETTLING)
-    before = resent()
-    time.sleep(WATCHED)
-    resends = (resent() - before) / WATCHED
+    resends = max(0, resends_a_second() - others)
     for name in sorted(did):
         print(f"  {name:10} {', '.join(f'{count} {what}' for what, count in sorted(did[name].items()))}")
     live = sum(did[f"hoarder{n}"]["granted"] for n in range(HOARDERS))
-    print(f"greed        {HOARDERS} hoarders left {live} live calls, of which {resends:.0f} events are sent again a second")
+    print(f"greed        {HOARDERS} hoarders left {live} live calls, of which {resends:.0f} events are sent again a second, beside {others:.0f} of others")
     problems = []
     if resends > MOST_RESENDS:
         problems.append(f"hoarders who have left cost {resends:.0f} resends a second")
@@ -201,6 +206,8 @@ def judge(broker: Any, services: list[Any], spawn: multiprocessing.context.Spawn
     for name in ("asker", "acker"):
         sent, received = did[name]["bytes sent"], did[name]["bytes received"]
         print(f"             {name}: {sent} bytes were answered with {received}, {received / max(1, sent):.0f} times as many")
-        if not sent or received > most_bytes(seconds):
+        # The broker puts off who asks for so much that it cannot read it all.
+        is_put_off = any(what.startswith("put off") for what in did[name])
+        if received > most_bytes(seconds) or not (sent or is_put_off):
             problems.append(f"{name}: {received} bytes for {sent}")
     return problems
