@@ -333,7 +333,8 @@ def killed_while_ringing(stack: Stack, say: Say) -> None:
 
 def under_load(stack: Stack, say: Say) -> None:
     """load: crash, scale to 5, back to 3, rolling update"""
-    with Load(stack.published, pairs=6) as load:
+    # As often as a pair may call (docs/protocol.md, section 2, Rate limits).
+    with Load(stack.published, pairs=24, pause=1.05) as load:
         time.sleep(4)
         say(f"3 coordinators: {load.lap()}")
 
