@@ -60,9 +60,9 @@ MUTANTS = [
     ),
     Mutant(
         "due records that cannot be read are tried again and again",
-        SERVICE + "SetAside.swift",
-        "guard until[id] != nil || until.count < Self.capacity else { return }",
-        "guard !mutant, until[id] != nil || until.count < Self.capacity else { return }",
+        SERVICE + "CallService+deciding.swift",
+        "setAside.insert(.call(callID), now: now)",
+        "if !mutant { setAside.insert(.call(callID), now: now) }",
     ),
     # Deciding.
     Mutant(
