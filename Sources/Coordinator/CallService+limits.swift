@@ -88,7 +88,8 @@ extension CallService {
     /// Throws when the user has as many live invitations as may be, or has made the store keep as much. `count`: 0 for a call that rings
     /// nobody, which is kept like others.
     func checkQuotas(of user: UserID, inviting count: Int, _ decision: Decision) throws {
-        guard try storedBytes(of: user) <= (settings.quotas.storedBytes > 0 ? settings.quotas.storedBytes : .max) else {
+        // What this coordinator has not written yet is counted by it already.
+        guard try storedBytes(of: user) + usage.waiting(of: user) <= storedBytesLimit else {
             decision.counts.add(.limited, "storedBytes")
             throw SignalingError(
                 .rateLimited, "this user's calls take as much room as they may",
@@ -103,6 +104,8 @@ extension CallService {
         }
         known.liveInvitations[user] = live + count
     }
+
+    private var storedBytesLimit: Int { settings.quotas.storedBytes > 0 ? settings.quotas.storedBytes : .max }
 
     func expectQuotas(of user: UserID, _ lookup: inout Lookup) {
         lookup.outstanding.append(OutstandingCount(.invitations, of: user, after: now))

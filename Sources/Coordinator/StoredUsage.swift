@@ -17,6 +17,9 @@ struct StoredUsage {
         add(new * ServiceBounds.bytesPerTraceEntry, to: user)
     }
 
+    /// What was added for the user and is not taken out yet.
+    func waiting(of user: UserID) -> Int { bytes[user] ?? 0 }
+
     /// Takes out what waits to be written.
     mutating func take() -> [(user: UserID, bytes: Int)] {
         defer { bytes.removeAll(keepingCapacity: true) }

@@ -133,7 +133,7 @@ struct QuotaTests {
     }
 
     /// Makes calls and takes them back until one is refused. Returns how many there were.
-    private func calls(of alice: Phone, in world: World, atMost limit: Int = 100) -> Int {
+    private func calls(of alice: Phone, in world: World, atMost limit: Int = 100, written: Bool = true) -> Int {
         for number in 0..<limit {
             let outcome = alice.invite("u\(number)", callID: "c\(world.elapsed)")
             guard outcome?.call != nil else {
@@ -143,7 +143,7 @@ struct QuotaTests {
             }
             alice.cancel("c\(world.elapsed)")
             world.pass(1_000)
-            world.service.writeTraces()
+            if written { world.service.writeTraces() }
         }
         return limit
     }
@@ -155,6 +155,12 @@ struct QuotaTests {
         #expect((10..<40).contains(made), "\(made) calls")
         #expect(world.phone("bob/phone").invite("u1", callID: "other")?.call != nil, "others have their own")
         #expect(world.service.counters[.limited, "storedBytes"] == 1)
+    }
+
+    @Test func whatIsNotWrittenYetIsCounted() {
+        let world = world(storedBytes: 50_000)
+        let made = calls(of: world.phone("alice/phone"), in: world, written: false)
+        #expect((10..<40).contains(made), "\(made) calls")
     }
 
     @Test func whatIsForgottenMakesRoom() {
