@@ -73,9 +73,10 @@ public struct Call: Equatable, Sendable {
 
     /// How many bytes its record takes, by and large: for who counts what is kept, and need not write it to know.
     public var approximateBytes: Int {
-        let texts = [media, extendedData].reduce(0) { $0 + ($1?.utf8.count ?? 0) }
-        return 400 + texts + members.reduce(0) { $0 + $1.approximateBytes }
-            + outcomes.reduce(0) { $0 + $1.approximateBytes }
+        var bytes = 400 + size(media) + size(extendedData)
+        for member in members { bytes += member.approximateBytes }
+        for outcome in outcomes { bytes += outcome.approximateBytes }
+        return bytes
     }
 
     public var snapshot: CallSnapshot {
@@ -113,18 +114,20 @@ public struct RequestOutcome: Equatable, Sendable {
     }
 }
 
+private func size(_ text: String?) -> Int { text?.utf8.count ?? 0 }
+
 extension Member {
     fileprivate var approximateBytes: Int {
-        let texts = [name, avatarURL, reason, extendedData].reduce(0) { $0 + ($1?.utf8.count ?? 0) }
-        return 200 + texts + userID.string.utf8.count + (invitedBy?.string.utf8.count ?? 0)
+        200 + size(name) + size(avatarURL) + size(reason) + size(extendedData) + size(userID.string)
+            + size(invitedBy?.string)
     }
 }
 
 extension RequestOutcome {
     fileprivate var approximateBytes: Int {
-        let users = (offline ?? []).reduce(0) { $0 + $1.string.utf8.count + 3 }
-        return 60 + key.device.userID.string.utf8.count + key.device.deviceID.string.utf8.count
-            + key.requestID.string.utf8.count + users + errors.count * 60
+        var bytes = 60 + size(key.device.userID.string) + size(key.device.deviceID.string) + size(key.requestID.string)
+        for user in offline ?? [] { bytes += size(user.string) + 3 }
+        return bytes + errors.count * 60
     }
 }
 

@@ -61,8 +61,11 @@ extension CallService {
         let refreshes = refreshes(decision, call, presence).filter { refresh in
             !told.contains { $0.user == refresh.user && ($0.device == nil || $0.device == refresh.device) }
         }
-        let cause = cause(of: decision, call)
-        return firstSends.map { $0.caused(by: cause) } + (resends + refreshes).map(\.again)
+        if !firstSends.isEmpty {
+            let cause = cause(of: decision, call)
+            for index in firstSends.indices { firstSends[index].count(with: cause) }
+        }
+        return firstSends + (resends + refreshes).map(\.again)
     }
 
     /// Who asked for what has changed: that a member has received the invitation is of the inviter's doing, and of none of its own.
@@ -78,7 +81,12 @@ extension CallService {
             return views(of: device.userID, decision.acks, presence).first { $0.address == device }
                 .flatMap { call.owed(to: $0, now: now, settings: settings.calls) }
                 .map { delivery($0, to: device.userID, device.deviceID, presence) }
-                .map { decision.stale.contains(device) ? $0.caused(by: device.userID) : $0.asWelcome }
+                .map { delivery in
+                    guard decision.stale.contains(device) else { return delivery.asWelcome }
+                    var delivery = delivery
+                    delivery.count(with: device.userID)
+                    return delivery
+                }
         }
     }
 

@@ -146,14 +146,13 @@ extension CallService {
     /// What the commit asks of others, and what it settles.
     func setOutstanding(_ commit: inout Commit, before: Call?, after call: Call) {
         for member in call.members {
-            let old = before?.entry(member.userID)
-            if let (asked, until) = member.invitation(to: call),
-                old.flatMap({ $0.invitation(to: call) })?.until != until
-            {
-                commit.asked.append((asked, until))
-            }
-            if let before, let (asked, _) = old?.invitation(to: before), member.invitation(to: call)?.what != asked {
-                commit.settled.append(asked)
+            let new = member.invitation(to: call)
+            let old = before.flatMap { before in before.entry(member.userID)?.invitation(to: before) }
+            // Most members are as they were.
+            guard old?.by != new?.by || old?.until != new?.until else { continue }
+            if let new { commit.asked.append((.invitation(of: member.userID, to: call.callID, by: new.by), new.until)) }
+            if let old, old.by != new?.by {
+                commit.settled.append(.invitation(of: member.userID, to: call.callID, by: old.by))
             }
         }
     }
@@ -181,7 +180,7 @@ extension CallService {
     }
 
     /// Writes what was counted. Nobody waits for it; what cannot be written is not counted.
-    func writeUsage() {
+    public func writeUsage() {
         let usage = usage.take()
         guard !usage.isEmpty, clockFailure == nil, settings.quotas.storedBytes > 0 else { return }
         let until = (period + 2) * settings.historyRetention
@@ -196,8 +195,8 @@ extension CallService {
 
 extension Member {
     /// The invitation that this member has not answered.
-    fileprivate func invitation(to call: Call) -> (what: Outstanding, until: Milliseconds)? {
+    fileprivate func invitation(to call: Call) -> (by: UserID, until: Milliseconds)? {
         guard call.isLive, state.isPending, let invitedBy, let expiresAt else { return nil }
-        return (.invitation(of: userID, to: call.callID, by: invitedBy), expiresAt)
+        return (invitedBy, expiresAt)
     }
 }

@@ -18,7 +18,6 @@ extension CallService {
 
     /// Writes what was noted. Nobody waits for it, and what cannot be written is dropped.
     public func writeTraces() {
-        writeUsage()
         let (traces, dropped) = recorder.take()
         counters.add(.traceEntriesDropped, dropped)
         guard !traces.isEmpty else { return }

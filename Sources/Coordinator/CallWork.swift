@@ -222,11 +222,7 @@ struct Delivery {
         self.online = online
     }
 
-    func caused(by user: UserID?) -> Delivery {
-        var copy = self
-        copy.budget = user.map(RateLimiter.Key.sentBytes)
-        return copy
-    }
+    mutating func count(with user: UserID?) { budget = user.map(RateLimiter.Key.sentBytes) }
 
     var asWelcome: Delivery {
         var copy = self

@@ -49,6 +49,8 @@ public final class Coordinator {
         static let cleanInterval: Int64 = 10_000
         /// How long a timeline's entries wait to be written.
         static let traceInterval: Int64 = 200
+        /// How long other coordinators do not know what is kept because of a user.
+        static let usageInterval: Int64 = 1_000
         /// How old the counters in `/metrics` may be while there is much to do.
         static let countersInterval: Int64 = 100
         /// A turn with so many messages is a busy one.
@@ -82,6 +84,7 @@ public final class Coordinator {
     private var hasSwept = false
     private var nextCleaning: Int64 = 0
     private var nextTraces: Int64 = 0
+    private var nextUsage: Int64 = 0
     private var nextCounters: Int64 = 0
     private var isBusy = false
     /// Receipts that the broker has not acknowledged: what goes with the connection is sent again.
@@ -360,9 +363,15 @@ public final class Coordinator {
     }
 
     private func writeTraces() {
-        guard monotonicMilliseconds() >= nextTraces else { return }
-        service.writeTraces()
-        nextTraces = monotonicMilliseconds() + Bounds.traceInterval
+        let now = monotonicMilliseconds()
+        if now >= nextTraces {
+            service.writeTraces()
+            nextTraces = now + Bounds.traceInterval
+        }
+        if now >= nextUsage {
+            service.writeUsage()
+            nextUsage = now + Bounds.usageInterval
+        }
     }
 
     private func serveDueTimers(limit: Int) {
@@ -428,6 +437,7 @@ public final class Coordinator {
         }
         connection.disconnect()
         service.writeTraces()
+        service.writeUsage()
     }
 
     private func reportStore(_ now: Int64) {
@@ -462,9 +472,11 @@ public final class Coordinator {
             $0.isListening = isListening
             $0.unauthorizedInARow = connection?.unauthorizedInARow ?? 0
             $0.storeFailure = service.storeFailure
-            $0.clockSkew = service.store.clockSkew
             $0.lastTurn = now
-            if isTime { $0.counters = service.counters }
+            if isTime {
+                $0.counters = service.counters
+                $0.clockSkew = service.store.clockSkew
+            }
             $0.waitingDeadlines = service.waitingDeadlines
             $0.brokerBacklog = connection?.backlog ?? 0
         }

@@ -156,7 +156,7 @@ struct RateLimiter {
     }
 
     private mutating func keep(_ full: Int64, _ key: Key, _ now: Int64) {
-        if fullAt[key] == nil, fullAt.count >= Self.capacity {
+        if fullAt.count >= Self.capacity, fullAt[key] == nil {
             // Unless the clock was set back.
             if let nextSearch, now < nextSearch, nextSearch - now <= Self.searchInterval { return }
             nextSearch = now + Self.searchInterval

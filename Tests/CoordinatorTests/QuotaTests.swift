@@ -143,7 +143,7 @@ struct QuotaTests {
             }
             alice.cancel("c\(world.elapsed)")
             world.pass(1_000)
-            if written { world.service.writeTraces() }
+            if written { world.service.writeUsage() }
         }
         return limit
     }
@@ -181,13 +181,13 @@ struct QuotaTests {
         let bob = world.phone("bob/phone")
         alice.invite("bob")
         for _ in 0..<500 { bob.get() }
-        world.service.writeTraces()
+        world.service.writeUsage()
         #expect(alice.invite("carol", callID: "d")?.call != nil, "two hundred entries are kept")
         for number in 0..<2 {
             alice.invite("bob", callID: "e\(number)")
             for _ in 0..<200 { bob.get("e\(number)") }
         }
-        world.service.writeTraces()
+        world.service.writeUsage()
         #expect(alice.invite("carol", callID: "f")?.code == .rateLimited)
         #expect(bob.invite("carol", callID: "g")?.call != nil)
     }
@@ -199,7 +199,7 @@ struct QuotaTests {
         func made(_ number: Int) -> ErrorCode? {
             alice.cancel("c\(number)")
             defer { world.pass(1_000) }
-            defer { world.service.writeTraces() }
+            defer { world.service.writeUsage() }
             return alice.invite("u\(number)", callID: "c\(number)")?.code
         }
         var count = 0
@@ -220,7 +220,7 @@ struct QuotaTests {
             #expect(others[0].request(.quit(.init(callID: callID, extendedData: long)))?.call != nil)
             #expect(others[0].join()?.call != nil)
             world.pass(100)
-            world.service.writeTraces()
+            world.service.writeUsage()
         }
         alice.request(.end(.init(callID: callID)))
         #expect(alice.invite("dave", callID: "d")?.call != nil)

@@ -50,6 +50,14 @@ extension RedisCallStore {
 
     func key(_ period: StoredPeriod) -> [UInt8] { key(period.user, "stored:\(period.number)") }
 
+    /// What `MGET` of a user's periods answered. A number that is damaged counts as none.
+    func storedBytes(in reply: RedisReply) throws(StoreError) -> [Int] {
+        guard let values = reply.array else { throw reply.unexpected }
+        var bytes: [Int] = []
+        for value in values { bytes.append(try value.value().flatMap(StoredNumber.time).map(Int.init) ?? 0) }
+        return bytes
+    }
+
     public func charge(_ charges: [StoredCharge]) throws(StoreError) {
         var pipeline = try session.pipeline()
         for charge in charges {
@@ -63,6 +71,20 @@ extension RedisCallStore {
             }
         }
         _ = try session.run(pipeline, isWrite: true)
+    }
+}
+
+extension Lookup {
+    /// The periods of each user, whose keys are in one slot.
+    var storedByUser: [ArraySlice<StoredPeriod>] {
+        var rest = stored[...]
+        var users: [ArraySlice<StoredPeriod>] = []
+        while let first = rest.first {
+            let own = rest.prefix { $0.user == first.user }
+            users.append(own)
+            rest = rest.dropFirst(own.count)
+        }
+        return users
     }
 }
 

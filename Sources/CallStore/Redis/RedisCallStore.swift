@@ -188,7 +188,9 @@ public final class RedisCallStore: CallStore {
         for list in lookup.calls { add(list, to: &pipeline) }
         for list in lookup.messages { add(list, to: &pipeline) }
         for count in lookup.outstanding { add(count, to: &pipeline) }
-        for period in lookup.stored { pipeline.command("GET", 1) { $0.add(key(period)) } }
+        for periods in lookup.storedByUser {
+            pipeline.command("MGET", periods.count) { for period in periods { $0.add(key(period)) } }
+        }
     }
 
     /// The replies to what `add` added.
@@ -209,9 +211,7 @@ public final class RedisCallStore: CallStore {
         for list in lookup.calls { findings.calls.append(try calls(list, in: reply())) }
         for _ in lookup.messages { findings.messages.append(try messages(in: reply())) }
         for _ in lookup.outstanding { findings.outstanding.append(Int(try reply().number())) }
-        for _ in lookup.stored {
-            findings.stored.append(try reply().value().flatMap(StoredNumber.time).map(Int.init) ?? 0)
-        }
+        for _ in lookup.storedByUser { findings.stored += try storedBytes(in: reply()) }
         return findings
     }
 
