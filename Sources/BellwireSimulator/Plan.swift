@@ -171,12 +171,36 @@ struct Plan: Sendable {
         var random = SeededRandom(seed: seed &* 0xD1B5_4A32_D192_ED03 &+ 3)
         var others = random.fork()
         if others.chance(200) { mix.keptSessions = others.pick([300, 1_000]) }
+        if mix.lateRelease > 0, commitsInSteps { drawReturns(&others) }
         guard random.chance(300) else { return }
         mix.storeLoss = random.pick([8_000, 20_000])
         var at = random.between(0, 2 * mix.storeLoss)
         while at < duration {
             add(at, nil, .storeLoss(random.pick([20, 200, 1_000, 3_000])))
             at += random.between(4_000, 2 * mix.storeLoss)
+        }
+    }
+
+    /// Somebody leaves a call, comes back at once, and then makes another one: what is given up late must not be what was taken anew.
+    private mutating func drawReturns(_ random: inout SeededRandom) {
+        var at = random.between(0, 4_000)
+        var number = 0
+        while at < duration {
+            let device = random.pick(addresses)
+            let others = users.map(\.user).filter { $0 != device.userID }
+            func invite(_ name: String) -> Request.Invite {
+                var invite = Request.Invite(
+                    invitees: [random.pick(others)], callID: CallID("\(name)\(number)")!, mode: .advanced)
+                invite.autoEnd = false
+                return invite
+            }
+            let left = invite("left")
+            add(at, device, .invite(left))
+            add(at + 200, device, .quit(left.callID!))
+            add(at + 201, device, .join(left.callID!))
+            add(at + 200 + random.between(2, mix.lateRelease + 20), device, .invite(invite("next")))
+            number += 1
+            at += random.between(1_000, 8_000)
         }
     }
 

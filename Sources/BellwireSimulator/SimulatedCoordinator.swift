@@ -10,6 +10,7 @@ final class SimulatedCoordinator: BrokerClient {
         static let unservedAfter: Milliseconds = 2_000
         static let staleAfter: Milliseconds = 500
         static let sweepInterval: Milliseconds = 500
+        static let storeLookInterval: Milliseconds = 200
         static let sweepGrace: Milliseconds = 500
         static let reconnectDelay: Milliseconds = 250
     }
@@ -29,6 +30,7 @@ final class SimulatedCoordinator: BrokerClient {
     private var turns: [Coroutine] = []
     private var isStopping = false
     private var nextSweep: Milliseconds = 0
+    private var nextLook: Milliseconds = 0
     private var hasSwept = false
     private var wakeAt = Milliseconds.max
     private var wakeNumber = 0
@@ -80,6 +82,7 @@ final class SimulatedCoordinator: BrokerClient {
         world.broker.share(connection)
         service.listeningSince = world.now - store.lag
         nextSweep = world.now
+        nextLook = world.now
         wake()
     }
 
@@ -163,7 +166,7 @@ final class SimulatedCoordinator: BrokerClient {
         guard isUp, connection != nil || isStopping, !isBusy else { return }
         // A deadline that could not be served, as while the store is away, is tried again and again, but not at once.
         let deadline = service.nextDeadline.map { $0 + store.lag } ?? .max
-        var at = max(min(nextSweep, deadline), world.now + 1)
+        var at = max(min(nextSweep, nextLook, deadline), world.now + 1)
         if !inbox.isEmpty || isStopping { at = world.now }
         at = max(at, frozenUntil)
         guard at < wakeAt || wakeAt <= world.now else { return }
@@ -192,6 +195,10 @@ final class SimulatedCoordinator: BrokerClient {
     }
 
     private func turn(_ life: Int) {
+        if world.now >= nextLook {
+            service.lookAtStore()
+            nextLook = world.now + Bounds.storeLookInterval
+        }
         while self.life == life, !inbox.isEmpty {
             let batch = inbox.prefix(messageSlice.current)
             inbox.removeFirst(batch.count)

@@ -38,6 +38,9 @@ final class SimulatedDevice: BrokerClient {
     /// Peer messages without a receipt.
     private(set) var awaited: Set<MessageID> = []
     private(set) var unanswered = 0
+    /// Of which calls requests were given up: their outcome is unknown.
+    private(set) var unansweredCalls: Set<CallID> = []
+    private var asked: [RequestID: CallID] = [:]
     private var isCut: (up: Bool, down: Bool) = (false, false)
 
     init(_ address: DeviceAddress, in world: World, random: SeededRandom) {
@@ -61,6 +64,8 @@ final class SimulatedDevice: BrokerClient {
         machine = ClientMachine(device: address, configuration: configuration)
         session = ""
         unanswered = 0
+        unansweredCalls = []
+        asked = [:]
         awaited = []
         calls = [:]
         newest = [:]
@@ -270,6 +275,7 @@ final class SimulatedDevice: BrokerClient {
         requests += 1
         unanswered += 1
         let id = RequestID("r\(runs)-\(requests)")!
+        asked[id] = body.callID
         perform(machine.send(Request(id: id, body: body), now: now))
     }
 
@@ -289,7 +295,11 @@ final class SimulatedDevice: BrokerClient {
             case .answer(_, let answer):
                 unanswered -= 1
                 if case .message(let messageID, _, .sent) = answer { awaited.insert(messageID) }
-            case .fail: unanswered -= 1
+            case .fail(let id, let error):
+                unanswered -= 1
+                if error.code == .noResponse || error.code == .unavailable, let callID = asked[id] {
+                    unansweredCalls.insert(callID)
+                }
             // The simulated broker checks no tokens.
             case .renewToken: break
             // No world has so many calls.

@@ -96,15 +96,34 @@ final class SimulatedStore: CallStore {
     /// How much later than the store's time the world's is.
     var lag: Milliseconds { clock.now(boot: boot).map { world.now - $0 } ?? 0 }
 
+    /// As with Redis: the time and what the others made of it are read, and then written, unless somebody else has been faster. Frozen in
+    /// between, it looks again.
     @discardableResult
     func lookAtClock() throws(StoreError) -> Bool {
-        let before = boot
-        let time = try run { () throws(StoreError) in
-            world.sharedClock.look(
-                raw: world.storesMachine, expected: clock.now(boot: boot), wall: world.now)
+        if clock.now(boot: boot) == nil { world.undoUnnoticedStep() }
+        while true {
+            let before = boot
+            let (raw, found) = try run(isWrite: false) { () throws(StoreError) in
+                (world.storesMachine, world.sharedClock)
+            }
+            let after = boot
+            guard after - before <= ClockBounds.step else { continue }
+            var agreed = found
+            let expected = clock.now(nearest: raw + agreed.correction, between: before, after)
+            let now = agreed.look(raw: raw, expected: expected, wall: world.now)
+            let isAgreed = try run { () throws(StoreError) in
+                guard world.sharedClock == found else { return false }
+                world.sharedClock = agreed
+                if agreed.steps > found.steps {
+                    world.noticedStep()
+                    world.tell("\(owner.clientID) finds it set by \(agreed.lastStep) ms, and serves calls as of \(now)")
+                }
+                return true
+            }
+            guard isAgreed else { continue }
+            clock.adopt(now, between: before, after)
+            return true
         }
-        clock.adopt(time, between: before, boot)
-        return true
     }
 
     /// As of the store's own clock a commit may be of another time; then that clock is to be looked at.

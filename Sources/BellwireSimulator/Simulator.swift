@@ -44,6 +44,8 @@ public struct Simulator {
         public let plannedActs: Int
         /// What may still go wrong in this world, in words.
         public let faults: String
+        /// Everything that was seen in this world, line by line.
+        public let lines: [String]
     }
 
     /// Kinds of faults are taken away one after the other, and then planned acts, in larger and then smaller parts, as long as
@@ -79,8 +81,10 @@ public struct Simulator {
             }
             if !isSmaller { size /= 2 }
         }
+        let world = World(plan, leaving: left, keepsLines: true)
+        _ = world.play()
         return Story(
             violations: best.filter { $0.kind == kind }, acts: plan.acts.count - left.count,
-            plannedActs: plan.acts.count, faults: plan.mix.summary)
+            plannedActs: plan.acts.count, faults: plan.mix.summary, lines: world.lines)
     }
 }

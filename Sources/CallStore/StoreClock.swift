@@ -14,6 +14,21 @@ package struct MachineClock: Sendable {
     package static let system = MachineClock(
         boot: { milliseconds(of: CLOCK_BOOTTIME) }, wall: { milliseconds(of: CLOCK_REALTIME) }, bootID: readBootID())
 
+    /// Both at one moment: who is stopped between the two looks again.
+    func atOnce() -> (boot: Milliseconds, wall: Milliseconds) {
+        var before = boot()
+        for _ in 0..<Self.attempts {
+            let wall = wall()
+            let after = boot()
+            if after - before <= Self.moment { return (before, wall) }
+            before = after
+        }
+        return (before, wall())
+    }
+
+    private static let attempts = 10
+    private static let moment: Milliseconds = 10
+
     private static func readBootID() -> String {
         guard let file = fopen("/proc/sys/kernel/random/boot_id", "re") else { return "" }
         defer { fclose(file) }
@@ -60,6 +75,14 @@ package struct StoreClock: Sendable {
 
     package func now(boot: Milliseconds) -> Milliseconds? { offset.map { boot + $0 } }
 
+    /// What this clock said at the moment between the two of the boot clock at which it was nearest to `time`: who is stopped while it
+    /// asks for the time does not take its own pause for a clock that was set. Nil while it knows nothing.
+    package func now(
+        nearest time: Milliseconds, between before: Milliseconds, _ after: Milliseconds
+    ) -> Milliseconds? {
+        offset.map { min(max(time, before + $0), after + $0) }
+    }
+
     /// The store's time was `time` at some moment between the two of the boot clock.
     package mutating func learn(_ time: Milliseconds, between before: Milliseconds, _ after: Milliseconds) {
         guard let known = offset else { return adopt(time, between: before, after) }
@@ -69,7 +92,8 @@ package struct StoreClock: Sendable {
         if abs(likely - known) > ClockBounds.step { isDoubtful = true } else { offset = likely }
     }
 
-    /// The same of a time that was judged: whatever was known before does not count.
+    /// The same of a time that was judged: whatever was known before does not count. The two are no more than `ClockBounds.step` apart,
+    /// else the time would say too little.
     package mutating func adopt(_ time: Milliseconds, between before: Milliseconds, _ after: Milliseconds) {
         let likely = time - (before + after) / 2
         if let known = offset, abs(likely - known) <= ClockBounds.step {

@@ -49,7 +49,7 @@ extension CallService {
     }
 
     /// Looks at a shared store: whether it answers, and can be written.
-    func lookAtStore() {
+    package func lookAtStore() {
         do throws(StoreError) {
             storeAnswered(isWrite: try store.lookAtClock())
         } catch {

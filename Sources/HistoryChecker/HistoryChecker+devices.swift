@@ -16,16 +16,20 @@ struct DeviceHistory {
 
     private(set) var isConnected = false
     private(set) var session = ""
+    /// It came back in the session that it had before: what the broker has kept for it may be older than its presence.
+    private(set) var isKept = false
     /// When it first said in this session that it is online.
     var presentedAt: Int64?
     /// When it was welcomed in this session.
     var onlineSince: Int64?
     /// The highest revision of each call that it had in this session, as event or response.
     var known: [CallID: Known] = [:]
+    /// The same of sessions before.
+    private var knownBefore: [CallID: Known] = [:]
     var rings: [CallID: Ring] = [:]
     /// When it went away, in whatever way.
     private(set) var departures: [Int64] = []
-    private var connectedAt: Int64 = 0
+    private(set) var connectedAt: Int64 = 0
 
     /// Sessions are compared as bytes, as every store does.
     func isSession(_ other: String) -> Bool { session.hasSameBytes(as: other) }
@@ -33,12 +37,23 @@ struct DeviceHistory {
     mutating func connect(_ session: String, at: Int64) {
         isConnected = true
         let isNew = !isSession(session)
+        isKept = !isNew
         self.session = session
         connectedAt = at
-        presentedAt = nil
         onlineSince = nil
+        guard isNew else { return }
+        presentedAt = nil
         // A new session starts from nothing (section 5); a phone that rings goes on until it is told.
-        if isNew { known.removeAll() }
+        knownBefore.merge(known) { $1 }
+        known.removeAll()
+    }
+
+    /// What a device says in its session that it has, it need not be told again, also when it has it from a session before.
+    mutating func acked(_ callID: CallID, _ revision: Int) {
+        guard let before = knownBefore[callID], before.revision >= revision,
+            known[callID]?.revision ?? 0 < before.revision
+        else { return }
+        known[callID] = before
     }
 
     mutating func disconnect(at: Int64) {
@@ -55,6 +70,7 @@ struct DeviceHistory {
         // The last departure is kept: it says that the device has gone away at some time.
         while departures.count > 1, departures[0] < moment { departures.removeFirst() }
         known = known.filter { isOpen($0.key) }
+        knownBefore = knownBefore.filter { isOpen($0.key) }
         rings = rings.filter { isOpen($0.key) }
     }
 }
@@ -103,6 +119,8 @@ extension HistoryChecker {
             see(call, time: nil, by: device, entry)
         }
         guard let history = devices[device], history.isSession(welcome.session) else { return }
+        // Its presence may be what was lost; then it is not online, whatever it was told before.
+        if history.isKept, disturbances.hadLoss(device, history.connectedAt, entry.at) { return }
         devices[device]?.onlineSince = history.onlineSince ?? entry.at
         for (callID, ring) in history.rings {
             let call = welcome.calls.first { $0.callID == callID }

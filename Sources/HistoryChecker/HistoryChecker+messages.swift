@@ -168,6 +168,8 @@ extension HistoryChecker {
         guard let history = messages[key], let expiresAt = history.expiresAt else { return }
         let clear = disturbances.clear(after: expiresAt, tolerance: tolerances.aftermath)
         guard clear < .max, now > clear + tolerances.aftermath else { return }
+        // Else the broker may have kept an answer of before.
+        guard devices[key.device]?.wasConnected(from: clear, to: now) ?? false else { return }
         report(
             .receiptMissing, nil, key.device,
             "message \(history.messageID?.string ?? "?") expired at \(clock(expiresAt)) and is still under way",

@@ -27,7 +27,9 @@ extension HistoryChecker {
     mutating func sent(_ message: UpMessage, by device: DeviceAddress, _ entry: HistoryEntry) {
         switch message {
         case .request(let request): sent(request, by: device, entry)
-        case .ackCall(let callID, _): mention(callID, entry, creating: false)
+        case .ackCall(let callID, let revision):
+            mention(callID, entry, creating: false)
+            devices[device]?.acked(callID, revision)
         case .ackMessage(let messageID): acked(messageID, by: device)
         case .heartbeat, .signal: break
         }

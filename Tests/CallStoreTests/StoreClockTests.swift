@@ -1,4 +1,5 @@
 import CallCore
+import FoundationEssentials
 import Synchronization
 import Testing
 
@@ -118,11 +119,25 @@ import Testing
         #expect(!clock.isDoubtful)
     }
 
+    @Test func whoIsStoppedWhileItAsksTakesNoPauseForAStep() {
+        var clock = StoreClock()
+        clock.adopt(began, between: 100, 100)
+        // Asked at 200 and answered at 20,200: nothing that the store's clock said meanwhile is news.
+        for moment in [0, 7_000, 20_000] as [Milliseconds] {
+            #expect(clock.now(nearest: began + 100 + moment, between: 200, 20_200) == began + 100 + moment)
+        }
+        #expect(clock.now(nearest: began + 90_000, between: 200, 20_200) == began + 20_100)
+        #expect(clock.now(nearest: began - 90_000, between: 200, 20_200) == began + 100)
+    }
+
     // MARK: SQLite
 
     /// A machine of a test's.
     private final class Machine: Sendable {
-        private let state = Mutex((boot: Milliseconds(1_000), wall: Milliseconds(1_790_000_000_000)))
+        private let state = Mutex(
+            (boot: Milliseconds(1_000), wall: Milliseconds(1_790_000_000_000), pause: Milliseconds(0)))
+        /// The process is stopped after its next look at one of the clocks.
+        func stop(for pause: Milliseconds) { state.withLock { $0.pause = pause } }
         func pass(_ duration: Milliseconds) {
             state.withLock {
                 $0.boot += duration
@@ -136,9 +151,21 @@ import Testing
                 $0.wall += pause
             }
         }
+        private func look(_ clock: KeyPath<(boot: Milliseconds, wall: Milliseconds, pause: Milliseconds), Milliseconds>)
+            -> Milliseconds
+        {
+            state.withLock { state in
+                defer {
+                    state.boot += state.pause
+                    state.wall += state.pause
+                    state.pause = 0
+                }
+                return state[keyPath: clock]
+            }
+        }
         func clock(_ bootID: String) -> MachineClock {
             MachineClock(
-                boot: { [self] in state.withLock(\.boot) }, wall: { [self] in state.withLock(\.wall) }, bootID: bootID)
+                boot: { [self] in look(\.boot) }, wall: { [self] in look(\.wall) }, bootID: bootID)
         }
     }
 
@@ -158,6 +185,16 @@ import Testing
         #expect(abs(other.now() - store.now()) <= 1)
     }
 
+    @Test func aProcessThatIsStoppedWhileItLooksAtItsClocksIsRight() throws {
+        let (file, machine) = (TemporaryFile(), Machine())
+        let store = try SQLiteCallStore(path: file.path, machine: machine.clock("first"))
+        let before = store.now()
+        machine.stop(for: 10_000)
+        _ = try store.clean(limit: 1)
+        #expect(store.now() == before + 10_000)
+        #expect(store.clockSteps.count == 0)
+    }
+
     @Test func sqliteIsRightAfterTheMachineWasStartedAgain() throws {
         let (file, machine) = (TemporaryFile(), Machine())
         let before = try SQLiteCallStore(path: file.path, machine: machine.clock("first")).now()
@@ -166,5 +203,29 @@ import Testing
         // With a clock that starts in the past: time does not go back.
         machine.restart(after: -500_000)
         #expect(try SQLiteCallStore(path: file.path, machine: machine.clock("third")).now() == before + 40_000)
+    }
+
+    // MARK: Redis
+
+    /// Stopped for ten seconds between the question and the answer, as SIGSTOP or a paused machine does.
+    @Test func whoIsStoppedWhileItAsksRedisGoesByTheNextAnswer() throws {
+        let server = try RedisServer.shared.get()
+        let pause = Mutex(Milliseconds(0))
+        let machine = MachineClock(
+            boot: {
+                pause.withLock { pause in
+                    defer { pause = 0 }
+                    return MachineClock.system.boot() - pause
+                }
+            }, wall: MachineClock.system.wall, bootID: "test")
+        let session = RedisSession(
+            server.address, waitReplicas: 0, clockKey: Array("test-\(UUID().uuidString):clock".utf8),
+            machine: machine)
+        let offset = try session.now() - MachineClock.system.boot()
+        for _ in 0..<3 {
+            pause.withLock { $0 = 10_000 }
+            _ = try session.lookAtClock()
+            #expect(abs(try session.now() - MachineClock.system.boot() - offset) < 200)
+        }
     }
 }

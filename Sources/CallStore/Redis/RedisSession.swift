@@ -306,7 +306,7 @@ final class RedisSession {
         for _ in 0..<Bounds.clockAttempts {
             if let hasWritten = try agreeOnClock(connection, writes) { return hasWritten }
         }
-        throw StoreError("\(address): the clock's entry keeps changing")
+        throw StoreError("\(address): no agreement on the clock")
     }
 
     /// Writes at least when something has changed, or when nobody has for a while. Nil when it is to be looked at again, else
@@ -317,14 +317,17 @@ final class RedisSession {
         look.command("GET", 1) { $0.add(clockKey) }
         let before = machine.boot()
         let replies = try connection.run(look)
-        let after = machine.boot()
+        roundTrips += 1
+        let (after, wall) = machine.atOnce()
+        // Stopped meanwhile: what Redis said then says little.
+        guard after - before <= ClockBounds.step else { return nil }
         let raw = try time(replies[0])
         let known = try replies[1].value().map { Array($0) } ?? []
         var agreed =
             known.withUnsafeBufferPointer { String(validUTF8: $0) }.flatMap { SharedClock($0) } ?? SharedClock()
         let found = agreed
-        let now = agreed.look(raw: raw, expected: clock.now(boot: before), wall: machine.wall())
-        roundTrips += 1
+        let expected = clock.now(nearest: raw + agreed.correction, between: before, after)
+        let now = agreed.look(raw: raw, expected: expected, wall: wall)
         guard writes || agreed.isNews(since: found) else {
             shared = agreed
             clock.adopt(now, between: before, after)

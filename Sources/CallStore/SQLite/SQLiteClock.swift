@@ -27,7 +27,7 @@ struct SQLiteClock {
                 (row.text(0), row.integer(1), row.text(2))
             }
         ).first
-        let boot = machine.boot()
+        let (boot, wall) = machine.atOnce()
         var expected: Milliseconds?
         if let row, row.0.utf8.elementsEqual(machine.bootID.utf8), !machine.bootID.isEmpty,
             StoredNumber.differences.contains(row.1)
@@ -35,7 +35,6 @@ struct SQLiteClock {
             expected = boot + row.1
         }
         shared = row.flatMap { SharedClock($0.2) } ?? SharedClock()
-        let wall = machine.wall()
         offset = shared.look(raw: wall, expected: expected, wall: wall) - boot
         try database.run(
             "INSERT OR REPLACE INTO clock VALUES(1,?,?,?)", .text(machine.bootID), .integer(offset),

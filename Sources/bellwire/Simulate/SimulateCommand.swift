@@ -18,7 +18,7 @@ enum SimulateCommand {
             Option("seconds", "N", default: "0", "stop after so many seconds of real time; 0: after all seeds"),
             Option(switch: "lite", "no faults, only time"),
             Option(switch: "brief", "tell a failure in one line, instead of making it small and telling its story"),
-            Option(switch: "trace", "print everything that is seen"),
+            Option(switch: "trace", "print everything that is seen; of a failure also in the small world"),
             Option(switch: "exhaustive", "every order of requests, acks, deadlines and repeats in small worlds"),
             Option("depth", "N", default: "100", "with --exhaustive: how many steps at most"),
         ], positionals: 0...0)
@@ -56,7 +56,7 @@ enum SimulateCommand {
                     let kinds = Set(result.violations.map(\.kind.rawValue)).sorted().joined(separator: ", ")
                     writeOutput("seed \(seed): \(kinds): \(result.violations[0].what)")
                 } else {
-                    tell(result, simulator)
+                    tell(result, simulator, isTraced: arguments.isSet("trace"))
                 }
             }
         }
@@ -92,7 +92,7 @@ enum SimulateCommand {
         exit(isClean ? 0 : 1)
     }
 
-    private static func tell(_ result: Simulator.Result, _ simulator: Simulator) {
+    private static func tell(_ result: Simulator.Result, _ simulator: Simulator, isTraced: Bool) {
         let story = simulator.minimised(seed: result.seed)
         writeOutput(
             """
@@ -102,6 +102,7 @@ enum SimulateCommand {
         for violation in (story.violations.isEmpty ? result.violations : story.violations).prefix(1) {
             writeOutput("\(violation)\n")
         }
+        if isTraced { for line in story.lines { writeOutput("    | \(line)") } }
     }
 
     private static func rounded(_ value: Double) -> String {
