@@ -11,7 +11,7 @@ extension RedisCallStore {
     func add(_ count: OutstandingCount, to pipeline: inout RedisPipeline) {
         pipeline.command("ZCOUNT", 3) {
             $0.add(key(count.user, count.kind.keyName))
-            $0.add("(\(count.after)")
+            $0.add(count.after, after: UInt8(ascii: "("))
             $0.add("+inf")
         }
     }
@@ -48,7 +48,7 @@ extension RedisCallStore {
         }
     }
 
-    func key(_ period: StoredPeriod) -> [UInt8] { key(period.user, "stored:\(period.number)") }
+    func key(_ period: StoredPeriod) -> [UInt8] { key(period.user, "stored:", period.number) }
 
     /// What `MGET` of a user's periods answered. A number that is damaged counts as none.
     func storedBytes(in reply: RedisReply) throws(StoreError) -> [Int] {

@@ -124,16 +124,23 @@ public final class RedisCallStore: CallStore {
 
     private func partitionKey(_ id: RecordID, _ kind: String, _ name: String) -> [UInt8] {
         let partition = Int(stableHash(id.string.utf8) % UInt64(Bounds.partitions))
-        return joined(partitions[partition], kind, name)
+        var key: [UInt8] = []
+        key.reserveCapacity(partitions[partition].count + kind.utf8.count + name.utf8.count)
+        key += partitions[partition]
+        key += kind.utf8
+        key += name.utf8
+        return key
     }
 
-    func key(_ user: UserID, _ kind: String) -> [UInt8] { joined(users, user.string, "}:", kind) }
-
-    private func joined(_ front: [UInt8], _ parts: String...) -> [UInt8] {
+    func key(_ user: UserID, _ kind: String, _ number: Int64? = nil) -> [UInt8] {
         var key: [UInt8] = []
-        key.reserveCapacity(front.count + parts.reduce(0) { $0 + $1.utf8.count })
-        key += front
-        for part in parts { key += part.utf8 }
+        key.reserveCapacity(users.count + user.string.utf8.count + kind.utf8.count + 24)
+        key += users
+        key += user.string.utf8
+        key.append(UInt8(ascii: "}"))
+        key.append(UInt8(ascii: ":"))
+        key += kind.utf8
+        if let number { key.append(digitsOf: number.magnitude) }
         return key
     }
 

@@ -89,8 +89,11 @@ struct RedisWords {
         word.withUTF8 { add($0) }
     }
 
-    mutating func add(_ number: Int64) {
-        var word: [UInt8] = number < 0 ? [UInt8(ascii: "-")] : []
+    mutating func add(_ number: Int64, after mark: UInt8? = nil) {
+        var word: [UInt8] = []
+        word.reserveCapacity(21)
+        if let mark { word.append(mark) }
+        if number < 0 { word.append(UInt8(ascii: "-")) }
         word.append(digitsOf: number.magnitude)
         add(word)
     }
