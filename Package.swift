@@ -31,13 +31,14 @@ let package = Package(
         .target(name: "ServerURL", swiftSettings: strict),
         .target(name: "SignalingProtocol", swiftSettings: strict),
         .target(name: "CallCore", dependencies: ["SignalingProtocol"], swiftSettings: strict),
+        .target(name: "CallDeciding", dependencies: ["CallCore", "SignalingProtocol"], swiftSettings: strict),
         .target(
             name: "CallStore", dependencies: ["CallCore", "SignalingProtocol", "ServerURL", "CSQLite", "CHiredis"],
             swiftSettings: strict),
         .target(name: "MQTTClient", dependencies: ["ServerURL", "COpenSSL"], swiftSettings: strict),
         .target(
             name: "Coordinator",
-            dependencies: ["SignalingProtocol", "CallCore", "CallStore", "MQTTClient", "CMicrohttpd"],
+            dependencies: ["SignalingProtocol", "CallCore", "CallDeciding", "CallStore", "MQTTClient", "CMicrohttpd"],
             swiftSettings: strict
         ),
         .target(name: "Tokens", dependencies: ["SignalingProtocol", "COpenSSL"], swiftSettings: strict),
@@ -53,13 +54,15 @@ let package = Package(
         .target(
             name: "BellwireSimulator",
             dependencies: [
-                "Coordinator", "CallStore", "CallCore", "BellwireClient", "SignalingProtocol", "HistoryChecker",
+                "Coordinator", "CallDeciding", "CallStore", "CallCore", "BellwireClient", "SignalingProtocol",
+                "HistoryChecker",
                 "CCoroutine", "SplitMix",
             ], swiftSettings: strict),
         .executableTarget(
             name: "bellwire",
             dependencies: [
-                "Coordinator", "CallStore", "CallCore", "BellwireClient", "SignalingProtocol", "MQTTClient", "CProcess",
+                "Coordinator", "CallDeciding", "CallStore", "CallCore", "BellwireClient", "SignalingProtocol",
+                "MQTTClient", "CProcess",
                 "HistoryChecker", "BellwireSimulator", "Tokens",
             ],
             swiftSettings: strict,
@@ -85,7 +88,7 @@ let package = Package(
         .testTarget(name: "MQTTClientTests", dependencies: ["MQTTClient", "COpenSSL"], swiftSettings: strict),
         .testTarget(
             name: "CoordinatorTests",
-            dependencies: ["Coordinator", "CallStore", "CallCore", "SignalingProtocol", "SplitMix"],
+            dependencies: ["Coordinator", "CallDeciding", "CallStore", "CallCore", "SignalingProtocol", "SplitMix"],
             swiftSettings: strict
         ),
         .testTarget(
@@ -101,7 +104,8 @@ let package = Package(
         .target(
             name: "FuzzEntries",
             dependencies: [
-                "SignalingProtocol", "CallCore", "CallStore", "Coordinator", "BellwireClient", "HistoryChecker",
+                "SignalingProtocol", "CallCore", "CallStore", "CallDeciding", "Coordinator", "BellwireClient",
+                "HistoryChecker",
                 "MQTTClient", "ServerURL", "SplitMix", "Tokens",
             ],
             path: "Tests/Fuzzing/Entries", swiftSettings: strict),

@@ -1,3 +1,4 @@
+import CallCore
 import Glibc
 
 /// Records as they were read or written last: one that has not changed since is not decoded again. What is equal byte by byte is

@@ -1,4 +1,5 @@
 import CallCore
+import CallDeciding
 import CallStore
 import SignalingProtocol
 
@@ -11,7 +12,7 @@ extension CallService {
     public var waitingDeadlines: Int { timers.count }
 
     /// Serves the own deadlines that have come. Returns what is to be published.
-    public func serveDeadlines(limit: Int = ServiceBounds.deadlinesPerRound) -> [OutboundMessage] {
+    package func serveDeadlines(limit: Int = ServiceBounds.deadlinesPerRound) -> [OutboundMessage] {
         readClock()
         guard clockFailure == nil else { return [] }
         let ids = timers.take(until: now, limit: limit)
@@ -28,7 +29,7 @@ extension CallService {
 
     /// Serves deadlines that nobody served for `grace`: their coordinator is gone, or this is a restart. Returns what is
     /// to be published, and whether there were more than one round takes.
-    public func sweep(
+    package func sweep(
         grace: Milliseconds, limit: Int = ServiceBounds.deadlinesPerRound
     ) -> (messages: [OutboundMessage], hasMore: Bool) {
         var hasMore = false

@@ -1,4 +1,5 @@
 import CallCore
+import CallDeciding
 import CallStore
 import SignalingProtocol
 
@@ -35,8 +36,9 @@ extension CallService {
     private func attempt(_ works: [MessageWork]) throws(StoreError) -> [MessageWork] {
         let stored = try store.load(works.map(\.id))
         var decisions: [MessageDecision] = []
-        known = Knowledge()
-        for (work, stored) in zip(works, stored) { decisions.append(try decide(work, stored)) }
+        // Messages that are decided now and written together.
+        var sending: [UserID: Int] = [:]
+        for (work, stored) in zip(works, stored) { decisions.append(try decide(work, stored, &sending)) }
         let changed = decisions.indices.filter { decisions[$0].message != decisions[$0].before }
         let written = try changed.isEmpty ? [] : commit(changed.map { commit(decisions[$0], works[$0].id) })
         storeAnswered(isWrite: !changed.isEmpty)
@@ -56,7 +58,9 @@ extension CallService {
         return commit
     }
 
-    private func decide(_ work: MessageWork, _ stored: StoredRecord?) throws(StoreError) -> MessageDecision {
+    private func decide(
+        _ work: MessageWork, _ stored: StoredRecord?, _ sending: inout [UserID: Int]
+    ) throws(StoreError) -> MessageDecision {
         var decision = MessageDecision()
         decision.version = stored?.version ?? 0
         if case .message(let message)? = stored?.record {
@@ -65,7 +69,8 @@ extension CallService {
         }
         for event in work.events {
             switch event {
-            case .send(let received, let request): try decideSend(received, request, work.id, stored, &decision)
+            case .send(let received, let request):
+                try decideSend(received, request, work.id, stored, &decision, &sending)
             case .ack(let device):
                 // A message to oneself is for the other devices.
                 guard device != decision.message?.origin.device else { continue }
@@ -86,7 +91,7 @@ extension CallService {
 
     private func decideSend(
         _ received: ReceivedRequest, _ request: Request.Message, _ id: RecordID, _ stored: StoredRecord?,
-        _ decision: inout MessageDecision
+        _ decision: inout MessageDecision, _ sending: inout [UserID: Int]
     ) throws(StoreError) {
         guard stored?.record != .unreadable else {
             decision.counts.add(.unreadableRecords)
@@ -107,7 +112,7 @@ extension CallService {
             reply(received, .failure(SignalingError(.userNotRegistered, "to: is not registered")), &decision)
             return
         }
-        if let error = try crowd(from: received.device.userID, to: user, &decision) {
+        if let error = try crowd(from: received.device.userID, to: user, &decision, &sending) {
             reply(received, .failure(error), &decision)
             return
         }
@@ -122,7 +127,7 @@ extension CallService {
 
     /// The refusal when as many messages wait as may: for the recipient, or of the sender.
     private func crowd(
-        from sender: UserID, to recipient: UserID, _ decision: inout MessageDecision
+        from sender: UserID, to recipient: UserID, _ decision: inout MessageDecision, _ sending: inout [UserID: Int]
     ) throws(StoreError) -> SignalingError? {
         let findings = try store.read(
             Lookup(
@@ -133,14 +138,13 @@ extension CallService {
             return SignalingError(
                 .rateLimited, "too many messages wait for this user", retryAfter: ServiceBounds.fullInboxRetry)
         }
-        // With those that are decided now and written with this one.
-        let waiting = findings.outstanding[0] + known.sending[sender, default: 0]
+        let waiting = findings.outstanding[0] + sending[sender, default: 0]
         guard waiting < settings.quotas.waitingMessages else {
             decision.counts.add(.limited, "waitingMessages")
             return SignalingError(
                 .rateLimited, "too many messages of this user wait", retryAfter: ServiceBounds.outstandingRetry)
         }
-        known.sending[sender, default: 0] += 1
+        sending[sender, default: 0] += 1
         return nil
     }
 

@@ -1,4 +1,5 @@
 import CallCore
+import CallDeciding
 import CallStore
 import SignalingProtocol
 
@@ -20,7 +21,6 @@ extension CallService {
         } catch {
             failed(error)
         }
-        known = Knowledge()
         // What is left lost every race, or the store is away: the devices send again.
         for work in open { answerUnavailable(work) }
         return open
@@ -58,12 +58,13 @@ extension CallService {
         defer {
             open = lost + parts[published...].flatMap(\.works)
             // Of what was not published nobody knows whether it was written. A request that comes again and was, takes nothing.
-            for judged in written[published...] { judged.decisions.forEach { giveBack($0) } }
+            for judged in written[published...] { judged.decisions.forEach(giveBack) }
         }
         var looks: [Look] = []
         for part in parts { looks.append(try begin(part)) }
         for (index, part) in parts.enumerated() {
-            written.append(try judge(part, try finish(looks[index], part)))
+            let (facts, records) = try finish(looks[index], part)
+            written.append(try judge(part, records, facts))
             guard index > 0 else { continue }
             lost += try publish(parts[published], written[published])
             published += 1
@@ -83,25 +84,34 @@ extension CallService {
         var written: Pending<Written>?
     }
 
-    private func judge(_ part: Part, _ stored: [StoredRecord?]) throws(StoreError) -> Judged {
+    private func judge(_ part: Part, _ stored: [StoredRecord?], _ facts: Facts) throws(StoreError) -> Judged {
+        var deciding = Deciding(facts, settings, self)
         var decisions: [Decision] = []
         decisions.reserveCapacity(part.works.count)
         do throws(StoreError) {
-            for (work, stored) in zip(part.works, stored) { decisions.append(try decide(work, stored)) }
+            for (work, stored) in zip(part.works, stored) { decisions.append(try decide(work, stored, &deciding)) }
             return try write(decisions, of: part)
         } catch {
-            decisions.forEach { giveBack($0) }
+            decisions.forEach(giveBack)
             throw error
         }
     }
 
     private func write(_ decisions: [Decision], of part: Part) throws(StoreError) -> Judged {
+        let first = decisions.indices.filter { !decisions[$0].firstNotes.isEmpty }
+        if !first.isEmpty { try store.note(first.flatMap { decisions[$0].firstNotes }) }
+        let writing = Writing(settings: settings, now: now)
         // The alias of a merge comes first: a cancel of the inviter's own id finds it, or is found by it.
-        let isLost = try writeAliases(decisions)
+        let isLost = try writeAliases(
+            decisions.indices.map { index in
+                decisions[index].subject.alias == nil ? nil : writing.aliasCommit(of: decisions[index])
+            })
         let commits = decisions.indices.map { index in
-            isLost[index] ? nil : commit(of: decisions[index], callID: part.works[index].id)
+            isLost[index] ? nil : writing.commit(of: decisions[index], callID: part.works[index].id)
         }
-        let notes = decisions.indices.filter { !isLost[$0] && commits[$0] == nil }.flatMap { decisions[$0].notes }
+        let notes = decisions.indices.filter { !isLost[$0] && commits[$0] == nil }.flatMap {
+            decisions[$0].subject.notes
+        }
         // Presence is read after the commit: a device that comes online reads its calls after writing presence, so that
         // one of the two sees the other.
         let told = decisions.indices.filter { !isLost[$0] }.flatMap { decisions[$0].told }.unique
@@ -114,9 +124,8 @@ extension CallService {
     }
 
     /// Of each decision: whether its alias lost against somebody else.
-    private func writeAliases(_ decisions: [Decision]) throws(StoreError) -> [Bool] {
-        var isLost = [Bool](repeating: false, count: decisions.count)
-        let aliases = decisions.map(aliasCommit)
+    private func writeAliases(_ aliases: [Commit?]) throws(StoreError) -> [Bool] {
+        var isLost = [Bool](repeating: false, count: aliases.count)
         let places = aliases.indices.filter { aliases[$0] != nil }
         guard !places.isEmpty else { return isLost }
         for (place, isWritten) in zip(places, try commit(aliases.compactMap(\.self))) { isLost[place] = !isWritten }
@@ -140,7 +149,7 @@ extension CallService {
                 continue
             }
             if let commit = judged.commits[index] { committed(judged.decisions[index], commit) }
-            publish(judged.decisions[index], presence)
+            publish(judged.decisions[index], of: part.works[index].id, presence)
         }
         return part.works.indices.filter { isLost[$0] }.map { part.works[$0] }
     }
@@ -171,41 +180,14 @@ extension CallService {
         }
     }
 
-    /// The record to write; nil when nothing but notes is to be kept.
-    private func commit(of decision: Decision, callID: CallID) -> Commit? {
-        if let record = decision.record {
-            return Commit(
-                .call(callID), record: record, expected: decision.version, deadline: nil,
-                expiresAt: now + settings.cancelMemory)
-        }
-        guard let machine = decision.machine, machine.call != decision.before else { return nil }
-        let call = machine.call
-        var commit = Commit(
-            .call(call.callID), record: .call(call), expected: decision.version, deadline: machine.nextDeadline,
-            expiresAt: call.endedAt.map { $0 + settings.historyRetention })
-        commit.notes = decision.notes
-        commit.expectedHolders = decision.expectedHolders
-        setClaims(&commit, before: decision.before, after: call)
-        commit.newMembers = call.participants.filter { decision.before?.member($0) == nil }
-        commit.formerMembers = decision.before?.participants.filter { call.member($0) == nil } ?? []
-        setOutstanding(&commit, before: decision.before, after: call)
-        commit.hasJustEnded = !call.isLive && decision.before?.isLive ?? true
-        return commit
-    }
-
-    private func aliasCommit(of decision: Decision) -> Commit? {
-        guard let alias = decision.alias, let call = decision.call, call != decision.before else { return nil }
-        return Commit(
-            .call(alias.callID), record: .alias(of: call.callID, origin: alias.origin), expected: alias.version,
-            deadline: nil, expiresAt: now + settings.historyRetention)
-    }
-
     private func committed(_ decision: Decision, _ commit: Commit) {
         guard let call = decision.call else { return }
         timers.set(commit.id, at: commit.deadline)
-        countStored(call, before: decision.before)
-        if decision.before == nil { counters.add(.callsCreated) }
-        if !call.isLive, decision.before?.isLive ?? true { counters.add(.callsEnded, call.endReason?.rawValue ?? "") }
+        countStored(call, before: decision.subject.before)
+        if decision.subject.before == nil { counters.add(.callsCreated) }
+        if !call.isLive, decision.subject.before?.isLive ?? true {
+            counters.add(.callsEnded, call.endReason?.rawValue ?? "")
+        }
     }
 }
 

@@ -1,4 +1,5 @@
 import CallCore
+import CallDeciding
 import CallStore
 import SignalingProtocol
 
@@ -39,7 +40,7 @@ extension CallService {
 
     private func steps(of decision: Decision, _ call: Call) -> [TraceEntry.Step] {
         guard decision.isVisiblyChanged else { return decision.steps }
-        let known = decision.before?.revision ?? 0
+        let known = decision.subject.before?.revision ?? 0
         let changes = call.members.filter { $0.changedRevision > known }.map { member in
             // What members tell each other explains nothing here, and is long.
             var change = member.change

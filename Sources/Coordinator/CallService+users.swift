@@ -1,4 +1,5 @@
 import CallCore
+import CallDeciding
 import CallStore
 import SignalingProtocol
 
@@ -97,12 +98,11 @@ extension CallService {
         return .answer(.users(known, errors: errors))
     }
 
-    /// The profiles of users who become members, and those of `invitees` who may not because nobody knows them.
-    func lookUp(_ users: [UserID], inviting invitees: [UserID], _ context: inout CallMachine.Context) throws(StoreError)
-    {
-        for (user, profile) in zip(users, try profiles(of: users)) {
-            context.profiles[user] = profile
-            if profile == nil, settings.users == .known, invitees.contains(user) { context.unregistered.append(user) }
-        }
+    /// Those of `users` without an online device. Who is not to be reached looks the same.
+    private func offline(_ users: [UserID], withheld: [UserID] = []) throws(StoreError) -> [UserID] {
+        zip(users, try store.devices(of: users)).filter { user, devices in
+            withheld.contains(user)
+                || !devices.contains { $0.isReachable(at: now, lease: settings.presence.lease) }
+        }.map(\.0)
     }
 }

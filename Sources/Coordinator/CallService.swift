@@ -1,4 +1,5 @@
 import CallCore
+import CallDeciding
 import CallStore
 import SignalingProtocol
 
@@ -18,8 +19,6 @@ public final class CallService {
     var setAside = SetAside()
     var tidied = TidyLists()
     var outbox: [OutboundMessage] = []
-    /// What was read for the round being served.
-    var known = Knowledge()
     /// The store's clock, read before each round of decisions.
     var now: Milliseconds = 0
     /// Why the clock could not be read; nothing is decided by a clock that may be wrong.
@@ -291,16 +290,6 @@ public final class CallService {
     }
 }
 
-extension Response.Outcome {
-    /// `ok` or the error's code.
-    var name: String {
-        switch self {
-        case .success, .answer: "ok"
-        case .failure(let error): error.code.rawValue
-        }
-    }
-}
-
 extension Result<UpMessage, UpMessageRefusal> {
     /// Refused, when there would be an answer that had to give the Correlation Data back.
     fileprivate var withLongCorrelationData: Self {
@@ -312,14 +301,6 @@ extension Result<UpMessage, UpMessageRefusal> {
         case .success(.heartbeat), .success(.ackCall), .success(.ackMessage): return self
         case .failure(let refusal): return .failure(UpMessageRefusal(requestID: refusal.requestID, error: error))
         }
-    }
-}
-
-extension SignalingError {
-    fileprivate static let unavailable = SignalingError(.unavailable, "the service cannot answer now: send again")
-
-    static func rateLimited(_ retryAfter: Int) -> SignalingError {
-        SignalingError(.rateLimited, "too many requests", retryAfter: retryAfter)
     }
 }
 

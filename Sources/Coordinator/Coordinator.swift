@@ -1,3 +1,4 @@
+import CallDeciding
 import CallStore
 import Glibc
 import MQTTClient

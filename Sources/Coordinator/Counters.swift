@@ -1,3 +1,4 @@
+import CallDeciding
 import SignalingProtocol
 
 /// What the service has counted since it started; `/metrics` shows it.
@@ -11,135 +12,7 @@ public struct Counters: Sendable {
         let label: String
     }
 
-    public enum Metric: Int, Sendable, CaseIterable {
-        case messagesReceived
-        case messagesSent
-        case messagesDropped
-        case messagesRefused
-        case limited
-        case requests
-        case responses
-        case eventsSent
-        case eventsResent
-        case eventsTrimmed
-        case acks
-        case staleAcks
-        case signals
-        case peerMessages
-        case traceEntriesDropped
-        case heartbeats
-        case presence
-        case deadlines
-        case callsCreated
-        case callsEnded
-        case commits
-        case conflicts
-        case unreadableRecords
-        case storeRoundTrips
-        case storeErrors
-        case storeClockSteps
-        case listEntriesMended
-        case recordsCleaned
-        case publicationsDropped
-        case publicationsRefused
-        case brokerConnections
-
-        /// As `/metrics` shows it.
-        var name: String {
-            switch self {
-            case .messagesReceived: "bellwire_messages_received_total"
-            case .messagesSent: "bellwire_messages_sent_total"
-            case .messagesDropped: "bellwire_messages_dropped_total"
-            case .messagesRefused: "bellwire_messages_refused_total"
-            case .limited: "bellwire_limited_total"
-            case .requests: "bellwire_requests_total"
-            case .responses: "bellwire_responses_total"
-            case .eventsSent: "bellwire_events_sent_total"
-            case .eventsResent: "bellwire_events_resent_total"
-            case .eventsTrimmed: "bellwire_events_trimmed_total"
-            case .acks: "bellwire_acks_total"
-            case .staleAcks: "bellwire_stale_acks_total"
-            case .signals: "bellwire_signals_total"
-            case .peerMessages: "bellwire_peer_messages_total"
-            case .traceEntriesDropped: "bellwire_trace_entries_dropped_total"
-            case .heartbeats: "bellwire_heartbeats_total"
-            case .presence: "bellwire_presence_total"
-            case .deadlines: "bellwire_deadlines_served_total"
-            case .callsCreated: "bellwire_calls_created_total"
-            case .callsEnded: "bellwire_calls_ended_total"
-            case .commits: "bellwire_commits_total"
-            case .conflicts: "bellwire_commit_conflicts_total"
-            case .unreadableRecords: "bellwire_unreadable_records_total"
-            case .storeRoundTrips: "bellwire_store_round_trips_total"
-            case .storeErrors: "bellwire_store_errors_total"
-            case .storeClockSteps: "bellwire_store_clock_steps_total"
-            case .listEntriesMended: "bellwire_list_entries_mended_total"
-            case .recordsCleaned: "bellwire_records_cleaned_total"
-            case .publicationsDropped: "bellwire_publications_dropped_total"
-            case .publicationsRefused: "bellwire_publications_refused_total"
-            case .brokerConnections: "bellwire_broker_connections_total"
-            }
-        }
-
-        /// The name of the label, for those that have one.
-        var label: String? {
-            switch self {
-            case .messagesRefused: "code"
-            case .limited: "limit"
-            case .requests: "type"
-            case .responses: "outcome"
-            case .eventsSent, .eventsResent: "event"
-            case .presence: "state"
-            case .callsEnded, .publicationsRefused: "reason"
-            case .peerMessages: "state"
-            case .signals, .traceEntriesDropped, .messagesReceived, .messagesSent, .messagesDropped, .eventsTrimmed,
-                .acks, .staleAcks, .heartbeats,
-                .deadlines,
-                .callsCreated, .commits, .conflicts, .unreadableRecords, .storeRoundTrips, .storeErrors,
-                .storeClockSteps, .listEntriesMended, .recordsCleaned,
-                .publicationsDropped,
-                .brokerConnections:
-                nil
-            }
-        }
-
-        var help: String {
-            switch self {
-            case .messagesReceived: "Messages received from devices."
-            case .messagesSent: "Messages published to devices."
-            case .messagesDropped: "Messages dropped unserved because they had waited too long."
-            case .messagesRefused: "Messages answered by an error, by its code."
-            case .limited: "Times that a user met a limit, by its name."
-            case .requests: "Requests received, by type."
-            case .responses: "Responses sent, by outcome: ok or the error code."
-            case .eventsSent: "Events sent for the first time, by name."
-            case .eventsResent: "Events sent again, by name."
-            case .eventsTrimmed: "Events sent without extendedData because they would have been too large."
-            case .acks: "Acknowledgments received."
-            case .staleAcks: "Acknowledgments of a revision below the current one."
-            case .signals: "Signals passed on to devices."
-            case .peerMessages: "Peer messages, by what became of them."
-            case .traceEntriesDropped: "Entries of timelines that could not be written."
-            case .heartbeats: "Heartbeats received."
-            case .presence: "Presence messages, by what they said."
-            case .deadlines: "Calls whose deadline was served."
-            case .callsCreated: "Calls created."
-            case .callsEnded: "Calls ended, by reason."
-            case .commits: "Records written."
-            case .conflicts: "Commits that lost against another one and were judged again."
-            case .unreadableRecords: "Requests on, and deadlines of, records that are damaged or of a later version."
-            case .storeRoundTrips: "Times that the store was waited for."
-            case .storeErrors: "Times that the store could not answer."
-            case .storeClockSteps:
-                "Times that the clock of the store's machine was found to be set, by any coordinator."
-            case .listEntriesMended: "Entries of users' lists of calls that were left without their call."
-            case .recordsCleaned: "Records removed because their time was over."
-            case .publicationsDropped: "Messages not published: the broker was away or they were stale."
-            case .publicationsRefused: "Messages that the broker refused to take, by its reason."
-            case .brokerConnections: "Connections made to the broker."
-            }
-        }
-    }
+    public typealias Metric = CallDeciding.Metric
 
     /// What devices reported of calls' speed.
     public private(set) var milestones = MilestoneHistograms()
@@ -176,13 +49,102 @@ public struct Counters: Sendable {
     }
 }
 
-/// What a decision adds to the counters if its commit wins: one that lost is judged again, and counts again.
-struct Counts {
-    fileprivate var entries: [(metric: Counters.Metric, label: String?, count: Int)] = []
+extension Metric {
+    /// As `/metrics` shows it.
+    var name: String {
+        switch self {
+        case .messagesReceived: "bellwire_messages_received_total"
+        case .messagesSent: "bellwire_messages_sent_total"
+        case .messagesDropped: "bellwire_messages_dropped_total"
+        case .messagesRefused: "bellwire_messages_refused_total"
+        case .limited: "bellwire_limited_total"
+        case .requests: "bellwire_requests_total"
+        case .responses: "bellwire_responses_total"
+        case .eventsSent: "bellwire_events_sent_total"
+        case .eventsResent: "bellwire_events_resent_total"
+        case .eventsTrimmed: "bellwire_events_trimmed_total"
+        case .acks: "bellwire_acks_total"
+        case .staleAcks: "bellwire_stale_acks_total"
+        case .signals: "bellwire_signals_total"
+        case .peerMessages: "bellwire_peer_messages_total"
+        case .traceEntriesDropped: "bellwire_trace_entries_dropped_total"
+        case .heartbeats: "bellwire_heartbeats_total"
+        case .presence: "bellwire_presence_total"
+        case .deadlines: "bellwire_deadlines_served_total"
+        case .callsCreated: "bellwire_calls_created_total"
+        case .callsEnded: "bellwire_calls_ended_total"
+        case .commits: "bellwire_commits_total"
+        case .conflicts: "bellwire_commit_conflicts_total"
+        case .unreadableRecords: "bellwire_unreadable_records_total"
+        case .storeRoundTrips: "bellwire_store_round_trips_total"
+        case .storeErrors: "bellwire_store_errors_total"
+        case .storeClockSteps: "bellwire_store_clock_steps_total"
+        case .listEntriesMended: "bellwire_list_entries_mended_total"
+        case .recordsCleaned: "bellwire_records_cleaned_total"
+        case .lookups: "bellwire_lookups_total"
+        case .publicationsDropped: "bellwire_publications_dropped_total"
+        case .publicationsRefused: "bellwire_publications_refused_total"
+        case .brokerConnections: "bellwire_broker_connections_total"
+        }
+    }
 
-    mutating func add(_ metric: Counters.Metric, _ count: Int = 1) { entries.append((metric, nil, count)) }
+    /// The name of the label, for those that have one.
+    var label: String? {
+        switch self {
+        case .messagesRefused: "code"
+        case .limited: "limit"
+        case .requests: "type"
+        case .responses: "outcome"
+        case .eventsSent, .eventsResent: "event"
+        case .presence: "state"
+        case .callsEnded, .publicationsRefused: "reason"
+        case .peerMessages: "state"
+        case .signals, .traceEntriesDropped, .messagesReceived, .messagesSent, .messagesDropped, .eventsTrimmed,
+            .acks, .staleAcks, .heartbeats,
+            .deadlines,
+            .callsCreated, .commits, .conflicts, .unreadableRecords, .storeRoundTrips, .storeErrors,
+            .storeClockSteps, .listEntriesMended, .recordsCleaned, .lookups,
+            .publicationsDropped,
+            .brokerConnections:
+            nil
+        }
+    }
 
-    mutating func add(_ metric: Counters.Metric, _ label: String, _ count: Int = 1) {
-        entries.append((metric, label, count))
+    var help: String {
+        switch self {
+        case .messagesReceived: "Messages received from devices."
+        case .messagesSent: "Messages published to devices."
+        case .messagesDropped: "Messages dropped unserved because they had waited too long."
+        case .messagesRefused: "Messages answered by an error, by its code."
+        case .limited: "Times that a user met a limit, by its name."
+        case .requests: "Requests received, by type."
+        case .responses: "Responses sent, by outcome: ok or the error code."
+        case .eventsSent: "Events sent for the first time, by name."
+        case .eventsResent: "Events sent again, by name."
+        case .eventsTrimmed: "Events sent without extendedData because they would have been too large."
+        case .acks: "Acknowledgments received."
+        case .staleAcks: "Acknowledgments of a revision below the current one."
+        case .signals: "Signals passed on to devices."
+        case .peerMessages: "Peer messages, by what became of them."
+        case .traceEntriesDropped: "Entries of timelines that could not be written."
+        case .heartbeats: "Heartbeats received."
+        case .presence: "Presence messages, by what they said."
+        case .deadlines: "Calls whose deadline was served."
+        case .callsCreated: "Calls created."
+        case .callsEnded: "Calls ended, by reason."
+        case .commits: "Records written."
+        case .conflicts: "Commits that lost against another one and were judged again."
+        case .unreadableRecords: "Requests on, and deadlines of, records that are damaged or of a later version."
+        case .storeRoundTrips: "Times that the store was waited for."
+        case .storeErrors: "Times that the store could not answer."
+        case .storeClockSteps:
+            "Times that the clock of the store's machine was found to be set, by any coordinator."
+        case .listEntriesMended: "Entries of users' lists of calls that were left without their call."
+        case .recordsCleaned: "Records removed because their time was over."
+        case .lookups: "Times that a decision asked for what nobody had foreseen."
+        case .publicationsDropped: "Messages not published: the broker was away or they were stale."
+        case .publicationsRefused: "Messages that the broker refused to take, by its reason."
+        case .brokerConnections: "Connections made to the broker."
+        }
     }
 }

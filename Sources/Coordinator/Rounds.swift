@@ -1,3 +1,5 @@
+import CallCore
+import CallDeciding
 import CallStore
 import SignalingProtocol
 

@@ -1,4 +1,5 @@
 import CMicrohttpd
+import CallDeciding
 import Glibc
 
 /// Answers `/healthz`, `/readyz` and `/metrics` over HTTP.

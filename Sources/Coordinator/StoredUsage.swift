@@ -1,3 +1,4 @@
+import CallDeciding
 import SignalingProtocol
 
 /// Collects how much is kept because of whom, until it is written.

@@ -1,30 +1,7 @@
 import CallCore
+import CallDeciding
 import CallStore
 import SignalingProtocol
-
-/// Of which calls a timeline is kept (docs/protocol.md, section 6).
-public enum TracePolicy: Sendable, Equatable {
-    case all
-    /// Of those in which something went wrong, with what this coordinator remembers of the time before.
-    case errors
-    /// Of so many calls in ten thousand, the same ones at every coordinator.
-    case share(perTenThousand: Int)
-    case off
-
-    /// `all`, `errors`, `off`, or a percentage such as `5%` or `0.25%`; nil for anything else.
-    public init?(_ text: String) {
-        switch text {
-        case "all": self = .all
-        case "errors": self = .errors
-        case "off": self = .off
-        default:
-            guard text.hasSuffix("%"), let percent = Double(text.dropLast()), (0...100).contains(percent) else {
-                return nil
-            }
-            self = .share(perTenThousand: Int((percent * 100).rounded()))
-        }
-    }
-}
 
 /// Collects what happens to calls until it is written, which is after everything else and in batches: no request waits
 /// for its timeline.

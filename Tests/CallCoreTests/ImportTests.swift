@@ -3,7 +3,10 @@ import Testing
 
 /// The core decides; it does no I/O. What it cannot import it cannot do.
 @Suite struct ImportTests {
-    @Test(arguments: [("CallCore", ["SignalingProtocol"]), ("SignalingProtocol", [])])
+    @Test(arguments: [
+        ("CallDeciding", ["CallCore", "SignalingProtocol"]), ("CallCore", ["SignalingProtocol"]),
+        ("SignalingProtocol", []),
+    ])
     func theTargetImportsNothingElse(target: String, allowed: [String]) throws {
         let files = try sources(of: target)
         #expect(!files.isEmpty)

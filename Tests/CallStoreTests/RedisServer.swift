@@ -1,4 +1,5 @@
 import CProcess
+import CallCore
 import FoundationEssentials
 import Glibc
 import SignalingProtocol

@@ -1,4 +1,5 @@
 import CallCore
+import CallDeciding
 import Coordinator
 import SignalingProtocol
 import Testing

@@ -3,6 +3,7 @@ import CallStore
 import SignalingProtocol
 import Testing
 
+@testable import CallDeciding
 @testable import Coordinator
 
 /// What a decision counts and takes of limits, when its commit loses and it is made again (docs/protocol.md, section 2, Rate limits).

@@ -3,6 +3,7 @@ import CallStore
 import SignalingProtocol
 import Testing
 
+@testable import CallDeciding
 @testable import Coordinator
 
 /// How much one device, one pair and one callee bear (docs/protocol.md, section 2, Rate limits).

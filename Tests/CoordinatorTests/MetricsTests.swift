@@ -1,3 +1,4 @@
+import CallDeciding
 import SignalingProtocol
 import Testing
 

@@ -3,6 +3,7 @@ import CallStore
 import SignalingProtocol
 import Testing
 
+@testable import CallDeciding
 @testable import Coordinator
 
 /// How much one user may make the service hold (docs/protocol.md, section 2, Rate limits).

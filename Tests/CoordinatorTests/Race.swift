@@ -1,4 +1,5 @@
 import CallStore
+import CallDeciding
 import Coordinator
 
 /// A world of two coordinators on one store, which lets the second one in between the first one's looking and writing.

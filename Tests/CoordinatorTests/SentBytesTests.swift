@@ -3,6 +3,7 @@ import CallStore
 import SignalingProtocol
 import Testing
 
+@testable import CallDeciding
 @testable import Coordinator
 
 /// How much a user may make the service send (docs/protocol.md, section 2, Rate limits).

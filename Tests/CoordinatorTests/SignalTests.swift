@@ -3,6 +3,7 @@ import CallStore
 import SignalingProtocol
 import Testing
 
+@testable import CallDeciding
 @testable import Coordinator
 
 /// `call.signal` (docs/protocol.md, section 2, Signals).

@@ -3,6 +3,7 @@ import CallStore
 import SignalingProtocol
 import Testing
 
+@testable import CallDeciding
 @testable import Coordinator
 
 /// Profiles, registered users, and the history of calls (docs/protocol.md, section 2, Users and Queries).

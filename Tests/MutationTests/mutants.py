@@ -17,6 +17,7 @@ class Mutant:
 
 CORE = "Sources/CallCore/"
 SERVICE = "Sources/Coordinator/"
+DECIDING = "Sources/CallDeciding/"
 STORE = "Sources/CallStore/MemoryCallStore.swift"
 SDK = "Sources/BellwireClient/"
 
@@ -60,14 +61,14 @@ MUTANTS = [
     ),
     Mutant(
         "due records that cannot be read are tried again and again",
-        SERVICE + "CallService+deciding.swift",
-        "setAside.insert(.call(callID), now: now)",
-        "if !mutant { setAside.insert(.call(callID), now: now) }",
+        SERVICE + "CallService+telling.swift",
+        "if decision.isUnreadable { setAside",
+        "if decision.isUnreadable, !mutant { setAside",
     ),
     # Deciding.
     Mutant(
         "a request that comes again is judged again",
-        SERVICE + "CallService+deciding.swift",
+        DECIDING + "Requests/Requests.swift",
         "if let known = call.outcome(of: received.key) { return success(call, known) }",
         "if !mutant, let known = call.outcome(of: received.key) { return success(call, known) }",
     ),
@@ -79,31 +80,31 @@ MUTANTS = [
     ),
     Mutant(
         "a cancel that overtakes its invite is forgotten",
-        SERVICE + "CallService+deciding.swift",
-        "decision.record = .cancelled(by: received.device.userID, at: now)",
-        "decision.record = mutant ? nil : .cancelled(by: received.device.userID, at: now)",
+        DECIDING + "Requests/Requests.swift",
+        "decision.subject.record = .cancelled(by: received.device.userID, at: now)",
+        "decision.subject.record = mutant ? nil : .cancelled(by: received.device.userID, at: now)",
     ),
     Mutant(
         "an answer on another device counts as the merge",
-        SERVICE + "CallService+deciding.swift",
-        "guard decision.alias == nil, call.origin == received.key else { return nil }",
-        "guard decision.alias == nil || mutant, call.origin == received.key || mutant else { return nil }",
+        DECIDING + "Requests/Requests.swift",
+        "guard decision.subject.alias == nil, call.origin == received.key else { return nil }",
+        "guard decision.subject.alias == nil || mutant, call.origin == received.key || mutant else { return nil }",
     ),
     Mutant(
         "the holder of a claim is not fenced",
-        SERVICE + "CallService+inviting.swift",
-        "guard stored?.record != .unreadable else { return true }",
-        "guard stored?.record != .unreadable, !mutant else { return true }",
+        DECIDING + "Requests/Inviting.swift",
+        "if stored?.record == .unreadable || facts.fenced.contains(holder) { return nil }",
+        "if mutant || stored?.record == .unreadable || facts.fenced.contains(holder) { return nil }",
     ),
     Mutant(
         "an earlier ringing call is not found by a merge",
-        SERVICE + "CallService+inviting.swift",
-        "if holder == nil {\n            // Who rings",
-        "if holder == nil, !mutant {\n            // Who rings",
+        DECIDING + "Requests/Glare.swift",
+        "let callIDs = try liveCalls(of: [user])[0].filter { $0 != callID }",
+        "let callIDs = try liveCalls(of: [user])[0].filter { $0 != callID && !mutant }",
     ),
     Mutant(
         "a call of three merges",
-        SERVICE + "CallService+inviting.swift",
+        DECIDING + "Requests/Glare.swift",
         "other.isLive && other.inviter == invite.invitees[0] && other.members.count == 2",
         "other.isLive && other.inviter == invite.invitees[0] && (other.members.count == 2 || mutant)",
     ),
@@ -239,7 +240,7 @@ MUTANTS = [
     # Delivery.
     Mutant(
         "nothing is sent again",
-        SERVICE + "CallService+delivery.swift",
+        DECIDING + "Delivering.swift",
         "if slot <= now, slot < end {",
         "if slot <= now, slot < end, !mutant {",
     ),
@@ -269,15 +270,15 @@ MUTANTS = [
     ),
     Mutant(
         "an ack of an old revision is not answered",
-        SERVICE + "CallService+deciding.swift",
+        DECIDING + "Acks/Acks.swift",
         "decision.refresh.append(device)\n                decision.stale.append(device)",
         "if !mutant { decision.refresh.append(device) }\n                decision.stale.append(device)",
     ),
     Mutant(
         "a device that comes online is not told what it is owed",
-        SERVICE + "CallService+deciding.swift",
-        "_ = decision.machine?.cameOnline(device)\n        decision.refresh.append(device)",
-        "_ = decision.machine?.cameOnline(device)\n        if !mutant { decision.refresh.append(device) }",
+        DECIDING + "Presence/Arriving.swift",
+        "_ = decision.subject.machine?.cameOnline(device)\n        decision.refresh.append(device)",
+        "_ = decision.subject.machine?.cameOnline(device)\n        if !mutant { decision.refresh.append(device) }",
     ),
     # Membership.
     Mutant(
@@ -326,13 +327,13 @@ MUTANTS = [
     ),
     Mutant(
         "the devices of who has blocked the inviter are seen",
-        SERVICE + "CallService+delivery.swift",
+        DECIDING + "Delivering.swift",
         "member.isWithheld ? [:] : presence",
         "member.isWithheld && !mutant ? [:] : presence",
     ),
     Mutant(
         "who has blocked the inviter is listed as online",
-        SERVICE + "CallService+inviting.swift",
+        DECIDING + "Deciding.swift",
         "withheld.contains(user)\n                || !(presence",
         "withheld.contains(user) && !mutant\n                || !(presence",
     ),
@@ -351,7 +352,7 @@ MUTANTS = [
     ),
     Mutant(
         "the caller is answered before the phone rings",
-        SERVICE + "CallService+delivery.swift",
+        SERVICE + "CallService+telling.swift",
         """for delivery in owed where !decision.answered.contains(delivery.user) { send(delivery, of: call, snapshot) }
         publishReplies(decision)""",
         """if mutant { publishReplies(decision) }

@@ -1,4 +1,5 @@
 import CallCore
+import CallDeciding
 import CallStore
 import Coordinator
 import Glibc

@@ -1,5 +1,6 @@
 import BellwireClient
 import CallCore
+import CallDeciding
 import CallStore
 import Coordinator
 import SignalingProtocol

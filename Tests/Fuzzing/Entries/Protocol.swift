@@ -1,3 +1,4 @@
+import CallCore
 import CallStore
 import Coordinator
 import HistoryChecker

@@ -41,9 +41,9 @@ public struct RateLimits: Sendable, Equatable {
 /// Counts what users send. Each coordinator counts for itself.
 ///
 /// A bucket is one number: the moment at which it will be full again. It needs no entry while it is full.
-struct RateLimiter {
+package struct RateLimiter {
     /// What is counted.
-    enum Key: Hashable {
+    package enum Key: Hashable {
         case signals(UserID)
         case messages(UserID)
         case invitations(UserID)
@@ -58,7 +58,7 @@ struct RateLimiter {
         /// Requests of a user who is in debt for bytes.
         case inDebt(UserID)
 
-        init(_ user: UserID, _ body: Request.Body) {
+        package init(_ user: UserID, _ body: Request.Body) {
             switch body {
             case .signal: self = .signals(user)
             case .message: self = .messages(user)
@@ -78,7 +78,7 @@ struct RateLimiter {
         }
 
         /// As metrics name the limit.
-        var name: String {
+        package var name: String {
             switch self {
             case .signals: "signals"
             case .messages: "messages"
@@ -97,7 +97,7 @@ struct RateLimiter {
 
     /// Beyond this many buckets that are not full, others are not counted until some have rested: memory is bounded, nobody
     /// is refused.
-    static let capacity = 200_000
+    package static let capacity = 200_000
     /// Buckets are counted in microseconds, so that a rate need not divide a second.
     private static let perMillisecond: Int64 = 1_000
     private static let perSecond: Int64 = 1_000 * perMillisecond
@@ -111,10 +111,10 @@ struct RateLimiter {
     private var nextSearch: Int64?
     private static let searchInterval: Int64 = 1_000_000
 
-    init(_ limits: RateLimits) { self.limits = limits }
+    package init(_ limits: RateLimits) { self.limits = limits }
 
     /// Takes one of the bucket. Returns the milliseconds after which to try again; nil when it is admitted.
-    mutating func admit(_ key: Key, now: Milliseconds) -> Int? {
+    package mutating func admit(_ key: Key, now: Milliseconds) -> Int? {
         guard limit(key).rate > 0 else { return nil }
         let now = now * Self.perMillisecond
         let full = fullness(key, now) + time(for: 1, key)
@@ -124,15 +124,23 @@ struct RateLimiter {
         return nil
     }
 
+    /// The milliseconds after which so many may be taken; nil when they may be now.
+    package func wait(_ key: Key, for count: Int, now: Milliseconds) -> Int? {
+        guard limit(key).rate > 0 else { return nil }
+        let now = now * Self.perMillisecond
+        let excess = fullness(key, now) + time(for: count, key) - now - time(for: limit(key).burst, key)
+        return excess > 0 ? Int((excess + Self.perMillisecond - 1) / Self.perMillisecond) : nil
+    }
+
     /// Gives back one that was taken for something that did not come about.
-    mutating func giveBack(_ key: Key, now: Milliseconds) {
+    package mutating func giveBack(_ key: Key, now: Milliseconds) {
         guard let known = fullAt[key] else { return }
         let full = known - time(for: 1, key)
         fullAt[key] = full > now * Self.perMillisecond ? full : nil
     }
 
     /// The milliseconds until something is left of a bucket that `take` may have overdrawn; nil when something is.
-    func wait(_ key: Key, now: Milliseconds) -> Int? {
+    package func wait(_ key: Key, now: Milliseconds) -> Int? {
         guard limit(key).rate > 0 else { return nil }
         let now = now * Self.perMillisecond
         let excess = fullness(key, now) - now - time(for: limit(key).burst, key)
@@ -140,7 +148,7 @@ struct RateLimiter {
     }
 
     /// Takes what cannot be refused any more, also when less is left.
-    mutating func take(_ amount: Int, of key: Key, now: Milliseconds) {
+    package mutating func take(_ amount: Int, of key: Key, now: Milliseconds) {
         guard limit(key).rate > 0 else { return }
         let now = now * Self.perMillisecond
         let latest = now + time(for: limit(key).burst, key) + Self.longestDebt

@@ -1,4 +1,3 @@
-import CallCore
 import SignalingProtocol
 
 /// Something that a user has asked of others and that still takes the service's work: an invitation that nobody has answered, a message

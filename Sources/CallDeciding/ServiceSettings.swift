@@ -1,5 +1,4 @@
 import CallCore
-import CallStore
 import SignalingProtocol
 
 /// All that an operator may set about how calls are served. `bellwire serve --help` lists the flags.
@@ -51,61 +50,63 @@ public enum UsersPolicy: String, Sendable, CaseIterable {
 }
 
 /// The bounds of the service's own work.
-public enum ServiceBounds {
+package enum ServiceBounds {
     /// How often a call is judged again because somebody else changed it meanwhile. Beyond it: `unavailable`.
-    static let commitAttempts = 8
+    package static let commitAttempts = 8
+    /// How often a decision may ask for something more that it must know.
+    package static let lookupsPerDecision = 64
     /// How long after a decision it may be written, in milliseconds.
-    static let decisionLife: Milliseconds = 3_000
+    package static let decisionLife: Milliseconds = 3_000
     /// How far the clock of who decides may be ahead of the store's, in milliseconds: more than clocks drift.
-    static let clockDifference: Milliseconds = 1_000
+    package static let clockDifference: Milliseconds = 1_000
     /// How many messages are served in one go, at most.
     package static let messagesPerRound = 64
     /// How many calls are looked at and written together, at least.
-    static let worksPerPart = 24
+    package static let worksPerPart = 24
     /// How many deadlines are served in one go, at most, so that requests are not kept waiting.
-    public static let deadlinesPerRound = 256
+    package static let deadlinesPerRound = 256
     /// How many calls devices that came or went are told of in one go, by and large.
-    static let callsPerPresence = 256
+    package static let callsPerPresence = 256
     /// How many calls a `welcome` looks at. Beyond it the oldest are left out.
-    static let callsPerWelcome = 50
+    package static let callsPerWelcome = 50
     /// How many waiting messages are sent to a device that comes online. The others follow by their resends.
-    static let messagesPerWelcome = 64
+    package static let messagesPerWelcome = 64
     /// A session is new for so many milliseconds after its presence: the clocks of store and coordinator differ a little.
-    static let newSession: Milliseconds = 500
+    package static let newSession: Milliseconds = 500
     /// How many messages may wait for one user. One more is refused: `rateLimited`.
-    static let messagesPerRecipient = 256
+    package static let messagesPerRecipient = 256
     /// When a sender to such a user should try again, in milliseconds.
-    static let fullInboxRetry = 5_000
+    package static let fullInboxRetry = 5_000
     /// When a user with as many live invitations, or waiting messages, as may be should try again, in milliseconds.
-    static let outstandingRetry = 5_000
+    package static let outstandingRetry = 5_000
     /// The same for one whose calls take as much room as they may: some are forgotten every day.
-    static let storedBytesRetry = 60_000
+    package static let storedBytesRetry = 60_000
     /// What is kept of a call beside its record, in bytes: keys, claims, the entries in lists and indexes, of each member and in all.
-    static let bytesBesideCall = 600
-    static let bytesBesideMember = 300
+    package static let bytesBesideCall = 600
+    package static let bytesBesideMember = 300
     /// What an entry of a timeline takes, by and large.
-    static let bytesPerTraceEntry = 200
+    package static let bytesPerTraceEntry = 200
     /// Of how many calls it is remembered how many entries of their timelines were counted; beyond it a long timeline may be counted
     /// twice.
-    static let timelinesCounted = 20_000
+    package static let timelinesCounted = 20_000
     /// How many calls a page loads at once.
-    static let callsPerLoad = 20
+    package static let callsPerLoad = 20
     /// How many calls a page of `call.query` has that does not say.
-    static let callsPerPage = 20
+    package static let callsPerPage = 20
     /// How often in a row a user's list is put right, some hundreds of entries each time.
-    static let tidyings = 8
+    package static let tidyings = 8
     /// How many live calls of an invitee are looked at to see whether the user is busy.
-    static let callsPerBusyCheck = 20
+    package static let callsPerBusyCheck = 20
     /// The longest topic that MQTT can carry.
-    static let topicBytes = 65_535
+    package static let topicBytes = 65_535
     /// How many devices of one user may acknowledge events of one call. What more devices acknowledge is not kept.
-    static let acksPerUser = 32
+    package static let acksPerUser = 32
     /// How often a claim's holder without a call is looked at again, after a brief pause, before it is fenced.
-    static let looksBeforeFencing = 3
+    package static let looksBeforeFencing = 3
     /// How long a void record is kept, in milliseconds: longer than any commit can be delayed.
-    static let voidRecordLife: Milliseconds = 3_600_000
+    package static let voidRecordLife: Milliseconds = 3_600_000
     /// How many expired records one cleaning removes.
-    static let recordsPerCleaning = 500
+    package static let recordsPerCleaning = 500
     /// Seconds after which the broker drops a message that is no invitation.
-    static let messageExpirySeconds: UInt32 = 60
+    package static let messageExpirySeconds: UInt32 = 60
 }

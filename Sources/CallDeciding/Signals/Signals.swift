@@ -1,62 +1,56 @@
 import CallCore
-import CallStore
 import SignalingProtocol
 
 /// What members tell each other within a call, and report of it: nothing of it changes the call (docs/protocol.md,
 /// section 2, Signals and Reports).
-extension CallService {
+extension Deciding {
     /// Passes a signal on to the accepted devices. Nothing is written for it.
-    func decideSignal(_ received: ReceivedSignal, _ stored: StoredRecord?, _ decision: Decision) {
+    func decideSignal(_ received: ReceivedSignal, _ stored: StoredRecord?, _ decision: inout Decision) {
         do throws(SignalingError) {
             // To others an alias is an id in use and nothing more.
-            let isOwnID = decision.alias.map { $0.origin.device.userID == received.device.userID } ?? true
+            let isOwnID = decision.subject.alias.map { $0.origin.device.userID == received.device.userID } ?? true
             guard let call = decision.call, isOwnID else { throw .callNotFound }
             let errors = try call.judge(received.signal, from: received.device.userID)
             let reached = call.recipients(of: received.signal, from: received.device.userID)
             let signal = Signal(
                 callID: call.callID, from: received.device, seq: received.signal.seq, stream: received.signal.stream,
                 data: received.signal.data)
-            let payload = DownMessage.signal(signal).encoded()
-            for device in reached {
-                let message = OutboundMessage(
-                    topic: settings.topics.down(device), payload: payload,
-                    expirySeconds: ServiceBounds.messageExpirySeconds)
-                decision.pass(message, from: received.device.userID)
-            }
+            if !reached.isEmpty { decision.signals.append(PassedSignal(signal: signal, devices: reached)) }
             decision.counts.add(.signals, reached.count)
             // A burst of signals shows once that its sender lives: no write for each.
             let lastHeard = stored?.heard.first { $0.userID == received.device.userID }?.at ?? 0
-            if lastHeard + settings.heartbeatInterval / 2 < now { heard(received.device, decision) }
+            if lastHeard + settings.heartbeatInterval / 2 < now { heard(received.device, &decision) }
             guard received.id != nil else { return }
-            answer(received, success(call, RequestOutcome(key: received.key, errors: errors)), decision)
+            answer(received, success(call, RequestOutcome(key: received.key, errors: errors)), &decision)
         } catch {
-            answer(received, .failure(error), decision)
+            answer(received, .failure(error), &decision)
         }
     }
 
-    private func answer(_ received: ReceivedSignal, _ outcome: Response.Outcome, _ decision: Decision) {
+    private func answer(_ received: ReceivedSignal, _ outcome: Response.Outcome, _ decision: inout Decision) {
         if let id = received.id {
             decision.counts.add(.responses, outcome.name)
             decision.reply(
-                response(id, outcome, to: received.device, received.correlationData), to: received.device.userID)
+                Reply(
+                    device: received.device, content: .response(id, outcome), correlationData: received.correlationData)
+            )
         } else if case .failure(let error) = outcome {
             decision.counts.add(.messagesRefused, error.code.rawValue)
-            decision.reply(
-                errorMessage(error, topic: settings.topics.down(received.device)), to: received.device.userID)
+            decision.reply(Reply(device: received.device, content: .error(error), correlationData: nil))
         }
     }
 
     /// Keeps what a device reported beside the call, and counts it.
     func judgeReport(
-        _ report: Request.Report, _ received: ReceivedRequest, _ stored: StoredRecord?, _ decision: Decision
-    ) throws -> Response.Outcome {
-        guard let machine = decision.machine else { throw SignalingError.callNotFound }
+        _ report: Request.Report, _ received: ReceivedRequest, _ stored: StoredRecord?, _ decision: inout Decision
+    ) throws(SignalingError) -> Response.Outcome {
+        guard let machine = decision.subject.machine else { throw SignalingError.callNotFound }
         try machine.getRequested(by: received.device.userID)
         let known = decision.reports ?? stored?.reports ?? []
         let reports = try merged(known, report.milestones, of: received.device)
         let role = received.device.userID == machine.call.inviter ? "caller" : "callee"
-        // Now, and not with the acks, which may be lost: what is answered `ok` is kept.
-        try store.note(report.milestones.map { .milestone(machine.call.callID, received.device, $0) })
+        // First, and not with the acks, which may be lost: what is answered `ok` is kept.
+        decision.firstNotes += report.milestones.map { .milestone(machine.call.callID, received.device, $0) }
         decision.observed += report.milestones.map { ($0, role) }
         decision.reports = reports
         return success(machine.call, RequestOutcome(key: received.key), reports: reports)
@@ -81,15 +75,4 @@ extension CallService {
         }
         return reports.sorted { $0.device < $1.device }
     }
-}
-
-/// A `call.signal`; without id it has no response.
-struct ReceivedSignal {
-    let device: DeviceAddress
-    let id: RequestID?
-    let signal: Request.Signal
-    let correlationData: [UInt8]?
-
-    /// Of the response alone: signals are not remembered.
-    fileprivate var key: RequestKey { RequestKey(device: device, requestID: id ?? RequestID("-")!) }
 }

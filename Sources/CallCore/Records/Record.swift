@@ -1,0 +1,131 @@
+import SignalingProtocol
+
+/// What a record is found by.
+public enum RecordID: Hashable, Comparable, Sendable {
+    case call(CallID)
+    /// A message is at home with its recipient (docs/protocol.md, section 2, Peer messages).
+    case message(MessageID, to: UserID)
+
+    /// One text for each: no call id holds a colon.
+    public var string: String {
+        switch self {
+        case .call(let callID): callID.string
+        case .message(let messageID, let user): ":\(messageID):\(user)"
+        }
+    }
+
+    /// Nil when `string` is none of these texts.
+    public init?(_ string: String) {
+        guard string.utf8.first == UInt8(ascii: ":") else {
+            guard let callID = CallID(string) else { return nil }
+            self = .call(callID)
+            return
+        }
+        let parts = string.utf8.dropFirst().split(
+            separator: UInt8(ascii: ":"), maxSplits: 1, omittingEmptySubsequences: false)
+        guard parts.count == 2, let messageID = String(parts[0]).flatMap(MessageID.init),
+            let user = String(parts[1]).flatMap(UserID.init)
+        else { return nil }
+        self = .message(messageID, to: user)
+    }
+
+    public var callID: CallID? {
+        if case .call(let callID) = self { callID } else { nil }
+    }
+
+    public static func < (lhs: RecordID, rhs: RecordID) -> Bool {
+        lhs.string.utf8.lexicographicallyPrecedes(rhs.string.utf8)
+    }
+}
+
+/// What stands under an id.
+public enum Record: Equatable, Sendable {
+    case call(Call)
+    case message(PeerMessage)
+    /// The inviter's own id of an invitation that was merged into the other user's call (section 3, Glare), with the
+    /// request that made it.
+    case alias(of: CallID, origin: RequestKey)
+    /// A cancel that came before its invite (section 2, the fast cancel).
+    case cancelled(by: UserID, at: Milliseconds)
+    /// Nothing: written by who took a claim over from a call that did not exist yet, so that its first owner, waking
+    /// late, loses its commit.
+    case void
+    /// Something damaged, or of a later version. It fails the requests on this call alone. Never written.
+    case unreadable
+}
+
+/// A record as stored, with what is kept beside it.
+public struct StoredRecord: Equatable, Sendable {
+    public let id: RecordID
+    public let version: Int64
+    public let record: Record
+    public let acks: [DeviceAck]
+    public let heard: [UserHeard]
+    /// By device, each with its milestones by name.
+    public let reports: [DeviceReport]
+
+    public init(
+        _ id: RecordID, version: Int64, record: Record, acks: [DeviceAck] = [], heard: [UserHeard] = [],
+        reports: [DeviceReport] = []
+    ) {
+        self.id = id
+        self.version = version
+        self.record = record
+        self.acks = acks
+        self.heard = heard
+        self.reports = reports
+    }
+}
+
+extension StoredRecord {
+    /// There is a call under the id, and no alias, forgotten cancel or void record.
+    public var isCall: Bool {
+        if case .call = record { true } else { false }
+    }
+}
+
+/// The last revision that a device acknowledged, in the session in which it did.
+public struct DeviceAck: Equatable, Sendable {
+    public let device: DeviceAddress
+    public let session: String
+    public let revision: Int
+
+    /// Sessions are compared as bytes, as every store does.
+    public func isSession(_ other: String) -> Bool { session.utf8.elementsEqual(other.utf8) }
+
+    public init(device: DeviceAddress, session: String, revision: Int) {
+        self.device = device
+        self.session = session
+        self.revision = revision
+    }
+}
+
+/// When a member was last heard of.
+public struct UserHeard: Equatable, Sendable {
+    public let userID: UserID
+    public let at: Milliseconds
+
+    public init(userID: UserID, at: Milliseconds) {
+        self.userID = userID
+        self.at = at
+    }
+}
+
+/// Something that is merged beside a call: the higher revision of the same session wins, the later time wins, a
+/// milestone replaces the one of the same device and name.
+public enum Note: Equatable, Sendable {
+    case ack(CallID, DeviceAck)
+    case heard(CallID, UserHeard)
+    case milestone(CallID, DeviceAddress, Milestone)
+}
+
+extension Note {
+    /// The call beside which it is kept.
+    public var callID: CallID {
+        switch self {
+        case .ack(let callID, _): callID
+        case .heard(let callID, _): callID
+        case .milestone(let callID, _, _): callID
+        }
+    }
+}

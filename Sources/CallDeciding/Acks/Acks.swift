@@ -1,0 +1,53 @@
+import CallCore
+import SignalingProtocol
+
+/// Acknowledgments (docs/protocol.md, section 5).
+extension Deciding {
+    func decideAck(_ device: DeviceAddress, _ revision: Int, _ decision: inout Decision) throws(Undecided) {
+        guard let call = decision.call, call.member(device.userID) != nil else { return }
+        let revision = min(revision, call.revision)
+        let ack = DeviceAck(device: device, session: facts.session(of: device), revision: revision)
+        let known = decision.subject.acks.first { $0.device == device }
+        if known.map({ !$0.isSession(ack.session) || $0.revision < revision }) ?? true {
+            decision.steps.append(.ack(device, revision: revision))
+        }
+        acknowledged(ack, call.callID, &decision)
+        if revision < call.revision {
+            decision.counts.add(.staleAcks)
+            if !decision.stale.contains(device), isAnswered(device, staleOn: call.callID, &decision) {
+                decision.refresh.append(device)
+                decision.stale.append(device)
+            }
+        }
+        _ = decision.subject.machine?.acknowledged(by: device.userID, revision: revision, now: now)
+        heard(device, &decision)
+        if call.isOver { decideRest(try presence(of: call.members.map(\.userID)), &decision) }
+    }
+
+    /// Whether a device that acked an old revision is told at once what it is owed; else it has it with the next resend.
+    private func isAnswered(_ device: DeviceAddress, staleOn callID: CallID, _ decision: inout Decision) -> Bool {
+        guard allowances.mayAnswer(device, staleOn: callID) else {
+            decision.counts.add(.limited, "staleAcks")
+            return false
+        }
+        guard allowances.wait(forBytesOf: device.userID) == nil else {
+            decision.counts.add(.limited, RateLimiter.Key.sentBytes(device.userID).name)
+            return false
+        }
+        return true
+    }
+
+    /// Keeps the ack for the store, and in what delivery is about to look at.
+    func acknowledged(_ ack: DeviceAck, _ callID: CallID, _ decision: inout Decision) {
+        let acks = decision.subject.acks
+        let own = acks.filter { $0.device.userID == ack.device.userID }
+        guard own.count < ServiceBounds.acksPerUser || own.contains(where: { $0.device == ack.device }) else { return }
+        decision.subject.notes.append(.ack(callID, ack))
+        if let place = acks.firstIndex(where: { $0.device == ack.device }) {
+            let known = acks[place]
+            if !known.isSession(ack.session) || known.revision < ack.revision { decision.subject.acks[place] = ack }
+        } else {
+            decision.subject.acks.append(ack)
+        }
+    }
+}

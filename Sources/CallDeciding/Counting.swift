@@ -1,0 +1,48 @@
+/// What is counted (docs/operations.md).
+public enum Metric: Int, Sendable, CaseIterable {
+    case messagesReceived
+    case messagesSent
+    case messagesDropped
+    case messagesRefused
+    case limited
+    case requests
+    case responses
+    case eventsSent
+    case eventsResent
+    case eventsTrimmed
+    case acks
+    case staleAcks
+    case signals
+    case peerMessages
+    case traceEntriesDropped
+    case heartbeats
+    case presence
+    case deadlines
+    case callsCreated
+    case callsEnded
+    case commits
+    case conflicts
+    case unreadableRecords
+    case storeRoundTrips
+    case storeErrors
+    case storeClockSteps
+    case listEntriesMended
+    case recordsCleaned
+    case lookups
+    case publicationsDropped
+    case publicationsRefused
+    case brokerConnections
+}
+
+/// What a decision adds to the counters if its commit wins: one that lost is judged again, and counts again.
+package struct Counts {
+    package private(set) var entries: [(metric: Metric, label: String?, count: Int)] = []
+
+    package init() {}
+
+    package mutating func add(_ metric: Metric, _ count: Int = 1) { entries.append((metric, nil, count)) }
+
+    package mutating func add(_ metric: Metric, _ label: String, _ count: Int = 1) {
+        entries.append((metric, label, count))
+    }
+}

@@ -1,0 +1,48 @@
+import CallCore
+import SignalingProtocol
+
+/// Deadlines of a call: expiries, not-received checks, lost callers, silent members, resends.
+extension Deciding {
+    func decideDeadline(_ stored: StoredRecord?, _ decision: inout Decision) throws(Undecided) {
+        if stored?.record == .unreadable {
+            decision.counts.add(.unreadableRecords)
+            decision.isUnreadable = true
+        }
+        guard let machine = decision.subject.machine, let due = machine.nextDeadline, due <= now else { return }
+        decision.counts.add(.deadlines)
+        var context = CallMachine.DeadlineContext(now: now)
+        context.listeningSince = facts.listeningSince
+        for heard in stored?.heard ?? [] { context.heard[heard.userID] = heard.at }
+        let presence = try presence(of: machine.call.members.map(\.userID))
+        if let device = machine.call.members[0].device {
+            let inviter = DeviceAddress(userID: machine.call.inviter, deviceID: device)
+            context.isInviterOnline =
+                presence[inviter.userID]?.contains {
+                    $0.device == inviter && $0.isReachable(at: now, lease: settings.presence.lease)
+                } ?? false
+        }
+        decision.subject.machine?.deadlineReached(context)
+        decideResends(presence, &decision)
+        // One of which nothing came is no part of the story.
+        if decision.isVisiblyChanged || decision.resends.contains(where: \.isTraced) {
+            decision.steps.append(.deadline(late: now - due))
+        }
+    }
+
+    /// Resends whose time has come, and when the next one is due.
+    private func decideResends(_ presence: Presence, _ decision: inout Decision) {
+        guard let call = decision.call, let due = call.deliveryDue, due <= now else { return }
+        let (resends, next) = delivering.resends(of: call, decision.subject.acks, presence)
+        decision.resends += resends
+        decision.subject.machine?.delivered(at: now, next: next)
+    }
+
+    /// Once every device has acknowledged a call's end, no deadline is left to be served for it.
+    func decideRest(_ presence: Presence, _ decision: inout Decision) {
+        guard let call = decision.call, !call.isLive, call.deliveryDue != nil else { return }
+        let (resends, next) = delivering.resends(of: call, decision.subject.acks, presence)
+        if resends.isEmpty, next == nil { decision.subject.machine?.delivered(at: now, next: nil) }
+    }
+
+    var delivering: Delivering { Delivering(settings: settings, now: now) }
+}

@@ -1,0 +1,61 @@
+import CallCore
+import SignalingProtocol
+
+package typealias Presence = [UserID: [DevicePresence]]
+
+/// Everything that a decision may know beside the record it is about. It does not change while something is decided; what is not in it
+/// is asked for (`Undecided`), found by who decides nothing, and then it is decided again from the beginning.
+package struct Facts {
+    /// As of when it is decided, by the store's clock.
+    package var now: Milliseconds = 0
+    /// Since when messages have been coming without a break; silence of members before that does not count.
+    package var listeningSince: Milliseconds = 0
+    package var presence: Presence = [:]
+    /// Which call holds each claim; read before the records of those calls.
+    package var holders: [Claim: ClaimHolder?] = [:]
+    /// Holders that will not come to deserve what they hold: somebody has changed their version since they were looked at.
+    package var fenced: Set<ClaimHolder> = []
+    /// How often a claim's holder was looked at again.
+    package var looks: [Claim: Int] = [:]
+    package var records: [RecordID: StoredRecord?] = [:]
+    /// Calls to which aliases point, as they were when the alias was met.
+    package var targets: [CallID: StoredRecord?] = [:]
+    package var profiles: [UserID: UserProfile?] = [:]
+    package var blocks: [Block: Bool] = [:]
+    /// Users' live calls, the newest first, as many as are looked at.
+    package var liveCalls: [UserID: [CallID]] = [:]
+    /// How many invitations of a user are live, and how many bytes are kept because of one.
+    package var liveInvitations: [UserID: Int] = [:]
+    package var storedBytes: [UserID: Int] = [:]
+    /// The sessions of the devices that sent the messages being served.
+    package var sessions: [DeviceAddress: String] = [:]
+    package var timelines: [CallID: Timeline] = [:]
+
+    package init() {}
+
+    /// The current session of a device that sent something; empty for one that publishes no presence.
+    func session(of device: DeviceAddress) -> String { sessions[device] ?? "" }
+}
+
+/// Why nothing can be decided yet.
+package enum Undecided: Error {
+    /// This has to be known: records, presence, claims, profiles, blocks, live calls, what is outstanding and kept.
+    case needs(Lookup)
+    /// The call to which an alias points.
+    case target(CallID)
+    case timeline(CallID)
+    /// The holder of the claim is most likely about to be committed: it is looked at again, in a moment.
+    case wait(Claim)
+    /// The holder of the claim does not deserve it: once its version is changed it will not come to.
+    case fence(Claim)
+}
+
+/// What may still be taken of limits. Deciding asks and takes nothing; who serves takes what a decision has reserved.
+package protocol Allowances: AnyObject {
+    /// The milliseconds until one more may be taken of a limit, beside so many that are reserved; nil when it may be now.
+    func wait(for key: RateLimiter.Key, besides reserved: Int) -> Int?
+    /// The milliseconds until bytes may be sent because of the user; nil when they may be now.
+    func wait(forBytesOf user: UserID) -> Int?
+    /// Whether a device that acked an old revision may be told at once what it is owed.
+    func mayAnswer(_ device: DeviceAddress, staleOn callID: CallID) -> Bool
+}

@@ -1,0 +1,176 @@
+import CallCore
+import SignalingProtocol
+
+/// Requests on a call (docs/protocol.md, section 2).
+extension Deciding {
+    func decideRequest(
+        _ received: ReceivedRequest, _ callID: CallID, _ stored: StoredRecord?, _ decision: inout Decision
+    ) throws(Undecided) {
+        guard stored?.record != .unreadable else {
+            decision.counts.add(.unreadableRecords)
+            reply(received, .failure(SignalingError(.internal, "the call's record cannot be read")), &decision)
+            return
+        }
+        heard(received.device, &decision)
+        if let alias = decision.subject.alias, alias.origin.device.userID != received.device.userID {
+            // To others the alias is an id in use and nothing more.
+            var error = SignalingError.callNotFound
+            if case .invite = received.request.body { error = .callExists }
+            reply(received, .failure(error), &decision)
+            return
+        }
+        if let outcome = knownOutcome(of: received, decision) {
+            reply(received, outcome, &decision)
+            return
+        }
+        let (reserved, rings) = (decision.reserved.count, decision.rings.count)
+        do {
+            let outcome = try judge(received, callID, stored, &decision)
+            // Once more: the request may have moved the call to this device.
+            heard(received.device, &decision)
+            if decision.isVisiblyChanged { noteActing(received.device, &decision) }
+            reply(received, outcome, &decision)
+        } catch let error as SignalingError {
+            decision.reserved.removeSubrange(reserved...)
+            decision.rings.removeSubrange(rings...)
+            reply(received, .failure(error), &decision)
+        } catch let error as Undecided {
+            throw error
+        } catch {
+            reply(received, .failure(SignalingError(.internal, "unexpected failure")), &decision)
+        }
+    }
+
+    /// The outcome of a request that succeeded before: a resend changes nothing, however late it comes.
+    private func knownOutcome(of received: ReceivedRequest, _ decision: Decision) -> Response.Outcome? {
+        guard let call = decision.call else { return nil }
+        if let known = call.outcome(of: received.key) { return success(call, known) }
+        guard case .invite = received.request.body else { return nil }
+        // The request that made the call is known for ever, beyond the ones that are remembered. An alias without its
+        // outcome is one whose merge did not come about.
+        guard decision.subject.alias == nil, call.origin == received.key else { return nil }
+        return success(call, RequestOutcome(key: received.key, offline: []))
+    }
+
+    /// Applies one request to the decision. Throws `SignalingError` for a refusal.
+    private func judge(
+        _ received: ReceivedRequest, _ callID: CallID, _ stored: StoredRecord?, _ decision: inout Decision
+    ) throws -> Response.Outcome {
+        if case .invite(let invite) = received.request.body {
+            return try judgeInvite(invite, received, callID, stored, &decision)
+        }
+        guard var machine = decision.subject.machine else {
+            if case .cancel = received.request.body { rememberCancel(received, stored, &decision) }
+            throw SignalingError.callNotFound
+        }
+        var context = CallMachine.Context(key: received.key, now: now)
+        var outcome = RequestOutcome(key: received.key)
+        let user = received.device.userID
+        switch received.request.body {
+        case .get:
+            try machine.getRequested(by: user)
+            return success(machine.call, outcome, reports: decision.reports ?? stored?.reports ?? [])
+        case .report(let report): return try judgeReport(report, received, stored, &decision)
+        case .trace:
+            try machine.getRequested(by: user)
+            guard let timeline = facts.timelines[machine.call.callID] else {
+                throw Undecided.timeline(machine.call.callID)
+            }
+            return success(
+                machine.call, outcome, reports: decision.reports ?? stored?.reports ?? [], timeline: timeline)
+        case .accept(let accept):
+            // A common call ends with its answer, so accepting one takes nobody out of another call.
+            if machine.call.mode == .advanced {
+                context.activeElsewhere = try activeCall(of: user, besides: [machine.call.callID], &decision)
+            }
+            try machine.acceptRequested(accept, context)
+        case .join(let join):
+            context.activeElsewhere = try activeCall(of: user, besides: [machine.call.callID], &decision)
+            if machine.call.member(user) == nil { try lookUp([user], inviting: [], &context) }
+            try machine.joinRequested(join, context)
+        case .reject(let reject): try machine.rejectRequested(reject, context)
+        case .cancel(let cancel) where decision.subject.alias != nil:
+            guard isMerged(decision) || machine.call.member(user)?.state.isPending ?? false else {
+                // What stands under the id is not, and will not be, the call to which the alias points.
+                decision.subject = Decision.Subject(version: decision.subject.alias?.version ?? 0)
+                rememberCancel(received, stored, &decision)
+                throw SignalingError.callNotFound
+            }
+            try machine.mergedCancelRequested(cancel, context)
+        case .cancel(let cancel): outcome.errors = try machine.cancelRequested(cancel, context)
+        case .add(let add):
+            // A stranger learns nothing, and uses up nothing.
+            try machine.getRequested(by: user)
+            context.withheld = try blocking(user, among: add.invitees)
+            let reserved = decision.reserved.count
+            try limit(add.invitees, by: user, &context, &decision)
+            try checkQuotas(of: user, inviting: add.invitees.count - context.limited.count, &decision)
+            try lookUp(add.invitees, inviting: add.invitees, &context)
+            outcome.errors = try machine.addRequested(add, context)
+            decision.giveBack(butFor: reserved, invitees: outcome.errors.map(\.userID))
+            outcome.offline = try offline(
+                add.invitees.filter { user in !outcome.errors.contains { $0.userID == user } },
+                withheld: context.withheld)
+        case .quit(let quit): try machine.quitRequested(quit, context)
+        case .end(let end): try machine.endRequested(end, context)
+        case .invite, .signal, .query, .message, .userUpdate, .userQuery, .userBlock, .userBlockList:
+            preconditionFailure("served elsewhere")
+        }
+        machine.remember(outcome)
+        decision.subject.machine = machine
+        return success(machine.call, outcome)
+    }
+
+    /// Whether the invite that left the alias became the acceptance of the call to which it points. Between the two
+    /// commits somebody else may have been faster: then the invite makes a call of its own.
+    private func isMerged(_ decision: Decision) -> Bool {
+        guard let call = decision.call, let alias = decision.subject.alias else { return false }
+        return call.outcome(of: alias.origin) != nil
+    }
+
+    /// A cancel of a call that does not exist yet: an invite that comes later rings nobody (section 2).
+    private func rememberCancel(_ received: ReceivedRequest, _ stored: StoredRecord?, _ decision: inout Decision) {
+        if case .cancelled(let user, let at)? = stored?.record, user != received.device.userID,
+            at + settings.cancelMemory > now
+        {
+            return  // The first one to name an id keeps it; call ids are random, so this is no accident.
+        }
+        decision.subject.record = .cancelled(by: received.device.userID, at: now)
+    }
+
+    private func reply(_ received: ReceivedRequest, _ outcome: Response.Outcome, _ decision: inout Decision) {
+        decision.counts.add(.responses, outcome.name)
+        // A stranger's attempts are nobody's business, and there may be many; nor is a look at the timeline part of it.
+        if decision.call?.member(received.device.userID) != nil, !received.request.body.isTrace {
+            decision.steps.append(
+                .request(received.device, type: received.request.body.type, outcome: outcome.name))
+        }
+        decision.reply(
+            Reply(
+                device: received.device, content: .response(received.request.id, outcome),
+                correlationData: received.correlationData))
+    }
+
+    /// The acting device knows the revision from its response: that counts as its acknowledgment.
+    private func noteActing(_ device: DeviceAddress, _ decision: inout Decision) {
+        guard let call = decision.call else { return }
+        let ack = DeviceAck(device: device, session: facts.session(of: device), revision: call.revision)
+        acknowledged(ack, call.callID, &decision)
+    }
+}
+
+extension Request.Body {
+    fileprivate var isTrace: Bool {
+        if case .trace = self { true } else { false }
+    }
+}
+
+extension Response.Outcome {
+    /// `ok` or the error's code.
+    package var name: String {
+        switch self {
+        case .success, .answer: "ok"
+        case .failure(let error): error.code.rawValue
+        }
+    }
+}

@@ -1,0 +1,102 @@
+import CallCore
+import SignalingProtocol
+
+/// The writes of a decision, in their order: the alias of a merge, and then the record.
+package struct Writing {
+    let settings: ServiceSettings
+    let now: Milliseconds
+
+    package init(settings: ServiceSettings, now: Milliseconds) {
+        self.settings = settings
+        self.now = now
+    }
+
+    /// The record to write; nil when nothing but notes is to be kept.
+    package func commit(of decision: Decision, callID: CallID) -> Commit? {
+        if let record = decision.subject.record {
+            return Commit(
+                .call(callID), record: record, expected: decision.subject.version, deadline: nil,
+                expiresAt: now + settings.cancelMemory)
+        }
+        guard let machine = decision.subject.machine, machine.call != decision.subject.before else { return nil }
+        let call = machine.call
+        var commit = Commit(
+            .call(call.callID), record: .call(call), expected: decision.subject.version, deadline: machine.nextDeadline,
+            expiresAt: call.endedAt.map { $0 + settings.historyRetention })
+        commit.notes = decision.subject.notes
+        commit.expectedHolders = decision.expectedHolders
+        setClaims(&commit, before: decision.subject.before, after: call)
+        commit.newMembers = call.participants.filter { decision.subject.before?.member($0) == nil }
+        commit.formerMembers = decision.subject.before?.participants.filter { call.member($0) == nil } ?? []
+        setOutstanding(&commit, before: decision.subject.before, after: call)
+        commit.hasJustEnded = !call.isLive && decision.subject.before?.isLive ?? true
+        return commit
+    }
+
+    package func aliasCommit(of decision: Decision) -> Commit? {
+        guard let alias = decision.subject.alias, let call = decision.call, call != decision.subject.before else {
+            return nil
+        }
+        return Commit(
+            .call(alias.callID), record: .alias(of: call.callID, origin: alias.origin), expected: alias.version,
+            deadline: nil, expiresAt: now + settings.historyRetention)
+    }
+
+    /// Changes nothing but the version of a claim's holder. Nil for a record that cannot be changed by anybody.
+    package func fence(_ callID: CallID, _ stored: StoredRecord?) -> Commit? {
+        guard stored?.record != .unreadable else { return nil }
+        var deadline: Milliseconds?
+        var expiresAt: Milliseconds? = now + ServiceBounds.voidRecordLife
+        if case .call(let call)? = stored?.record {
+            deadline = CallMachine(call: call, settings: settings.calls).nextDeadline
+            expiresAt = call.endedAt.map { $0 + settings.historyRetention }
+        }
+        return Commit(
+            .call(callID), record: stored?.record ?? .void, expected: stored?.version ?? 0, deadline: deadline,
+            expiresAt: expiresAt)
+    }
+
+    /// Takes and gives up what follows from the call's new state.
+    private func setClaims(_ commit: inout Commit, before: Call?, after call: Call) {
+        if call.mode == .advanced, settings.calls.oneActiveCall {
+            for member in call.members {
+                let was = before.map { $0.isLive && $0.member(member.userID)?.state == .accepted } ?? false
+                let isNow = call.isLive && member.state == .accepted
+                if isNow && !was { commit.claims.append(.activeCall(of: member.userID)) }
+                if was && !isNow { commit.releases.append(.activeCall(of: member.userID)) }
+            }
+        }
+        let claim = Claim.ringing(from: call.inviter, to: call.members[1].userID)
+        let was = before.map(isRingingPair) ?? false
+        let isNow = isRingingPair(call)
+        if isNow && !was { commit.claims.append(claim) }
+        if was && !isNow { commit.releases.append(claim) }
+    }
+
+    /// One user rings another one alone.
+    private func isRingingPair(_ call: Call) -> Bool {
+        call.isLive && call.members.count == 2 && call.members[1].state.isPending && !call.members[1].isWithheld
+    }
+
+    /// What the commit asks of others, and what it settles.
+    private func setOutstanding(_ commit: inout Commit, before: Call?, after call: Call) {
+        for member in call.members {
+            let new = member.invitation(to: call)
+            let old = before.flatMap { before in before.entry(member.userID)?.invitation(to: before) }
+            // Most members are as they were.
+            guard old?.by != new?.by || old?.until != new?.until else { continue }
+            if let new { commit.asked.append((.invitation(of: member.userID, to: call.callID, by: new.by), new.until)) }
+            if let old, old.by != new?.by {
+                commit.settled.append(.invitation(of: member.userID, to: call.callID, by: old.by))
+            }
+        }
+    }
+}
+
+extension Member {
+    /// The invitation that this member has not answered.
+    fileprivate func invitation(to call: Call) -> (by: UserID, until: Milliseconds)? {
+        guard call.isLive, state.isPending, let invitedBy, let expiresAt else { return nil }
+        return (invitedBy, expiresAt)
+    }
+}

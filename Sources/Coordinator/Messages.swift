@@ -1,0 +1,67 @@
+import CallCore
+import CallDeciding
+import CallStore
+import SignalingProtocol
+
+/// A message as it came from the broker.
+public struct InboundMessage: Sendable {
+    public var topic: String
+    public var payload: [UInt8]
+    public var correlationData: [UInt8]?
+    /// A stale copy that the broker had kept.
+    public var isRetained: Bool
+    /// When the token of the sender ends, in milliseconds since the epoch, as far as the broker tells.
+    public var tokenExpiresAt: Int64?
+
+    public init(
+        topic: String, payload: [UInt8], correlationData: [UInt8]? = nil, isRetained: Bool = false,
+        tokenExpiresAt: Int64? = nil
+    ) {
+        self.topic = topic
+        self.payload = payload
+        self.correlationData = correlationData
+        self.isRetained = isRetained
+        self.tokenExpiresAt = tokenExpiresAt
+    }
+}
+
+/// A message for the broker.
+public struct OutboundMessage: Sendable, Equatable {
+    public var topic: String
+    public var payload: [UInt8]
+    public var correlationData: [UInt8]?
+    public var expirySeconds: UInt32
+    /// Of which message this is the receipt: to be told to `CallService.published`.
+    public var receiptOf: RecordID?
+    /// It would have been too large; counted when it is sent.
+    let isTrimmed: Bool
+
+    public init(
+        topic: String, payload: [UInt8], correlationData: [UInt8]? = nil, expirySeconds: UInt32,
+        receiptOf: RecordID? = nil
+    ) {
+        self.init(
+            topic: topic, payload: payload, correlationData: correlationData, expirySeconds: expirySeconds,
+            receiptOf: receiptOf, isTrimmed: false)
+    }
+
+    init(
+        topic: String, payload: [UInt8], correlationData: [UInt8]? = nil, expirySeconds: UInt32,
+        receiptOf: RecordID? = nil, isTrimmed: Bool
+    ) {
+        self.topic = topic
+        self.payload = payload
+        self.correlationData = correlationData
+        self.expirySeconds = expirySeconds
+        self.receiptOf = receiptOf
+        self.isTrimmed = isTrimmed
+    }
+}
+
+/// What a device published on its presence topic.
+struct PresenceChange {
+    let session: DeviceSession
+    let status: PresenceMessage.Status
+    /// When the token of the device ends, as far as the broker tells.
+    let tokenExpiresAt: Int64?
+}
