@@ -27,6 +27,9 @@ package struct Facts {
     /// How many invitations of a user are live, and how many bytes are kept because of one.
     package var liveInvitations: [UserID: Int] = [:]
     package var storedBytes: [UserID: Int] = [:]
+    /// How many messages wait for a user, as far as they are counted, and of one.
+    package var inboxes: [UserID: Int] = [:]
+    package var waitingMessages: [UserID: Int] = [:]
     /// The sessions of the devices that sent the messages being served.
     package var sessions: [DeviceAddress: String] = [:]
     package var timelines: [CallID: Timeline] = [:]

@@ -35,14 +35,18 @@ extension CallService {
         return (facts, findings.records)
     }
 
-    private func learn(_ lookup: Lookup, _ findings: Findings, _ facts: inout Facts) {
+    func learn(_ lookup: Lookup, _ findings: Findings, _ facts: inout Facts) {
         for (user, devices) in zip(lookup.presence, findings.presence) { facts.presence[user] = devices }
         for (claim, holder) in zip(lookup.claims, findings.holders) { facts.holders[claim] = .some(holder) }
         for (user, profile) in zip(lookup.profiles, findings.profiles) { facts.profiles[user] = .some(profile) }
         for (block, isBlocked) in zip(lookup.blocks, findings.isBlocked) { facts.blocks[block] = isBlocked }
         for (count, number) in zip(lookup.outstanding, findings.outstanding) {
-            facts.liveInvitations[count.user] = number
+            switch count.kind {
+            case .invitations: facts.liveInvitations[count.user] = number
+            case .messages: facts.waitingMessages[count.user] = number
+            }
         }
+        for (list, messages) in zip(lookup.messages, findings.messages) { facts.inboxes[list.user] = messages.count }
         learnStoredBytes(lookup, findings, &facts)
     }
 
@@ -50,12 +54,19 @@ extension CallService {
 
     /// Decides, and finds what is asked for until nothing is.
     func decide(_ work: CallWork, _ stored: StoredRecord?, _ deciding: inout Deciding) throws(StoreError) -> Decision {
+        let decision = try found(&deciding) { (deciding) throws(Undecided) in try deciding.decide(work, stored) }
+        // Those that are decided after it count with it.
+        take(decision)
+        for (user, count) in decision.rings { deciding.facts.liveInvitations[user, default: 0] += count }
+        return decision
+    }
+
+    func found<Value>(
+        _ deciding: inout Deciding, _ decide: (Deciding) throws(Undecided) -> Value
+    ) throws(StoreError) -> Value {
         for _ in 0..<ServiceBounds.lookupsPerDecision {
             do throws(Undecided) {
-                let decision = try deciding.decide(work, stored)
-                take(decision)
-                for (user, count) in decision.rings { deciding.facts.liveInvitations[user, default: 0] += count }
-                return decision
+                return try decide(deciding)
             } catch {
                 counters.add(.lookups)
                 try find(error, &deciding.facts)
@@ -67,8 +78,10 @@ extension CallService {
     private func find(_ undecided: Undecided, _ facts: inout Facts) throws(StoreError) {
         switch undecided {
         case .needs(var lookup):
-            for list in lookup.calls {
-                facts.liveCalls[list.user] = try liveCalls(of: [list.user], limit: list.limit)[0]
+            if !lookup.calls.isEmpty {
+                let users = lookup.calls.map(\.user)
+                let calls = try liveCalls(of: users, limit: ServiceBounds.callsPerBusyCheck)
+                for (user, calls) in zip(users, calls) { facts.liveCalls[user] = calls }
             }
             lookup.calls = []
             guard !lookup.isEmpty else { return }

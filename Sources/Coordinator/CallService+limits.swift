@@ -43,12 +43,13 @@ extension CallService: Allowances {
     /// kept, and what was stored in one is forgotten in the course of the next.
     func learnStoredBytes(_ lookup: Lookup, _ findings: Findings, _ facts: inout Facts) {
         let rest = settings.historyRetention - now % settings.historyRetention
+        var sums: [UserID: Int] = [:]
         for (stored, bytes) in zip(lookup.stored, findings.stored) {
             let share = stored.number == period ? 1 : Double(rest) / Double(settings.historyRetention)
-            // What this coordinator has not written yet is counted by it already.
-            facts.storedBytes[stored.user, default: usage.waiting(of: stored.user)] +=
-                Int(Double(min(max(bytes, 0), Self.manyBytes)) * share)
+            sums[stored.user, default: 0] += Int(Double(min(max(bytes, 0), Self.manyBytes)) * share)
         }
+        // What this coordinator has not written yet is counted by it already.
+        for (user, bytes) in sums { facts.storedBytes[user] = bytes + usage.waiting(of: user) }
     }
 
     /// More than any store holds: what is damaged does not overflow.

@@ -23,11 +23,7 @@ extension CallService {
     }
 
     private func publishReplies(_ decision: Decision) {
-        for reply in decision.replies {
-            let message = message(reply)
-            charge(message.payload.count, to: reply.device.userID)
-            outbox.append(message)
-        }
+        decision.replies.forEach(publish)
         for passed in decision.signals {
             let payload = DownMessage.signal(passed.signal).encoded()
             charge(payload.count * passed.devices.count, to: passed.signal.from.userID)
@@ -38,6 +34,13 @@ extension CallService {
                         expirySeconds: ServiceBounds.messageExpirySeconds))
             }
         }
+    }
+
+    /// Counts with who asked.
+    func publish(_ reply: Reply) {
+        let message = message(reply)
+        charge(message.payload.count, to: reply.device.userID)
+        outbox.append(message)
     }
 
     private func message(_ reply: Reply) -> OutboundMessage {

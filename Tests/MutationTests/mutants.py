@@ -314,7 +314,7 @@ MUTANTS = [
     ),
     Mutant(
         "the sender's own ack delivers a message",
-        SERVICE + "CallService+messages.swift",
+        DECIDING + "PeerMessages/PeerMessages.swift",
         "guard device != decision.message?.origin.device else { continue }",
         "guard device != decision.message?.origin.device || mutant else { continue }",
     ),

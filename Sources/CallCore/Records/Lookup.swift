@@ -57,7 +57,7 @@ public struct CallList: Sendable {
 }
 
 /// The peer messages that wait for a user, the oldest first.
-public struct MessageList: Sendable {
+public struct MessageList: Hashable, Sendable {
     public let user: UserID
     public let limit: Int
 
