@@ -56,9 +56,9 @@ package enum Undecided: Error {
 /// What may still be taken of limits. Deciding asks and takes nothing; who serves takes what a decision has reserved.
 package protocol Allowances: AnyObject {
     /// The milliseconds until one more may be taken of a limit, beside so many that are reserved; nil when it may be now.
-    func wait(for key: RateLimiter.Key, besides reserved: Int) -> Int?
+    func wait(for key: RateLimiter.Key, besides reserved: Int, now: Milliseconds) -> Int?
     /// The milliseconds until bytes may be sent because of the user; nil when they may be now.
-    func wait(forBytesOf user: UserID) -> Int?
+    func wait(forBytesOf user: UserID, now: Milliseconds) -> Int?
     /// Whether a device that acked an old revision may be told at once what it is owed.
-    func mayAnswer(_ device: DeviceAddress, staleOn callID: CallID) -> Bool
+    func mayAnswer(_ device: DeviceAddress, staleOn callID: CallID, now: Milliseconds) -> Bool
 }

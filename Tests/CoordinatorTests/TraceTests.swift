@@ -112,7 +112,8 @@ struct TraceTests {
                 step: .transition(revision: number, state: .active, endReason: nil, actor: nil, changes: changes))
         }
         let success = Response.Success(call: call, time: 1, timeline: Timeline(entries: entries, omitted: 7))
-        let bytes = world.service.bounded(.response(Response(id: RequestID("r")!, outcome: .success(success)))).payload
+        let response = DownMessage.response(Response(id: RequestID("r")!, outcome: .success(success)))
+        let bytes = MessageEncoder(topics: .standard).bounded(response).payload
         #expect(bytes.count <= Limits.downBytes)
         guard case .response(let response)? = DownMessage.decode(bytes) else { return #expect(Bool(false)) }
         let timeline = try #require(response.outcome.success?.timeline)

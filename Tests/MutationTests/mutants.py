@@ -16,7 +16,8 @@ class Mutant:
 
 
 CORE = "Sources/CallCore/"
-SERVICE = "Sources/Coordinator/"
+SERVICE = "Sources/Coordinator/Service/"
+INTAKE = "Sources/Coordinator/Intake/"
 DECIDING = "Sources/CallDeciding/"
 STORE = "Sources/CallStore/MemoryCallStore.swift"
 SDK = "Sources/BellwireClient/"
@@ -75,8 +76,8 @@ MUTANTS = [
     Mutant(
         "what lost its commit is published all the same",
         SERVICE + "CallService+rounds.swift",
-        "guard !isLost[index] else {\n                giveBack",
-        "guard !isLost[index] || mutant else {\n                giveBack",
+        "guard !isLost[index] else {\n                budgets.giveBack",
+        "guard !isLost[index] || mutant else {\n                budgets.giveBack",
     ),
     Mutant(
         "a cancel that overtakes its invite is forgotten",
@@ -361,7 +362,7 @@ MUTANTS = [
     ),
     Mutant(
         "what a user sends after coming online is served before",
-        SERVICE + "Rounds.swift",
+        INTAKE + "Rounds.swift",
         "if phase.rawValue < place.phase.rawValue || phase == place.phase && isFull(place) {",
         "if !mutant, phase.rawValue < place.phase.rawValue || phase == place.phase && isFull(place) {",
     ),

@@ -26,11 +26,11 @@ extension Deciding {
 
     /// Whether a device that acked an old revision is told at once what it is owed; else it has it with the next resend.
     private func isAnswered(_ device: DeviceAddress, staleOn callID: CallID, _ decision: inout Decision) -> Bool {
-        guard allowances.mayAnswer(device, staleOn: callID) else {
+        guard allowances.mayAnswer(device, staleOn: callID, now: now) else {
             decision.counts.add(.limited, "staleAcks")
             return false
         }
-        guard allowances.wait(forBytesOf: device.userID) == nil else {
+        guard allowances.wait(forBytesOf: device.userID, now: now) == nil else {
             decision.counts.add(.limited, RateLimiter.Key.sentBytes(device.userID).name)
             return false
         }

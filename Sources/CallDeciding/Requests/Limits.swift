@@ -24,7 +24,7 @@ extension Deciding {
     private func reserve(_ keys: [RateLimiter.Key], _ decision: inout Decision) -> Int? {
         let reserved = decision.reserved.count
         for key in keys {
-            if let retryAfter = allowances.wait(for: key, besides: decision.reserved.count { $0 == key }) {
+            if let retryAfter = allowances.wait(for: key, besides: decision.reserved.count { $0 == key }, now: now) {
                 decision.counts.add(.limited, key.name)
                 decision.reserved.removeSubrange(reserved...)
                 return retryAfter

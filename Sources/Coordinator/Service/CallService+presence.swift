@@ -5,34 +5,6 @@ import SignalingProtocol
 
 /// Devices coming and going (docs/protocol.md, section 1): all of a round together, since after a break all devices come at once.
 extension CallService {
-    /// Decodes what a device published on its presence topic.
-    func readPresence(_ message: InboundMessage, of device: DeviceAddress) -> PresenceChange? {
-        switch PresenceMessage.decode(message.payload, maxBytes: settings.maxPayload) {
-        case .failure(let error):
-            refuse(error, topic: settings.topics.down(device))
-            return nil
-        // A device that flaps learns of it by the welcome that does not come, and asks again.
-        case .success where excess(.presence(device)) != nil:
-            counters.add(.messagesRefused, ErrorCode.rateLimited.rawValue)
-            return nil
-        case .success(let presence) where presence.status == .online && isWelcomedTooMuch(device.userID):
-            counters.add(.messagesRefused, ErrorCode.rateLimited.rawValue)
-            return nil
-        case .success(let presence):
-            return PresenceChange(
-                session: DeviceSession(device, id: presence.session), status: presence.status,
-                tokenExpiresAt: message.tokenExpiresAt)
-        }
-    }
-
-    /// Whether devices of the user that came online were sent as much as may be.
-    private func isWelcomedTooMuch(_ user: UserID) -> Bool {
-        let key = RateLimiter.Key.welcomeBytes(user)
-        guard clockFailure == nil, limiter.wait(key, now: now) != nil else { return false }
-        counters.add(.limited, key.name)
-        return true
-    }
-
     /// At most one change of each device.
     func servePresence(_ changes: [PresenceChange]) {
         guard !changes.isEmpty else { return }
@@ -102,7 +74,7 @@ extension CallService {
         let error = SignalingError(
             .sessionOver, "this session has ended: a connection has a session of its own, and names it in its will",
             session: session.id)
-        outbox.append(errorMessage(error, topic: settings.topics.down(session.device)))
+        outbox.append(encoder.refusal(error, topic: settings.topics.down(session.device)))
     }
 
     private func lookAround(_ changes: [PresenceChange]) throws(StoreError) -> [Arrival] {
@@ -144,7 +116,7 @@ extension CallService {
             }
             if live.count < arrival.live.count { _ = try tidyCalls(of: arrival.device.userID) }
             let message = welcome(arrival, live.map(\.snapshot))
-            limiter.take(message.payload.count, of: .welcomeBytes(arrival.device.userID), now: now)
+            budgets.charge(message.payload.count, to: .welcomeBytes(arrival.device.userID), now: now)
             outbox.append(message)
         }
         var works = WorkList<CallID, CallEvent>()

@@ -58,7 +58,7 @@ extension CallService {
         defer {
             open = lost + parts[published...].flatMap(\.works)
             // Of what was not published nobody knows whether it was written. A request that comes again and was, takes nothing.
-            for judged in written[published...] { judged.decisions.forEach(giveBack) }
+            for judged in written[published...] { judged.decisions.forEach { budgets.giveBack($0, now: now) } }
         }
         var looks: [Look] = []
         for part in parts { looks.append(try begin(part)) }
@@ -85,14 +85,14 @@ extension CallService {
     }
 
     private func judge(_ part: Part, _ stored: [StoredRecord?], _ facts: Facts) throws(StoreError) -> Judged {
-        var deciding = Deciding(facts, settings, self)
+        var deciding = Deciding(facts, settings, budgets)
         var decisions: [Decision] = []
         decisions.reserveCapacity(part.works.count)
         do throws(StoreError) {
             for (work, stored) in zip(part.works, stored) { decisions.append(try decide(work, stored, &deciding)) }
             return try write(decisions, of: part)
         } catch {
-            decisions.forEach(giveBack)
+            decisions.forEach { budgets.giveBack($0, now: now) }
             throw error
         }
     }
@@ -145,7 +145,7 @@ extension CallService {
         storeAnswered(isWrite: judged.commits.contains { $0 != nil })
         for index in part.works.indices {
             guard !isLost[index] else {
-                giveBack(judged.decisions[index])
+                budgets.giveBack(judged.decisions[index], now: now)
                 continue
             }
             if let commit = judged.commits[index] { committed(judged.decisions[index], commit) }

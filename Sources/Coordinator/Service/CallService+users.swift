@@ -9,7 +9,12 @@ extension CallService {
         do throws(StoreError) {
             if let clockFailure { throw clockFailure }
             // Once more: what came with it may have been answered by much.
-            if let retryAfter = debt(of: received.device.userID) { return refuse(received, retryAfter) }
+            var counts = Counts()
+            if let retryAfter = budgets.debt(.sentBytes(received.device.userID), now, &counts) {
+                counters.add(counts)
+                _ = answer(received, .failure(.rateLimited(retryAfter)))
+                return
+            }
             let outcome: Response.Outcome
             var isWrite = false
             switch received.request.body {
@@ -24,14 +29,19 @@ extension CallService {
             default: preconditionFailure("served with its call or message")
             }
             storeAnswered(isWrite: isWrite)
-            count(outcome)
-            let answer = response(received.request.id, outcome, to: received.device, received.correlationData)
-            charge(answer.payload.count, to: received.device.userID)
-            outbox.append(answer)
+            charge(answer(received, outcome), to: received.device.userID)
         } catch {
             failed(error)
             answerUnavailable(received)
         }
+    }
+
+    /// Returns how many bytes it takes.
+    private func answer(_ received: ReceivedRequest, _ outcome: Response.Outcome) -> Int {
+        counters.add(.responses, outcome.name)
+        let answer = encoder.response(received.request.id, outcome, to: received.device, received.correlationData)
+        outbox.append(answer)
+        return answer.payload.count
     }
 
     /// One page of the user's calls: fewer calls rather than more bytes than allowed.

@@ -3,41 +3,10 @@ import CallDeciding
 import CallStore
 import SignalingProtocol
 
-/// What is taken of limits when something is decided, and given back when it does not come about (docs/protocol.md, section 2,
-/// Rate limits). What comes in is counted when it comes: `isAdmitted`.
-extension CallService: Allowances {
-    package func wait(for key: RateLimiter.Key, besides reserved: Int) -> Int? {
-        limiter.wait(key, for: reserved + 1, now: now)
-    }
-
-    package func wait(forBytesOf user: UserID) -> Int? { limiter.wait(.sentBytes(user), now: now) }
-
-    package func mayAnswer(_ device: DeviceAddress, staleOn callID: CallID) -> Bool {
-        staleAcks.isFree(device, callID, now: now)
-    }
-
-    /// Takes what a decision has reserved, for those that are decided after it.
-    func take(_ decision: Decision) {
-        for key in decision.reserved { limiter.take(1, of: key, now: now) }
-    }
-
-    /// Gives it back when the decision does not come about.
-    func giveBack(_ decision: Decision) {
-        for key in decision.reserved { limiter.giveBack(key, now: now) }
-    }
-
-    // MARK: Bytes
-
-    /// The milliseconds until the user may ask for more, when as much has been sent because of it as may be; else nil.
-    func debt(of user: UserID) -> Int? {
-        let key = RateLimiter.Key.sentBytes(user)
-        guard clockFailure == nil, let retryAfter = limiter.wait(key, now: now) else { return nil }
-        counters.add(.limited, key.name)
-        return retryAfter
-    }
-
+/// What is kept because of users (docs/protocol.md, section 2, Rate limits). What they ask for is counted by `Budgets`.
+extension CallService {
     /// So many bytes were sent because of this user.
-    func charge(_ bytes: Int, to user: UserID) { limiter.take(bytes, of: .sentBytes(user), now: now) }
+    func charge(_ bytes: Int, to user: UserID) { budgets.charge(bytes, to: .sentBytes(user), now: now) }
 
     /// What was stored in this period counts, and of the one before the share that is still kept: periods are as long as calls are
     /// kept, and what was stored in one is forgotten in the course of the next.

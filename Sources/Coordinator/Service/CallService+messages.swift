@@ -22,7 +22,7 @@ extension CallService {
 
     private func attempt(_ works: [MessageWork]) throws(StoreError) -> [MessageWork] {
         let (facts, stored) = try gather(works)
-        var deciding = Deciding(facts, settings, self)
+        var deciding = Deciding(facts, settings, budgets)
         var decisions: [MessageDecision] = []
         for (work, stored) in zip(works, stored) { decisions.append(try decide(work, stored, &deciding)) }
         let writing = Writing(settings: settings, now: now)

@@ -56,7 +56,7 @@ extension CallService {
     func decide(_ work: CallWork, _ stored: StoredRecord?, _ deciding: inout Deciding) throws(StoreError) -> Decision {
         let decision = try found(&deciding) { (deciding) throws(Undecided) in try deciding.decide(work, stored) }
         // Those that are decided after it count with it.
-        take(decision)
+        budgets.take(decision, now: now)
         for (user, count) in decision.rings { deciding.facts.liveInvitations[user, default: 0] += count }
         return decision
     }

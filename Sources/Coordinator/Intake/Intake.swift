@@ -1,0 +1,216 @@
+import CallCore
+import CallDeciding
+import SignalingProtocol
+
+/// Bytes in, work out: decodes what came from the broker, charges whoever sent it, answers at once what cannot be served, and puts the
+/// rest into rounds. One for each batch.
+struct Intake {
+    private let settings: ServiceSettings
+    private let encoder: MessageEncoder
+    private let budgets: Budgets
+    /// By the store's clock; nil while that cannot be read.
+    private let now: Milliseconds?
+    private(set) var rounds = Rounds()
+    private(set) var refusals: [OutboundMessage] = []
+    private(set) var counts = Counts()
+
+    init(_ settings: ServiceSettings, _ budgets: Budgets, now: Milliseconds?) {
+        self.settings = settings
+        self.budgets = budgets
+        self.now = now
+        encoder = MessageEncoder(topics: settings.topics)
+    }
+
+    mutating func read(_ message: InboundMessage) {
+        counts.add(.messagesReceived)
+        guard !message.isRetained else {
+            counts.add(.messagesRefused, "retained")
+            return
+        }
+        switch settings.topics.parse(message.topic) {
+        case .foreign: counts.add(.messagesRefused, "foreign")
+        case .refused(let mirror): refuse(SignalingError(.badRequest, "topic: not in canonical form"), topic: mirror)
+        case .up(let device): rounds.append(read(message, from: device), from: device)
+        case .presence(let device):
+            if let change = readPresence(message, of: device) { rounds.append(change) }
+        }
+    }
+
+    /// Decodes one message of a device; what cannot be used is answered at once.
+    private mutating func read(_ message: InboundMessage, from device: DeviceAddress) -> Rounds.Item? {
+        switch decoded(message) {
+        case .success(.request(let request)):
+            counts.add(.requests, request.body.type)
+            let received = ReceivedRequest(
+                device: device, request: request, correlationData: message.correlationData)
+            return isAdmitted(received) ? item(received) : nil
+        case .success(.signal(let signal)):
+            counts.add(.requests, Request.Body.signal(signal).type)
+            let retryAfter =
+                excess(.device(device)) ?? excess(.signals(device.userID))
+                ?? budgets.debt(.sentBytes(device.userID), now, &counts)
+            if let retryAfter {
+                refuse(.rateLimited(retryAfter), topic: settings.topics.down(device))
+                return nil
+            }
+            return .call(
+                signal.callID, .signal(ReceivedSignal(device: device, id: nil, signal: signal, correlationData: nil)))
+        case .success(.heartbeat(let callID)):
+            counts.add(.heartbeats)
+            guard isQuietlyAdmitted(device) else { return nil }
+            return .call(callID, .heartbeat(device))
+        case .success(.ackCall(let callID, let revision)):
+            counts.add(.acks)
+            guard isQuietlyAdmitted(device) else { return nil }
+            return .call(callID, .ack(device, revision: revision))
+        case .success(.ackMessage(let messageID)):
+            counts.add(.acks)
+            guard isQuietlyAdmitted(device) else { return nil }
+            return .message(.message(messageID, to: device.userID), .ack(device))
+        case .failure(var refusal):
+            if let retryAfter = excess(.device(device)) { refusal.error = .rateLimited(retryAfter) }
+            if let id = refusal.requestID {
+                counts.add(.responses, refusal.error.code.rawValue)
+                let correlationData = hasLongCorrelationData(message) ? nil : message.correlationData
+                refusals.append(encoder.response(id, .failure(refusal.error), to: device, correlationData))
+            } else {
+                refuse(refusal.error, topic: settings.topics.down(device))
+            }
+            return nil
+        }
+    }
+
+    private func decoded(_ message: InboundMessage) -> Result<UpMessage, UpMessageRefusal> {
+        let decoded = UpMessage.decode(message.payload, maxBytes: settings.maxPayload)
+        return hasLongCorrelationData(message) ? decoded.withLongCorrelationData : decoded
+    }
+
+    private func hasLongCorrelationData(_ message: InboundMessage) -> Bool {
+        message.correlationData?.count ?? 0 > Limits.correlationDataBytes
+    }
+
+    private func item(_ received: ReceivedRequest) -> Rounds.Item {
+        let request = received.request
+        switch request.body {
+        case .signal(let signal):
+            return .call(
+                signal.callID,
+                .signal(
+                    ReceivedSignal(
+                        device: received.device, id: request.id, signal: signal,
+                        correlationData: received.correlationData)))
+        case .message(let message):
+            // A call id has the form of a message id.
+            let messageID = message.messageID ?? MessageID(derivedID(received.key).string)!
+            return .message(.message(messageID, to: message.to), .send(received, message))
+        case .query, .userUpdate, .userQuery, .userBlock, .userBlockList: return .user(received)
+        case .invite, .cancel, .accept, .reject, .add, .join, .quit, .end, .get, .report, .trace:
+            return .call(request.body.callID ?? derivedID(received.key), .request(received))
+        }
+    }
+
+    /// Whether the user may ask for more now; if not, it is told when (section 2, Rate limits).
+    private mutating func isAdmitted(_ received: ReceivedRequest) -> Bool {
+        let user = received.device.userID
+        let own = RateLimiter.Key(user, received.request.body)
+        guard let retryAfter = excess(.device(received.device)) ?? excess(own) ?? debt(of: user, for: received) else {
+            return true
+        }
+        refuse(received, retryAfter)
+        return false
+    }
+
+    /// The same for a request: who owes bytes can still answer a call, take it back and end it, now and then.
+    private mutating func debt(of user: UserID, for received: ReceivedRequest) -> Int? {
+        guard let retryAfter = budgets.debt(.sentBytes(user), now, &counts) else { return nil }
+        switch received.request.body {
+        case .cancel, .accept, .reject, .quit, .end: return excess(.inDebt(user)) == nil ? nil : retryAfter
+        default: return retryAfter
+        }
+    }
+
+    private mutating func refuse(_ received: ReceivedRequest, _ retryAfter: Int) {
+        let outcome = Response.Outcome.failure(.rateLimited(retryAfter))
+        counts.add(.responses, outcome.name)
+        refusals.append(encoder.response(received.request.id, outcome, to: received.device, received.correlationData))
+    }
+
+    /// The milliseconds after which to try again; nil when it is admitted.
+    private mutating func excess(_ key: RateLimiter.Key) -> Int? {
+        budgets.admit(key, now, &counts)
+    }
+
+    /// What has no answer, and comes too often, is dropped: the event comes again, and the heartbeat too.
+    private mutating func isQuietlyAdmitted(_ device: DeviceAddress) -> Bool {
+        guard excess(.device(device)) != nil else { return true }
+        counts.add(.messagesRefused, ErrorCode.rateLimited.rawValue)
+        return false
+    }
+
+    /// Decodes what a device published on its presence topic.
+    private mutating func readPresence(_ message: InboundMessage, of device: DeviceAddress) -> PresenceChange? {
+        switch PresenceMessage.decode(message.payload, maxBytes: settings.maxPayload) {
+        case .failure(let error):
+            refuse(error, topic: settings.topics.down(device))
+            return nil
+        // A device that flaps learns of it by the welcome that does not come, and asks again.
+        case .success where excess(.presence(device)) != nil:
+            counts.add(.messagesRefused, ErrorCode.rateLimited.rawValue)
+            return nil
+        case .success(let presence) where presence.status == .online && isWelcomedTooMuch(device.userID):
+            counts.add(.messagesRefused, ErrorCode.rateLimited.rawValue)
+            return nil
+        case .success(let presence):
+            return PresenceChange(
+                session: DeviceSession(device, id: presence.session), status: presence.status,
+                tokenExpiresAt: message.tokenExpiresAt)
+        }
+    }
+
+    /// Whether devices of the user that came online were sent as much as may be.
+    private mutating func isWelcomedTooMuch(_ user: UserID) -> Bool {
+        budgets.debt(.welcomeBytes(user), now, &counts) != nil
+    }
+
+    private mutating func refuse(_ error: SignalingError, topic: String) {
+        counts.add(.messagesRefused, error.code.rawValue)
+        // A mirrored topic is a little longer than what was received, which may have had the greatest length of all.
+        guard topic.utf8.count <= ServiceBounds.topicBytes else { return }
+        refusals.append(encoder.refusal(error, topic: topic))
+    }
+}
+
+extension Result<UpMessage, UpMessageRefusal> {
+    /// Refused, when there would be an answer that had to give the Correlation Data back.
+    fileprivate var withLongCorrelationData: Self {
+        let error = SignalingError(
+            .tooLarge, "the Correlation Data may have at most \(Limits.correlationDataBytes) bytes")
+        switch self {
+        case .success(.request(let request)): return .failure(UpMessageRefusal(requestID: request.id, error: error))
+        case .success(.signal): return .failure(UpMessageRefusal(requestID: nil, error: error))
+        case .success(.heartbeat), .success(.ackCall), .success(.ackMessage): return self
+        case .failure(let refusal): return .failure(UpMessageRefusal(requestID: refusal.requestID, error: error))
+        }
+    }
+}
+
+/// The id of a call whose invite names none, and of a message likewise: the same for every resend of the request, on any
+/// replica (section 2).
+/// FNV-1a with 128 bits: it only has to spread, since the user's own id is part of what is hashed.
+func derivedID(_ key: RequestKey) -> CallID {
+    var hash: UInt128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d
+    func mix(_ text: String) {
+        for byte in text.utf8 {
+            hash ^= UInt128(byte)
+            hash &*= 0x0000_0000_0100_0000_0000_0000_0000_013b
+        }
+        // No identifier holds this byte, so that the borders between the parts count.
+        hash ^= 0xFF
+        hash &*= 0x0000_0000_0100_0000_0000_0000_0000_013b
+    }
+    mix(key.device.userID.string)
+    mix(key.device.deviceID.string)
+    mix(key.requestID.string)
+    let hex = String(hash, radix: 16)
+    return CallID(String(repeating: "0", count: 32 - hex.count) + hex)!
+}

@@ -1,0 +1,100 @@
+import CallCore
+import CallDeciding
+import SignalingProtocol
+
+/// Makes messages for the broker out of what is said: where they go, their bytes, and for how long the broker keeps them.
+struct MessageEncoder {
+    let topics: Topics
+
+    func message(_ reply: Reply) -> OutboundMessage {
+        switch reply.content {
+        case .response(let id, let outcome): response(id, outcome, to: reply.device, reply.correlationData)
+        case .error(let error): refusal(error, topic: topics.down(reply.device))
+        }
+    }
+
+    func response(
+        _ id: RequestID, _ outcome: Response.Outcome, to device: DeviceAddress, _ correlationData: [UInt8]?
+    ) -> OutboundMessage {
+        let (payload, isTrimmed) = bounded(.response(Response(id: id, outcome: outcome)))
+        return OutboundMessage(
+            topic: topics.down(device), payload: payload, correlationData: correlationData,
+            expirySeconds: ServiceBounds.messageExpirySeconds, isTrimmed: isTrimmed)
+    }
+
+    /// An answer to what had no id.
+    func refusal(_ error: SignalingError, topic: String) -> OutboundMessage {
+        OutboundMessage(
+            topic: topic, payload: DownMessage.error(error).encoded(),
+            expirySeconds: ServiceBounds.messageExpirySeconds)
+    }
+
+    /// The bytes of a message within the limit of what the service sends. A call whose members' `extendedData` would
+    /// break it goes out without that, which `call.get` cannot give either: control characters take six bytes each. A
+    /// timeline that would break it loses its oldest entries, and then reports are left out.
+    func bounded(_ message: DownMessage) -> (payload: [UInt8], isTrimmed: Bool) {
+        var bytes = message.encoded()
+        guard bytes.count > Limits.downBytes else { return (bytes, false) }
+        var trimmed = message.withoutExtendedData
+        bytes = trimmed.encoded()
+        while bytes.count > Limits.downBytes, trimmed.dropOldestEntries() || trimmed.dropReports() {
+            bytes = trimmed.encoded()
+        }
+        return (bytes, true)
+    }
+}
+
+extension DownMessage {
+    /// Drops the older half of a timeline; false when there is none left.
+    fileprivate mutating func dropOldestEntries() -> Bool {
+        guard case .response(var response) = self, case .success(var success) = response.outcome,
+            let count = success.timeline?.entries.count, count > 0
+        else { return false }
+        success.timeline?.entries.removeFirst((count + 1) / 2)
+        success.timeline?.omitted += (count + 1) / 2
+        response.outcome = .success(success)
+        self = .response(response)
+        return true
+    }
+
+    /// Drops the last half of what devices reported; false when there is nothing left.
+    fileprivate mutating func dropReports() -> Bool {
+        guard case .response(var response) = self, case .success(var success) = response.outcome,
+            !success.reports.isEmpty
+        else { return false }
+        success.reports.removeLast((success.reports.count + 1) / 2)
+        response.outcome = .success(success)
+        self = .response(response)
+        return true
+    }
+
+    fileprivate var withoutExtendedData: DownMessage {
+        switch self {
+        case .event(var event):
+            for index in event.changes.indices { event.changes[index].extendedData = nil }
+            event.call.removeExtendedData()
+            return .event(event)
+        case .response(var response):
+            switch response.outcome {
+            case .success(var success):
+                success.call.removeExtendedData()
+                response.outcome = .success(success)
+            case .answer(.calls(var calls, let cursor)):
+                for index in calls.indices { calls[index].removeExtendedData() }
+                response.outcome = .answer(.calls(calls, cursor: cursor))
+            case .answer(.users(var users, let errors)):
+                for index in users.indices { users[index].extendedData = nil }
+                response.outcome = .answer(.users(users, errors: errors))
+            case .answer, .failure: break
+            }
+            return .response(response)
+        case .welcome, .error, .signal, .message, .receipt, .tokenWillExpire: return self
+        }
+    }
+}
+
+extension CallSnapshot {
+    fileprivate mutating func removeExtendedData() {
+        for index in members.indices { members[index].extendedData = nil }
+    }
+}
