@@ -183,7 +183,7 @@ final class World {
         guard hasLostWrites, isAtRest else { return }
         for call in knownCalls {
             for device in devices where device.ownCalls.contains(call.callID) {
-                // It has asked to leave, and all its requests or all answers to them were lost.
+                // A request of its on this call was given up, as one to leave it: it cannot know what became of the call.
                 if device.unansweredCalls.contains(call.callID) { continue }
                 guard let own = call.member(device.address.userID), call.endedAt ?? 0 > device.welcomeSince else {
                     continue

@@ -1,4 +1,4 @@
-/// What is counted (docs/operations.md).
+/// What is counted; `/metrics` shows it.
 public enum Metric: Int, Sendable, CaseIterable {
     case messagesReceived
     case messagesSent
