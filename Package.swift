@@ -5,6 +5,7 @@ import PackageDescription
 let strict: [SwiftSetting] = [
     .enableUpcomingFeature("ExistentialAny"),
     .enableUpcomingFeature("MemberImportVisibility"),
+    .enableUpcomingFeature("NonisolatedNonsendingByDefault"),
     .treatAllWarnings(as: .error),
 ]
 
@@ -25,7 +26,6 @@ let package = Package(
         .systemLibrary(name: "CMosquittoBroker"),
         .target(name: "CProcess"),
         .target(name: "CBrokerSocket"),
-        .target(name: "CCoroutine"),
         .target(name: "SplitMix", swiftSettings: strict),
 
         .target(name: "ServerURL", swiftSettings: strict),
@@ -33,7 +33,8 @@ let package = Package(
         .target(name: "CallCore", dependencies: ["SignalingProtocol"], swiftSettings: strict),
         .target(name: "CallDeciding", dependencies: ["CallCore", "SignalingProtocol"], swiftSettings: strict),
         .target(
-            name: "CallStore", dependencies: ["CallCore", "SignalingProtocol", "ServerURL", "CSQLite", "CHiredis"],
+            name: "CallStore",
+            dependencies: ["CallCore", "SignalingProtocol", "ServerURL", "SplitMix", "CSQLite", "CHiredis"],
             swiftSettings: strict),
         .target(name: "MQTTClient", dependencies: ["ServerURL", "COpenSSL"], swiftSettings: strict),
         .target(
@@ -55,8 +56,7 @@ let package = Package(
             name: "BellwireSimulator",
             dependencies: [
                 "Coordinator", "CallDeciding", "CallStore", "CallCore", "BellwireClient", "SignalingProtocol",
-                "HistoryChecker",
-                "CCoroutine", "SplitMix",
+                "HistoryChecker", "SplitMix",
             ], swiftSettings: strict),
         .executableTarget(
             name: "bellwire",

@@ -51,7 +51,9 @@ final class SimulatedDevice: BrokerClient {
         isPersistent = self.random.chance(world.mix.persistentSessions)
         // No number is drawn in other worlds.
         let kept = world.mix.keptSessions
-        keepsSession = kept > 0 ? self.random.chance(kept) : false
+        let drawn = kept > 0 ? self.random.chance(kept) : false
+        // A welcome that the broker kept for it would be taken for that to its new connection.
+        keepsSession = drawn && !isPersistent
         drift = self.random.between(-Int64(world.mix.drift), Int64(world.mix.drift))
         machine = ClientMachine(device: address)
         newMachine()

@@ -13,8 +13,8 @@ final class SimulatedStore: CallStore {
     /// Of this coordinator's machine: when that was started is nobody's business.
     private let bootedAt: Milliseconds
     private var clock = StoreClock()
-    /// The turn of the coordinator that is under way, which stands still while an operation takes its time.
-    var turn: Coroutine?
+    /// Somebody goes on who waited.
+    var onAnswer: () -> Void = {}
     /// The coordinator has died within an operation: whatever it still thinks, nothing of it happens.
     private(set) var isDead = false
 
@@ -32,11 +32,13 @@ final class SimulatedStore: CallStore {
 
     var summary: String { "simulated" }
 
+    var isShared: Bool { true }
+
     /// Runs one operation with everything that may befall it.
     private func run<Value>(
         isWrite: Bool = true, _ body: () throws(StoreError) -> Value
-    ) throws(StoreError) -> Value {
-        try pass()
+    ) async throws(StoreError) -> Value {
+        try await pass()
         if isWrite, world.isStoreReadOnly { throw StoreError("the store takes no writes", isOfWriting: true) }
         // What is written now is dated by this coordinator's clock.
         world.asksAt = clock.now(boot: boot)
@@ -47,11 +49,11 @@ final class SimulatedStore: CallStore {
             world.tell("\(owner.clientID): an operation was done, and its answer lost")
             throw StoreError("the answer was lost")
         }
-        try pass()
+        try await pass()
         return value
     }
 
-    private func pass() throws(StoreError) {
+    private func pass() async throws(StoreError) {
         if isDead { throw StoreError("dead") }
         if world.hasFaults {
             if random.chance(mix.crashAtOperation) {
@@ -65,20 +67,18 @@ final class SimulatedStore: CallStore {
             }
         }
         // Half on the way there, half on the way back.
-        wait(random.between(0, mix.storeLatency) / 2)
+        await wait(random.between(0, mix.storeLatency) / 2)
         if isDead { throw StoreError("dead") }
         if world.isStoreDown { throw StoreError("the store is down") }
     }
 
     /// Lets time pass for everybody else. A frozen coordinator goes no further until it is thawed.
-    func wait(_ duration: Milliseconds) {
-        guard let turn else { return }
+    func wait(_ duration: Milliseconds) async {
         var until = world.now + duration
         while !isDead {
             until = max(until, owner.frozenUntil)
             guard until > world.now else { return }
-            world.at(until) { turn.resume() }
-            turn.stand()
+            await world.pass(until: until) { [self] in onAnswer() }
         }
     }
 
@@ -86,12 +86,14 @@ final class SimulatedStore: CallStore {
 
     private var boot: Milliseconds { world.now - world.start + bootedAt }
 
-    func now() throws(StoreError) -> Milliseconds {
+    func now() async throws(StoreError) -> Milliseconds {
         if isDead { throw StoreError("dead") }
         if world.isStoreDown { throw StoreError("the store is down") }
-        if clock.isDoubtful || clock.now(boot: boot) == nil { try lookAtClock() }
+        if clock.isDoubtful || clock.now(boot: boot) == nil { try await lookAtClock() }
         return clock.now(boot: boot)!
     }
+
+    var time: Milliseconds? { isDead || clock.isDoubtful ? nil : clock.now(boot: boot) }
 
     /// How much later than the store's time the world's is.
     var lag: Milliseconds { clock.now(boot: boot).map { world.now - $0 } ?? 0 }
@@ -99,11 +101,11 @@ final class SimulatedStore: CallStore {
     /// As with Redis: the time and what the others made of it are read, and then written, unless somebody else has been faster. Frozen in
     /// between, it looks again.
     @discardableResult
-    func lookAtClock() throws(StoreError) -> Bool {
+    func lookAtClock() async throws(StoreError) -> Bool {
         if clock.now(boot: boot) == nil { world.undoUnnoticedStep() }
         while true {
             let before = boot
-            let (raw, found) = try run(isWrite: false) { () throws(StoreError) in
+            let (raw, found) = try await run(isWrite: false) { () throws(StoreError) in
                 (world.storesMachine, world.sharedClock)
             }
             let after = boot
@@ -111,7 +113,7 @@ final class SimulatedStore: CallStore {
             var agreed = found
             let expected = clock.now(nearest: raw + agreed.correction, between: before, after)
             let now = agreed.look(raw: raw, expected: expected, wall: world.now)
-            let isAgreed = try run { () throws(StoreError) in
+            let isAgreed = try await run { () throws(StoreError) in
                 guard world.sharedClock == found else { return false }
                 world.sharedClock = agreed
                 if agreed.steps > found.steps {
@@ -133,26 +135,28 @@ final class SimulatedStore: CallStore {
         return !clock.isDoubtful || commit.validity?.contains(time) ?? true
     }
 
-    func read(_ lookup: Lookup) throws(StoreError) -> Findings {
-        try run(isWrite: false) { () throws(StoreError) in store.read(lookup) }
+    func read(_ lookup: Lookup) async throws(StoreError) -> Findings {
+        try await run(isWrite: false) { () throws(StoreError) in store.read(lookup) }
     }
 
     /// One after the other, as a pipeline is executed: a crash may leave a part of it done.
-    func write(_ commits: [Commit], _ notes: [Note], thenRead lookup: Lookup) throws(StoreError) -> Written {
+    func write(_ commits: [Commit], _ notes: [Note], thenRead lookup: Lookup) async throws(StoreError) -> Written {
         var outcomes: [CommitOutcome] = []
-        for commit in commits { outcomes.append(try world.plan.commitsInSteps ? inSteps(commit) : atOnce(commit)) }
-        if !notes.isEmpty { try run { () throws(StoreError) in store.note(notes) } }
-        return Written(outcomes: outcomes, findings: lookup.isEmpty ? Findings() : try? read(lookup))
+        for commit in commits {
+            outcomes.append(try world.plan.commitsInSteps ? await inSteps(commit) : await atOnce(commit))
+        }
+        if !notes.isEmpty { try await run { () throws(StoreError) in store.note(notes) } }
+        return Written(outcomes: outcomes, findings: lookup.isEmpty ? Findings() : try? await read(lookup))
     }
 
-    private func atOnce(_ commit: Commit) throws(StoreError) -> CommitOutcome {
-        try run { () throws(StoreError) in isExplained(commit) ? store.commit([commit])[0] : .conflict }
+    private func atOnce(_ commit: Commit) async throws(StoreError) -> CommitOutcome {
+        try await run { () throws(StoreError) in isExplained(commit) ? store.commit([commit])[0] : .conflict }
     }
 
     /// As a store does whose records and claims are on several machines.
-    private func inSteps(_ commit: Commit) throws(StoreError) -> CommitOutcome {
-        guard try run({ () throws(StoreError) in store.takeClaims(of: commit) }) else { return .claimHeld }
-        let outcome = try run { () throws(StoreError) in isExplained(commit) ? store.write(commit) : .conflict }
+    private func inSteps(_ commit: Commit) async throws(StoreError) -> CommitOutcome {
+        guard try await run({ () throws(StoreError) in store.takeClaims(of: commit) }) else { return .claimHeld }
+        let outcome = try await run { () throws(StoreError) in isExplained(commit) ? store.write(commit) : .conflict }
         if case .committed = outcome, !commit.releases.isEmpty {
             // Nobody waits for it, and it may take its time.
             world.at(world.now + random.between(0, world.hasFaults ? mix.lateRelease : 0)) { [store] in
@@ -162,59 +166,61 @@ final class SimulatedStore: CallStore {
         return outcome
     }
 
-    func due(before moment: Milliseconds, limit: Int, besides: Set<RecordID>) throws(StoreError) -> [RecordID] {
-        try run(isWrite: false) { () throws(StoreError) in
+    func due(before moment: Milliseconds, limit: Int, besides: Set<RecordID>) async throws(StoreError) -> [RecordID] {
+        try await run(isWrite: false) { () throws(StoreError) in
             store.due(before: moment, limit: limit, besides: besides)
         }
     }
 
-    func due(_ ids: [RecordID], before moment: Milliseconds) throws(StoreError) -> [RecordID] {
-        try run(isWrite: false) { () throws(StoreError) in store.due(ids, before: moment) }
+    func due(_ ids: [RecordID], before moment: Milliseconds) async throws(StoreError) -> [RecordID] {
+        try await run(isWrite: false) { () throws(StoreError) in store.due(ids, before: moment) }
     }
 
-    func history(of user: UserID, after place: HistoryPlace?, limit: Int) throws(StoreError) -> [HistoryPlace] {
-        try run(isWrite: false) { () throws(StoreError) in store.history(of: user, after: place, limit: limit) }
+    func history(of user: UserID, after place: HistoryPlace?, limit: Int) async throws(StoreError) -> [HistoryPlace] {
+        try await run(isWrite: false) { () throws(StoreError) in store.history(of: user, after: place, limit: limit) }
     }
 
-    func update(_ user: UserID, _ update: Request.UserUpdate) throws(StoreError) -> UserProfile {
-        try run { () throws(StoreError) in store.update(user, update) }
+    func update(_ user: UserID, _ update: Request.UserUpdate) async throws(StoreError) -> UserProfile {
+        try await run { () throws(StoreError) in store.update(user, update) }
     }
 
-    func set(_ block: Block, _ isBlocked: Bool) throws(StoreError) -> Bool {
-        try run { () throws(StoreError) in store.set(block, isBlocked) }
+    func set(_ block: Block, _ isBlocked: Bool) async throws(StoreError) -> Bool {
+        try await run { () throws(StoreError) in store.set(block, isBlocked) }
     }
 
-    func blockList(of user: UserID) throws(StoreError) -> [UserID] {
-        try run { () throws(StoreError) in store.blockList(of: user) }
+    func blockList(of user: UserID) async throws(StoreError) -> [UserID] {
+        try await run { () throws(StoreError) in store.blockList(of: user) }
     }
 
-    func cameOnline(_ sessions: [DeviceSession], policy: PresencePolicy) throws(StoreError) -> [OnlineOutcome] {
+    func cameOnline(_ sessions: [DeviceSession], policy: PresencePolicy) async throws(StoreError) -> [OnlineOutcome] {
         var outcomes: [OnlineOutcome] = []
         for session in sessions {
-            outcomes += try run { () throws(StoreError) in store.cameOnline([session], policy: policy) }
+            outcomes += try await run { () throws(StoreError) in store.cameOnline([session], policy: policy) }
         }
         return outcomes
     }
 
-    func wentOffline(_ sessions: [DeviceSession], policy: PresencePolicy) throws(StoreError) -> [Bool] {
+    func wentOffline(_ sessions: [DeviceSession], policy: PresencePolicy) async throws(StoreError) -> [Bool] {
         var ended: [Bool] = []
         for session in sessions {
-            ended += try run { () throws(StoreError) in store.wentOffline([session], policy: policy) }
+            ended += try await run { () throws(StoreError) in store.wentOffline([session], policy: policy) }
         }
         return ended
     }
 
-    func renew(_ devices: [DeviceAddress]) throws(StoreError) {
-        try run { () throws(StoreError) in store.renew(devices) }
+    func renew(_ devices: [DeviceAddress]) async throws(StoreError) {
+        try await run { () throws(StoreError) in store.renew(devices) }
     }
 
-    func charge(_ charges: [StoredCharge]) throws(StoreError) {
-        try run { () throws(StoreError) in store.charge(charges) }
+    func charge(_ charges: [StoredCharge]) async throws(StoreError) {
+        try await run { () throws(StoreError) in store.charge(charges) }
     }
 
-    func trace(_ traces: [CallTrace], life: Milliseconds) throws(StoreError) {}
+    func trace(_ traces: [CallTrace], life: Milliseconds) {}
 
-    func timeline(of callID: CallID) throws(StoreError) -> Timeline { Timeline(entries: []) }
+    func timeline(of callID: CallID) -> Timeline { Timeline(entries: []) }
 
-    func clean(limit: Int) throws(StoreError) -> Int { try run { () throws(StoreError) in store.clean(limit: limit) } }
+    func clean(limit: Int) async throws(StoreError) -> Int {
+        try await run { () throws(StoreError) in store.clean(limit: limit) }
+    }
 }

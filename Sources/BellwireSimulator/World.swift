@@ -48,6 +48,9 @@ final class World {
     private var callsBeforeLoss: Set<CallID> = []
     private var ownViolations: [Violation] = []
     private var queue = EventQueue()
+    /// Work of coordinators that stands still. Everything stays in one thread, so that the order of things is the queue's alone.
+    private var sleepers = 0
+    private var sleeping: [Int: (UnsafeContinuation<Void, Never>, () -> Void)] = [:]
     private var checker = HistoryChecker(tolerances: World.tolerances)
     private var random: SeededRandom
     private var reactions: Set<String> = []
@@ -109,6 +112,20 @@ final class World {
 
     func at(_ moment: Milliseconds, _ action: @escaping () -> Void) { queue.add(at: max(moment, now), action) }
 
+    /// Within a coordinator's work: lets time pass for everybody else, and is then gone on with by `goOn`.
+    func pass(until moment: Milliseconds, _ goOn: @escaping () -> Void) async {
+        sleepers += 1
+        let number = sleepers
+        at(moment) { [self] in wake(number) }
+        await withUnsafeContinuation { sleeping[number] = ($0, goOn) }
+    }
+
+    private func wake(_ number: Int) {
+        guard let (continuation, goOn) = sleeping.removeValue(forKey: number) else { return }
+        continuation.resume()
+        goOn()
+    }
+
     private func run(until end: Milliseconds) {
         while let next = queue.next, next <= end, let event = queue.take() {
             now = max(now, event.at)
@@ -133,6 +150,8 @@ final class World {
         checkWhatDevicesBelieve()
         checker.finish()
         for coordinator in coordinators { coordinator.end() }
+        // What is dead comes to its end.
+        while let number = sleeping.keys.min() { wake(number) }
         queue = EventQueue()
         return Verdict(
             violations: ownViolations + checker.violations, summary: checker.summary, fingerprint: fingerprint,

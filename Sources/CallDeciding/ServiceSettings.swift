@@ -61,8 +61,6 @@ package enum ServiceBounds {
     package static let clockDifference: Milliseconds = 1_000
     /// How many messages are served in one go, at most.
     package static let messagesPerRound = 64
-    /// How many calls are looked at and written together, at least.
-    package static let worksPerPart = 24
     /// How many deadlines are served in one go, at most, so that requests are not kept waiting.
     package static let deadlinesPerRound = 256
     /// How many calls devices that came or went are told of in one go, by and large.

@@ -3,88 +3,84 @@ import SignalingProtocol
 
 /// Where coordinators keep what must survive them (docs/architecture.md, Store).
 ///
-/// The methods block, take batches, and throw `StoreError` when the store cannot answer. A commit is a compare-and-set
-/// on the record's version; notes are merged and never conflict.
-public protocol CallStore: AnyObject {
+/// The methods take batches, and throw `StoreError` when the store cannot answer. What is asked is asked in the order of the calls,
+/// also while others wait for their answers. A commit is a compare-and-set on the record's version; notes are merged and never
+/// conflict.
+public protocol CallStore: AnswersLater {
     /// The store's clock, by which all coordinators write and serve deadlines.
-    func now() throws(StoreError) -> Milliseconds
+    func now() async throws(StoreError) -> Milliseconds
+
+    /// The same as far as it is known without asking.
+    var time: Milliseconds? { get }
 
     /// Asks the store for its time anew, and sees whether somebody has set its clock. To be called every half a second or so, as long as
     /// there is anything to do with the store. Whether it has written something, and so shown that it can.
     @discardableResult
-    func lookAtClock() throws(StoreError) -> Bool
+    func lookAtClock() async throws(StoreError) -> Bool
 
     // MARK: Records
 
     /// Reads all that is asked for, in one round trip.
-    func read(_ lookup: Lookup) throws(StoreError) -> Findings
+    func read(_ lookup: Lookup) async throws(StoreError) -> Findings
 
     /// Writes each record if nobody changed it meanwhile; merges the notes into what is kept beside calls; and then
     /// reads, in as few round trips as can be. The commits do not depend on each other.
     ///
     /// When it throws, each commit may have been written or not: who repeats it finds out.
-    func write(_ commits: [Commit], _ notes: [Note], thenRead lookup: Lookup) throws(StoreError) -> Written
-
-    /// The same in two steps, for who has something else to do while the store is at work. What was begun is done in this
-    /// order, also between beginnings and other operations.
-    func begin(_ lookup: Lookup) throws(StoreError) -> Pending<Findings>
-    func begin(_ commits: [Commit], _ notes: [Note], thenRead lookup: Lookup) throws(StoreError) -> Pending<Written>
-
-    /// Whether it works while nobody waits for it.
-    var worksMeanwhile: Bool { get }
+    func write(_ commits: [Commit], _ notes: [Note], thenRead lookup: Lookup) async throws(StoreError) -> Written
 
     /// Records whose deadline lies at or before `moment`, the earliest first, but for those that cannot be served.
-    func due(before moment: Milliseconds, limit: Int, besides: Set<RecordID>) throws(StoreError) -> [RecordID]
+    func due(before moment: Milliseconds, limit: Int, besides: Set<RecordID>) async throws(StoreError) -> [RecordID]
 
     /// Those of the records whose deadline lies at or before `moment`, in their order.
-    func due(_ ids: [RecordID], before moment: Milliseconds) throws(StoreError) -> [RecordID]
+    func due(_ ids: [RecordID], before moment: Milliseconds) async throws(StoreError) -> [RecordID]
 
     // MARK: What belongs to a user
 
     /// All of the user's calls that are kept, the newest first, those of the same time by falling id; only those that
     /// stand behind `place`.
-    func history(of user: UserID, after place: HistoryPlace?, limit: Int) throws(StoreError) -> [HistoryPlace]
+    func history(of user: UserID, after place: HistoryPlace?, limit: Int) async throws(StoreError) -> [HistoryPlace]
 
     /// Changes a user's profile. Returns it as it is then.
-    func update(_ user: UserID, _ update: Request.UserUpdate) throws(StoreError) -> UserProfile
+    func update(_ user: UserID, _ update: Request.UserUpdate) async throws(StoreError) -> UserProfile
 
     /// Lets a user's block begin or end. False when the list is full: nothing has changed then.
-    func set(_ block: Block, _ isBlocked: Bool) throws(StoreError) -> Bool
+    func set(_ block: Block, _ isBlocked: Bool) async throws(StoreError) -> Bool
 
     /// Whom the user has blocked, in the order of their ids.
-    func blockList(of user: UserID) throws(StoreError) -> [UserID]
+    func blockList(of user: UserID) async throws(StoreError) -> [UserID]
 
     /// Puts the user's list of calls right where it names calls that do not live, or in which the user is not: what coordinators left
     /// that died, or lost, in the middle of a commit. Returns how many it found; there may be more, unless there were none.
-    func tidyCalls(of user: UserID) throws(StoreError) -> Int
+    func tidyCalls(of user: UserID) async throws(StoreError) -> Int
 
     /// Counts what is kept because of users.
-    func charge(_ charges: [StoredCharge]) throws(StoreError)
+    func charge(_ charges: [StoredCharge]) async throws(StoreError)
 
     // MARK: Presence
 
     /// Devices published `online: true`.
-    func cameOnline(_ sessions: [DeviceSession], policy: PresencePolicy) throws(StoreError) -> [OnlineOutcome]
+    func cameOnline(_ sessions: [DeviceSession], policy: PresencePolicy) async throws(StoreError) -> [OnlineOutcome]
 
     /// Devices published `online: false`, or their wills were published. Of each: whether that ended its current session.
-    func wentOffline(_ sessions: [DeviceSession], policy: PresencePolicy) throws(StoreError) -> [Bool]
+    func wentOffline(_ sessions: [DeviceSession], policy: PresencePolicy) async throws(StoreError) -> [Bool]
 
     /// Renews the lease of devices that sent something.
-    func renew(_ devices: [DeviceAddress]) throws(StoreError)
+    func renew(_ devices: [DeviceAddress]) async throws(StoreError)
 
     // MARK: Timelines
 
     /// Adds entries to calls' timelines, which are kept for `life` milliseconds beyond the last one.
-    func trace(_ traces: [CallTrace], life: Milliseconds) throws(StoreError)
+    func trace(_ traces: [CallTrace], life: Milliseconds) async throws(StoreError)
 
     /// The call's timeline, as far as it is kept, in the order in which it was written.
-    func timeline(of callID: CallID) throws(StoreError) -> Timeline
+    func timeline(of callID: CallID) async throws(StoreError) -> Timeline
 
     // MARK: The store itself
 
     /// Removes up to `limit` things whose time is over: ended calls, forgotten cancels, finished messages, expired
     /// presence. Returns how many were removed.
-    func clean(limit: Int) throws(StoreError) -> Int
+    func clean(limit: Int) async throws(StoreError) -> Int
 
     /// A short name for logs, without credentials.
     var summary: String { get }
@@ -109,14 +105,39 @@ extension CallStore {
     public var clockSkew: Milliseconds { 0 }
     public var clockSteps: (count: Int, last: Milliseconds) { (0, 0) }
     public var isShared: Bool { false }
-    public func lookAtClock() throws(StoreError) -> Bool { false }
-    public func due(before moment: Milliseconds, limit: Int) throws(StoreError) -> [RecordID] {
-        try due(before: moment, limit: limit, besides: [])
+    public func lookAtClock() async throws(StoreError) -> Bool { false }
+    public func due(before moment: Milliseconds, limit: Int) async throws(StoreError) -> [RecordID] {
+        try await due(before: moment, limit: limit, besides: [])
     }
-    public func tidyCalls(of user: UserID) throws(StoreError) -> Int { 0 }
+    public func tidyCalls(of user: UserID) async throws(StoreError) -> Int { 0 }
     public var durability: String? { nil }
     public var roundTrips: Int { 0 }
-    public var worksMeanwhile: Bool { false }
+    public var socket: StoreSocket? { nil }
+    public func receive() {}
+}
+
+/// Something that is asked, and may answer later.
+public protocol AnswersLater: AnyObject {
+    /// Where its answers arrive; nil for one that answers at once.
+    var socket: StoreSocket? { get }
+
+    /// Takes what has arrived, and gives up what did not arrive in time: who waited for it goes on with the next run of the work.
+    func receive()
+}
+
+/// Where a store's answers arrive.
+public struct StoreSocket: Equatable, Sendable {
+    public let descriptor: Int32
+    /// Something could not be sent yet.
+    public let waitsToSend: Bool
+    /// The boot clock at which what was asked first is given up; nil while nothing is on its way.
+    public let deadline: Milliseconds?
+
+    public init(descriptor: Int32, waitsToSend: Bool, deadline: Milliseconds?) {
+        self.descriptor = descriptor
+        self.waitsToSend = waitsToSend
+        self.deadline = deadline
+    }
 }
 
 /// The store cannot answer now.

@@ -24,27 +24,27 @@
 
         public func write(
             _ commits: [Commit], _ notes: [Note], thenRead lookup: Lookup
-        ) throws(StoreError) -> Written {
-            let outcomes = try commits.isEmpty ? [] : commit(commits)
-            var written = try store.write([], notes, thenRead: lookup)
+        ) async throws(StoreError) -> Written {
+            let outcomes = try await commits.isEmpty ? [] : commit(commits)
+            var written = try await store.write([], notes, thenRead: lookup)
             written.outcomes = outcomes
             return written
         }
 
-        private func commit(_ commits: [Commit]) throws(StoreError) -> [CommitOutcome] {
+        private func commit(_ commits: [Commit]) async throws(StoreError) -> [CommitOutcome] {
             switch fault {
-            case .noCompareAndSet: try commitBlindly(commits)
-            case .noResend: try store.commit(commits.map(withoutResends))
-            case .lostTimer: try commitWithoutExpiries(commits)
+            case .noCompareAndSet: try await commitBlindly(commits)
+            case .noResend: try await store.commit(commits.map(withoutResends))
+            case .lostTimer: try await commitWithoutExpiries(commits)
             }
         }
 
-        private func commitBlindly(_ commits: [Commit]) throws(StoreError) -> [CommitOutcome] {
-            var outcomes = try store.commit(commits)
+        private func commitBlindly(_ commits: [Commit]) async throws(StoreError) -> [CommitOutcome] {
+            var outcomes = try await store.commit(commits)
             for index in commits.indices where outcomes[index] == .conflict {
-                let current = try store.load([commits[index].id])[0]
+                let current = try await store.load([commits[index].id])[0]
                 let blind = commits[index].copy(record: commits[index].record, expected: current?.version ?? 0)
-                outcomes[index] = try store.commit([blind])[0]
+                outcomes[index] = try await store.commit([blind])[0]
             }
             return outcomes
         }
@@ -55,70 +55,77 @@
             return commit.copy(record: .call(call), expected: commit.expected)
         }
 
-        private func commitWithoutExpiries(_ commits: [Commit]) throws(StoreError) -> [CommitOutcome] {
+        private func commitWithoutExpiries(_ commits: [Commit]) async throws(StoreError) -> [CommitOutcome] {
             let open = commits.indices.filter { !commits[$0].hasExpiredInvitation }
             var outcomes = [CommitOutcome](repeating: .conflict, count: commits.count)
-            for (index, outcome) in zip(open, try store.commit(open.map { commits[$0] })) { outcomes[index] = outcome }
+            for (index, outcome) in zip(open, try await store.commit(open.map { commits[$0] })) {
+                outcomes[index] = outcome
+            }
             return outcomes
         }
 
         // MARK: What is not broken
 
-        public func now() throws(StoreError) -> Milliseconds { try store.now() }
+        public func now() async throws(StoreError) -> Milliseconds { try await store.now() }
 
-        public func tidyCalls(of user: UserID) throws(StoreError) -> Int { try store.tidyCalls(of: user) }
+        public func tidyCalls(of user: UserID) async throws(StoreError) -> Int { try await store.tidyCalls(of: user) }
 
-        public func lookAtClock() throws(StoreError) -> Bool { try store.lookAtClock() }
+        public func lookAtClock() async throws(StoreError) -> Bool { try await store.lookAtClock() }
 
-        public func read(_ lookup: Lookup) throws(StoreError) -> Findings { try store.read(lookup) }
+        public func read(_ lookup: Lookup) async throws(StoreError) -> Findings { try await store.read(lookup) }
 
         public func due(
             before moment: Milliseconds, limit: Int, besides: Set<RecordID>
-        ) throws(StoreError) -> [RecordID] {
-            try store.due(before: moment, limit: limit, besides: besides)
+        ) async throws(StoreError) -> [RecordID] {
+            try await store.due(before: moment, limit: limit, besides: besides)
         }
 
-        public func due(_ ids: [RecordID], before moment: Milliseconds) throws(StoreError) -> [RecordID] {
-            try store.due(ids, before: moment)
+        public func due(_ ids: [RecordID], before moment: Milliseconds) async throws(StoreError) -> [RecordID] {
+            try await store.due(ids, before: moment)
         }
 
         public func history(
             of user: UserID, after place: HistoryPlace?, limit: Int
-        ) throws(StoreError) -> [HistoryPlace] {
-            try store.history(of: user, after: place, limit: limit)
+        ) async throws(StoreError) -> [HistoryPlace] {
+            try await store.history(of: user, after: place, limit: limit)
         }
 
-        public func update(_ user: UserID, _ update: Request.UserUpdate) throws(StoreError) -> UserProfile {
-            try store.update(user, update)
+        public func update(_ user: UserID, _ update: Request.UserUpdate) async throws(StoreError) -> UserProfile {
+            try await store.update(user, update)
         }
 
-        public func set(_ block: Block, _ isBlocked: Bool) throws(StoreError) -> Bool {
-            try store.set(block, isBlocked)
+        public func set(_ block: Block, _ isBlocked: Bool) async throws(StoreError) -> Bool {
+            try await store.set(block, isBlocked)
         }
 
-        public func blockList(of user: UserID) throws(StoreError) -> [UserID] { try store.blockList(of: user) }
-
-        public func charge(_ charges: [StoredCharge]) throws(StoreError) { try store.charge(charges) }
-
-        public func trace(_ traces: [CallTrace], life: Milliseconds) throws(StoreError) {
-            try store.trace(traces, life: life)
+        public func blockList(of user: UserID) async throws(StoreError) -> [UserID] {
+            try await store.blockList(of: user)
         }
 
-        public func timeline(of callID: CallID) throws(StoreError) -> Timeline { try store.timeline(of: callID) }
+        public func charge(_ charges: [StoredCharge]) async throws(StoreError) { try await store.charge(charges) }
+
+        public func trace(_ traces: [CallTrace], life: Milliseconds) async throws(StoreError) {
+            try await store.trace(traces, life: life)
+        }
+
+        public func timeline(of callID: CallID) async throws(StoreError) -> Timeline {
+            try await store.timeline(of: callID)
+        }
 
         public func cameOnline(
             _ sessions: [DeviceSession], policy: PresencePolicy
-        ) throws(StoreError) -> [OnlineOutcome] {
-            try store.cameOnline(sessions, policy: policy)
+        ) async throws(StoreError) -> [OnlineOutcome] {
+            try await store.cameOnline(sessions, policy: policy)
         }
 
-        public func wentOffline(_ sessions: [DeviceSession], policy: PresencePolicy) throws(StoreError) -> [Bool] {
-            try store.wentOffline(sessions, policy: policy)
+        public func wentOffline(_ sessions: [DeviceSession], policy: PresencePolicy) async throws(StoreError) -> [Bool]
+        {
+            try await store.wentOffline(sessions, policy: policy)
         }
 
-        public func renew(_ devices: [DeviceAddress]) throws(StoreError) { try store.renew(devices) }
+        public func renew(_ devices: [DeviceAddress]) async throws(StoreError) { try await store.renew(devices) }
 
-        public func clean(limit: Int) throws(StoreError) -> Int { try store.clean(limit: limit) }
+        public func clean(limit: Int) async throws(StoreError) -> Int { try await store.clean(limit: limit) }
 
         public var summary: String { "\(store.summary), \(fault.rawValue)" }
 
@@ -129,6 +136,12 @@
         public var clockSteps: (count: Int, last: Milliseconds) { store.clockSteps }
 
         public var isShared: Bool { store.isShared }
+
+        public var time: Milliseconds? { store.time }
+
+        public var socket: StoreSocket? { store.socket }
+
+        public func receive() { store.receive() }
     }
 
     extension Commit {

@@ -58,6 +58,8 @@ public final class MemoryCallStore: CallStore {
 
     public func now() -> Milliseconds { clock() }
 
+    public var time: Milliseconds? { clock() }
+
     public func read(_ lookup: Lookup) -> Findings {
         var findings = Findings()
         findings.records = load(lookup.records)

@@ -32,13 +32,25 @@ extension HistoryChecker {
         for (device, history) in devices.sorted(by: { $0.key < $1.key }) where latest.member(device.userID) != nil {
             guard let online = history.onlineSince, isOwed(latest, since: online) else { continue }
             let isWithoutAnswer = requests.contains { key, request in
-                guard key.device == device, request.request.body.callID == call.callID else { return false }
+                guard key.device == device, let callID = request.request.body.callID,
+                    callID == call.callID || wasMerged(callID, of: device.userID, into: latest)
+                else { return false }
                 return !request.isAnswered || wasServedAfterItsRefusal(request, latest)
             }
             guard !isWithoutAnswer, let what = ignorance(of: latest, device, history.known[call.callID]) else {
                 continue
             }
             report(.notTold, call.callID, device, what)
+        }
+    }
+
+    /// Whether the user's invite under this id became the other call, or may have, when nobody was told what became of it.
+    private func wasMerged(_ callID: CallID, of user: UserID, into target: CallSnapshot) -> Bool {
+        requests.contains { key, request in
+            guard key.device.userID == user, case .invite(let invite) = request.request.body, invite.callID == callID
+            else { return false }
+            guard let success = request.success?.outcome else { return invite.invitees.contains(target.inviter) }
+            return success.merged && success.call.callID == target.callID
         }
     }
 

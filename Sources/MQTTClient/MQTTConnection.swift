@@ -149,25 +149,18 @@ public final class MQTTConnection {
         try flush()
     }
 
-    /// Sends what is collected, and waits up to `milliseconds` for messages or `wake()`. Returns what has arrived.
-    public func poll(milliseconds: Int32) throws(MQTTError) -> [MQTTMessage] {
+    /// Sends what is collected, and waits up to `milliseconds` for messages, `wake()` or what `other` waits for. Returns what has arrived.
+    /// Without `reads` messages are left where they are, for a short time.
+    public func poll(
+        milliseconds: Int32, reads: Bool = true, other: UnsafeMutablePointer<pollfd>? = nil
+    ) throws(MQTTError) -> [MQTTMessage] {
         acknowledged.removeAll(keepingCapacity: true)
         let wasConnecting = state == .connecting
         do throws(MQTTError) {
             try flush()
             guard let stream else { throw lost() }
-            var descriptors = [
-                pollfd(fd: stream.descriptor, events: Int16(POLLIN), revents: 0),
-                pollfd(fd: wakeDescriptors.read, events: Int16(POLLIN), revents: 0),
-            ]
-            if stream.waitsForSocket(output) { descriptors[0].events |= Int16(POLLOUT) }
-            // A whole packet may have been left behind the last batch.
-            _ = Glibc.poll(&descriptors, 2, mayHoldMore ? 0 : max(0, milliseconds))
-            if descriptors[1].revents != 0 {
-                var bytes = (UInt64(0), UInt64(0))
-                while read(wakeDescriptors.read, &bytes, 16) == 16 {}
-            }
-            try receive(stream, isReadable: descriptors[0].revents & ~Int16(POLLOUT) != 0)
+            let arrived = wait(milliseconds, for: stream, reads: reads, other: other)
+            if reads { try receive(stream, isReadable: arrived) }
             try keepAlive(monotonicMilliseconds())
             // Acknowledgments wait for what will be published; what the broker has made room for does not.
             if hasReleased || isAboutToAsk { try flush() }
@@ -181,6 +174,27 @@ public final class MQTTConnection {
         if case .closed = state { throw lost() }
         defer { inbox.removeAll(keepingCapacity: true) }
         return inbox
+    }
+
+    /// Whether the stream has something to be read.
+    private func wait(
+        _ milliseconds: Int32, for stream: BrokerStream, reads: Bool, other: UnsafeMutablePointer<pollfd>?
+    ) -> Bool {
+        withUnsafeTemporaryAllocation(of: pollfd.self, capacity: 3) { descriptors in
+            descriptors[0] = pollfd(fd: stream.descriptor, events: reads ? Int16(POLLIN) : 0, revents: 0)
+            if stream.waitsForSocket(output) { descriptors[0].events |= Int16(POLLOUT) }
+            descriptors[1] = pollfd(fd: wakeDescriptors.read, events: Int16(POLLIN), revents: 0)
+            if let other { descriptors[2] = other.pointee }
+            // A whole packet may have been left behind the last batch.
+            _ = Glibc.poll(
+                descriptors.baseAddress, other == nil ? 2 : 3, mayHoldMore && reads ? 0 : max(0, milliseconds))
+            if descriptors[1].revents != 0 {
+                var bytes = (UInt64(0), UInt64(0))
+                while read(wakeDescriptors.read, &bytes, 16) == 16 {}
+            }
+            if let other { other.pointee = descriptors[2] }
+            return descriptors[0].revents & ~Int16(POLLOUT) != 0
+        }
     }
 
     private func receive(_ stream: BrokerStream, isReadable: Bool) throws(MQTTError) {

@@ -1,4 +1,4 @@
-/// SplitMix64: the same numbers for the same seed, on every run and every machine. For simulation and tests.
+/// SplitMix64: the same numbers for the same seed, on every run and every machine. Not for secrets.
 public struct SplitMix64: RandomNumberGenerator, Sendable {
     private var state: UInt64
 

@@ -23,6 +23,26 @@ import Testing
         #expect(module(in: "/// Clients import nothing.") == nil)
     }
 
+    /// The table of docs/architecture.md leads somewhere: each file is there, and has what is named.
+    @Test func whereToLookForABehaviourIsTrue() throws {
+        let table = try text("docs/architecture.md").split(separator: "\n").filter { $0.contains(".swift`: `") }
+        #expect(table.count == 10)
+        for row in table {
+            let places = row.split(separator: "|")[1].split(separator: ";")
+            #expect(places.count <= 2, "\(row)")
+            for place in places {
+                let names = place.split(separator: "`", omittingEmptySubsequences: false)
+                let (file, symbol) = (names[1], names[3])
+                #expect(try text("Sources/\(file)").contains(symbol), "\(symbol) in \(file)")
+            }
+        }
+    }
+
+    private func text(_ path: String) throws -> String {
+        let root = #filePath.split(separator: "/", omittingEmptySubsequences: false).dropLast(3).joined(separator: "/")
+        return try String(contentsOf: URL(filePath: "\(root)/\(path)"), encoding: .utf8)
+    }
+
     private func module(in line: Substring) -> String? {
         let words = line.split { $0 == " " || $0 == "\t" || $0 == ";" }
         guard let place = words.firstIndex(of: "import"), words[..<place].allSatisfy(isModifier) else { return nil }

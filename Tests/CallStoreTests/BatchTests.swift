@@ -42,18 +42,19 @@ struct BatchTests {
     func whatIsBegunIsDoneInItsOrder(kind: StoreKind) throws {
         let test = try kind.open()
         let id = RecordID.call(CallID("a")!)
-        let before = try test.store.begin(Lookup(records: [id]))
-        let first = try test.store.begin(
-            [Commit(id, record: .call(call("a")), expected: 0, deadline: nil, expiresAt: nil)], [], thenRead: Lookup())
-        let between = try test.store.begin(Lookup(records: [id]))
-        let second = try test.store.begin(
-            [Commit(id, record: .void, expected: 1, deadline: nil, expiresAt: nil)], [], thenRead: Lookup())
-        // In one step, while others are on their way.
-        #expect(try test.store.load([id])[0]?.version == 2)
-        #expect(try second.value().outcomes == [.committed(version: 2)])
-        #expect(try before.value().records == [nil])
-        #expect(try first.value().outcomes == [.committed(version: 1)])
-        #expect(try between.value().records[0]?.version == 1)
+        let first = Commit(id, record: .call(call("a")), expected: 0, deadline: nil, expiresAt: nil)
+        let second = Commit(id, record: .void, expected: 1, deadline: nil, expiresAt: nil)
+        var versions: [Int64?] = []
+        var outcomes: [[CommitOutcome]?] = []
+        test.store.together([
+            { versions.append(try? await $0.load([id])[0]?.version) },
+            { outcomes.append(try? await $0.commit([first])) },
+            { versions.append(try? await $0.load([id])[0]?.version) },
+            { outcomes.append(try? await $0.commit([second])) },
+            { versions.append(try? await $0.load([id])[0]?.version) },
+        ])
+        #expect(versions == [nil, 1, 2])
+        #expect(outcomes == [[.committed(version: 1)], [.committed(version: 2)]])
     }
 
     @Test func nothingIsAskedOfRedisForNothing() throws {
@@ -68,12 +69,14 @@ struct BatchTests {
     }
 
     /// Two exchanges are on their way when Redis closes the connection: both fail, and neither takes the other's replies.
-    @Test func whatIsOnItsWayWhenTheConnectionBreaksFails() throws {
-        try ScriptedRedis.answering(Array("*0\r\n".utf8)) { store throws in
-            let first = try store.begin(Lookup(records: [.call(CallID("a")!)]))
-            let second = try store.begin(Lookup(records: [.call(CallID("b")!)]))
-            #expect(throws: StoreError.self) { try second.value() }
-            #expect(try first.value().records == [nil], "its reply had come")
+    @Test func whatIsOnItsWayWhenTheConnectionBreaksFails() {
+        ScriptedRedis.answering(Array("*0\r\n".utf8)) { store in
+            var answers: [[StoredRecord?]?] = []
+            store.together([
+                { answers.append(try? await $0.load([CallID("a")!])) },
+                { answers.append(try? await $0.load([CallID("b")!])) },
+            ])
+            #expect(answers == [[nil], nil], "the first reply had come")
         }
     }
 

@@ -1,4 +1,5 @@
 import FoundationEssentials
+import FuzzEntries
 import Glibc
 import SignalingProtocol
 import Testing
@@ -11,23 +12,23 @@ import Testing
     private let prefix = "test-\(UUID().uuidString)"
 
     /// Opens the one store of this test in the name of `root`.
-    private func open(_ kind: StoreKind, _ root: String?, takesOver: Bool = false) throws -> any CallStore {
+    private func open(_ kind: StoreKind, _ root: String?, takesOver: Bool = false) throws -> BlockingStore {
         let stamp = root.map { DeploymentStamp(topicRoot: $0, takesOver: takesOver) }
         switch kind {
         case .memory: throw StoreError("nobody shares it")
-        case .sqlite: return try SQLiteCallStore(path: file.path, stamp: stamp)
+        case .sqlite: return BlockingStore(try SQLiteCallStore(path: file.path, stamp: stamp))
         case .redis:
             let address = try RedisServer.shared.get().address
             let store = RedisCallStore(address: address, prefix: prefix, stamp: stamp)
             try store.refuseForeign()
-            return store
+            return BlockingStore(store)
         }
     }
 
     @Test(arguments: [StoreKind.sqlite, .redis])
     func aStoreBelongsToWhoOpensItFirst(_ kind: StoreKind) throws {
         // One of before there were stamps.
-        try StoreUnderTest(open(kind, nil)) { _ in }.write(call("a"))
+        try StoreUnderTest(open(kind, nil).store) { _ in }.write(call("a"))
         for _ in 0..<2 { #expect(try open(kind, "first").load([CallID("a")!])[0] != nil) }
         let refusal = #expect(throws: StoreError.self) { try open(kind, "second") }
         #expect(refusal?.isForeign == true)
@@ -89,8 +90,8 @@ import Testing
     /// As a restart with an old file, or another server at the address.
     @Test func theStampIsLookedAtWithEachConnection() throws {
         let server = try RedisServer()
-        let store = RedisCallStore(
-            address: server.address, prefix: prefix, stamp: DeploymentStamp(topicRoot: "first"))
+        let store = BlockingStore(
+            RedisCallStore(address: server.address, prefix: prefix, stamp: DeploymentStamp(topicRoot: "first")))
         _ = try store.load([CallID("a")!])
         try run(server, "SET", "\(prefix):deployment", "second")
         try run(server, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")

@@ -10,11 +10,13 @@ import Testing
 @Suite struct ListTests {
     private let server: RedisServer
     private let prefix = "test-\(UUID().uuidString)"
-    private let store: RedisCallStore
+    private let redis: RedisCallStore
+    private let store: BlockingStore
 
     init() throws {
         server = try RedisServer.shared.get()
-        store = RedisCallStore(address: server.address, prefix: prefix)
+        redis = RedisCallStore(address: server.address, prefix: prefix)
+        store = BlockingStore(redis)
     }
 
     private func live(_ user: UserID) throws -> [CallID] { try store.calls(.live(of: user, limit: 1_000)) }
@@ -106,7 +108,7 @@ import Testing
         #expect(try store.commit([commit(ended)]) == [.committed(version: 1)])
         var pipeline = RedisPipeline()
         pipeline.command("ZRANGEBYSCORE", 3) {
-            $0.add(store.key(bob, "calls"))
+            $0.add(redis.key(bob, "calls"))
             $0.add("(9223372036854775806")
             $0.add("+inf")
         }
@@ -133,7 +135,7 @@ import Testing
     private func enter(_ id: String, of user: UserID, score: String, createdAt: Milliseconds = 1_000) throws {
         var pipeline = RedisPipeline()
         pipeline.command("ZADD", 3) {
-            $0.add(store.key(user, "calls"))
+            $0.add(redis.key(user, "calls"))
             $0.add(score)
             $0.add("\(createdAt)-\(id)")
         }

@@ -1,4 +1,5 @@
 import CallCore
+import FuzzEntries
 import CallStore
 import SignalingProtocol
 import Testing

@@ -1,4 +1,5 @@
 import CallCore
+import FuzzEntries
 import FoundationEssentials
 import SignalingProtocol
 import Testing
@@ -14,16 +15,19 @@ struct RecordCacheTests {
     }
 
     /// Two coordinators' handles of one store.
-    private func stores(_ kind: StoreKind) throws -> (any CallStore, any CallStore) {
+    private func stores(_ kind: StoreKind) throws -> (BlockingStore, BlockingStore) {
         switch kind {
         case .memory: throw StoreError("belongs to one process")
-        case .sqlite: return (try SQLiteCallStore(path: file.path), try SQLiteCallStore(path: file.path))
+        case .sqlite:
+            return (
+                BlockingStore(try SQLiteCallStore(path: file.path)), BlockingStore(try SQLiteCallStore(path: file.path))
+            )
         case .redis:
             let server = try RedisServer.shared.get()
             let prefix = "test-\(UUID().uuidString)"
             return (
-                RedisCallStore(address: server.address, prefix: prefix),
-                RedisCallStore(address: server.address, prefix: prefix)
+                BlockingStore(RedisCallStore(address: server.address, prefix: prefix)),
+                BlockingStore(RedisCallStore(address: server.address, prefix: prefix))
             )
         }
     }

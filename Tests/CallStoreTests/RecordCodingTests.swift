@@ -1,4 +1,5 @@
 import CallCore
+import FuzzEntries
 import SignalingProtocol
 import Testing
 

@@ -1,5 +1,6 @@
 import CProcess
 import CallCore
+import FuzzEntries
 import FoundationEssentials
 import Glibc
 import SignalingProtocol

@@ -1,4 +1,5 @@
 import CallCore
+import FuzzEntries
 import FoundationEssentials
 import SignalingProtocol
 import Testing
@@ -82,7 +83,7 @@ import Testing
         try await withThrowingTaskGroup(of: Void.self) { group in
             for _ in 0..<writers {
                 group.addTask {
-                    let store = try SQLiteCallStore(path: path)
+                    let store = BlockingStore(try SQLiteCallStore(path: path))
                     var left = updates
                     while left > 0 {
                         let stored = try store.load([CallID("counter")!])[0]!
@@ -110,7 +111,7 @@ import Testing
             try await withThrowingTaskGroup(of: Void.self) { group in
                 for number in 0..<4 {
                     group.addTask {
-                        let store = try SQLiteCallStore(path: path)
+                        let store = BlockingStore(try SQLiteCallStore(path: path))
                         let call = call("c\(number)")
                         let commit = Commit(
                             .call(call.callID), record: .call(call), expected: 0, deadline: nil, expiresAt: nil)
@@ -211,7 +212,7 @@ import Testing
             try await withThrowingTaskGroup(of: Void.self) { group in
                 for _ in 0..<4 {
                     group.addTask {
-                        let store = try SQLiteCallStore(path: path)
+                        let store = BlockingStore(try SQLiteCallStore(path: path))
                         #expect(try store.load([CallID("a")!])[0] != nil)
                     }
                 }
@@ -300,7 +301,7 @@ import Testing
 
     @Test(arguments: SQLiteCallStore.Synchronous.allCases)
     func everyKindOfDurabilityKeepsWhatWasCommitted(synchronous: SQLiteCallStore.Synchronous) throws {
-        let store = try SQLiteCallStore(path: file.path, synchronous: synchronous)
+        let store = BlockingStore(try SQLiteCallStore(path: file.path, synchronous: synchronous))
         #expect(store.summary == "sqlite:\(file.path)")
         let commit = Commit(.call(CallID("a")!), record: .call(call("a")), expected: 0, deadline: nil, expiresAt: nil)
         #expect(try store.commit([commit]) == [.committed(version: 1)])

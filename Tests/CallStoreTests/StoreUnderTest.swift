@@ -1,5 +1,6 @@
 import CallCore
 import FoundationEssentials
+import FuzzEntries
 import SignalingProtocol
 import Testing
 
@@ -32,11 +33,11 @@ enum StoreKind: String, CaseIterable, CustomTestStringConvertible {
 
 /// A store, and a way to let time pass in it without waiting.
 struct StoreUnderTest {
-    let store: any CallStore
+    let store: BlockingStore
     private let letPass: (Milliseconds) throws -> Void
 
     init(_ store: any CallStore, letPass: @escaping (Milliseconds) throws -> Void) {
-        self.store = store
+        self.store = BlockingStore(store)
         self.letPass = letPass
     }
 

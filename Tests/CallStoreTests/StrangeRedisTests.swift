@@ -9,7 +9,7 @@ import Testing
 /// taken for something else.
 @Suite struct StrangeRedisTests {
     private func ask<Answer>(
-        _ replies: String, _ question: (RedisCallStore) throws -> Answer
+        _ replies: String, _ question: (BlockingStore) throws -> Answer
     ) throws -> Answer {
         try ScriptedRedis.answering(utf8(replies), question)
     }

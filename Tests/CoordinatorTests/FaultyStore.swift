@@ -25,13 +25,14 @@ final class FaultyStore: CallStore {
     /// Called after every commit that went through, before the coordinator hears of it.
     var afterCommit: (() throws(StoreError) -> Void)?
     private(set) var commits = 0
-    var worksMeanwhile = false
     /// Whose lists of calls were put right, or could have been.
     private(set) var tidied: [UserID] = []
 
     init(_ store: any CallStore) { self.store = store }
 
     var summary: String { "faulty" }
+
+    var time: Milliseconds? { failing.contains(.now) ? nil : store.time }
 
     private func pass(_ operation: Operation) throws(StoreError) {
         operations += 1
@@ -41,14 +42,14 @@ final class FaultyStore: CallStore {
         if failing.contains(operation) { throw StoreError("down: \(operation)") }
     }
 
-    func now() throws(StoreError) -> Milliseconds {
+    func now() async throws(StoreError) -> Milliseconds {
         try pass(.now)
-        return try store.now()
+        return try await store.now()
     }
 
-    func read(_ lookup: Lookup) throws(StoreError) -> Findings {
+    func read(_ lookup: Lookup) async throws(StoreError) -> Findings {
         try pass(lookup)
-        return try store.read(lookup)
+        return try await store.read(lookup)
     }
 
     private func pass(_ lookup: Lookup) throws(StoreError) {
@@ -61,89 +62,89 @@ final class FaultyStore: CallStore {
     }
 
     /// In steps, between which it may fail.
-    func write(_ commits: [Commit], _ notes: [Note], thenRead lookup: Lookup) throws(StoreError) -> Written {
+    func write(_ commits: [Commit], _ notes: [Note], thenRead lookup: Lookup) async throws(StoreError) -> Written {
         var outcomes: [CommitOutcome] = []
         if !commits.isEmpty {
             try pass(.commit)
             self.commits += 1
             beforeCommit?(self.commits)
-            outcomes = try store.commit(commits)
+            outcomes = try await store.commit(commits)
             try afterCommit?()
         }
         if !notes.isEmpty {
             try pass(.note)
-            try store.note(notes)
+            try await store.note(notes)
         }
-        return Written(outcomes: outcomes, findings: lookup.isEmpty ? Findings() : try? read(lookup))
+        return Written(outcomes: outcomes, findings: lookup.isEmpty ? Findings() : try? await read(lookup))
     }
 
-    func due(before moment: Milliseconds, limit: Int, besides: Set<RecordID>) throws(StoreError) -> [RecordID] {
+    func due(before moment: Milliseconds, limit: Int, besides: Set<RecordID>) async throws(StoreError) -> [RecordID] {
         try pass(.due)
-        return try store.due(before: moment, limit: limit, besides: besides)
+        return try await store.due(before: moment, limit: limit, besides: besides)
     }
 
-    func due(_ ids: [RecordID], before moment: Milliseconds) throws(StoreError) -> [RecordID] {
+    func due(_ ids: [RecordID], before moment: Milliseconds) async throws(StoreError) -> [RecordID] {
         try pass(.due)
-        return try store.due(ids, before: moment)
+        return try await store.due(ids, before: moment)
     }
 
-    func history(of user: UserID, after place: HistoryPlace?, limit: Int) throws(StoreError) -> [HistoryPlace] {
+    func history(of user: UserID, after place: HistoryPlace?, limit: Int) async throws(StoreError) -> [HistoryPlace] {
         try pass(.history)
-        return try store.history(of: user, after: place, limit: limit)
+        return try await store.history(of: user, after: place, limit: limit)
     }
 
-    func update(_ user: UserID, _ update: Request.UserUpdate) throws(StoreError) -> UserProfile {
+    func update(_ user: UserID, _ update: Request.UserUpdate) async throws(StoreError) -> UserProfile {
         try pass(.update)
-        return try store.update(user, update)
+        return try await store.update(user, update)
     }
 
-    func set(_ block: Block, _ isBlocked: Bool) throws(StoreError) -> Bool {
+    func set(_ block: Block, _ isBlocked: Bool) async throws(StoreError) -> Bool {
         try pass(.update)
-        return try store.set(block, isBlocked)
+        return try await store.set(block, isBlocked)
     }
 
-    func blockList(of user: UserID) throws(StoreError) -> [UserID] {
+    func blockList(of user: UserID) async throws(StoreError) -> [UserID] {
         try pass(.update)
-        return try store.blockList(of: user)
+        return try await store.blockList(of: user)
     }
 
-    func tidyCalls(of user: UserID) throws(StoreError) -> Int {
+    func tidyCalls(of user: UserID) async throws(StoreError) -> Int {
         tidied.append(user)
-        return try store.tidyCalls(of: user)
+        return try await store.tidyCalls(of: user)
     }
 
-    func charge(_ charges: [StoredCharge]) throws(StoreError) {
+    func charge(_ charges: [StoredCharge]) async throws(StoreError) {
         try pass(.charge)
-        try store.charge(charges)
+        try await store.charge(charges)
     }
 
-    func trace(_ traces: [CallTrace], life: Milliseconds) throws(StoreError) {
+    func trace(_ traces: [CallTrace], life: Milliseconds) async throws(StoreError) {
         try pass(.trace)
-        try store.trace(traces, life: life)
+        try await store.trace(traces, life: life)
     }
 
-    func timeline(of callID: CallID) throws(StoreError) -> Timeline {
+    func timeline(of callID: CallID) async throws(StoreError) -> Timeline {
         try pass(.timeline)
-        return try store.timeline(of: callID)
+        return try await store.timeline(of: callID)
     }
 
-    func cameOnline(_ sessions: [DeviceSession], policy: PresencePolicy) throws(StoreError) -> [OnlineOutcome] {
+    func cameOnline(_ sessions: [DeviceSession], policy: PresencePolicy) async throws(StoreError) -> [OnlineOutcome] {
         try pass(.cameOnline)
-        return try store.cameOnline(sessions, policy: policy)
+        return try await store.cameOnline(sessions, policy: policy)
     }
 
-    func wentOffline(_ sessions: [DeviceSession], policy: PresencePolicy) throws(StoreError) -> [Bool] {
+    func wentOffline(_ sessions: [DeviceSession], policy: PresencePolicy) async throws(StoreError) -> [Bool] {
         try pass(.wentOffline)
-        return try store.wentOffline(sessions, policy: policy)
+        return try await store.wentOffline(sessions, policy: policy)
     }
 
-    func renew(_ devices: [DeviceAddress]) throws(StoreError) {
+    func renew(_ devices: [DeviceAddress]) async throws(StoreError) {
         try pass(.renew)
-        try store.renew(devices)
+        try await store.renew(devices)
     }
 
-    func clean(limit: Int) throws(StoreError) -> Int {
+    func clean(limit: Int) async throws(StoreError) -> Int {
         try pass(.clean)
-        return try store.clean(limit: limit)
+        return try await store.clean(limit: limit)
     }
 }

@@ -94,7 +94,7 @@ struct SignalTests {
 
     @Test func aBurstKeepsItsOrderAndWritesNothing() throws {
         let (alice, bob, _, _) = call()
-        let version = try #require(world.memory.load([CallID("c")!])[0]?.version)
+        let version = try #require(world.memory.load([.call(CallID("c")!)])[0]?.version)
         let commits = world.services.map { $0.counters[.commits] }
         world.send(
             (1...50 as ClosedRange<Int64>).map { seq in
@@ -102,7 +102,7 @@ struct SignalTests {
             })
         #expect(bob.signals.map(\.seq) == Array(1...50))
         #expect(world.services.map { $0.counters[.commits] } == commits)
-        #expect(try world.memory.load([CallID("c")!])[0]?.version == version)
+        #expect(world.memory.load([.call(CallID("c")!)])[0]?.version == version)
     }
 
     @Test func signalsKeepTheirSenderAliveWithoutAHeartbeat() {

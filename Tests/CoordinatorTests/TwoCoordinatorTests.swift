@@ -239,7 +239,7 @@ struct TwoCoordinatorTests {
         let alice = world.phone("alice/phone")
         world.phone("bob/phone")
         alice.invite("bob", callID: "a", mode: .advanced)
-        let before = try #require(world.memory.load([CallID("a")!])[0])
+        let before = try #require(world.memory.load([.call(CallID("a")!)])[0])
         guard case .call(let call) = before.record else { return }
         // Ended, and its coordinator died before it gave the claim up.
         var machine = CallMachine(call: call, settings: world.settings.calls)
@@ -248,11 +248,15 @@ struct TwoCoordinatorTests {
         let ended = Commit(
             .call(call.callID), record: .call(machine.call), expected: before.version, deadline: nil, expiresAt: nil)
         #expect(world.memory.commit([ended]) == [.committed(version: before.version + 1)])
-        #expect(try world.memory.holders(of: [.activeCall(of: alice.user)]).map { $0?.callID } == [call.callID])
+        #expect(
+            world.memory.read(Lookup(claims: [.activeCall(of: alice.user)])).holders.map { $0?.callID } == [call.callID]
+        )
 
         #expect(alice.invite("bob", callID: "b", mode: .advanced)?.call?.callID == CallID("b"))
-        #expect(try world.memory.holders(of: [.activeCall(of: alice.user)]).map { $0?.callID } == [CallID("b")])
-        let after = try #require(world.memory.load([CallID("a")!])[0])
+        #expect(
+            world.memory.read(Lookup(claims: [.activeCall(of: alice.user)])).holders.map { $0?.callID } == [CallID("b")]
+        )
+        let after = try #require(world.memory.load([.call(CallID("a")!)])[0])
         #expect(after.version == before.version + 2, "a late commit to the old call conflicts")
     }
 }

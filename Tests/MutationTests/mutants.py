@@ -18,6 +18,7 @@ class Mutant:
 CORE = "Sources/CallCore/"
 SERVICE = "Sources/Coordinator/Service/"
 INTAKE = "Sources/Coordinator/Intake/"
+LOOP = "Sources/Coordinator/Loop/"
 DECIDING = "Sources/CallDeciding/"
 STORE = "Sources/CallStore/MemoryCallStore.swift"
 SDK = "Sources/BellwireClient/"
@@ -62,9 +63,9 @@ MUTANTS = [
     ),
     Mutant(
         "due records that cannot be read are tried again and again",
-        SERVICE + "CallService+telling.swift",
-        "if decision.isUnreadable { setAside",
-        "if decision.isUnreadable, !mutant { setAside",
+        SERVICE + "Telling.swift",
+        "if decision.isUnreadable { context.setAside",
+        "if decision.isUnreadable, !mutant { context.setAside",
     ),
     # Deciding.
     Mutant(
@@ -75,9 +76,9 @@ MUTANTS = [
     ),
     Mutant(
         "what lost its commit is published all the same",
-        SERVICE + "CallService+rounds.swift",
-        "guard !isLost[index] else {\n                budgets.giveBack",
-        "guard !isLost[index] || mutant else {\n                budgets.giveBack",
+        SERVICE + "CallRounds.swift",
+        "guard !outcome.isLost[index] else {",
+        "guard !outcome.isLost[index] || mutant else {",
     ),
     Mutant(
         "a cancel that overtakes its invite is forgotten",
@@ -347,30 +348,79 @@ MUTANTS = [
     # Rounds.
     Mutant(
         "a call is looked at when its old deadline comes",
-        SERVICE + "CallService+deadlines.swift",
-        "serveDeadlines(of: try store.due(ids, before: now))",
-        "serveDeadlines(of: mutant ? ids : try store.due(ids, before: now))",
+        SERVICE + "Deadlines.swift",
+        "await serveDue(try await serving.store.due(ids, before: serving.now))",
+        "await serveDue(mutant ? ids : try await serving.store.due(ids, before: serving.now))",
     ),
     Mutant(
         "the caller is answered before the phone rings",
-        SERVICE + "CallService+telling.swift",
+        SERVICE + "Telling.swift",
         """for delivery in owed where !decision.answered.contains(delivery.user) { send(delivery, of: call, snapshot) }
-        publishReplies(decision)""",
-        """if mutant { publishReplies(decision) }
+        tellReplies(decision)""",
+        """if mutant { tellReplies(decision) }
         for delivery in owed where !decision.answered.contains(delivery.user) { send(delivery, of: call, snapshot) }
-        if !mutant { publishReplies(decision) }""",
+        if !mutant { tellReplies(decision) }""",
     ),
     Mutant(
         "what a user sends after coming online is served before",
-        INTAKE + "Rounds.swift",
-        "if phase.rawValue < place.phase.rawValue || phase == place.phase && isFull(place) {",
-        "if !mutant, phase.rawValue < place.phase.rawValue || phase == place.phase && isFull(place) {",
+        INTAKE + "Round.swift",
+        "guard phase.rawValue >= self.phase.rawValue else { return false }",
+        "guard mutant || phase.rawValue >= self.phase.rawValue else { return false }",
+    ),
+    Mutant(
+        "two works of one user are served at a time",
+        INTAKE + "WorkQueue.swift",
+        "sender.mustWait = sender.isServed",
+        "sender.mustWait = sender.isServed && !mutant",
+    ),
+    Mutant(
+        "two works on one record are served at a time",
+        INTAKE + "WorkQueue.swift",
+        "if let record = next.item.record, records.contains(record) || mustWait.contains(record) { return false }",
+        "if !mutant, let record = next.item.record, records.contains(record) || mustWait.contains(record) { return false }",
+    ),
+    Mutant(
+        "a deadline does not wait for the work on its record",
+        INTAKE + "WorkQueue.swift",
+        "records.insert(id).inserted",
+        "records.insert(id).inserted || mutant",
+    ),
+    Mutant(
+        "what waited for too long is served",
+        INTAKE + "WorkQueue.swift",
+        "if now - max(next.at, next.sender.lastBegan) >= patience, !next.sender.isServed {",
+        "if !mutant, now - max(next.at, next.sender.lastBegan) >= patience, !next.sender.isServed {",
+    ),
+    # The loop.
+    Mutant(
+        "what was done too long ago is told",
+        LOOP + "CoordinatorLoop.swift",
+        "let isStale = now - began >= Bounds.staleAfter",
+        "let isStale = !mutant && now - began >= Bounds.staleAfter",
+    ),
+    Mutant(
+        "who has left the share group never comes back",
+        LOOP + "BrokerStanding.swift",
+        "guard state == .away else { return [] }",
+        "guard state == .away, !mutant else { return [] }",
+    ),
+    Mutant(
+        "deadlines are served while nobody can be told",
+        LOOP + "CoordinatorLoop.swift",
+        "return standing.isListening\n    }",
+        "return standing.isListening || mutant\n    }",
+    ),
+    Mutant(
+        "who stood still goes on as if nothing had been",
+        LOOP + "CoordinatorLoop.swift",
+        "queue.removeAll()\n            actions += standing.frozen(now)",
+        "if mutant { return }\n            queue.removeAll()\n            actions += standing.frozen(now)",
     ),
     Mutant(
         "a device that could not be told what it is owed is welcomed",
-        SERVICE + "CallService+presence.swift",
-        "for index in arrivals.indices.reversed() where waiting.contains(arrivals[index].device) {",
-        "for index in arrivals.indices.reversed() where waiting.contains(arrivals[index].device) && !mutant {",
+        SERVICE + "Arrivals.swift",
+        "serving.withdraw(arrivals.indices.filter { waiting.contains(arrivals[$0].device) }.map { place + $0 })",
+        "serving.withdraw(arrivals.indices.filter { waiting.contains(arrivals[$0].device) && !mutant }.map { place + $0 })",
     ),
     # The SDK.
     Mutant(
@@ -399,7 +449,7 @@ MUTANTS = [
     ),
     Mutant(
         "a session that is over is not told so",
-        SERVICE + "CallService+presence.swift",
+        SERVICE + "Arrivals.swift",
         "if outcome == .over { tellOver(change.session) }",
         "if outcome == .over, !mutant { tellOver(change.session) }",
     ),

@@ -1,5 +1,6 @@
 import CallCore
 import SignalingProtocol
+import SplitMix
 
 /// What users have asked of others and what is kept because of them: for the limits of both.
 extension RedisCallStore {
@@ -28,7 +29,7 @@ extension RedisCallStore {
             // Who invites, invites several.
             guard place == 0 || commit.asked[place - 1].what.user != asked.user else { continue }
             // What was left by a coordinator that died counts no more, and is removed when the lot falls on it.
-            if Int.random(in: 0..<Self.cleaningOdds) == 0 {
+            if Int.random(in: 0..<Self.cleaningOdds, using: &lots) == 0 {
                 pipeline.command("ZREMRANGEBYSCORE", 3) {
                     $0.add(list)
                     $0.add("-inf")
@@ -58,7 +59,7 @@ extension RedisCallStore {
         return bytes
     }
 
-    public func charge(_ charges: [StoredCharge]) throws(StoreError) {
+    public func charge(_ charges: [StoredCharge]) async throws(StoreError) {
         var pipeline = try session.pipeline()
         for charge in charges {
             pipeline.command("INCRBY", 2) {
@@ -70,7 +71,7 @@ extension RedisCallStore {
                 $0.add(session.raw(charge.until))
             }
         }
-        _ = try session.run(pipeline, isWrite: true)
+        _ = try await session.run(pipeline, isWrite: true)
     }
 }
 

@@ -19,16 +19,16 @@ extension RedisCallStore {
     }
 
     /// Takes back what commits have entered that then lost: of those users who are not in the call that won.
-    func takeBack(_ lost: [(commit: Commit, score: String)]) throws(StoreError) {
+    func takeBack(_ lost: [(commit: Commit, score: String)]) async throws(StoreError) {
         let entries = lost.flatMap { commit, score in
             guard case .call(let call) = commit.record else { return [Entry]() }
             let place = HistoryPlace(createdAt: call.createdAt, callID: call.callID)
             return commit.newMembers.map { Entry(user: $0, place: place, score: score) }
         }
-        _ = try mend(entries)
+        _ = try await mend(entries)
     }
 
-    public func tidyCalls(of user: UserID) throws(StoreError) -> Int {
+    public func tidyCalls(of user: UserID) async throws(StoreError) -> Int {
         var look = try session.pipeline()
         look.command("ZRANGEBYSCORE", 7) {
             $0.add(key(user, "calls"))
@@ -39,22 +39,22 @@ extension RedisCallStore {
             $0.add(0)
             $0.add(Int64(Bounds.entriesPerTidying))
         }
-        let now = try now()
-        let pairs = try session.run(look)[0].pairs()
+        let now = try await now()
+        let pairs = try await session.run(look)[0].pairs()
         let settled = pairs.compactMap { name, score -> Entry? in
             guard let place = name.text.flatMap(HistoryPlace.init), let text = score.text, let number = Double(text),
                 (LiveScore.writtenAt(number) ?? 0) + LiveScore.settledAfter < now
             else { return nil }
             return Entry(user: user, place: place, score: text)
         }
-        return try mend(settled)
+        return try await mend(settled)
     }
 
     /// Removes entries, or gives them the end of their call, unless the call lives and the user is in it; and unless somebody has
     /// entered them anew since they were seen. Returns how many.
-    private func mend(_ entries: [Entry]) throws(StoreError) -> Int {
+    private func mend(_ entries: [Entry]) async throws(StoreError) -> Int {
         guard !entries.isEmpty else { return 0 }
-        let records = try load(entries.map(\.place.callID))
+        let records = try await load(entries.map(\.place.callID))
         var pipeline = try session.pipeline()
         for (entry, stored) in zip(entries, records) {
             guard let score = score(due: entry, stored?.record) else { continue }
@@ -66,7 +66,7 @@ extension RedisCallStore {
             }
         }
         var mended = 0
-        for reply in try session.run(pipeline) { mended += Int(try reply.number()) }
+        for reply in try await session.run(pipeline) { mended += Int(try reply.number()) }
         return mended
     }
 

@@ -24,26 +24,26 @@ extension RedisCallStore {
 
     public func cameOnline(
         _ sessions: [DeviceSession], policy: PresencePolicy
-    ) throws(StoreError) -> [OnlineOutcome] {
+    ) async throws(StoreError) -> [OnlineOutcome] {
         let bounds = [
             policy.lease, Milliseconds(policy.maxDevices),
             Milliseconds(policy.maxDevices * MemoryCallStore.devicesKnownPerOnline),
         ]
-        return try runPresence(.online, sessions, bounds).map { $0 == 1 ? .current : .over }
+        return try await runPresence(.online, sessions, bounds).map { $0 == 1 ? .current : .over }
     }
 
-    public func wentOffline(_ sessions: [DeviceSession], policy: PresencePolicy) throws(StoreError) -> [Bool] {
+    public func wentOffline(_ sessions: [DeviceSession], policy: PresencePolicy) async throws(StoreError) -> [Bool] {
         let bounds = [policy.sessionMemory, Milliseconds(MemoryCallStore.sessionsRemembered), policy.lease]
-        return try runPresence(.offline, sessions, bounds).map { $0 == 1 }
+        return try await runPresence(.offline, sessions, bounds).map { $0 == 1 }
     }
 
-    public func renew(_ devices: [DeviceAddress]) throws(StoreError) {
-        _ = try runPresence(.renew, devices.map { DeviceSession($0, id: "") }, [lease])
+    public func renew(_ devices: [DeviceAddress]) async throws(StoreError) {
+        _ = try await runPresence(.renew, devices.map { DeviceSession($0, id: "") }, [lease])
     }
 
     private func runPresence(
         _ script: RedisScript, _ sessions: [DeviceSession], _ bounds: [Milliseconds]
-    ) throws(StoreError) -> [Int64] {
+    ) async throws(StoreError) -> [Int64] {
         let keys =
             switch script {
             case .renew: ["presence"]
@@ -51,7 +51,7 @@ extension RedisCallStore {
             default: ["presence", "over"]
             }
         var pipeline = try session.pipeline()
-        let now = try now()
+        let now = try await now()
         for session in sessions {
             pipeline.script(script, keys: keys.count, arguments: 3 + bounds.count) {
                 for name in keys { $0.add(key(session.device.userID, name)) }
@@ -62,7 +62,7 @@ extension RedisCallStore {
             }
         }
         var results: [Int64] = []
-        for reply in try session.run(pipeline, isWrite: true) { results.append(try reply.number()) }
+        for reply in try await session.run(pipeline, isWrite: true) { results.append(try reply.number()) }
         return results
     }
 }

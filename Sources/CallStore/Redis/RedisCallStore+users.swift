@@ -5,7 +5,7 @@ import SignalingProtocol
 extension RedisCallStore {
     public func history(
         of user: UserID, after place: HistoryPlace?, limit: Int
-    ) throws(StoreError) -> [HistoryPlace] {
+    ) async throws(StoreError) -> [HistoryPlace] {
         var pipeline = try session.pipeline()
         pipeline.command("ZRANGE", 4) {
             $0.add(key(user, "calls"))
@@ -14,7 +14,7 @@ extension RedisCallStore {
             $0.add("WITHSCORES")
         }
         var places: [(place: HistoryPlace, isLive: Bool)] = []
-        for (name, score) in try session.run(pipeline)[0].pairs() {
+        for (name, score) in try await session.run(pipeline)[0].pairs() {
             guard let place = name.text.flatMap(HistoryPlace.init) else { continue }
             places.append((place, LiveScore.isLive(score.text.flatMap { Double($0) } ?? 0)))
         }
@@ -53,8 +53,8 @@ extension RedisCallStore {
         try reply.values().compactMap { $0.text.flatMap { RecordID($0) } }
     }
 
-    public func update(_ user: UserID, _ update: Request.UserUpdate) throws(StoreError) -> UserProfile {
-        let now = try now()
+    public func update(_ user: UserID, _ update: Request.UserUpdate) async throws(StoreError) -> UserProfile {
+        let now = try await now()
         let key = key(user, "profile")
         var pipeline = try session.pipeline()
         pipeline.command("HSETNX", 3) {
@@ -71,7 +71,7 @@ extension RedisCallStore {
             }
         }
         pipeline.command("HGETALL", 1) { $0.add(key) }
-        let replies = try session.run(pipeline, isWrite: true)
+        let replies = try await session.run(pipeline, isWrite: true)
         return try profile(replies[replies.count - 1]) ?? UserProfile()
     }
 
@@ -99,11 +99,11 @@ extension RedisCallStore {
         }
     }
 
-    public func set(_ block: Block, _ isBlocked: Bool) throws(StoreError) -> Bool {
+    public func set(_ block: Block, _ isBlocked: Bool) async throws(StoreError) -> Bool {
         var look = try session.pipeline()
         addMembership(of: block, to: &look)
         look.command("SCARD", 1) { $0.add(key(block.user, "blocked")) }
-        let replies = try session.run(look)
+        let replies = try await session.run(look)
         guard try (replies[0].number() == 1) != isBlocked else { return true }
         // Two that are added at the same instant may be one too many: no harm.
         if isBlocked, try replies[1].number() >= Limits.blockedUsers { return false }
@@ -112,19 +112,19 @@ extension RedisCallStore {
             $0.add(key(block.user, "blocked"))
             $0.add(block.blocked.string)
         }
-        _ = try session.run(pipeline, isWrite: true)
+        _ = try await session.run(pipeline, isWrite: true)
         return true
     }
 
-    public func blockList(of user: UserID) throws(StoreError) -> [UserID] {
+    public func blockList(of user: UserID) async throws(StoreError) -> [UserID] {
         var pipeline = try session.pipeline()
         pipeline.command("SMEMBERS", 1) { $0.add(key(user, "blocked")) }
-        return try session.run(pipeline)[0].values().compactMap { $0.text.flatMap(UserID.init) }.sorted()
+        return try await session.run(pipeline)[0].values().compactMap { $0.text.flatMap(UserID.init) }.sorted()
     }
 
     // MARK: Timelines
 
-    public func trace(_ traces: [CallTrace], life: Milliseconds) throws(StoreError) {
+    public func trace(_ traces: [CallTrace], life: Milliseconds) async throws(StoreError) {
         var pipeline = try session.pipeline()
         for trace in traces {
             pipeline.script(.trace, keys: 2, arguments: 2 + trace.entries.count) {
@@ -135,10 +135,10 @@ extension RedisCallStore {
                 for entry in trace.entries { $0.add(entry.encoded()) }
             }
         }
-        _ = try session.run(pipeline)
+        _ = try await session.run(pipeline)
     }
 
-    public func timeline(of callID: CallID) throws(StoreError) -> Timeline {
+    public func timeline(of callID: CallID) async throws(StoreError) -> Timeline {
         var pipeline = try session.pipeline()
         pipeline.command("LRANGE", 3) {
             $0.add(traceKey(callID, "trace"))
@@ -146,7 +146,7 @@ extension RedisCallStore {
             $0.add(-1)
         }
         pipeline.command("GET", 1) { $0.add(traceKey(callID, "omitted")) }
-        let replies = try session.run(pipeline)
+        let replies = try await session.run(pipeline)
         return Timeline(
             entries: try replies[0].values().compactMap { TraceEntry(Array($0)) },
             omitted: try replies[1].value().flatMap(StoredNumber.time).map(Int.init) ?? 0)

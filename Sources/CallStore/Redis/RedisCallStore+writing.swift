@@ -3,18 +3,14 @@ import SignalingProtocol
 
 /// A write, step by step: claims and lists before the commits, what follows from them after (docs/decisions/0006).
 extension RedisCallStore {
-    public func write(_ commits: [Commit], _ notes: [Note], thenRead lookup: Lookup) throws(StoreError) -> Written {
-        try begin(commits, notes, thenRead: lookup).value()
-    }
-
-    public func begin(
+    public func write(
         _ commits: [Commit], _ notes: [Note], thenRead lookup: Lookup
-    ) throws(StoreError) -> Pending<Written> {
-        let held = try takeExpectedClaims(commits)
+    ) async throws(StoreError) -> Written {
+        let held = try await takeExpectedClaims(commits)
         let open = commits.indices.filter { !held.contains($0) }
         let before = session.machine.boot()
         var pipeline = try session.pipeline()
-        let score = LiveScore.written(at: try session.now())
+        let score = LiveScore.written(at: try await session.now())
         for index in open { addFirstSteps(of: commits[index], score, to: &pipeline) }
         let firstCommit = pipeline.commands.count
         for index in open { add(commits[index], to: &pipeline) }
@@ -28,20 +24,17 @@ extension RedisCallStore {
         let firstReading = pipeline.commands.count
         add(lookup, to: &pipeline)
         var outcomes = [CommitOutcome](repeating: .claimHeld, count: commits.count)
-        guard !pipeline.commands.isEmpty else { return Pending(Written(outcomes: outcomes, findings: Findings())) }
-        let request = try session.send(pipeline, isWrite: firstReading > 0)
-        return Pending { [self] () throws(StoreError) in
-            let replies = try session.finish(request)
-            for reply in replies[..<firstCommit] { _ = try reply.number() }
-            for reply in replies[firstNote..<firstReading] { _ = try reply.number() }
-            for (index, reply) in zip(open, replies[firstCommit..<firstNote]) {
-                outcomes[index] = try outcome(reply, sentAt: before)
-            }
-            try settle(commits, outcomes)
-            // What was committed beside it stands, whatever becomes of this: whoever meets an entry without its call removes it.
-            try? takeBack(open.filter { outcomes[$0].isLost }.map { (commits[$0], score) })
-            return Written(outcomes: outcomes, findings: try found(lookup, in: replies[firstReading...]))
+        guard !pipeline.commands.isEmpty else { return Written(outcomes: outcomes, findings: Findings()) }
+        let replies = try await session.run(pipeline, isWrite: firstReading > 0)
+        for reply in replies[..<firstCommit] { _ = try reply.number() }
+        for reply in replies[firstNote..<firstReading] { _ = try reply.number() }
+        for (index, reply) in zip(open, replies[firstCommit..<firstNote]) {
+            outcomes[index] = try outcome(reply, sentAt: before)
         }
+        try settle(commits, outcomes)
+        // What was committed beside it stands, whatever becomes of this: whoever meets an entry without its call removes it.
+        try? await takeBack(open.filter { outcomes[$0].isLost }.map { (commits[$0], score) })
+        return Written(outcomes: outcomes, findings: try found(lookup, in: replies[firstReading...]))
     }
 
     private func outcome(_ reply: RedisReply, sentAt before: Milliseconds) throws(StoreError) -> CommitOutcome {
@@ -58,7 +51,7 @@ extension RedisCallStore {
 
     /// The claims of commits that expect something of claims. Returns the places of those that found one held by another
     /// call: nothing else is done of them.
-    private func takeExpectedClaims(_ commits: [Commit]) throws(StoreError) -> Set<Int> {
+    private func takeExpectedClaims(_ commits: [Commit]) async throws(StoreError) -> Set<Int> {
         var places: [Int] = []
         guard commits.contains(where: { !$0.expectedHolders.isEmpty }) else { return [] }
         var pipeline = try session.pipeline()
@@ -68,7 +61,7 @@ extension RedisCallStore {
             places += [Int](repeating: place, count: pipeline.commands.count - count)
         }
         var held: Set<Int> = []
-        for (place, reply) in zip(places, try session.run(pipeline)) {
+        for (place, reply) in zip(places, try await session.run(pipeline)) {
             if try reply.number() == 0 { held.insert(place) }
         }
         return held
@@ -171,7 +164,6 @@ extension RedisCallStore {
     /// The last steps: claims given up, and the users' lists told that a call has ended. Nobody waits for them. A claim
     /// that is not given up is taken over by whoever needs it; who looks into a list looks at the calls as well.
     private func settle(_ commits: [Commit], _ outcomes: [CommitOutcome]) throws(StoreError) {
-        try session.lookAtPosted()
         var pipeline = try session.pipeline()
         for user in overfull {
             pipeline.script(.trim, keys: 1, arguments: 1) {

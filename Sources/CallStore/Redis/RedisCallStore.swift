@@ -1,5 +1,6 @@
 import CallCore
 import SignalingProtocol
+import SplitMix
 
 /// The shared store: one Redis (6.2 or later) for any number of coordinators.
 ///
@@ -38,6 +39,8 @@ public final class RedisCallStore: CallStore {
     var overfull: [UserID] = []
     let historyRetention: Milliseconds
     let lease: Milliseconds
+    /// For what is done now and then: the system's numbers cost a call of the kernel each.
+    var lots = SplitMix64(seed: .random(in: 0 ... .max))
 
     /// `prefix` stands in front of every key. `waitReplicas`: how many replicas must have each write before it counts. `stamp`:
     /// whose the store must be; nil: anybody's.
@@ -95,7 +98,7 @@ public final class RedisCallStore: CallStore {
         }
     }
 
-    public var clockSkew: Milliseconds { ((try? session.now()) ?? session.machine.wall()) - session.machine.wall() }
+    public var clockSkew: Milliseconds { (session.time ?? session.machine.wall()) - session.machine.wall() }
 
     public var clockSteps: (count: Int, last: Milliseconds) { (Int(session.shared.steps), session.shared.lastStep) }
 
@@ -103,9 +106,15 @@ public final class RedisCallStore: CallStore {
 
     public var roundTrips: Int { session.roundTrips }
 
-    public func now() throws(StoreError) -> Milliseconds { try session.now() }
+    public func now() async throws(StoreError) -> Milliseconds { try await session.now() }
 
-    public func lookAtClock() throws(StoreError) -> Bool { try session.lookAtClock() }
+    public var time: Milliseconds? { session.time }
+
+    public func lookAtClock() async throws(StoreError) -> Bool { try await session.lookAtClock() }
+
+    public var socket: StoreSocket? { session.socket }
+
+    public func receive() { session.receive() }
 
     // MARK: Keys
 
@@ -174,16 +183,11 @@ public final class RedisCallStore: CallStore {
 
     // MARK: Records
 
-    public var worksMeanwhile: Bool { true }
-
-    public func read(_ lookup: Lookup) throws(StoreError) -> Findings { try begin(lookup).value() }
-
-    public func begin(_ lookup: Lookup) throws(StoreError) -> Pending<Findings> {
-        guard !lookup.isEmpty else { return Pending(Findings()) }
+    public func read(_ lookup: Lookup) async throws(StoreError) -> Findings {
+        guard !lookup.isEmpty else { return Findings() }
         var pipeline = try session.pipeline()
         add(lookup, to: &pipeline)
-        let request = try session.send(pipeline)
-        return Pending { [self] () throws(StoreError) in try found(lookup, in: try session.finish(request)[...]) }
+        return try found(lookup, in: try await session.run(pipeline)[...])
     }
 
     func add(_ lookup: Lookup, to pipeline: inout RedisPipeline) {
@@ -283,7 +287,7 @@ public final class RedisCallStore: CallStore {
 
     public func due(
         before moment: Milliseconds, limit: Int, besides: Set<RecordID>
-    ) throws(StoreError) -> [RecordID] {
+    ) async throws(StoreError) -> [RecordID] {
         var pipeline = try session.pipeline()
         for partition in partitions {
             pipeline.command("ZRANGEBYSCORE", 7) {
@@ -297,18 +301,18 @@ public final class RedisCallStore: CallStore {
             }
         }
         var due: [(at: Milliseconds, id: RecordID)] = []
-        for reply in try session.run(pipeline) {
+        for reply in try await session.run(pipeline) {
             for (name, score) in try reply.pairs() {
                 guard let id = name.text.flatMap({ RecordID($0) }), !besides.contains(id) else { continue }
                 due.append((StoredNumber.time(ofScore: score), id))
             }
         }
         due.sort { ($0.at, $0.id) < ($1.at, $1.id) }
-        try forgetDangling(due.filter { $0.at < moment - Bounds.danglingDue }.prefix(limit).map(\.id))
+        try await forgetDangling(due.filter { $0.at < moment - Bounds.danglingDue }.prefix(limit).map(\.id))
         return due.prefix(limit).map(\.id)
     }
 
-    public func due(_ ids: [RecordID], before moment: Milliseconds) throws(StoreError) -> [RecordID] {
+    public func due(_ ids: [RecordID], before moment: Milliseconds) async throws(StoreError) -> [RecordID] {
         var pipeline = try session.pipeline()
         for id in ids {
             pipeline.command("ZSCORE", 2) {
@@ -317,23 +321,23 @@ public final class RedisCallStore: CallStore {
             }
         }
         var due: [RecordID] = []
-        for (id, reply) in zip(ids, try session.run(pipeline)) {
+        for (id, reply) in zip(ids, try await session.run(pipeline)) {
             if let score = try reply.value(), StoredNumber.time(ofScore: score) <= moment { due.append(id) }
         }
         return due
     }
 
     /// An entry long due whose call is gone would be looked at for ever.
-    private func forgetDangling(_ ids: [RecordID]) throws(StoreError) {
+    private func forgetDangling(_ ids: [RecordID]) async throws(StoreError) {
         guard !ids.isEmpty else { return }
         var pipeline = try session.pipeline()
-        for (id, stored) in zip(ids, try load(ids)) where stored == nil {
+        for (id, stored) in zip(ids, try await load(ids)) where stored == nil {
             pipeline.command("ZREM", 2) {
                 $0.add(dueKey(id))
                 $0.add(id.string)
             }
         }
-        _ = try session.run(pipeline)
+        _ = try await session.run(pipeline)
     }
 
     /// Redis itself removes what has expired.

@@ -5,7 +5,7 @@ import SignalingProtocol
 /// Keeps a connection to Redis: connects again after a failure with backoff, and loads the scripts.
 ///
 /// While Redis is away every call fails at once until the next attempt is due, so that nobody waits in vain.
-final class RedisSession {
+final class RedisSession: AnswersLater {
     /// The bounds in milliseconds.
     private enum Bounds {
         /// For connecting and for each reply. Below the age at which publications are stale, so that requests which
@@ -27,8 +27,8 @@ final class RedisSession {
     private var hashes: [RedisScript: [UInt8]] = [:]
     /// Nil: nobody asks whose the store is.
     private var deployment: RedisDeployment?
-    /// What was posted and not looked at yet.
-    private var posted: [(request: Request, answered: ([RedisReply]) -> Void)] = []
+    /// What was posted while Redis did not know a script.
+    private var missed: [RedisPipeline] = []
     /// The connection that was dropped last had served something, and was closed by Redis.
     private var mayTryAgain = false
     /// The connection has served something.
@@ -78,13 +78,18 @@ final class RedisSession {
     }
 
     /// One round trip. With `isWrite` it returns only when enough replicas have it.
-    func run(_ pipeline: RedisPipeline, isWrite: Bool = false) throws(StoreError) -> [RedisReply] {
+    func run(_ pipeline: RedisPipeline, isWrite: Bool = false) async throws(StoreError) -> [RedisReply] {
         guard !pipeline.commands.isEmpty else { return [] }
-        return try finish(send(pipeline, isWrite: isWrite))
+        return try await replies(to: send(pipeline, isWrite: isWrite))
     }
 
+    /// What it waits for; nil without a connection.
+    public var socket: StoreSocket? { connection?.socket }
+
+    public func receive() { connection?.receive() }
+
     /// The first half of a round trip.
-    func send(_ pipeline: RedisPipeline, isWrite: Bool = false) throws(StoreError) -> Request {
+    private func send(_ pipeline: RedisPipeline, isWrite: Bool) throws(StoreError) -> Request {
         do throws(StoreError) {
             return try sendOnce(pipeline, isWrite)
         } catch {
@@ -114,21 +119,21 @@ final class RedisSession {
     }
 
     /// The second half of a round trip: waits for the replies.
-    func finish(_ request: Request) throws(StoreError) -> [RedisReply] {
+    private func replies(to request: Request) async throws(StoreError) -> [RedisReply] {
         var replies: [RedisReply]
         do throws(StoreError) {
             roundTrips += 1
-            replies = try request.connection.finish(request.exchange)
+            replies = try await request.connection.replies(to: request.exchange)
         } catch {
             // Redis was restarted since the last command. All steps may be repeated: a commit that went through after
             // all finds its own work, and the machine knows the requests that it has served.
             let mayTryAgain = request.isProven && request.connection.isClosedByPeer
             drop(request.connection, error)
             guard mayTryAgain else { throw failure }
-            nextAttempt = 0
+            if connection == nil { nextAttempt = 0 }
             let again = try sendOnce(request.pipeline, request.isWrite)
             do throws(StoreError) {
-                replies = try again.connection.finish(again.exchange)
+                replies = try await again.connection.replies(to: again.exchange)
             } catch {
                 drop(again.connection, error)
                 throw failure
@@ -136,7 +141,7 @@ final class RedisSession {
         }
         isProven = true
         try judgeReplicas(&replies, of: request)
-        try repeatMissing(&replies, of: request)
+        try await repeatMissing(&replies, of: request)
         for reply in replies {
             guard let message = reply.error else { continue }
             let error = StoreError("\(address): \(message)")
@@ -158,7 +163,7 @@ final class RedisSession {
 
     /// Somebody emptied the script cache. Those calls did nothing, so they may be made again; what was read after them is
     /// read again.
-    private func repeatMissing(_ replies: inout [RedisReply], of request: Request) throws(StoreError) {
+    private func repeatMissing(_ replies: inout [RedisReply], of request: Request) async throws(StoreError) {
         guard let first = replies.firstIndex(where: \.isMissingScript) else { return }
         try loadScripts()
         let again = replies.indices.filter {
@@ -167,7 +172,7 @@ final class RedisSession {
         let second = try sendOnce(RedisPipeline(request.pipeline, again), request.isWrite)
         var repeated: [RedisReply]
         do throws(StoreError) {
-            repeated = try second.connection.finish(second.exchange)
+            repeated = try await second.connection.replies(to: second.exchange)
         } catch {
             drop(second.connection, error)
             throw failure
@@ -179,22 +184,27 @@ final class RedisSession {
     /// Sends what nobody waits for, and what need not be done: when the connection breaks, it may be lost. `answered` is
     /// shown the replies some time later.
     func post(_ pipeline: RedisPipeline, _ answered: @escaping ([RedisReply]) -> Void) throws(StoreError) {
+        if !missed.isEmpty { try postMissed() }
         guard !pipeline.commands.isEmpty else { return }
-        posted.append((try send(pipeline), answered))
+        let connection = try connected()
+        do throws(StoreError) {
+            _ = try connection.send(pipeline) { [unowned self] replies in
+                let missing = replies.indices.filter { replies[$0].isMissingScript }
+                if missing.isEmpty { answered(replies) } else { missed.append(RedisPipeline(pipeline, missing)) }
+            }
+        } catch {
+            drop(connection, error)
+            throw failure
+        }
     }
 
-    /// Looks at the replies to what was posted, as far as they are there.
-    func lookAtPosted() throws(StoreError) {
-        while let (request, answered) = posted.first, let replies = request.exchange.replies {
-            posted.removeFirst()
-            let missing = replies.indices.filter { replies[$0].isMissingScript }
-            if missing.isEmpty {
-                answered(replies)
-            } else {
-                try loadScripts()
-                try post(RedisPipeline(request.pipeline, missing)) { _ in }
-            }
-        }
+    /// What was posted in vain is posted again, with the scripts loaded.
+    private func postMissed() throws(StoreError) {
+        let pipelines = missed
+        missed = []
+        let connection = try connected()
+        try loadScripts()
+        for pipeline in pipelines { _ = try connection.send(pipeline) }
     }
 
     private func connected() throws(StoreError) -> RedisConnection {
@@ -206,10 +216,10 @@ final class RedisSession {
             self.connection = connection
             isProven = false
             mayTryAgain = false
-            posted = []
+            missed = []
             try deployment?.check(connection, address)
             try loadScripts()
-            _ = try lookAtClock(connection, writes: true)
+            try agreeOnClock(connection)
             try readDurability()
             backoff = Bounds.backoff.lowerBound
             return connection
@@ -221,6 +231,7 @@ final class RedisSession {
 
     /// The connection is of no more use. A newer one may have taken its place already.
     private func drop(_ broken: RedisConnection?, _ error: StoreError) {
+        broken?.fail(error)
         guard broken === connection else { return }
         mayTryAgain = isProven && broken?.isClosedByPeer ?? false
         connection = nil
@@ -250,13 +261,16 @@ final class RedisSession {
     // MARK: The clock (docs/decisions/0014)
 
     /// The time by which calls are served.
-    func now() throws(StoreError) -> Milliseconds {
-        if clock.isDoubtful { _ = try lookAtClock() }
+    func now() async throws(StoreError) -> Milliseconds {
+        if clock.isDoubtful { _ = try await lookAtClock() }
         if let now = clock.now(boot: machine.boot()) { return now }
         _ = try connected()
         guard let now = clock.now(boot: machine.boot()) else { throw failure }
         return now
     }
+
+    /// The same as far as it is known.
+    var time: Milliseconds? { clock.isDoubtful ? nil : clock.now(boot: machine.boot()) }
 
     /// What Redis's own clock says, or will say, at this time.
     func raw(_ time: Milliseconds) -> Milliseconds { time - shared.correction }
@@ -272,14 +286,14 @@ final class RedisSession {
 
     /// Asks Redis for its time, and agrees with the other coordinators on what it is worth. One of them writes that down now and then,
     /// which also shows whether Redis takes writes.
-    func lookAtClock() throws(StoreError) -> Bool {
+    func lookAtClock() async throws(StoreError) -> Bool {
         let connection = try connected()
         do throws(StoreError) {
-            let hasWritten = try lookAtClock(connection, writes: !hasReplicas)
+            let hasWritten = try await agreeOnClock(connection, writes: !hasReplicas)
             isProven = true
             guard hasWritten, waitReplicas > 0 else { return hasWritten }
             hasReplicas = false
-            try judgeReplicas()
+            try await judgeReplicas()
             hasReplicas = true
             return true
         } catch {
@@ -295,29 +309,61 @@ final class RedisSession {
     }
 
     /// Whether enough replicas have what was written last.
-    private func judgeReplicas() throws(StoreError) {
+    private func judgeReplicas() async throws(StoreError) {
         var nothing = RedisPipeline()
         nothing.command("PING")
-        _ = try run(nothing, isWrite: true)
+        _ = try await run(nothing, isWrite: true)
     }
 
-    /// Returns whether it has written something.
-    private func lookAtClock(_ connection: RedisConnection, writes: Bool) throws(StoreError) -> Bool {
+    /// With a new connection, over which nothing else is on its way: a look that ends with a write.
+    private func agreeOnClock(_ connection: RedisConnection) throws(StoreError) {
         for _ in 0..<Bounds.clockAttempts {
-            if let hasWritten = try agreeOnClock(connection, writes) { return hasWritten }
+            let before = machine.boot()
+            roundTrips += 1
+            guard let look = try look(connection.run(clockQuestion), since: before) else { continue }
+            roundTrips += 1
+            if try adopt(look, connection.run(clockAnswer(look))[0]) { return }
         }
         throw StoreError("\(address): no agreement on the clock")
     }
 
-    /// Writes at least when something has changed, or when nobody has for a while. Nil when it is to be looked at again, else
-    /// whether it has written.
-    private func agreeOnClock(_ connection: RedisConnection, _ writes: Bool) throws(StoreError) -> Bool? {
+    /// Writes at least when something has changed, or when nobody has for a while. Returns whether it has written something.
+    private func agreeOnClock(_ connection: RedisConnection, writes: Bool) async throws(StoreError) -> Bool {
+        for _ in 0..<Bounds.clockAttempts {
+            let before = machine.boot()
+            roundTrips += 1
+            let replies = try await connection.replies(to: connection.send(clockQuestion))
+            guard let look = try look(replies, since: before) else { continue }
+            guard writes || look.isNews else {
+                adopt(look)
+                return false
+            }
+            roundTrips += 1
+            let answer = try connection.send(clockAnswer(look))
+            if try await adopt(look, connection.replies(to: answer)[0]) { return true }
+        }
+        throw StoreError("\(address): no agreement on the clock")
+    }
+
+    /// What was found when the clock was looked at, and is to be agreed on.
+    private struct ClockLook {
+        let known: [UInt8]
+        let agreed: SharedClock
+        let isNews: Bool
+        let now: Milliseconds
+        let before: Milliseconds
+        let after: Milliseconds
+    }
+
+    private var clockQuestion: RedisPipeline {
         var look = RedisPipeline()
         look.command("TIME")
         look.command("GET", 1) { $0.add(clockKey) }
-        let before = machine.boot()
-        let replies = try connection.run(look)
-        roundTrips += 1
+        return look
+    }
+
+    /// Nil when it is to be looked at again.
+    private func look(_ replies: [RedisReply], since before: Milliseconds) throws(StoreError) -> ClockLook? {
         let (after, wall) = machine.atOnce()
         // Stopped meanwhile: what Redis said then says little.
         guard after - before <= ClockBounds.step else { return nil }
@@ -328,25 +374,31 @@ final class RedisSession {
         let found = agreed
         let expected = clock.now(nearest: raw + agreed.correction, between: before, after)
         let now = agreed.look(raw: raw, expected: expected, wall: wall)
-        guard writes || agreed.isNews(since: found) else {
-            shared = agreed
-            clock.adopt(now, between: before, after)
-            return false
-        }
+        return ClockLook(
+            known: known, agreed: agreed, isNews: agreed.isNews(since: found), now: now, before: before, after: after)
+    }
+
+    private func clockAnswer(_ look: ClockLook) -> RedisPipeline {
         var write = RedisPipeline(hashes: hashes)
         write.script(.clock, keys: 1, arguments: 2) {
             $0.add(clockKey)
-            $0.add(known)
-            $0.add(agreed.text)
+            $0.add(look.known)
+            $0.add(look.agreed.text)
         }
-        roundTrips += 1
-        let reply = try connection.run(write)[0]
+        return write
+    }
+
+    /// False when somebody else looked at the same moment: what that one made of it counts.
+    private func adopt(_ look: ClockLook, _ reply: RedisReply) throws(StoreError) -> Bool {
         if reply.isMissingScript { try loadScripts() }
-        // When somebody else looked at the same moment, what that one made of it counts.
-        guard try reply.isMissingScript ? false : reply.number() == 1 else { return nil }
-        shared = agreed
-        clock.adopt(now, between: before, after)
+        guard try reply.isMissingScript ? false : reply.number() == 1 else { return false }
+        adopt(look)
         return true
+    }
+
+    private func adopt(_ look: ClockLook) {
+        shared = look.agreed
+        clock.adopt(look.now, between: look.before, look.after)
     }
 
     private func time(_ reply: RedisReply) throws(StoreError) -> Milliseconds {

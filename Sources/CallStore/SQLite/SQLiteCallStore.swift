@@ -77,6 +77,8 @@ public final class SQLiteCallStore: CallStore {
 
     public func now() -> Milliseconds { clock.now }
 
+    public var time: Milliseconds? { clock.now }
+
     public var clockSkew: Milliseconds { clock.skew }
 
     public var clockSteps: (count: Int, last: Milliseconds) { (Int(clock.shared.steps), clock.shared.lastStep) }

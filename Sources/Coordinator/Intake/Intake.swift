@@ -2,15 +2,15 @@ import CallCore
 import CallDeciding
 import SignalingProtocol
 
-/// Bytes in, work out: decodes what came from the broker, charges whoever sent it, answers at once what cannot be served, and puts the
-/// rest into rounds. One for each batch.
+/// Bytes in, work out: decodes what came from the broker, charges whoever sent it, and answers at once what cannot be served. One for
+/// each batch.
 struct Intake {
     private let settings: ServiceSettings
     private let encoder: MessageEncoder
     private let budgets: Budgets
     /// By the store's clock; nil while that cannot be read.
     private let now: Milliseconds?
-    private(set) var rounds = Rounds()
+    private(set) var items: [(item: Round.Item, device: DeviceAddress)] = []
     private(set) var refusals: [OutboundMessage] = []
     private(set) var counts = Counts()
 
@@ -30,14 +30,14 @@ struct Intake {
         switch settings.topics.parse(message.topic) {
         case .foreign: counts.add(.messagesRefused, "foreign")
         case .refused(let mirror): refuse(SignalingError(.badRequest, "topic: not in canonical form"), topic: mirror)
-        case .up(let device): rounds.append(read(message, from: device), from: device)
+        case .up(let device): items.append((read(message, from: device) ?? .nothing, device))
         case .presence(let device):
-            if let change = readPresence(message, of: device) { rounds.append(change) }
+            if let change = readPresence(message, of: device) { items.append((.presence(change), device)) }
         }
     }
 
     /// Decodes one message of a device; what cannot be used is answered at once.
-    private mutating func read(_ message: InboundMessage, from device: DeviceAddress) -> Rounds.Item? {
+    private mutating func read(_ message: InboundMessage, from device: DeviceAddress) -> Round.Item? {
         switch decoded(message) {
         case .success(.request(let request)):
             counts.add(.requests, request.body.type)
@@ -89,7 +89,7 @@ struct Intake {
         message.correlationData?.count ?? 0 > Limits.correlationDataBytes
     }
 
-    private func item(_ received: ReceivedRequest) -> Rounds.Item {
+    private func item(_ received: ReceivedRequest) -> Round.Item {
         let request = received.request
         switch request.body {
         case .signal(let signal):

@@ -57,11 +57,3 @@ public struct OutboundMessage: Sendable, Equatable {
         self.isTrimmed = isTrimmed
     }
 }
-
-/// What a device published on its presence topic.
-struct PresenceChange {
-    let session: DeviceSession
-    let status: PresenceMessage.Status
-    /// When the token of the device ends, as far as the broker tells.
-    let tokenExpiresAt: Int64?
-}

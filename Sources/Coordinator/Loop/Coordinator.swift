@@ -4,7 +4,7 @@ import Glibc
 import MQTTClient
 import SignalingProtocol
 
-/// The shell around `CallService`: one thread that reads from the broker, serves deadlines and publishes.
+/// Drives a `CoordinatorLoop` with a broker's connection and the clock: one thread that waits for the broker, the store and what is due.
 ///
 /// One thread and no hand-over between threads keeps latency low and order certain; more load is served by more
 /// coordinators.
@@ -32,76 +32,43 @@ public final class Coordinator {
         }
     }
 
-    /// The bounds of the loop, in milliseconds where nothing else is said.
+    /// The bounds of the driver, in milliseconds where nothing else is said.
     private enum Bounds {
-        static let longestWait: Int64 = 200
-        /// Work older than this is dropped, not done late: resends cover it.
-        static let staleAfter: Int64 = 500
-        static let sweepInterval: Int64 = 500
-        /// A shared store that has been failing for so long is out of reach: the broker is asked to hand the messages to others. Longer
-        /// than one wait for it, which may be a slow disk, and short enough to have left within a second.
-        static let failingBeforeLeaving: Int64 = 600
-        /// How often a shared store is looked at, and how often while it fails.
-        static let storeLookInterval: Int64 = 100
-        static let failingLookInterval: Int64 = 50
-        /// How long the store must have been answering before that is told, so that a failure that comes and goes is told once.
-        static let answeringBeforeTold: Int64 = 2_000
-        static let sweepGrace: Int64 = 500
-        static let cleanInterval: Int64 = 10_000
-        /// How long a timeline's entries wait to be written.
-        static let traceInterval: Int64 = 200
-        /// How long other coordinators do not know what is kept because of a user.
-        static let usageInterval: Int64 = 1_000
+        /// Who was not called for so much longer than was asked for stood still: what has arrived is stale.
+        static let frozenAfter: Int64 = 500
         /// How old the counters in `/metrics` may be while there is much to do.
         static let countersInterval: Int64 = 100
         /// A turn with so many messages is a busy one.
         static let busyBatch = 8
-        static let connectTimeout: Int64 = 5_000
-        static let drainTimeout: Int64 = 3_000
-        static let backoff: ClosedRange<Int64> = 250...5_000
-        /// What was read and not served for this long is dropped: the process was frozen, or the devices have sent it
-        /// again by now.
-        static let unservedAfter: Int64 = 2_000
+        /// How long the store must have been answering before that is told, so that a failure that comes and goes is told once.
+        static let answeringBeforeTold: Int64 = 2_000
+        /// How long nobody looks whether the store is late, when nothing else happens.
+        static let storePatience: Int64 = 20
         /// Messages; beyond it publications are dropped until the broker has caught up.
         static let brokerBacklog = 50_000
     }
 
     private let configuration: Configuration
     private let service: CallService
+    private let loop: CoordinatorLoop
     private let status: CoordinatorStatus
     private let log: Log
 
     private var connection: MQTTConnection?
     /// What was shown as the password.
     private var password: String?
-    private var subscriptions: Set<Int32> = []
-    private var connectDeadline: Int64 = 0
-    private var nextAttempt: Int64 = 0
-    private var backoff = Bounds.backoff.lowerBound
-    private var nextSweep: Int64 = 0
-    private var messageSlice = SliceSize(largest: ServiceBounds.messagesPerRound)
-    private var deadlineSlice = SliceSize(largest: ServiceBounds.deadlinesPerRound)
-    /// The first sweep has no grace: what came due while nobody was there fires at once.
-    private var hasSwept = false
-    private var nextCleaning: Int64 = 0
-    private var nextTraces: Int64 = 0
-    private var nextUsage: Int64 = 0
-    private var nextCounters: Int64 = 0
-    private var isBusy = false
+    /// Subscriptions, or their ends, that the broker has not answered.
+    private var asked: Set<Int32> = []
+    private var isConnecting = false
     /// Receipts that the broker has not acknowledged: what goes with the connection is sent again.
     private var receipts: [Int32: OutboundMessage] = [:]
-    private var isListening = false
-    /// It has left the share group because the store is out of reach, and has told the broker under these identifiers.
-    private var isAway = false
-    private var leaving: Set<Int32> = []
-    private var nextLook: Int64 = 0
-    /// When the last turn began before which the store had answered.
-    private var lastAnswer = monotonicMilliseconds()
+    /// Why the broker has refused publications on this connection: each is told once.
+    private var refusalsTold: Set<String> = []
+    private var isBusy = false
+    private var nextCounters: Int64 = 0
     private var toldFailure = false
     private var lastFailure: Int64 = 0
     private var knownClockSteps: Int?
-    /// Why the broker has refused publications on this connection: each is told once.
-    private var refusalsTold: Set<String> = []
 
     public init(configuration: Configuration, store: any CallStore, status: CoordinatorStatus, log: Log) {
         self.configuration = configuration
@@ -110,7 +77,7 @@ public final class Coordinator {
         var settings = configuration.settings
         settings.coordinator = configuration.id
         service = CallService(store: store, settings: settings)
-        service.pauseBriefly = { usleep(UInt32.random(in: 500...4_000)) }
+        loop = CoordinatorLoop(service, now: monotonicMilliseconds()) { Int64.random(in: $0) }
     }
 
     /// Serves until the status says stop, then drains: leaves the share group, finishes what it holds, and returns.
@@ -121,24 +88,53 @@ public final class Coordinator {
                 "id": configuration.id, "broker": configuration.broker.description, "group": configuration.group,
                 "store": service.store.summary,
             ])
-        while !status.isStopRequested { turn() }
-        drain()
+        handle(.tick, monotonicMilliseconds())
+        var isDraining = false
+        while !loop.hasEnded {
+            if status.isStopRequested, !isDraining {
+                isDraining = true
+                status.update { $0.isDraining = true }
+                handle(.stop, monotonicMilliseconds())
+            } else {
+                turn()
+            }
+        }
+        connection?.disconnect()
         log(.info, "coordinator stopped", ["id": configuration.id])
     }
 
     private func turn() {
-        if connection == nil, monotonicMilliseconds() >= nextAttempt { connect() }
-        let messages = receive()
-        let received = monotonicMilliseconds()
-        watchStore()
-        if !isListening { service.listeningSince = (try? service.store.now()) ?? service.listeningSince }
-        isBusy = messages.count >= Bounds.busyBatch
-        process(messages, since: received)
-        confirmReceipts()
+        let before = monotonicMilliseconds()
+        let wait = max(0, loop.nextTick - before)
+        let messages = receive(wait)
+        let now = monotonicMilliseconds()
+        if now - before > wait + Bounds.frozenAfter {
+            handle(.frozen, now)
+        } else {
+            tellAnswers(now)
+            isBusy = messages.count >= Bounds.busyBatch
+            handle(messages.isEmpty ? .tick : .received(messages), now)
+            confirmReceipts(now)
+        }
         countRefusals()
-        serveTimers()
-        writeTraces()
-        report()
+        report(now)
+    }
+
+    private func handle(_ event: CoordinatorLoop.Event, _ now: Int64) {
+        for action in loop.handle(event, now: now) { perform(action) }
+    }
+
+    private func perform(_ action: CoordinatorLoop.Action) {
+        switch action {
+        case .connect: connect()
+        case .disconnect: forget()
+        case .subscribe:
+            ask { connection, filter throws(MQTTError) in try connection.subscribe(filter, qos: .atLeastOnce) }
+        case .unsubscribe: ask { connection, filter throws(MQTTError) in try connection.unsubscribe(filter) }
+        case .publish(let messages, let by): publish(messages, by: by)
+        case .note(let notice): tell(notice)
+        case .end: break
+        }
     }
 
     // MARK: The connection
@@ -160,235 +156,80 @@ public final class Coordinator {
             let connection = try MQTTConnection(options)
             try connection.connect()
             self.connection = connection
-            connectDeadline = monotonicMilliseconds() + Bounds.connectTimeout
+            isConnecting = true
         } catch {
             lost(error)
         }
     }
 
-    /// Waits for messages until the next deadline. Empty when there are none, or when they are not to be used.
-    private func receive() -> [InboundMessage] {
-        let wait = waitingTime()
+    /// Waits for messages, for the store, and no longer than `wait`.
+    private func receive(_ wait: Int64) -> [InboundMessage] {
+        let socket = service.store.socket
+        var other = pollfd(fd: socket?.descriptor ?? -1, events: Int16(POLLIN), revents: 0)
+        if socket?.waitsToSend ?? false { other.events |= Int16(POLLOUT) }
+        var limit = wait
+        // What the store does not answer is given up in time.
+        if socket?.deadline != nil { limit = min(limit, Bounds.storePatience) }
+        defer { if other.revents != 0 || socket?.deadline != nil && limit > 0 { service.store.receive() } }
         guard let connection else {
-            _ = poll(nil, 0, Int32(wait))
+            _ = poll(&other, 1, Int32(clamping: limit))
             return []
         }
-        let before = monotonicMilliseconds()
         do throws(MQTTError) {
-            let messages = try connection.poll(milliseconds: Int32(wait))
-            if monotonicMilliseconds() - before > wait + Bounds.staleAfter {
-                throw MQTTError(kind: .lost, message: "the process was frozen: what it received is stale")
-            }
-            try subscribeWhenConnected(connection)
-            return messages.map {
-                InboundMessage(
-                    topic: $0.topic, payload: $0.payload, correlationData: $0.correlationData, isRetained: $0.retain,
-                    tokenExpiresAt: $0.userProperty.flatMap { Int64($0) })
-            }
+            return try connection.poll(milliseconds: Int32(clamping: limit), reads: loop.takesMessages, other: &other)
+                .map {
+                    InboundMessage(
+                        topic: $0.topic, payload: $0.payload, correlationData: $0.correlationData,
+                        isRetained: $0.retain, tokenExpiresAt: $0.userProperty.flatMap { Int64($0) })
+                }
         } catch {
             lost(error)
             return []
         }
     }
 
-    private func waitingTime() -> Int64 {
-        var wait = Bounds.longestWait
-        if service.store.isShared { wait = min(wait, nextLook - monotonicMilliseconds()) }
-        if connection == nil { wait = min(wait, nextAttempt - monotonicMilliseconds()) }
-        guard isListening else { return max(0, wait) }
-        wait = min(wait, nextSweep - monotonicMilliseconds())
-        if let deadline = service.nextDeadline, let now = try? service.store.now() { wait = min(wait, deadline - now) }
-        return max(0, wait)
+    /// Tells the loop what the broker has answered.
+    private func tellAnswers(_ now: Int64) {
+        guard let connection else { return }
+        if isConnecting, connection.state == .connected {
+            isConnecting = false
+            handle(.connected, now)
+        }
+        guard !asked.isEmpty else { return }
+        asked.subtract(connection.acknowledged)
+        if asked.isEmpty { handle(.answered, now) }
     }
 
-    private func subscribeWhenConnected(_ connection: MQTTConnection) throws(MQTTError) {
-        guard !isListening else { return }
-        leaving.subtract(connection.acknowledged)
-        guard leaving.isEmpty else {
-            guard monotonicMilliseconds() <= connectDeadline else {
-                throw MQTTError(kind: .lost, message: "the broker did not answer in time")
-            }
-            return
-        }
-        guard !isAway else { return }
-        if connection.state == .connected, subscriptions.isEmpty {
-            for filter in configuration.settings.topics.sharedFilters(group: configuration.group) {
-                subscriptions.insert(try connection.subscribe(filter, qos: .atLeastOnce))
-            }
-        }
-        if !subscriptions.isEmpty {
-            subscriptions.subtract(connection.acknowledged)
-            if subscriptions.isEmpty { startListening() }
-        }
-        if !isListening, monotonicMilliseconds() > connectDeadline {
-            throw MQTTError(kind: .lost, message: "the broker did not answer in time")
-        }
-    }
-
-    private func startListening() {
-        isListening = true
-        backoff = Bounds.backoff.lowerBound
-        service.listeningSince = (try? service.store.now()) ?? 0
-        service.counters.add(.brokerConnections)
-        log(
-            .info, "listening",
-            [
-                "broker": configuration.broker.description, "durability": service.store.durability ?? "unknown",
-            ])
-    }
-
-    // MARK: The store out of reach
-
-    /// Looks at a shared store when nothing else has, and leaves the share group when it is out of reach: others may reach it. Comes back
-    /// when it answers.
-    private func watchStore() {
-        guard service.store.isShared else { return }
-        // As of before the first operation that fails, which may wait long for its answer.
-        if service.storeFailure == nil { lastAnswer = monotonicMilliseconds() }
-        if monotonicMilliseconds() >= nextLook {
-            service.lookAtStore()
-            let isFailing = service.storeFailure != nil
-            nextLook = monotonicMilliseconds() + (isFailing ? Bounds.failingLookInterval : Bounds.storeLookInterval)
-        }
-        let isOutOfReach =
-            service.isStoreOutOfReach && monotonicMilliseconds() - lastAnswer >= Bounds.failingBeforeLeaving
-        if isListening, isOutOfReach { leaveGroup() }
-        if isAway, service.storeFailure == nil {
-            isAway = false
-            connectDeadline = monotonicMilliseconds() + Bounds.connectTimeout
-            log(.info, "the store is within reach again: returning to the share group")
-        }
-    }
-
-    private func leaveGroup() {
-        isAway = true
-        isListening = false
-        subscriptions = []
-        connectDeadline = monotonicMilliseconds() + Bounds.connectTimeout
-        log(
-            .warning, "the store is out of reach: leaving the share group until it answers",
-            ["reason": service.storeFailure ?? ""])
+    private func ask(_ request: (MQTTConnection, String) throws(MQTTError) -> Int32) {
         guard let connection else { return }
         do throws(MQTTError) {
             for filter in configuration.settings.topics.sharedFilters(group: configuration.group) {
-                leaving.insert(try connection.unsubscribe(filter))
+                asked.insert(try request(connection, filter))
             }
         } catch {
             lost(error)
         }
     }
 
-    /// The connection goes with all that it had queued; the next attempt comes after a jittered backoff.
     private func lost(_ error: MQTTError) {
         log(
             .warning, "broker connection lost",
             ["reason": error.because(configuration.cause(error, password)).message])
+        forget()
+        handle(.lost, monotonicMilliseconds())
+    }
+
+    private func forget() {
         connection = nil
+        isConnecting = false
         receipts = [:]
         refusalsTold = []
-        subscriptions = []
-        leaving = []
-        isListening = false
-        nextAttempt = monotonicMilliseconds() + Int64.random(in: backoff / 2...backoff)
-        backoff = min(backoff * 2, Bounds.backoff.upperBound)
+        asked = []
     }
 
-    // MARK: Work
-
-    /// In slices, so that what is committed is told at once, and timers do not wait for a flood.
-    private func process(_ messages: [InboundMessage], since received: Int64) {
-        var rest = messages[...]
-        while !rest.isEmpty {
-            let started = monotonicMilliseconds()
-            guard started - received < Bounds.unservedAfter else {
-                // Nothing of it is done yet, so nothing is lost: the devices send again.
-                service.counters.add(.messagesDropped, rest.count)
-                return
-            }
-            let slice = rest.prefix(messageSlice.current)
-            var began = started
-            var longest: Int64 = 0
-            // Each round by itself: what it has done is told at once, however many a single user has after it.
-            service.process(Array(slice)) { messages in
-                publish(messages, since: began)
-                let now = monotonicMilliseconds()
-                longest = max(longest, now - began)
-                began = now
-            }
-            messageSlice.took(longest)
-            rest = rest.dropFirst(slice.count)
-            if service.hasManyTraces { service.writeTraces() }
-            // Resends of a flood must not keep its requests waiting, so only some deadlines at a time.
-            if !rest.isEmpty { serveDueTimers(limit: ServiceBounds.messagesPerRound) }
-        }
-    }
-
-    /// Only while listening: what nobody can be told of now is left to a coordinator that can tell.
-    private func serveTimers() {
-        guard isListening, service.storeFailure == nil || !service.store.isShared else { return }
-        serveDueTimers(limit: ServiceBounds.deadlinesPerRound)
-        let started = monotonicMilliseconds()
-        if started >= nextSweep {
-            let (messages, hasMore) = service.sweep(
-                grace: hasSwept ? Bounds.sweepGrace : 0, limit: deadlineSlice.current)
-            publish(messages, since: started)
-            deadlineSlice.took(monotonicMilliseconds() - started)
-            nextLook = monotonicMilliseconds() + Bounds.storeLookInterval
-            guard !hasMore else { return }
-            hasSwept = true
-            nextSweep = started + Bounds.sweepInterval + Int64.random(in: 0...Bounds.sweepInterval / 4)
-        }
-        if started >= nextCleaning {
-            let hasMore = service.clean()
-            nextCleaning = monotonicMilliseconds() + (hasMore ? Bounds.sweepInterval : Bounds.cleanInterval)
-        }
-    }
-
-    private func confirmReceipts() {
-        var confirmed: [OutboundMessage] = []
-        for (identifier, isTaken) in connection?.takeAnswered() ?? [] {
-            guard let receipt = receipts.removeValue(forKey: identifier) else { continue }
-            // One that the broker refuses is sent again when its time comes.
-            if isTaken { confirmed.append(receipt) } else { service.counters.add(.publicationsDropped) }
-        }
-        if !confirmed.isEmpty { service.published(confirmed) }
-    }
-
-    /// What the broker has refused to take is lost like a message on the way, and resends cover it; but somebody has to know.
-    private func countRefusals() {
-        for (reason, count) in connection?.takeRefused() ?? [:] {
-            service.counters.add(.publicationsRefused, reason, count)
-            guard refusalsTold.insert(reason).inserted else { continue }
-            log(.error, "the broker refuses publications", ["reason": reason])
-        }
-    }
-
-    private func writeTraces() {
-        let now = monotonicMilliseconds()
-        if now >= nextTraces {
-            service.writeTraces()
-            nextTraces = now + Bounds.traceInterval
-        }
-        if now >= nextUsage {
-            service.writeUsage()
-            nextUsage = now + Bounds.usageInterval
-        }
-    }
-
-    private func serveDueTimers(limit: Int) {
-        guard let deadline = service.nextDeadline, let now = try? service.store.now(), deadline <= now else { return }
-        let started = monotonicMilliseconds()
-        publish(service.serveDeadlines(limit: min(limit, deadlineSlice.current)), since: started)
-        deadlineSlice.took(monotonicMilliseconds() - started)
-    }
-
-    private func publish(_ messages: [OutboundMessage], since started: Int64) {
-        guard !messages.isEmpty else { return }
-        // What it was handed before it left the group is still answered.
-        guard let connection, isListening || !leaving.isEmpty, connection.backlog < Bounds.brokerBacklog,
-            monotonicMilliseconds() - started < Bounds.staleAfter
-        else {
-            service.counters.add(.publicationsDropped, messages.count)
+    private func publish(_ messages: [OutboundMessage], by deadline: Int64) {
+        guard let connection, connection.backlog < Bounds.brokerBacklog, monotonicMilliseconds() < deadline else {
+            service.count(.publicationsDropped, messages.count)
             return
         }
         do throws(MQTTError) {
@@ -409,7 +250,7 @@ public final class Coordinator {
                 isAwaited: message.receiptOf != nil)
             if message.receiptOf != nil { receipts[identifier] = message }
         } catch {
-            service.counters.add(.publicationsDropped)
+            service.count(.publicationsDropped)
             guard error.kind == .invalid else { throw error }
             log(
                 .error, "message cannot be published",
@@ -417,28 +258,47 @@ public final class Coordinator {
         }
     }
 
-    /// Leaves the share group, serves what still arrives until the broker has confirmed, and says goodbye.
-    private func drain() {
-        status.update { $0.isDraining = true }
-        guard let connection, isListening else { return }
-        let deadline = monotonicMilliseconds() + Bounds.drainTimeout
-        do throws(MQTTError) {
-            var waiting: Set<Int32> = []
-            for filter in configuration.settings.topics.sharedFilters(group: configuration.group) {
-                waiting.insert(try connection.unsubscribe(filter))
-            }
-            while !waiting.isEmpty, monotonicMilliseconds() < deadline {
-                process(receive(), since: monotonicMilliseconds())
-                guard isListening else { return }
-                waiting.subtract(connection.acknowledged)
-            }
-        } catch {
-            log(.warning, "broker connection lost while draining", ["reason": error.message])
-            return
+    private func confirmReceipts(_ now: Int64) {
+        var confirmed: [OutboundMessage] = []
+        for (identifier, isTaken) in connection?.takeAnswered() ?? [] {
+            guard let receipt = receipts.removeValue(forKey: identifier) else { continue }
+            // One that the broker refuses is sent again when its time comes.
+            if isTaken { confirmed.append(receipt) } else { service.count(.publicationsDropped) }
         }
-        connection.disconnect()
-        service.writeTraces()
-        service.writeUsage()
+        if !confirmed.isEmpty { handle(.taken(confirmed), now) }
+    }
+
+    /// What the broker has refused to take is lost like a message on the way, and resends cover it; but somebody has to know.
+    private func countRefusals() {
+        for (reason, count) in connection?.takeRefused() ?? [:] {
+            service.count(.publicationsRefused, reason, count)
+            guard refusalsTold.insert(reason).inserted else { continue }
+            log(.error, "the broker refuses publications", ["reason": reason])
+        }
+    }
+
+    // MARK: What operators see
+
+    private func tell(_ notice: CoordinatorLoop.Notice) {
+        switch notice {
+        case .listening:
+            log(
+                .info, "listening",
+                [
+                    "broker": configuration.broker.description,
+                    "durability": service.store.durability ?? "unknown",
+                ])
+        case .brokerIsSilent: log(.warning, "broker connection lost", ["reason": "the broker did not answer in time"])
+        case .frozen:
+            log(
+                .warning, "broker connection lost",
+                ["reason": "the process was frozen: what it received is stale"])
+        case .storeOutOfReach(let reason):
+            log(
+                .warning, "the store is out of reach: leaving the share group until it answers",
+                ["reason": reason])
+        case .storeWithinReach: log(.info, "the store is within reach again: returning to the share group")
+        }
     }
 
     private func reportStore(_ now: Int64) {
@@ -455,22 +315,21 @@ public final class Coordinator {
             log(
                 .warning, "the clock of the store's machine was set: calls go on as if it had not been",
                 ["by": "\(steps.last) ms"])
-            service.counters.add(.storeClockSteps, steps.count - known)
+            service.count(.storeClockSteps, steps.count - known)
         }
         knownClockSteps = steps.count
     }
 
-    private func report() {
-        let now = monotonicMilliseconds()
+    private func report(_ now: Int64) {
         reportStore(now)
         // The counters are copied as a whole, which is too much for every turn of a busy coordinator.
         let isTime = now >= nextCounters || !isBusy
         if isTime {
             nextCounters = now + Bounds.countersInterval
-            service.counters.set(.storeRoundTrips, to: service.store.roundTrips)
+            service.set(.storeRoundTrips, to: service.store.roundTrips)
         }
         status.update {
-            $0.isListening = isListening
+            $0.isListening = loop.isListening
             $0.unauthorizedInARow = connection?.unauthorizedInARow ?? 0
             $0.storeFailure = service.storeFailure
             $0.lastTurn = now

@@ -3,143 +3,169 @@ import CallDeciding
 import CallStore
 import SignalingProtocol
 
-/// Serves batches of messages and deadlines: gather, decide, commit, and only then tell.
+/// Serves what came, in rounds, and deadlines: gather, decide, commit, and only then tell.
 ///
-/// It has no state that matters: everything true is in the store, and any other coordinator can go on at any point.
-/// It is driven by one thread and does no I/O but through its store.
+/// It is driven by one thread and does no I/O but through its store. What it is asked for may wait for the store; several may be under
+/// way at a time.
 public final class CallService {
-    public let settings: ServiceSettings
-    let store: any CallStore
-    public internal(set) var counters = Counters()
-    var timers = TimerQueue()
-    let budgets: Budgets
-    let encoder: MessageEncoder
-    var usage = StoredUsage()
-    var recorder: TraceRecorder
-    var setAside = SetAside()
-    var tidied = TidyLists()
-    var outbox: [OutboundMessage] = []
-    /// The store's clock, read before each round of decisions.
-    var now: Milliseconds = 0
-    /// Why the clock could not be read; nothing is decided by a clock that may be wrong.
-    var clockFailure: StoreError?
+    private let context: ServiceContext
+
+    public init(store: any CallStore, settings: ServiceSettings) { context = ServiceContext(store, settings) }
+
+    public var settings: ServiceSettings { context.settings }
+    public var counters: Counters { context.counters }
+    var store: any CallStore { context.store }
+
     /// Since when messages have been coming without a break; silence of members before that does not count.
-    public var listeningSince: Milliseconds = 0
+    public var listeningSince: Milliseconds {
+        get { context.listeningSince }
+        set { context.listeningSince = newValue }
+    }
+
     /// Waits for some milliseconds, not always the same, when another coordinator is in the middle of something.
-    public var pauseBriefly: () -> Void = {}
+    public var pauseBriefly: () async -> Void {
+        get { context.pause }
+        set { context.pause = newValue }
+    }
+
     /// The message of the store's last failure, while it fails.
-    public internal(set) var storeFailure: String?
-    /// The failure is one of writing: only a write that succeeds ends it.
-    private var isWritingFailure = false
-    /// It does not answer, so that another coordinator may be better off; one that cannot be written as it should is so for all.
-    var isStoreOutOfReach: Bool { storeFailure != nil && !isWritingFailure }
+    public var storeFailure: String? { context.health.failure }
+    var isStoreOutOfReach: Bool { context.health.isOutOfReach }
 
-    public init(store: any CallStore, settings: ServiceSettings) {
-        self.store = store
-        self.settings = settings
-        budgets = Budgets(settings.limits)
-        encoder = MessageEncoder(topics: settings.topics)
-        recorder = TraceRecorder(policy: settings.trace, coordinator: settings.coordinator)
+    func count(_ metric: Metric, _ count: Int = 1) { context.counters.add(metric, count) }
+
+    func count(_ metric: Metric, _ label: String, _ count: Int) { context.counters.add(metric, label, count) }
+
+    func set(_ metric: Metric, to count: Int) { context.counters.set(metric, to: count) }
+
+    // MARK: What came from the broker
+
+    /// Decodes what came, and answers what cannot be served. What can be is put into the queue, to be served in its turn.
+    func read(_ messages: [InboundMessage], into queue: inout WorkQueue, at moment: Int64) -> [OutboundMessage] {
+        var intake = Intake(settings, context.budgets, now: store.time)
+        for message in messages { intake.read(message) }
+        context.counters.add(intake.counts)
+        context.counters.add(.messagesSent, intake.refusals.count)
+        for (item, device) in intake.items { queue.append(item, from: device, at: moment) }
+        return intake.refusals
     }
 
-    /// Serves a batch. Returns what is to be published.
-    public func process(_ batch: [InboundMessage]) -> [OutboundMessage] {
-        var messages: [OutboundMessage] = []
-        process(batch) { messages += $0 }
-        return messages
-    }
-
-    /// Serves a batch in rounds. `publish` is given what is to be published after each of them.
-    public func process(_ batch: [InboundMessage], publish: ([OutboundMessage]) -> Void) {
-        readClock()
-        var intake = Intake(settings, budgets, now: clockFailure == nil ? now : nil)
-        for message in batch { intake.read(message) }
-        counters.add(intake.counts)
-        outbox += intake.refusals
-        let rounds = intake.rounds
-        for round in rounds.all {
-            serve(round)
-            publish(takeOutbox())
-        }
-        // What was refused, when nothing was served.
-        if rounds.all.isEmpty { publish(takeOutbox()) }
-    }
-
-    private func serve(_ round: Round) {
-        // The rounds before may have taken their time.
-        readClock()
-        if clockFailure == nil, !round.presence.isEmpty {
-            servePresence(round.presence)
-            readClock()
-        }
-        if let clockFailure {
-            failed(clockFailure)
-            round.calls.works.forEach(answerUnavailable)
-            round.messages.works.forEach(answerUnavailable)
-            round.requests.forEach(answerUnavailable)
-            return
-        }
-        serve(round.calls.works, of: round.senders.unique)
-        serveMessages(round.messages.works)
-        round.requests.forEach(serveUserRequest)
-    }
-
-    private func answerUnavailable(_ work: MessageWork) {
-        for case .send(let received, _) in work.events { answerUnavailable(received) }
-    }
-
-    func answerUnavailable(_ work: CallWork) {
-        for event in work.events {
-            switch event {
-            case .request(let received): answerUnavailable(received)
-            case .signal(let received):
-                if let id = received.id {
-                    answerUnavailable(id, received.device, received.correlationData)
-                } else {
-                    counters.add(.messagesRefused, ErrorCode.unavailable.rawValue)
-                    outbox.append(encoder.refusal(.unavailable, topic: settings.topics.down(received.device)))
-                }
-            case .ack, .heartbeat, .cameOnline, .wentOffline, .deadline: break
-            }
-        }
-    }
-
-    func answerUnavailable(_ received: ReceivedRequest) {
-        answerUnavailable(received.request.id, received.device, received.correlationData)
-    }
-
-    private func answerUnavailable(_ id: RequestID, _ device: DeviceAddress, _ correlationData: [UInt8]?) {
-        outbox.append(encoder.response(id, .failure(.unavailable), to: device, correlationData))
-        counters.add(.responses, ErrorCode.unavailable.rawValue)
-    }
-
-    func failed(_ error: StoreError) {
-        counters.add(.storeErrors)
-        storeFailure = error.description
-        isWritingFailure = error.isOfWriting || isWritingFailure
-    }
-
-    /// The store has answered; whether what it did was a write.
-    func storeAnswered(isWrite: Bool) {
-        guard isWrite || !isWritingFailure else { return }
-        storeFailure = nil
-        isWritingFailure = false
-    }
-
-    func readClock() {
+    /// Serves a round. Returns what is to be published.
+    func serve(_ round: Round) async -> [OutboundMessage] {
+        let serving = Serving(context)
         do throws(StoreError) {
-            now = try store.now()
-            clockFailure = nil
+            // The rounds before may have taken their time.
+            try await serving.readClock()
+            if !round.presence.isEmpty {
+                await serve(round.presence, serving)
+                try await serving.readClock()
+            }
         } catch {
-            clockFailure = error
-            failed(error)
+            context.failed(error)
+            round.calls.works.forEach(serving.answerUnavailable)
+            round.messages.works.forEach(serving.answerUnavailable)
+            round.requests.forEach(serving.answerUnavailable)
+            return serving.finish()
+        }
+        await CallRounds(serving: serving).serve(round.calls.works, of: round.senders.unique)
+        await MessageRounds(serving: serving).serve(round.messages.works)
+        for request in round.requests { await UserRequests(serving: serving).serve(request) }
+        return serving.finish()
+    }
+
+    private func serve(_ changes: [PresenceChange], _ serving: Serving) async {
+        do throws(StoreError) {
+            try await Departures(serving: serving).serve(
+                changes.compactMap { change in
+                    if case .offline(let reason) = change.status { (change.session, reason) } else { nil }
+                })
+        } catch {
+            context.failed(error)
+        }
+        do throws(StoreError) {
+            try await Arrivals(serving: serving).serve(changes.filter { $0.status == .online })
+        } catch {
+            context.failed(error)
         }
     }
 
-    func takeOutbox() -> [OutboundMessage] {
-        defer { outbox.removeAll(keepingCapacity: true) }
-        counters.add(.messagesSent, outbox.count)
-        counters.add(.eventsTrimmed, outbox.count(where: \.isTrimmed))
-        return outbox
+    /// The broker has these messages: the receipts among them are not sent again. Those of a coordinator that
+    /// died before are, by whoever serves their deadline.
+    func published(_ messages: [OutboundMessage]) async {
+        let receipts = messages.compactMap(\.receiptOf)
+        guard !receipts.isEmpty else { return }
+        let serving = Serving(context)
+        do throws(StoreError) {
+            try await serving.readClock()
+        } catch {
+            return context.failed(error)
+        }
+        await MessageRounds(serving: serving).serve(receipts.map { MessageWork(id: $0, events: [.receiptSent]) })
+    }
+
+    // MARK: Deadlines
+
+    /// When the next own deadline comes, by the store's clock.
+    public var nextDeadline: Milliseconds? { context.timers.next }
+
+    /// How many own deadlines are waiting.
+    public var waitingDeadlines: Int { context.timers.count }
+
+    /// Takes out own deadlines that have come; they are to be served.
+    func takeDeadlines(limit: Int) -> [RecordID] {
+        store.time.map { context.timers.take(until: $0, limit: limit) } ?? []
+    }
+
+    /// Serves deadlines that have come. Returns what is to be published.
+    func serveDeadlines(_ ids: [RecordID]) async -> [OutboundMessage] {
+        guard !ids.isEmpty else { return [] }
+        let serving = Serving(context)
+        await Deadlines(serving: serving).serve(ids)
+        return serving.finish()
+    }
+
+    /// Deadlines that nobody served for `grace`: their coordinator is gone, or this is a restart. Nil when the store did not say.
+    func overdue(grace: Milliseconds, limit: Int) async -> [RecordID]? {
+        await Deadlines(serving: Serving(context)).overdue(grace: grace, limit: limit)
+    }
+
+    // MARK: The store
+
+    /// Looks at a shared store: whether it answers, and can be written.
+    func lookAtStore() async {
+        do throws(StoreError) {
+            context.health.answered(isWrite: try await store.lookAtClock())
+        } catch {
+            context.failed(error)
+        }
+    }
+
+    /// Removes what is over. Returns whether there may be more.
+    func clean() async -> Bool {
+        do throws(StoreError) {
+            let removed = try await store.clean(limit: ServiceBounds.recordsPerCleaning)
+            context.health.answered(isWrite: !store.isShared)
+            context.counters.add(.recordsCleaned, removed)
+            return removed == ServiceBounds.recordsPerCleaning
+        } catch {
+            context.failed(error)
+            return false
+        }
+    }
+
+    func writeTraces() async { await Timelines(context: context).write() }
+
+    /// So much is noted that it should be written before there is more.
+    var hasManyTraces: Bool { context.recorder.waitingCount > TraceRecorder.capacity / 4 }
+
+    /// Writes how much is kept because of users. Nobody waits for it; what cannot be written is not counted.
+    func writeUsage() async {
+        let usage = context.usage.take()
+        guard !usage.isEmpty, let now = store.time, settings.quotas.storedBytes > 0 else { return }
+        do throws(StoreError) {
+            try await store.charge(KeptBytes(settings, now: now).charges(usage))
+        } catch {
+            context.failed(error)
+        }
     }
 }

@@ -8,10 +8,13 @@ enum LiveCalls {
 
     static func write(_ count: Int, into address: StoreAddress) throws {
         let store = try address.open()
-        let now = try store.now()
+        let executor = WorkExecutor()
+        let now = try executor.complete(store) { () async throws(StoreError) in try await store.now() }
         for first in stride(from: 0, to: count, by: batch) {
             let numbers = first..<min(first + batch, count)
-            let outcomes = try store.commit(try numbers.map { try commit($0, now: now) })
+            let commits = try numbers.map { try commit($0, now: now) }
+            let outcomes = try executor.complete(store) { () async throws(StoreError) in try await store.commit(commits)
+            }
             guard outcomes.allSatisfy({ $0 == .committed(version: 1) }) else {
                 throw DeploymentError("the live calls could not be written")
             }

@@ -6,7 +6,7 @@ package enum ScriptedRedis {
     /// Puts `question` to a store. `greeting` is what the store's new connection is answered with.
     package static func answering<Answer, Failure: Error>(
         _ replies: [UInt8], greeting: [UInt8] = greeting, waitReplicas: Int = 0,
-        _ question: (RedisCallStore) throws(Failure) -> Answer
+        _ question: (BlockingStore) throws(Failure) -> Answer
     ) throws(Failure) -> Answer {
         var ends: [Int32] = [-1, -1]
         precondition(socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0, &ends) == 0, "no socket pair: \(errno)")
@@ -20,7 +20,7 @@ package enum ScriptedRedis {
             guard let descriptor = nearEnd.take() else { throw StoreError("away") }
             return try RedisConnection(descriptor: descriptor)
         }
-        return try question(store)
+        return try question(BlockingStore(store))
     }
 
     /// The scripts' names, the time, and how the server keeps what it has.

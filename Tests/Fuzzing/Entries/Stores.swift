@@ -94,7 +94,7 @@ private enum RedisQuestion: String, CaseIterable {
     case load, commit, commitMessage, note, due, calls, history, messages, holders, profiles, update, devices
     case cameOnline, wentOffline, renew, timeline, now, serve
 
-    func ask(_ store: RedisCallStore) throws(StoreError) {
+    func ask(_ store: BlockingStore) throws(StoreError) {
         switch self {
         case .load: _ = try store.load(recordIDs)
         case .commit:
@@ -136,7 +136,7 @@ private enum RedisQuestion: String, CaseIterable {
         case .now: _ = try store.now()
         case .serve:
             // The replies are those to the loads of a whole service.
-            let service = CallService(store: store, settings: ServiceSettings())
+            let service = CallService(store: store.store, settings: ServiceSettings())
             _ = service.process([
                 .init(
                     topic: Topics.standard.up(bobPhone),

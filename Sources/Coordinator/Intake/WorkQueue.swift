@@ -1,0 +1,159 @@
+import CallCore
+import CallDeciding
+import CallStore
+import SignalingProtocol
+
+/// What came and is not served yet, and the keys of what is being served (docs/decisions/0018).
+///
+/// Each work has keys: the user who sent it, and the record that it names. Works with a common key are served in the order in which they
+/// came; a work begins when none before it has one of its keys, and keeps them until all that it does is done. One user's burst is spread
+/// over what others send.
+struct WorkQueue {
+    /// A user of whom something waits or is being served.
+    fileprivate final class Sender {
+        let userID: UserID
+        var waiting = 0
+        var isServed = false
+        /// When something of it began last.
+        var lastBegan = Int64.min
+        /// Of the batch that is being put together, by its number.
+        var batch = 0
+        var place = Round.Place()
+        var taken = 0
+        var mustWait = false
+
+        init(_ userID: UserID) { self.userID = userID }
+    }
+
+    fileprivate struct Waiting {
+        let item: Round.Item
+        let device: DeviceAddress
+        let sender: Sender
+        let at: Int64
+    }
+
+    /// Works that are served together, with their keys.
+    final class Batch {
+        fileprivate(set) var round = Round()
+        fileprivate(set) var count = 0
+        fileprivate var records: Set<RecordID> = []
+        fileprivate var senders: [Sender] = []
+    }
+
+    /// How much of one user is served with that of others.
+    static let mostOfUser = 16
+
+    /// In the order in which it came.
+    private var waiting: [Waiting] = []
+    private var senders: [UserID: Sender] = [:]
+    /// Records that are being served.
+    private var records: Set<RecordID> = []
+    private var batches = 0
+
+    /// How many messages wait.
+    var count: Int { waiting.count }
+
+    mutating func append(_ item: Round.Item, from device: DeviceAddress, at now: Int64) {
+        let sender: Sender
+        if let known = senders[device.userID] {
+            sender = known
+        } else {
+            sender = Sender(device.userID)
+            senders[device.userID] = sender
+        }
+        sender.waiting += 1
+        waiting.append(Waiting(item: item, device: device, sender: sender, at: now))
+    }
+
+    /// The next works that can begin, up to `limit` messages. What waited for longer than `patience` is dropped and counted in `dropped`;
+    /// what waits for others of its own sender waits since the last one of them began.
+    mutating func next(_ limit: Int, _ now: Int64, patience: Int64, dropped: inout Int) -> Batch? {
+        guard !waiting.isEmpty else { return nil }
+        batches += 1
+        let batch = Batch()
+        var left: [Waiting] = []
+        /// Of what must wait: what comes after it on the same record waits as well.
+        var mustWait: Set<RecordID> = []
+        for (place, next) in waiting.enumerated() {
+            guard batch.count < limit else {
+                left += waiting[place...]
+                break
+            }
+            if now - max(next.at, next.sender.lastBegan) >= patience, !next.sender.isServed {
+                dropped += 1
+                forget(next.sender)
+            } else if mayBegin(next, beside: mustWait) {
+                take(next, into: batch)
+            } else {
+                next.sender.mustWait = true
+                if let record = next.item.record { mustWait.insert(record) }
+                left.append(next)
+            }
+        }
+        waiting = left
+        guard batch.count > 0 else { return nil }
+        for sender in batch.senders {
+            sender.isServed = true
+            sender.lastBegan = now
+        }
+        records.formUnion(batch.records)
+        return batch
+    }
+
+    private func mayBegin(_ next: Waiting, beside mustWait: Set<RecordID>) -> Bool {
+        let sender = next.sender
+        if sender.batch != batches {
+            sender.batch = batches
+            sender.place = Round.Place()
+            sender.taken = 0
+            sender.mustWait = sender.isServed
+        }
+        guard !sender.mustWait, sender.taken < Self.mostOfUser else { return false }
+        if let record = next.item.record, records.contains(record) || mustWait.contains(record) { return false }
+        return sender.place.takes(next.item, from: next.device)
+    }
+
+    private mutating func take(_ next: Waiting, into batch: Batch) {
+        let sender = next.sender
+        batch.round.add(next.item, from: next.device)
+        batch.count += 1
+        if let record = next.item.record { batch.records.insert(record) }
+        if sender.taken == 0 { batch.senders.append(sender) }
+        sender.taken += 1
+        sender.waiting -= 1
+    }
+
+    private mutating func forget(_ sender: Sender) {
+        sender.waiting -= 1
+        if sender.waiting == 0, !sender.isServed { senders[sender.userID] = nil }
+    }
+
+    /// All that the batch does is done.
+    mutating func finish(_ batch: Batch) {
+        records.subtract(batch.records)
+        for sender in batch.senders {
+            sender.isServed = false
+            if sender.waiting == 0 { senders[sender.userID] = nil }
+        }
+    }
+
+    /// Takes those of the records that are not being served, up to `limit`; they are from now on.
+    mutating func begin(_ ids: inout [RecordID], limit: Int) -> [RecordID] {
+        var taken: [RecordID] = []
+        var left: [RecordID] = []
+        for id in ids {
+            if taken.count < limit, records.insert(id).inserted { taken.append(id) } else { left.append(id) }
+        }
+        ids = left
+        return taken
+    }
+
+    mutating func finish(_ ids: [RecordID]) { records.subtract(ids) }
+
+    /// Nothing that waits is to be served any more; what is being served is.
+    mutating func removeAll() {
+        waiting = []
+        for sender in senders.values { sender.waiting = 0 }
+        senders = senders.filter { $0.value.isServed }
+    }
+}

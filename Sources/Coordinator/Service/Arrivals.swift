@@ -1,0 +1,86 @@
+import CallCore
+import CallDeciding
+import CallStore
+import SignalingProtocol
+
+/// Devices that came online: all of a round together, since after a break all devices come at once (docs/protocol.md, section 1).
+struct Arrivals {
+    let serving: Serving
+
+    private var context: ServiceContext { serving.context }
+    private var settings: ServiceSettings { serving.settings }
+
+    /// At most one change of each device. A device publishes its presence again until it is welcomed.
+    func serve(_ changes: [PresenceChange]) async throws(StoreError) {
+        guard !changes.isEmpty else { return }
+        let outcomes = try await serving.store.cameOnline(changes.map(\.session), policy: settings.presence)
+        let current = zip(changes, outcomes).filter { $0.1 == .current }.map(\.0)
+        for (change, outcome) in zip(changes, outcomes) {
+            context.counters.add(.presence, outcome == .current ? "online" : "over")
+            if outcome == .over { tellOver(change.session) }
+        }
+        guard !current.isEmpty else { return }
+        // The clock is read again: a session that begins now must not lie before the calls that it is owed.
+        try await serving.readClock()
+        var arrivals = try await lookAround(current)
+        for place in arrivals.indices where arrivals[place].omitted > 0 {
+            guard try await UserCalls(serving: serving).tidy(arrivals[place].device.userID) else { continue }
+            arrivals[place] = try await lookAround([arrivals[place].change])[0]
+        }
+        while !arrivals.isEmpty {
+            var count = 0
+            let some = arrivals.prefix { arrival in
+                defer { count += arrival.owing.count }
+                return count < ServiceBounds.callsPerPresence
+            }
+            arrivals.removeFirst(some.count)
+            try await welcome(Array(some))
+        }
+    }
+
+    /// A client that connects again with the session and the will of before cannot know why nobody welcomes it.
+    private func tellOver(_ session: DeviceSession) {
+        let error = SignalingError(
+            .sessionOver, "this session has ended: a connection has a session of its own, and names it in its will",
+            session: session.id)
+        serving.publish(context.encoder.refusal(error, topic: settings.topics.down(session.device)))
+    }
+
+    private func lookAround(_ changes: [PresenceChange]) async throws(StoreError) -> [Arrival] {
+        let lookup = Arrival.lookup(changes.map(\.session.device.userID), settings, now: serving.now)
+        return Arrival.all(changes, try await serving.store.read(lookup), now: serving.now)
+    }
+
+    /// Welcomes devices, and then tells them what they are owed.
+    private func welcome(_ arrivals: [Arrival]) async throws(StoreError) {
+        let callIDs = arrivals.flatMap(\.live).unique
+        var known: [CallID: Call] = [:]
+        for stored in try await callIDs.isEmpty ? [] : serving.store.load(callIDs) {
+            if case .call(let call)? = stored?.record { known[call.callID] = call }
+        }
+        let place = serving.outbox.count
+        for arrival in arrivals {
+            let calls = arrival.calls(known)
+            if calls.count < arrival.live.count {
+                _ = try await UserCalls(serving: serving).tidy(arrival.device.userID)
+            }
+            let payload = arrival.welcome(calls, settings, now: serving.now)
+            context.budgets.charge(payload.count, to: .welcomeBytes(arrival.device.userID), now: serving.now)
+            serving.publish(
+                OutboundMessage(
+                    topic: settings.topics.down(arrival.device), payload: payload,
+                    expirySeconds: ServiceBounds.messageExpirySeconds))
+        }
+        var works = WorkList<CallID, CallEvent>()
+        var messages = WorkList<RecordID, MessageEvent>()
+        for arrival in arrivals {
+            for callID in arrival.owing { works.append(.cameOnline(arrival.device), to: callID) }
+            for id in arrival.messages { messages.append(.cameOnline(arrival.device), to: id) }
+        }
+        let open = await CallRounds(serving: serving).serve(works.works)
+        // Without its welcome a device publishes its presence again, and what could not be served now is served then.
+        let waiting = Set(open.flatMap { $0.events.compactMap(\.arrived) })
+        serving.withdraw(arrivals.indices.filter { waiting.contains(arrivals[$0].device) }.map { place + $0 })
+        await MessageRounds(serving: serving).serve(messages.works)
+    }
+}

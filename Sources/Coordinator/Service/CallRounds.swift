@@ -1,0 +1,89 @@
+import CallCore
+import CallDeciding
+import CallStore
+import SignalingProtocol
+
+/// Calls, in rounds: gather, decide, commit, and only then tell. Whoever loses against another coordinator looks again.
+struct CallRounds {
+    let serving: Serving
+
+    private var context: ServiceContext { serving.context }
+
+    /// Works through each call's events until its decision is committed. Returns those of which it was not. `senders`: the
+    /// devices whose messages these are.
+    @discardableResult
+    func serve(_ works: [CallWork], of senders: [DeviceAddress] = []) async -> [CallWork] {
+        guard !works.isEmpty || !senders.isEmpty else { return [] }
+        var open = works
+        do throws(StoreError) {
+            open = try await attempt(works, senders)
+            for _ in 1..<ServiceBounds.commitAttempts where !open.isEmpty {
+                // What is judged again is judged as of now.
+                try await serving.readClock()
+                open = try await attempt(open, open.senders)
+            }
+        } catch {
+            context.failed(error)
+        }
+        // What is left lost every race, or the store is away: the devices send again.
+        for work in open { serving.answerUnavailable(work) }
+        return open
+    }
+
+    /// One round over all calls. Returns the works that lost against somebody else.
+    private func attempt(_ works: [CallWork], _ senders: [DeviceAddress]) async throws(StoreError) -> [CallWork] {
+        let gathering = Gathering(serving: serving)
+        let (facts, records) = try await gathering.facts(for: works, of: senders)
+        var deciding = Deciding(facts, serving.settings, context.budgets)
+        var decisions: [Decision] = []
+        decisions.reserveCapacity(works.count)
+        let outcome: Committing.Outcome
+        do throws(StoreError) {
+            for (work, stored) in zip(works, records) {
+                let decision = try await gathering.decided(&deciding) { (deciding) throws(Undecided) in
+                    try deciding.decide(work, stored)
+                }
+                // Those that are decided after it count with it.
+                context.budgets.take(decision, now: serving.now)
+                for (user, count) in decision.rings { deciding.facts.liveInvitations[user, default: 0] += count }
+                decisions.append(decision)
+            }
+            outcome = try await Committing(serving: serving).write(decisions, of: works)
+        } catch {
+            // Of what was not published nobody knows whether it was written. A request that comes again and was, takes nothing.
+            for decision in decisions { context.budgets.giveBack(decision, now: serving.now) }
+            throw error
+        }
+        return tell(works, decisions, outcome)
+    }
+
+    /// Tells what was written. Returns the works that lost against somebody else.
+    private func tell(_ works: [CallWork], _ decisions: [Decision], _ outcome: Committing.Outcome) -> [CallWork] {
+        let telling = Telling(serving: serving)
+        var lost: [CallWork] = []
+        for index in works.indices {
+            guard !outcome.isLost[index] else {
+                context.budgets.giveBack(decisions[index], now: serving.now)
+                lost.append(works[index])
+                continue
+            }
+            if let commit = outcome.commits[index] { committed(decisions[index], commit) }
+            telling.tell(decisions[index], of: works[index].id, outcome.presence)
+        }
+        return lost
+    }
+
+    private func committed(_ decision: Decision, _ commit: Commit) {
+        guard let call = decision.call else { return }
+        let before = decision.subject.before
+        context.timers.set(commit.id, at: commit.deadline)
+        context.usage.add(KeptBytes.difference(call, before), to: call.inviter)
+        if before == nil { context.counters.add(.callsCreated) }
+        if !call.isLive, before?.isLive ?? true { context.counters.add(.callsEnded, call.endReason?.rawValue ?? "") }
+    }
+}
+
+extension [CallWork] {
+    /// Whose messages these are.
+    fileprivate var senders: [DeviceAddress] { flatMap { $0.events.compactMap(\.sender) }.unique }
+}

@@ -1,0 +1,31 @@
+import CallCore
+import CallDeciding
+import CallStore
+import SignalingProtocol
+
+/// Devices that went offline, or were lost: all of a round together (docs/protocol.md, section 1).
+struct Departures {
+    let serving: Serving
+
+    /// At most one change of each device. A goodbye that is lost is bounded by the invitation's timeout.
+    func serve(_ changes: [(session: DeviceSession, reason: PresenceMessage.OfflineReason)]) async throws(StoreError) {
+        guard !changes.isEmpty else { return }
+        let policy = serving.settings.presence
+        let hasEnded = try await serving.store.wentOffline(changes.map(\.session), policy: policy)
+        let gone = zip(changes, hasEnded).filter(\.1).map(\.0)
+        for (change, hasEnded) in zip(changes, hasEnded) {
+            serving.context.counters.add(.presence, hasEnded ? change.reason.rawValue : "stale")
+        }
+        guard !gone.isEmpty else { return }
+        let calls = try await UserCalls(serving: serving).live(
+            of: gone.map(\.session.device.userID), limit: ServiceBounds.callsPerWelcome)
+        var works = WorkList<CallID, CallEvent>()
+        for (change, callIDs) in zip(gone, calls) {
+            for callID in callIDs { works.append(.wentOffline(change.session.device, change.reason), to: callID) }
+            guard works.works.count >= ServiceBounds.callsPerPresence else { continue }
+            await CallRounds(serving: serving).serve(works.works)
+            works = WorkList()
+        }
+        await CallRounds(serving: serving).serve(works.works)
+    }
+}

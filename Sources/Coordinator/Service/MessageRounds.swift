@@ -1,0 +1,84 @@
+import CallCore
+import CallDeciding
+import CallStore
+import SignalingProtocol
+
+/// Peer messages, as calls: gather, decide, commit, and only then tell.
+struct MessageRounds {
+    let serving: Serving
+
+    private var context: ServiceContext { serving.context }
+
+    func serve(_ works: [MessageWork]) async {
+        var open = works
+        do throws(StoreError) {
+            for count in 0..<ServiceBounds.commitAttempts where !open.isEmpty {
+                if count > 0 { try await serving.readClock() }
+                open = try await attempt(open)
+            }
+        } catch {
+            context.failed(error)
+        }
+        for work in open { serving.answerUnavailable(work) }
+    }
+
+    /// Returns the works that lost against somebody else.
+    private func attempt(_ works: [MessageWork]) async throws(StoreError) -> [MessageWork] {
+        let gathering = Gathering(serving: serving)
+        let (facts, records) = try await gathering.facts(for: works)
+        var deciding = Deciding(facts, serving.settings, context.budgets)
+        var decisions: [MessageDecision] = []
+        for (work, stored) in zip(works, records) {
+            let decision = try await gathering.decided(&deciding) { (deciding) throws(Undecided) in
+                try deciding.decide(work, stored)
+            }
+            // Those that are decided after it and written with it count it.
+            if let sender = decision.sender, let recipient = decision.message?.to {
+                deciding.facts.waitingMessages[sender, default: 0] += 1
+                deciding.facts.inboxes[recipient, default: 0] += 1
+            }
+            decisions.append(decision)
+        }
+        let writing = Writing(settings: serving.settings, now: serving.now)
+        let commits = zip(works, decisions).map { writing.commit(of: $1, $0.id) }
+        let changed = commits.indices.filter { commits[$0] != nil }
+        let written = try await changed.isEmpty ? [] : Committing(serving: serving).commit(commits.compactMap(\.self))
+        context.health.answered(isWrite: !changed.isEmpty)
+        let lost = Set(zip(changed, written).filter { !$0.1 }.map(\.0))
+        for index in works.indices where !lost.contains(index) { tell(decisions[index], works[index].id) }
+        return works.indices.filter(lost.contains).map { works[$0] }
+    }
+
+    private func tell(_ decision: MessageDecision, _ id: RecordID) {
+        context.counters.add(decision.counts)
+        if decision.isUnreadable { context.setAside.insert(id, now: serving.now) }
+        decision.replies.forEach(Telling(serving: serving).tell)
+        guard let message = decision.message else { return }
+        context.timers.set(id, at: message.nextDeadline)
+        if let before = decision.before {
+            if before.isWaiting, !message.isWaiting { context.counters.add(.peerMessages, message.state.rawValue) }
+        } else {
+            context.counters.add(.peerMessages, MessageState.sent.rawValue)
+        }
+        if let incoming = message.incoming(now: serving.now) { send(incoming, message, decision) }
+        if decision.owesReceipt, let receipt = message.receipt {
+            serving.publish(
+                OutboundMessage(
+                    topic: serving.settings.topics.down(message.origin.device),
+                    payload: DownMessage.receipt(receipt).encoded(),
+                    expirySeconds: ServiceBounds.messageExpirySeconds, receiptOf: id))
+        }
+    }
+
+    private func send(_ incoming: IncomingMessage, _ message: PeerMessage, _ decision: MessageDecision) {
+        let topics = serving.settings.topics
+        let payload = DownMessage.message(incoming).encoded()
+        let expiry = UInt32(clamping: (message.expiresAt - serving.now + 999) / 1000)
+        if decision.before == nil { serving.charge(payload.count, to: message.origin.device.userID) }
+        for device in decision.sends {
+            serving.publish(
+                OutboundMessage(
+                    topic: device.map(topics.down) ?? topics.down(message.to), payload: payload, expirySeconds: expiry))
+        }
+    }
+}

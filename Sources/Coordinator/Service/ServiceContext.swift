@@ -1,0 +1,59 @@
+import CallCore
+import CallDeciding
+import CallStore
+
+/// What all works of a coordinator share. None of it matters to calls: everything true is in the store, and any other coordinator can
+/// go on at any point.
+final class ServiceContext {
+    let store: any CallStore
+    let settings: ServiceSettings
+    let budgets: Budgets
+    let encoder: MessageEncoder
+    var counters = Counters()
+    var timers = TimerQueue()
+    var usage = StoredUsage()
+    var recorder: TraceRecorder
+    var setAside = SetAside()
+    var tidied = TidyLists()
+    var health = StoreHealth()
+    /// Since when messages have been coming without a break; silence of members before that does not count.
+    var listeningSince: Milliseconds = 0
+    /// Waits for some milliseconds, not always the same, when another coordinator is in the middle of something.
+    var pause: () async -> Void = {}
+
+    init(_ store: any CallStore, _ settings: ServiceSettings) {
+        self.store = store
+        self.settings = settings
+        budgets = Budgets(settings.limits)
+        encoder = MessageEncoder(topics: settings.topics)
+        recorder = TraceRecorder(policy: settings.trace, coordinator: settings.coordinator)
+    }
+
+    func failed(_ error: StoreError) {
+        counters.add(.storeErrors)
+        health.failed(error)
+    }
+}
+
+/// Whether the store answers, as far as the last operations tell.
+struct StoreHealth {
+    /// The message of the last failure, while it fails.
+    private(set) var failure: String?
+    /// The failure is one of writing: only a write that succeeds ends it.
+    private var isOfWriting = false
+
+    /// It does not answer, so that another coordinator may be better off; one that cannot be written as it should is so for all.
+    var isOutOfReach: Bool { failure != nil && !isOfWriting }
+
+    mutating func failed(_ error: StoreError) {
+        failure = error.description
+        isOfWriting = error.isOfWriting || isOfWriting
+    }
+
+    /// The store has answered; whether what it did was a write.
+    mutating func answered(isWrite: Bool) {
+        guard isWrite || !isOfWriting else { return }
+        failure = nil
+        isOfWriting = false
+    }
+}

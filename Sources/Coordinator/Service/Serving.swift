@@ -1,0 +1,66 @@
+import CallCore
+import CallDeciding
+import CallStore
+import SignalingProtocol
+
+/// Works on their way that were begun together: as of when they are judged, and what is to be published once they are done.
+final class Serving {
+    let context: ServiceContext
+    /// The store's clock, read before each round of decisions.
+    private(set) var now: Milliseconds = 0
+    private(set) var outbox: [OutboundMessage] = []
+
+    var store: any CallStore { context.store }
+    var settings: ServiceSettings { context.settings }
+
+    init(_ context: ServiceContext) { self.context = context }
+
+    /// Nothing is decided by a clock that may be wrong.
+    func readClock() async throws(StoreError) { now = try await store.now() }
+
+    /// So many bytes were sent because of this user.
+    func charge(_ bytes: Int, to user: UserID) { context.budgets.charge(bytes, to: .sentBytes(user), now: now) }
+
+    func publish(_ message: OutboundMessage) { outbox.append(message) }
+
+    /// Takes back what was to be published to these devices, of what comes after `place`.
+    func withdraw(_ places: [Int]) { for place in places.sorted().reversed() { outbox.remove(at: place) } }
+
+    /// What is to be published, which is counted as sent.
+    func finish() -> [OutboundMessage] {
+        context.counters.add(.messagesSent, outbox.count)
+        context.counters.add(.eventsTrimmed, outbox.count(where: \.isTrimmed))
+        return outbox
+    }
+
+    // MARK: What cannot be served now
+
+    func answerUnavailable(_ work: MessageWork) {
+        for case .send(let received, _) in work.events { answerUnavailable(received) }
+    }
+
+    func answerUnavailable(_ work: CallWork) {
+        for event in work.events {
+            switch event {
+            case .request(let received): answerUnavailable(received)
+            case .signal(let received):
+                if let id = received.id {
+                    answerUnavailable(id, received.device, received.correlationData)
+                } else {
+                    context.counters.add(.messagesRefused, ErrorCode.unavailable.rawValue)
+                    publish(context.encoder.refusal(.unavailable, topic: settings.topics.down(received.device)))
+                }
+            case .ack, .heartbeat, .cameOnline, .wentOffline, .deadline: break
+            }
+        }
+    }
+
+    func answerUnavailable(_ received: ReceivedRequest) {
+        answerUnavailable(received.request.id, received.device, received.correlationData)
+    }
+
+    private func answerUnavailable(_ id: RequestID, _ device: DeviceAddress, _ correlationData: [UInt8]?) {
+        publish(context.encoder.response(id, .failure(.unavailable), to: device, correlationData))
+        context.counters.add(.responses, ErrorCode.unavailable.rawValue)
+    }
+}

@@ -1,0 +1,102 @@
+import CallCore
+import CallDeciding
+import CallStore
+import SignalingProtocol
+
+/// Tells what was decided, once it is written: encodes it, and notes it in the timeline and the counters.
+struct Telling {
+    let serving: Serving
+
+    private var context: ServiceContext { serving.context }
+    private var settings: ServiceSettings { serving.settings }
+    private var now: Milliseconds { serving.now }
+
+    /// Publishes what a decision says. First what others are owed: the phone rings before its caller is answered. A user who
+    /// is answered has events after the response, which is of the revision at which the request was served. `presence`: of
+    /// `decision.told`, as it was after the commit; nil when it could not be read: then the events are left to the resends.
+    func tell(_ decision: Decision, of callID: CallID, _ presence: Presence?) {
+        context.counters.add(decision.counts)
+        if decision.isUnreadable { context.setAside.insert(.call(callID), now: now) }
+        guard let call = decision.call else { return tellReplies(decision) }
+        note(decision, call)
+        for (milestone, role) in decision.observed { context.counters.observe(milestone, role: role) }
+        let owed = presence.map { Delivering(settings: settings, now: now).owed(decision, call, $0) } ?? []
+        let snapshot = call.snapshot
+        for device in decision.stale { context.budgets.answered(device, staleOn: call.callID, now: now) }
+        for delivery in owed where !decision.answered.contains(delivery.user) { send(delivery, of: call, snapshot) }
+        tellReplies(decision)
+        for delivery in owed where decision.answered.contains(delivery.user) { send(delivery, of: call, snapshot) }
+    }
+
+    private func tellReplies(_ decision: Decision) {
+        decision.replies.forEach(tell)
+        for passed in decision.signals {
+            let payload = DownMessage.signal(passed.signal).encoded()
+            serving.charge(payload.count * passed.devices.count, to: passed.signal.from.userID)
+            for device in passed.devices {
+                serving.publish(
+                    OutboundMessage(
+                        topic: settings.topics.down(device), payload: payload,
+                        expirySeconds: ServiceBounds.messageExpirySeconds))
+            }
+        }
+    }
+
+    /// Counts with who asked.
+    func tell(_ reply: Reply) {
+        let message = context.encoder.message(reply)
+        serving.charge(message.payload.count, to: reply.device.userID)
+        serving.publish(message)
+    }
+
+    private func send(_ delivery: Delivery, of call: Call, _ snapshot: CallSnapshot) {
+        context.counters.add(delivery.isResend ? .eventsResent : .eventsSent, delivery.owed.name.rawValue)
+        if delivery.isTraced || !delivery.isResend {
+            record(
+                [
+                    .send(
+                        delivery.owed.name, to: delivery.user, device: delivery.device, revision: call.revision,
+                        online: delivery.online, isResend: delivery.isResend)
+                ], of: call)
+        }
+        // Written down as if it had gone out.
+        guard call.member(delivery.user) != nil else { return }
+        let event = call.event(delivery.owed, for: delivery.user, now: now, snapshot: snapshot)
+        let expiry = event.expiresIn.map { UInt32(clamping: max(1, $0 / 1000)) } ?? ServiceBounds.messageExpirySeconds
+        let topic =
+            delivery.device.map { settings.topics.down(DeviceAddress(userID: delivery.user, deviceID: $0)) }
+            ?? settings.topics.down(delivery.user)
+        let (payload, isTrimmed) = context.encoder.bounded(.event(event))
+        if let budget = delivery.budget { context.budgets.charge(payload.count, to: budget, now: now) }
+        serving.publish(OutboundMessage(topic: topic, payload: payload, expirySeconds: expiry, isTrimmed: isTrimmed))
+    }
+
+    // MARK: Timelines (docs/protocol.md, section 6)
+
+    /// Notes what a decision says, once it is published.
+    private func note(_ decision: Decision, _ call: Call) { record(steps(of: decision, call), of: call) }
+
+    private func steps(of decision: Decision, _ call: Call) -> [TraceEntry.Step] {
+        guard decision.isVisiblyChanged else { return decision.steps }
+        let known = decision.subject.before?.revision ?? 0
+        let changes = call.members.filter { $0.changedRevision > known }.map { member in
+            // What members tell each other explains nothing here, and is long.
+            var change = member.change
+            change.extendedData = nil
+            return change
+        }
+        return decision.steps + [
+            .transition(
+                revision: call.revision, state: call.state, endReason: call.endReason, actor: call.actor,
+                changes: changes)
+        ]
+    }
+
+    /// Adds to the call's timeline, which counts with who made the call.
+    private func record(_ steps: @autoclosure () -> [TraceEntry.Step], of call: Call) {
+        guard context.recorder.isTraced(call.callID) else { return }
+        let steps = steps()
+        context.recorder.add(steps, of: call.callID, at: now)
+        context.usage.add(entries: steps.count, of: call.callID, to: call.inviter)
+    }
+}

@@ -1,0 +1,34 @@
+import CallCore
+import CallDeciding
+import CallStore
+import SignalingProtocol
+
+/// Timelines in the store, which are written behind everything else (docs/protocol.md, section 6).
+struct Timelines {
+    let context: ServiceContext
+
+    /// The call's timeline, with what this coordinator has not written yet.
+    func timeline(of callID: CallID) async throws(StoreError) -> Timeline {
+        await write()
+        var timeline = try await context.store.timeline(of: callID)
+        // Each coordinator writes when it has time: the order is that of the times, and of one coordinator its own.
+        let order = timeline.entries.indices.sorted {
+            (timeline.entries[$0].time, $0) < (timeline.entries[$1].time, $1)
+        }
+        timeline.entries = order.map { timeline.entries[$0] }
+        return timeline
+    }
+
+    /// Writes what was noted. Nobody waits for it, and what cannot be written is dropped.
+    func write() async {
+        let (traces, dropped) = context.recorder.take()
+        context.counters.add(.traceEntriesDropped, dropped)
+        guard !traces.isEmpty else { return }
+        do throws(StoreError) {
+            try await context.store.trace(traces, life: context.settings.historyRetention)
+        } catch {
+            context.counters.add(.traceEntriesDropped, traces.reduce(0) { $0 + $1.entries.count })
+            context.failed(error)
+        }
+    }
+}

@@ -1,0 +1,90 @@
+import CallCore
+import CallDeciding
+import CallStore
+import SignalingProtocol
+
+/// Requests that are about no single call: a user's history, profiles and blocks (docs/protocol.md, section 2, Queries and Users).
+struct UserRequests {
+    let serving: Serving
+
+    private var store: any CallStore { serving.store }
+    private var context: ServiceContext { serving.context }
+
+    func serve(_ received: ReceivedRequest) async {
+        let user = received.device.userID
+        // Once more: what came with it may have been answered by much.
+        var counts = Counts()
+        if let retryAfter = context.budgets.debt(.sentBytes(user), serving.now, &counts) {
+            context.counters.add(counts)
+            _ = answer(received, .failure(.rateLimited(retryAfter)))
+            return
+        }
+        do throws(StoreError) {
+            let outcome: Response.Outcome
+            var isWrite = false
+            switch received.request.body {
+            case .query(let query): outcome = try await history(of: user, query)
+            case .userUpdate(let update):
+                outcome = try await updated(user, update)
+                isWrite = true
+            case .userQuery(let query): outcome = try await users(query.userIDs, askedBy: user)
+            case .userBlock(let body): outcome = try await set(Block(by: user, of: body.userID), body.isBlocked)
+            case .userBlockList: outcome = .answer(.blocked(try await store.blockList(of: user)))
+            default: preconditionFailure("served with its call or message")
+            }
+            context.health.answered(isWrite: isWrite)
+            serving.charge(answer(received, outcome), to: user)
+        } catch {
+            context.failed(error)
+            serving.answerUnavailable(received)
+        }
+    }
+
+    /// Returns how many bytes it takes.
+    private func answer(_ received: ReceivedRequest, _ outcome: Response.Outcome) -> Int {
+        context.counters.add(.responses, outcome.name)
+        let answer = context.encoder.response(
+            received.request.id, outcome, to: received.device, received.correlationData)
+        serving.publish(answer)
+        return answer.payload.count
+    }
+
+    private func history(of user: UserID, _ query: Request.Query) async throws(StoreError) -> Response.Outcome {
+        var place: HistoryPlace?
+        if let cursor = query.cursor, cursor != Answer.lastCursor {
+            guard let known = HistoryPlace(cursor) else {
+                return .failure(SignalingError(.badRequest, "cursor: is not one that the service gave"))
+            }
+            place = known
+        }
+        let count = query.count ?? ServiceBounds.callsPerPage
+        let places = try await store.history(of: user, after: place, limit: count + 1)
+        var page = HistoryPage(of: user, after: place, places, count: count)
+        while !page.wanted.isEmpty { page.add(try await store.load(page.wanted)) }
+        return page.answer
+    }
+
+    private func updated(_ user: UserID, _ update: Request.UserUpdate) async throws(StoreError) -> Response.Outcome {
+        let profile = try await store.update(user, update)
+        let isOnline = answers.isOnline(try await store.devices(of: [user])[0])
+        return .answer(.user(profile.snapshot(of: user, isOnline: isOnline)))
+    }
+
+    private func set(_ block: Block, _ isBlocked: Bool) async throws(StoreError) -> Response.Outcome {
+        guard block.user != block.blocked else {
+            return .failure(SignalingError(.badRequest, "userID: is the user's own"))
+        }
+        guard try await store.set(block, isBlocked) else {
+            return .failure(SignalingError(.tooLarge, "at most \(Limits.blockedUsers) users can be blocked"))
+        }
+        return .answer(.blocked(try await store.blockList(of: block.user)))
+    }
+
+    private func users(_ users: [UserID], askedBy user: UserID) async throws(StoreError) -> Response.Outcome {
+        let blocks = users.map { Block(by: $0, of: user) }
+        return answers.users(
+            users, try await store.read(Lookup(presence: users, profiles: users, blocks: blocks)))
+    }
+
+    private var answers: UserAnswers { UserAnswers(settings: serving.settings, now: serving.now) }
+}

@@ -1,0 +1,208 @@
+import CallCore
+import CallDeciding
+import CallStore
+import SignalingProtocol
+import Testing
+
+@testable import Coordinator
+
+/// What is served together, and what waits for what (docs/protocol.md, section 1).
+struct WorkQueueTests {
+    private var queue = WorkQueue()
+
+    private func device(_ name: String) -> DeviceAddress {
+        DeviceAddress(userID: UserID(name)!, deviceID: DeviceID("phone")!)
+    }
+
+    private mutating func presence(_ device: DeviceAddress) {
+        let change = PresenceChange(session: DeviceSession(device, id: "s"), status: .online, tokenExpiresAt: nil)
+        queue.append(.presence(change), from: device, at: 0)
+    }
+
+    private mutating func ack(_ name: String, _ callID: String, at moment: Int64 = 0) {
+        queue.append(.call(CallID(callID)!, .ack(device(name), revision: 1)), from: device(name), at: moment)
+    }
+
+    private func received(_ name: String, _ body: Request.Body) -> ReceivedRequest {
+        ReceivedRequest(
+            device: device(name), request: Request(id: RequestID("r")!, body: body), correlationData: nil)
+    }
+
+    private mutating func end(_ name: String, _ callID: String) {
+        let request = received(name, .end(.init(callID: CallID(callID)!)))
+        queue.append(.call(CallID(callID)!, .request(request)), from: device(name), at: 0)
+    }
+
+    private mutating func query(_ name: String) {
+        queue.append(.user(received(name, .query(.init()))), from: device(name), at: 0)
+    }
+
+    private func served(_ round: Round) -> String {
+        (round.presence.map { "\($0.session.device.userID)" } + round.calls.works.map { "\($0.id):\($0.events.count)" }
+            + round.requests.map { "\($0.device.userID)?" }).joined(separator: " ")
+    }
+
+    private mutating func next(_ limit: Int = .max) -> WorkQueue.Batch? {
+        var dropped = 0
+        return queue.next(limit, 0, patience: .max, dropped: &dropped)
+    }
+
+    /// The rounds of what waits, each served before the next one begins.
+    private mutating func rounds() -> [Round] {
+        var rounds: [Round] = []
+        while let batch = next() {
+            rounds.append(batch.round)
+            queue.finish(batch)
+        }
+        return rounds
+    }
+
+    @Test mutating func whatDifferentUsersSendIsOneRound() {
+        for number in 0..<20 {
+            presence(device("u\(number)"))
+            ack("u\(number)", "c\(number % 2)")
+            query("u\(number)")
+        }
+        let rounds = rounds()
+        #expect(rounds.count == 1)
+        #expect(rounds[0].calls.works.map(\.events.count) == [10, 10])
+        #expect(Set(rounds[0].senders).count == 20)
+    }
+
+    @Test mutating func whatOneUserSendsKeepsItsOrder() {
+        query("alice")
+        presence(device("alice"))
+        ack("alice", "c")
+        presence(device("alice"))
+        query("alice")
+        ack("alice", "d")
+        #expect(rounds().map(served) == ["alice?", "alice c:1", "alice alice?", "d:1"])
+    }
+
+    @Test mutating func nobodyWaitsForWhatOthersSend() {
+        for _ in 0..<30 {
+            query("flooder")
+            ack("flooder", "x")
+        }
+        end("alice", "c")
+        query("bob")
+        let rounds = rounds()
+        #expect(rounds.count == 31)
+        #expect(rounds[0].calls.works.map(\.id.string) == ["c"])
+        #expect(rounds[0].requests.map(\.device) == [device("flooder"), device("bob")])
+    }
+
+    @Test mutating func requestsOnOneCallAreServedTogetherAndOnTwoOneAfterTheOther() {
+        end("alice", "c")
+        end("alice", "c")
+        ack("alice", "d")
+        end("alice", "d")
+        end("bob", "d")
+        ack("alice", "c")
+        #expect(rounds().map(served) == ["c:2 d:1", "d:2 c:1"])
+    }
+
+    @Test mutating func devicesOfOneUserComeTogether() {
+        presence(device("alice"))
+        presence(DeviceAddress(userID: UserID("alice")!, deviceID: DeviceID("tablet")!))
+        #expect(rounds().map(served) == ["alice alice"])
+    }
+
+    @Test mutating func whoSentNothingUsefulIsAliveAllTheSame() {
+        presence(device("alice"))
+        queue.append(.nothing, from: device("alice"), at: 0)
+        queue.append(.nothing, from: device("bob"), at: 0)
+        #expect(rounds().map(\.senders) == [[device("alice"), device("bob")]])
+    }
+
+    // MARK: Several at a time
+
+    @Test mutating func aUserOfWhomSomethingIsServedWaits() {
+        ack("alice", "c")
+        let first = next()
+        ack("alice", "d")
+        ack("bob", "e")
+        #expect(next().map { served($0.round) } == "e:1")
+        #expect(next() == nil)
+        queue.finish(first!)
+        #expect(next().map { served($0.round) } == "d:1")
+    }
+
+    @Test mutating func aCallThatIsServedWaitsAndKeepsItsTurn() {
+        ack("alice", "c")
+        let first = next()
+        ack("bob", "c")
+        ack("bob", "d")
+        ack("carol", "c")
+        ack("dave", "d")
+        #expect(next() == nil, "what bob sends keeps its order, and what waits for it as well")
+        queue.finish(first!)
+        #expect(next().map { served($0.round) } == "c:2 d:2")
+    }
+
+    @Test mutating func whatIsAboutOneCallKeepsItsOrder() {
+        for name in ["alice", "bob", "alice", "bob", "alice"] { ack(name, "c") }
+        let events = next()!.round.calls.works[0].events
+        #expect(events.map { $0.sender } == ["alice", "bob", "alice", "bob", "alice"].map(device))
+    }
+
+    @Test mutating func aBurstIsSpread() {
+        for number in 0..<100 { ack("flooder", "f\(number)") }
+        for name in ["alice", "bob", "carol"] { ack(name, name) }
+        let first = next(20)!
+        #expect(first.round.senders.count(where: { $0 == device("flooder") }) == WorkQueue.mostOfUser)
+        #expect(first.round.calls.works.map(\.id.string).suffix(3) == ["alice", "bob", "carol"])
+        queue.finish(first)
+        ack("alice", "again")
+        let second = next(20)!
+        #expect(second.round.calls.works.last?.id == CallID("again"))
+    }
+
+    @Test mutating func whatWaitedTooLongIsDropped() {
+        ack("alice", "old", at: 1_000)
+        ack("alice", "new", at: 3_000)
+        ack("bob", "old", at: 1_000)
+        var dropped = 0
+        #expect(queue.next(10, 3_000, patience: 2_000, dropped: &dropped).map { served($0.round) } == "new:1")
+        #expect(dropped == 2)
+        #expect(queue.count == 0)
+    }
+
+    @Test mutating func whoseWorksAreServedKeepsWhatWaitsForThem() {
+        end("alice", "a")
+        end("alice", "b")
+        var dropped = 0
+        let first = queue.next(10, 1_900, patience: 2_000, dropped: &dropped)!
+        #expect(queue.next(10, 2_500, patience: 2_000, dropped: &dropped) == nil)
+        queue.finish(first)
+        #expect(queue.next(10, 3_800, patience: 2_000, dropped: &dropped).map { served($0.round) } == "b:1")
+        #expect(dropped == 0)
+    }
+
+    @Test mutating func deadlinesWaitForWhatIsServed() {
+        ack("alice", "c")
+        let first = next()!
+        var due = [RecordID.call(CallID("c")!), .call(CallID("d")!)]
+        #expect(queue.begin(&due, limit: 10) == [.call(CallID("d")!)])
+        #expect(due == [.call(CallID("c")!)])
+        queue.finish(first)
+        #expect(queue.begin(&due, limit: 10) == [.call(CallID("c")!)])
+        ack("bob", "c")
+        #expect(next() == nil, "the deadline is served")
+        queue.finish([.call(CallID("c")!)])
+        #expect(next() != nil)
+    }
+
+    @Test mutating func whatIsServedStaysServedWhenTheRestIsForgotten() {
+        ack("alice", "c")
+        let first = next()!
+        ack("alice", "d")
+        ack("bob", "e")
+        queue.removeAll()
+        #expect(queue.count == 0 && next() == nil)
+        ack("alice", "f")
+        #expect(next() == nil)
+        queue.finish(first)
+        #expect(next().map { served($0.round) } == "f:1")
+    }
+}
