@@ -29,6 +29,7 @@ public enum Metric: Int, Sendable, CaseIterable {
     case listEntriesMended
     case recordsCleaned
     case lookups
+    case refusedEarly
     case publicationsDropped
     case publicationsRefused
     case brokerConnections

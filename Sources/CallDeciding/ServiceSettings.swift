@@ -59,6 +59,11 @@ package enum ServiceBounds {
     package static let decisionLife: Milliseconds = 3_000
     /// How far the clock of who decides may be ahead of the store's, in milliseconds: more than clocks drift.
     package static let clockDifference: Milliseconds = 1_000
+    /// What came has waited for so long that new work is refused, in milliseconds: half of what is left of a device's patience, which
+    /// sends again after a second.
+    package static let lateAfter: Int64 = 500
+    /// When to ask again of a service that has more to do than it can, in milliseconds.
+    package static let overloadRetry = 2_000
     /// How many messages are served in one go, at most.
     package static let messagesPerRound = 64
     /// How many deadlines are served in one go, at most, so that requests are not kept waiting.

@@ -300,7 +300,7 @@ public final class MemoryCallStore: CallStore {
         {
             devices.remove(at: silent)
         }
-        let known = policy.maxDevices * Self.devicesKnownPerOnline
+        let known = policy.devicesKnown
         while devices.count > known,
             let oldest = devices.indices.filter({ !devices[$0].isOnline })
                 .min(by: { devices[$0].seen < devices[$1].seen })
@@ -328,7 +328,7 @@ public final class MemoryCallStore: CallStore {
                 $0.until > now && !($0.device == device && $0.session.utf8.elementsEqual(session.utf8))
             }
             over.append((device, session, now + policy.sessionMemory))
-            contents.oversessions[device.userID] = over.suffix(Self.sessionsRemembered)
+            contents.oversessions[device.userID] = over.suffix(policy.sessionsRemembered)
         }
         guard let place = contents.presence[device.userID]?.firstIndex(where: { $0.device == device }),
             let known = contents.presence[device.userID]?[place], known.isOnline, known.isSession(session)
@@ -337,11 +337,6 @@ public final class MemoryCallStore: CallStore {
             device: device, session: session, isOnline: false, since: known.since, seen: now)
         return true
     }
-
-    /// How many sessions of one user are remembered as over: devices that flap cannot fill the memory.
-    static let sessionsRemembered = 64
-    /// How many devices of a user are known, offline ones included, for each that may be online.
-    static let devicesKnownPerOnline = 3
 
     public func renew(_ devices: [DeviceAddress]) {
         let now = clock()

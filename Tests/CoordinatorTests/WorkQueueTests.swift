@@ -16,11 +16,11 @@ struct WorkQueueTests {
 
     private mutating func presence(_ device: DeviceAddress) {
         let change = PresenceChange(session: DeviceSession(device, id: "s"), status: .online, tokenExpiresAt: nil)
-        queue.append(.presence(change), from: device, at: 0)
+        _ = queue.append(.presence(change), from: device, 10, at: 0)
     }
 
     private mutating func ack(_ name: String, _ callID: String, at moment: Int64 = 0) {
-        queue.append(.call(CallID(callID)!, .ack(device(name), revision: 1)), from: device(name), at: moment)
+        _ = queue.append(.call(CallID(callID)!, .ack(device(name), revision: 1)), from: device(name), 10, at: moment)
     }
 
     private func received(_ name: String, _ body: Request.Body) -> ReceivedRequest {
@@ -30,11 +30,11 @@ struct WorkQueueTests {
 
     private mutating func end(_ name: String, _ callID: String) {
         let request = received(name, .end(.init(callID: CallID(callID)!)))
-        queue.append(.call(CallID(callID)!, .request(request)), from: device(name), at: 0)
+        _ = queue.append(.call(CallID(callID)!, .request(request)), from: device(name), 10, at: 0)
     }
 
     private mutating func query(_ name: String) {
-        queue.append(.user(received(name, .query(.init()))), from: device(name), at: 0)
+        _ = queue.append(.user(received(name, .query(.init()))), from: device(name), 10, at: 0)
     }
 
     private func served(_ round: Round) -> String {
@@ -110,8 +110,8 @@ struct WorkQueueTests {
 
     @Test mutating func whoSentNothingUsefulIsAliveAllTheSame() {
         presence(device("alice"))
-        queue.append(.nothing, from: device("alice"), at: 0)
-        queue.append(.nothing, from: device("bob"), at: 0)
+        _ = queue.append(.nothing, from: device("alice"), 10, at: 0)
+        _ = queue.append(.nothing, from: device("bob"), 10, at: 0)
         #expect(rounds().map(\.senders) == [[device("alice"), device("bob")]])
     }
 
@@ -177,6 +177,36 @@ struct WorkQueueTests {
         queue.finish(first)
         #expect(queue.next(10, 3_800, patience: 2_000, dropped: &dropped).map { served($0.round) } == "b:1")
         #expect(dropped == 0)
+    }
+
+    @Test mutating func whatThereIsNoRoomForIsRefused() {
+        for _ in 0..<WorkQueue.mostWaiting { ack("flooder", "c") }
+        let item = Round.Item.call(CallID("d")!, .ack(device("flooder"), revision: 1))
+        let taken = [("flooder", 10), ("alice", WorkQueue.mostBytes), ("alice", 1)].map { name, bytes in
+            queue.append(item, from: device(name), bytes, at: 0)
+        }
+        #expect(taken == [false, true, false])
+        let served = rounds().map(\.senders.count).reduce(0, +)
+        #expect(served == WorkQueue.mostWaiting + 1)
+        let isTaken = queue.append(item, from: device("alice"), WorkQueue.mostBytes, at: 0)
+        #expect(isTaken, "there is room again")
+    }
+
+    @Test mutating func aBurstKeepsItsOrder() {
+        for number in 0..<1_000 { end("flooder", "c\(number)") }
+        #expect(rounds().map { $0.calls.works[0].id.string } == (0..<1_000).map { "c\($0)" })
+        #expect(queue.count == 0)
+    }
+
+    @Test mutating func latenessIsThatOfWhatCouldBegin() {
+        end("alice", "a")
+        end("alice", "b")
+        #expect(queue.lateness(700) == 700)
+        var dropped = 0
+        let first = queue.next(10, 700, patience: 2_000, dropped: &dropped)!
+        #expect(queue.lateness(900) == 0, "the second waits for the first")
+        queue.finish(first)
+        #expect(queue.lateness(900) == 200)
     }
 
     @Test mutating func deadlinesWaitForWhatIsServed() {

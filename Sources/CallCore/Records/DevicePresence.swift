@@ -46,6 +46,12 @@ public struct PresencePolicy: Sendable, Equatable {
     /// How many devices of a user may be online; one more replaces the one silent longest.
     public var maxDevices = 10
 
+    /// How many devices of a user are remembered, those that are offline included; one more forgets the one silent longest.
+    package var devicesKnown: Int { maxDevices * 3 }
+
+    /// How many sessions of a user that are over are remembered; one more forgets the oldest.
+    package var sessionsRemembered: Int { 64 }
+
     public init() {}
 }
 

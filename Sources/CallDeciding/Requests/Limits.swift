@@ -99,6 +99,11 @@ extension Decision {
 }
 
 extension SignalingError {
+    /// `retryAfter`: milliseconds.
+    package static func overloaded(retryAfter: Int) -> SignalingError {
+        SignalingError(.unavailable, "there is more to do than can be done now", retryAfter: retryAfter)
+    }
+
     package static let unavailable = SignalingError(.unavailable, "the service cannot answer now: send again")
 
     package static func rateLimited(_ retryAfter: Int) -> SignalingError {

@@ -27,13 +27,13 @@ extension RedisCallStore {
     ) async throws(StoreError) -> [OnlineOutcome] {
         let bounds = [
             policy.lease, Milliseconds(policy.maxDevices),
-            Milliseconds(policy.maxDevices * MemoryCallStore.devicesKnownPerOnline),
+            Milliseconds(policy.devicesKnown),
         ]
         return try await runPresence(.online, sessions, bounds).map { $0 == 1 ? .current : .over }
     }
 
     public func wentOffline(_ sessions: [DeviceSession], policy: PresencePolicy) async throws(StoreError) -> [Bool] {
-        let bounds = [policy.sessionMemory, Milliseconds(MemoryCallStore.sessionsRemembered), policy.lease]
+        let bounds = [policy.sessionMemory, Milliseconds(policy.sessionsRemembered), policy.lease]
         return try await runPresence(.offline, sessions, bounds).map { $0 == 1 }
     }
 

@@ -54,7 +54,7 @@ extension SQLiteCallStore {
             DELETE FROM presence WHERE user_id=?1 AND device_id IN
             (SELECT device_id FROM presence WHERE user_id=?1 ORDER BY online DESC, seen DESC LIMIT -1 OFFSET ?2)
             """, .id(device.userID),
-            .integer(Int64(policy.maxDevices * MemoryCallStore.devicesKnownPerOnline)))
+            .integer(Int64(policy.devicesKnown)))
         return .current
     }
 
@@ -65,7 +65,7 @@ extension SQLiteCallStore {
             var ended: [Bool] = []
             for session in sessions {
                 let device = session.device
-                if !session.id.isEmpty { try rememberOver(device, session.id, until: now + policy.sessionMemory) }
+                if !session.id.isEmpty { try rememberOver(device, session.id, now, policy) }
                 ended.append(
                     try database.run(
                         "UPDATE presence SET online=0, seen=? WHERE user_id=? AND device_id=? AND session=? AND online",
@@ -75,15 +75,17 @@ extension SQLiteCallStore {
         }
     }
 
-    private func rememberOver(_ device: DeviceAddress, _ session: String, until: Milliseconds) throws(StoreError) {
+    private func rememberOver(
+        _ device: DeviceAddress, _ session: String, _ now: Milliseconds, _ policy: PresencePolicy
+    ) throws(StoreError) {
         try database.run(
             "INSERT OR REPLACE INTO over_sessions VALUES(?,?,?,?)", .id(device.userID), .id(device.deviceID),
-            .text(session), .integer(until))
+            .text(session), .integer(now + policy.sessionMemory))
         try database.run(
             """
             DELETE FROM over_sessions WHERE user_id=?1 AND (device_id, session) IN
             (SELECT device_id, session FROM over_sessions WHERE user_id=?1 ORDER BY until DESC LIMIT -1 OFFSET ?2)
-            """, .id(device.userID), .integer(Int64(MemoryCallStore.sessionsRemembered)))
+            """, .id(device.userID), .integer(Int64(policy.sessionsRemembered)))
     }
 
     public func renew(_ devices: [DeviceAddress]) throws(StoreError) {

@@ -10,7 +10,7 @@ struct Intake {
     private let budgets: Budgets
     /// By the store's clock; nil while that cannot be read.
     private let now: Milliseconds?
-    private(set) var items: [(item: Round.Item, device: DeviceAddress)] = []
+    private(set) var items: [(item: Round.Item, device: DeviceAddress, bytes: Int)] = []
     private(set) var refusals: [OutboundMessage] = []
     private(set) var counts = Counts()
 
@@ -30,9 +30,11 @@ struct Intake {
         switch settings.topics.parse(message.topic) {
         case .foreign: counts.add(.messagesRefused, "foreign")
         case .refused(let mirror): refuse(SignalingError(.badRequest, "topic: not in canonical form"), topic: mirror)
-        case .up(let device): items.append((read(message, from: device) ?? .nothing, device))
+        case .up(let device): items.append((read(message, from: device) ?? .nothing, device, message.payload.count))
         case .presence(let device):
-            if let change = readPresence(message, of: device) { items.append((.presence(change), device)) }
+            if let change = readPresence(message, of: device) {
+                items.append((.presence(change), device, message.payload.count))
+            }
         }
     }
 

@@ -22,6 +22,19 @@ package struct Round {
         /// It could not be used, and shows that the device is alive.
         case nothing
 
+        /// It begins something, and does not go on with what has begun.
+        var isNew: Bool {
+            switch self {
+            case .call(_, .request(let received)):
+                switch received.request.body {
+                case .accept, .reject, .cancel, .join, .quit, .end: false
+                default: true
+                }
+            case .message(_, .send), .user: true
+            case .call, .message, .presence, .nothing: false
+            }
+        }
+
         /// The record that it names.
         var record: RecordID? {
             switch self {

@@ -6,13 +6,21 @@ import SignalingProtocol
 /// What came and is not served yet, and the keys of what is being served (docs/decisions/0018).
 ///
 /// Each work has keys: the user who sent it, and the record that it names. Works with a common key are served in the order in which they
-/// came; a work begins when none before it has one of its keys, and keeps them until all that it does is done. One user's burst is spread
-/// over what others send.
+/// came; a work begins when none before it has one of its keys, and keeps them until all that it does is done.
+///
+/// One user's burst is spread over what others send: beyond a few works of a user the rest waits in a line of its own, for their end. What
+/// there is no room for is refused.
 struct WorkQueue {
     /// A user of whom something waits or is being served.
     fileprivate final class Sender {
         let userID: UserID
+        /// How many of its works stand in the queue.
         var waiting = 0
+        /// Those that do not yet, in the order in which they came, from `firstParked` on.
+        var parked: [Waiting] = []
+        var firstParked = 0
+        /// Of all that waits.
+        var bytes = 0
         var isServed = false
         /// When something of it began last.
         var lastBegan = Int64.min
@@ -23,12 +31,26 @@ struct WorkQueue {
         var mustWait = false
 
         init(_ userID: UserID) { self.userID = userID }
+
+        var parkedCount: Int { parked.count - firstParked }
+
+        func unpark() -> Waiting {
+            defer {
+                firstParked += 1
+                if firstParked == parked.count || firstParked >= 256 {
+                    parked.removeFirst(firstParked)
+                    firstParked = 0
+                }
+            }
+            return parked[firstParked]
+        }
     }
 
     fileprivate struct Waiting {
         let item: Round.Item
         let device: DeviceAddress
         let sender: Sender
+        let bytes: Int
         let at: Int64
     }
 
@@ -40,8 +62,14 @@ struct WorkQueue {
         fileprivate var senders: [Sender] = []
     }
 
-    /// How much of one user is served with that of others.
+    /// How much of one user is served with that of others, and stands in the queue.
     static let mostOfUser = 16
+    /// How much of one user waits at most, in works and bytes.
+    static let mostWaiting = 2_048
+    static let mostBytes = 4 * 1024 * 1024
+    /// How much waits at most in all.
+    static let mostOfAll = 16_384
+    static let mostBytesOfAll = 64 * 1024 * 1024
 
     /// In the order in which it came.
     private var waiting: [Waiting] = []
@@ -49,11 +77,20 @@ struct WorkQueue {
     /// Records that are being served.
     private var records: Set<RecordID> = []
     private var batches = 0
+    private var parked = 0
+    private var bytes = 0
 
     /// How many messages wait.
-    var count: Int { waiting.count }
+    var count: Int { waiting.count + parked }
 
-    mutating func append(_ item: Round.Item, from device: DeviceAddress, at now: Int64) {
+    /// For how long the first one has been waiting that nobody waits for.
+    func lateness(_ now: Int64) -> Int64 {
+        waiting.first { !$0.sender.isServed }.map { now - max($0.at, $0.sender.lastBegan) } ?? 0
+    }
+
+    /// False when there is no room for it. `bytes`: how long the message was.
+    mutating func append(_ item: Round.Item, from device: DeviceAddress, _ bytes: Int, at now: Int64) -> Bool {
+        guard count < Self.mostOfAll, self.bytes + bytes <= Self.mostBytesOfAll else { return false }
         let sender: Sender
         if let known = senders[device.userID] {
             sender = known
@@ -61,8 +98,20 @@ struct WorkQueue {
             sender = Sender(device.userID)
             senders[device.userID] = sender
         }
-        sender.waiting += 1
-        waiting.append(Waiting(item: item, device: device, sender: sender, at: now))
+        guard sender.waiting + sender.parkedCount < Self.mostWaiting, sender.bytes + bytes <= Self.mostBytes else {
+            return false
+        }
+        sender.bytes += bytes
+        self.bytes += bytes
+        let next = Waiting(item: item, device: device, sender: sender, bytes: bytes, at: now)
+        if sender.waiting < Self.mostOfUser, sender.parkedCount == 0 {
+            sender.waiting += 1
+            waiting.append(next)
+        } else {
+            sender.parked.append(next)
+            parked += 1
+        }
+        return true
     }
 
     /// The next works that can begin, up to `limit` messages. What waited for longer than `patience` is dropped and counted in `dropped`;
@@ -81,6 +130,7 @@ struct WorkQueue {
             }
             if now - max(next.at, next.sender.lastBegan) >= patience, !next.sender.isServed {
                 dropped += 1
+                leave(next)
                 forget(next.sender)
             } else if mayBegin(next, beside: mustWait) {
                 take(next, into: batch)
@@ -120,12 +170,17 @@ struct WorkQueue {
         if let record = next.item.record { batch.records.insert(record) }
         if sender.taken == 0 { batch.senders.append(sender) }
         sender.taken += 1
-        sender.waiting -= 1
+        leave(next)
+    }
+
+    private mutating func leave(_ next: Waiting) {
+        next.sender.waiting -= 1
+        next.sender.bytes -= next.bytes
+        bytes -= next.bytes
     }
 
     private mutating func forget(_ sender: Sender) {
-        sender.waiting -= 1
-        if sender.waiting == 0, !sender.isServed { senders[sender.userID] = nil }
+        if sender.waiting == 0, sender.parkedCount == 0, !sender.isServed { senders[sender.userID] = nil }
     }
 
     /// All that the batch does is done.
@@ -133,7 +188,12 @@ struct WorkQueue {
         records.subtract(batch.records)
         for sender in batch.senders {
             sender.isServed = false
-            if sender.waiting == 0 { senders[sender.userID] = nil }
+            while sender.waiting < Self.mostOfUser, sender.parkedCount > 0 {
+                sender.waiting += 1
+                parked -= 1
+                waiting.append(sender.unpark())
+            }
+            forget(sender)
         }
     }
 
@@ -153,7 +213,14 @@ struct WorkQueue {
     /// Nothing that waits is to be served any more; what is being served is.
     mutating func removeAll() {
         waiting = []
-        for sender in senders.values { sender.waiting = 0 }
+        parked = 0
+        bytes = 0
+        for sender in senders.values {
+            sender.waiting = 0
+            sender.parked = []
+            sender.firstParked = 0
+            sender.bytes = 0
+        }
         senders = senders.filter { $0.value.isServed }
     }
 }

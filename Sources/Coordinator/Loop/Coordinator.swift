@@ -332,6 +332,7 @@ public final class Coordinator {
             $0.isListening = loop.isListening
             $0.unauthorizedInARow = connection?.unauthorizedInARow ?? 0
             $0.storeFailure = service.storeFailure
+            $0.lateness = loop.lateness
             $0.lastTurn = now
             if isTime {
                 $0.counters = service.counters

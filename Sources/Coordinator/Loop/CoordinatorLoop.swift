@@ -61,8 +61,8 @@ package final class CoordinatorLoop {
         /// So many messages are worth a batch of their own; fewer wait for the one before, but no longer than `batchInterval`.
         static let worthABatch = 24
         static let batchInterval: Int64 = 2
-        /// Messages that wait; beyond it no more are read from the broker.
-        static let waiting = 4_096
+        /// Deadlines served at a time while messages wait for longer than `lateAfter`: most are resends, which give way.
+        static let deadlinesWhenLate = 16
         /// Deadlines that wait, of those that a sweep has found; others come with a later one.
         static let overdue = 1_024
     }
@@ -110,8 +110,11 @@ package final class CoordinatorLoop {
     /// Whether messages are to be read now. While a batch is under way others come together in the socket, which costs less than to be
     /// woken for each.
     package var takesMessages: Bool {
-        queue.count < Bounds.waiting && (batches == 0 || now >= lastBatch + Bounds.batchInterval)
+        batches == 0 || now >= lastBatch + Bounds.batchInterval
     }
+
+    /// For how long what could begin has been waiting, in milliseconds.
+    package var lateness: Int64 { queue.lateness(now) }
 
     // MARK: Events
 
@@ -251,7 +254,8 @@ package final class CoordinatorLoop {
 
     private func beginDeadlines() {
         guard !isServingDeadlines else { return }
-        let limit = min(deadlineSlice.current, queue.count > 0 ? ServiceBounds.messagesPerRound : .max)
+        var limit = min(deadlineSlice.current, queue.count > 0 ? ServiceBounds.messagesPerRound : .max)
+        if lateness >= ServiceBounds.lateAfter / 2 { limit = min(limit, Bounds.deadlinesWhenLate) }
         if due.count < limit { due += service.takeDeadlines(limit: limit - due.count) }
         var ids = queue.begin(&due, limit: limit)
         let isOwn = !ids.isEmpty

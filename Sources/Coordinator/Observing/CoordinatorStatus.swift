@@ -1,3 +1,4 @@
+import CallDeciding
 import Glibc
 import Synchronization
 
@@ -10,6 +11,8 @@ public final class CoordinatorStatus: Sendable {
         public var unauthorizedInARow = 0
         /// Why the store cannot answer, if it cannot.
         public var storeFailure: String?
+        /// For how long what could be served has been waiting, in milliseconds.
+        public var lateness: Int64 = 0
         public var isDraining = false
         /// How far the store's time is from this machine's wall clock, in milliseconds: for whoever looks after the machines, since
         /// nothing is decided by a wall clock.
@@ -53,6 +56,9 @@ public final class CoordinatorStatus: Sendable {
         if !snapshot.isListening { return "not subscribed at the broker" }
         if snapshot.unauthorizedInARow >= Self.unauthorizedMost {
             return "the broker does not let this coordinator publish: \(snapshot.unauthorizedInARow) refusals in a row"
+        }
+        if snapshot.lateness >= ServiceBounds.lateAfter {
+            return "overloaded: what came waits for \(snapshot.lateness) ms"
         }
         return isHealthy ? nil : "the loop is stuck"
     }

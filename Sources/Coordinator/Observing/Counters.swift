@@ -82,6 +82,7 @@ extension Metric {
         case .listEntriesMended: "bellwire_list_entries_mended_total"
         case .recordsCleaned: "bellwire_records_cleaned_total"
         case .lookups: "bellwire_lookups_total"
+        case .refusedEarly: "bellwire_refused_early_total"
         case .publicationsDropped: "bellwire_publications_dropped_total"
         case .publicationsRefused: "bellwire_publications_refused_total"
         case .brokerConnections: "bellwire_broker_connections_total"
@@ -97,6 +98,7 @@ extension Metric {
         case .responses: "outcome"
         case .eventsSent, .eventsResent: "event"
         case .presence: "state"
+        case .refusedEarly: "why"
         case .callsEnded, .publicationsRefused: "reason"
         case .peerMessages: "state"
         case .signals, .traceEntriesDropped, .messagesReceived, .messagesSent, .messagesDropped, .eventsTrimmed,
@@ -142,6 +144,7 @@ extension Metric {
         case .listEntriesMended: "Entries of users' lists of calls that were left without their call."
         case .recordsCleaned: "Records removed because their time was over."
         case .lookups: "Times that a decision asked for what nobody had foreseen."
+        case .refusedEarly: "Messages for which there was no time (late) or no room (full)."
         case .publicationsDropped: "Messages not published: the broker was away or they were stale."
         case .publicationsRefused: "Messages that the broker refused to take, by its reason."
         case .brokerConnections: "Connections made to the broker."

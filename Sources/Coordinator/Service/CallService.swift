@@ -44,10 +44,19 @@ public final class CallService {
     func read(_ messages: [InboundMessage], into queue: inout WorkQueue, at moment: Int64) -> [OutboundMessage] {
         var intake = Intake(settings, context.budgets, now: store.time)
         for message in messages { intake.read(message) }
+        // What cannot be served in time is refused while that still helps whoever asks.
+        let isLate = queue.lateness(moment) >= ServiceBounds.lateAfter
+        let refused = Serving(context)
+        for (item, device, bytes) in intake.items {
+            if isLate, item.isNew {
+                refused.refuseEarly(item, from: device, because: "late")
+            } else if !queue.append(item, from: device, bytes, at: moment) {
+                refused.refuseEarly(item, from: device, because: "full")
+            }
+        }
         context.counters.add(intake.counts)
         context.counters.add(.messagesSent, intake.refusals.count)
-        for (item, device) in intake.items { queue.append(item, from: device, at: moment) }
-        return intake.refusals
+        return intake.refusals + refused.finish()
     }
 
     /// Serves a round. Returns what is to be published.

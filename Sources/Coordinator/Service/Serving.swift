@@ -35,6 +35,29 @@ final class Serving {
 
     // MARK: What cannot be served now
 
+    /// There is more to do than can be done: whoever asks is told to ask again later; what has no answer comes again by itself.
+    func refuseEarly(_ item: Round.Item, from device: DeviceAddress, because reason: String) {
+        context.counters.add(.refusedEarly, reason)
+        let error = SignalingError.overloaded(retryAfter: ServiceBounds.overloadRetry)
+        switch item {
+        case .call(_, .request(let received)), .user(let received), .message(_, .send(let received, _)):
+            refuse(received.request.id, error, received.device, received.correlationData)
+        case .call(_, .signal(let received)):
+            if let id = received.id {
+                refuse(id, error, device, received.correlationData)
+            } else {
+                publish(context.encoder.refusal(error, topic: settings.topics.down(device)))
+            }
+        case .call, .message, .presence, .nothing: break
+        }
+    }
+
+    private func refuse(_ id: RequestID, _ error: SignalingError, _ device: DeviceAddress, _ correlationData: [UInt8]?)
+    {
+        publish(context.encoder.response(id, .failure(error), to: device, correlationData))
+        context.counters.add(.responses, error.code.rawValue)
+    }
+
     func answerUnavailable(_ work: MessageWork) {
         for case .send(let received, _) in work.events { answerUnavailable(received) }
     }
