@@ -18,6 +18,10 @@ final class FaultyStore: CallStore {
     private(set) var operations = 0
     /// How often each operation was asked for.
     var operationCounts: [Operation: Int] = [:]
+    /// It does not answer, until it is released. Only where somebody else goes on meanwhile.
+    var isHeld = false
+    private var held: [UnsafeContinuation<Void, Never>] = []
+    var isShared = false
     /// Called before every operation.
     var beforeOperation: ((Operation) -> Void)?
     /// Called before every commit, with how many there were.
@@ -34,77 +38,91 @@ final class FaultyStore: CallStore {
 
     var time: Milliseconds? { failing.contains(.now) ? nil : store.time }
 
-    private func pass(_ operation: Operation) throws(StoreError) {
+    private func pass(_ operation: Operation) async throws(StoreError) {
         operations += 1
         operationCounts[operation, default: 0] += 1
         beforeOperation?(operation)
+        if isHeld { await withUnsafeContinuation { held.append($0) } }
         if let limit = failsAfter, operations > limit { throw StoreError("down") }
         if failing.contains(operation) { throw StoreError("down: \(operation)") }
     }
 
+    func release() {
+        isHeld = false
+        let waiting = held
+        held = []
+        for continuation in waiting { continuation.resume() }
+    }
+
+    func lookAtClock() async throws(StoreError) -> Bool {
+        guard isShared else { return false }
+        try await pass(.now)
+        return true
+    }
+
     func now() async throws(StoreError) -> Milliseconds {
-        try pass(.now)
+        try await pass(.now)
         return try await store.now()
     }
 
     func read(_ lookup: Lookup) async throws(StoreError) -> Findings {
-        try pass(lookup)
+        try await pass(lookup)
         return try await store.read(lookup)
     }
 
-    private func pass(_ lookup: Lookup) throws(StoreError) {
-        if !lookup.records.isEmpty { try pass(.load) }
-        if !lookup.presence.isEmpty { try pass(.devices) }
-        if !lookup.claims.isEmpty { try pass(.holders) }
-        if !lookup.profiles.isEmpty { try pass(.profiles) }
-        if !lookup.calls.isEmpty { try pass(.calls) }
-        if !lookup.messages.isEmpty { try pass(.messages) }
+    private func pass(_ lookup: Lookup) async throws(StoreError) {
+        if !lookup.records.isEmpty { try await pass(.load) }
+        if !lookup.presence.isEmpty { try await pass(.devices) }
+        if !lookup.claims.isEmpty { try await pass(.holders) }
+        if !lookup.profiles.isEmpty { try await pass(.profiles) }
+        if !lookup.calls.isEmpty { try await pass(.calls) }
+        if !lookup.messages.isEmpty { try await pass(.messages) }
     }
 
     /// In steps, between which it may fail.
     func write(_ commits: [Commit], _ notes: [Note], thenRead lookup: Lookup) async throws(StoreError) -> Written {
         var outcomes: [CommitOutcome] = []
         if !commits.isEmpty {
-            try pass(.commit)
+            try await pass(.commit)
             self.commits += 1
             beforeCommit?(self.commits)
             outcomes = try await store.commit(commits)
             try afterCommit?()
         }
         if !notes.isEmpty {
-            try pass(.note)
+            try await pass(.note)
             try await store.note(notes)
         }
         return Written(outcomes: outcomes, findings: lookup.isEmpty ? Findings() : try? await read(lookup))
     }
 
     func due(before moment: Milliseconds, limit: Int, besides: Set<RecordID>) async throws(StoreError) -> [RecordID] {
-        try pass(.due)
+        try await pass(.due)
         return try await store.due(before: moment, limit: limit, besides: besides)
     }
 
     func due(_ ids: [RecordID], before moment: Milliseconds) async throws(StoreError) -> [RecordID] {
-        try pass(.due)
+        try await pass(.due)
         return try await store.due(ids, before: moment)
     }
 
     func history(of user: UserID, after place: HistoryPlace?, limit: Int) async throws(StoreError) -> [HistoryPlace] {
-        try pass(.history)
+        try await pass(.history)
         return try await store.history(of: user, after: place, limit: limit)
     }
 
     func update(_ user: UserID, _ update: Request.UserUpdate) async throws(StoreError) -> UserProfile {
-        try pass(.update)
+        try await pass(.update)
         return try await store.update(user, update)
     }
 
     func set(_ block: Block, _ isBlocked: Bool) async throws(StoreError) -> Bool {
-        try pass(.update)
+        try await pass(.update)
         return try await store.set(block, isBlocked)
     }
 
     func blockList(of user: UserID) async throws(StoreError) -> [UserID] {
-        try pass(.update)
+        try await pass(.update)
         return try await store.blockList(of: user)
     }
 
@@ -114,37 +132,37 @@ final class FaultyStore: CallStore {
     }
 
     func charge(_ charges: [StoredCharge]) async throws(StoreError) {
-        try pass(.charge)
+        try await pass(.charge)
         try await store.charge(charges)
     }
 
     func trace(_ traces: [CallTrace], life: Milliseconds) async throws(StoreError) {
-        try pass(.trace)
+        try await pass(.trace)
         try await store.trace(traces, life: life)
     }
 
     func timeline(of callID: CallID) async throws(StoreError) -> Timeline {
-        try pass(.timeline)
+        try await pass(.timeline)
         return try await store.timeline(of: callID)
     }
 
     func cameOnline(_ sessions: [DeviceSession], policy: PresencePolicy) async throws(StoreError) -> [OnlineOutcome] {
-        try pass(.cameOnline)
+        try await pass(.cameOnline)
         return try await store.cameOnline(sessions, policy: policy)
     }
 
     func wentOffline(_ sessions: [DeviceSession], policy: PresencePolicy) async throws(StoreError) -> [Bool] {
-        try pass(.wentOffline)
+        try await pass(.wentOffline)
         return try await store.wentOffline(sessions, policy: policy)
     }
 
     func renew(_ devices: [DeviceAddress]) async throws(StoreError) {
-        try pass(.renew)
+        try await pass(.renew)
         try await store.renew(devices)
     }
 
     func clean(limit: Int) async throws(StoreError) -> Int {
-        try pass(.clean)
+        try await pass(.clean)
         return try await store.clean(limit: limit)
     }
 }

@@ -174,9 +174,10 @@ package final class RedisConnection {
     }
 
     private func read() throws(StoreError) {
-        // More may have been read than was asked for then.
+        // More may have been read than was asked for then. Where nothing is awaited, only the end can have come.
+        let isAwaited = !open.isEmpty
         try take()
-        guard !open.isEmpty else { return }
+        guard !isAwaited || !open.isEmpty else { return }
         let isRead = redisBufferRead(context) == REDIS_OK
         // What came before the end counts.
         let failure = isRead ? nil : brokenBy()
