@@ -33,7 +33,11 @@ import Testing
             for place in places {
                 let names = place.split(separator: "`", omittingEmptySubsequences: false)
                 let (file, symbol) = (names[1], names[3])
-                #expect(try text("Sources/\(file)").contains(symbol), "\(symbol) in \(file)")
+                let words = try text("Sources/\(file)").split { !$0.isLetter && !$0.isNumber && $0 != "_" }
+                let declared = zip(words, words.dropFirst()).contains { kind, name in
+                    ["func", "case", "struct", "enum", "class"].contains(kind) && name == symbol
+                }
+                #expect(declared, "\(symbol) in \(file)")
             }
         }
     }

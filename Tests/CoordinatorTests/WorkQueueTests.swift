@@ -43,8 +43,7 @@ struct WorkQueueTests {
     }
 
     private mutating func next(_ limit: Int = .max) -> WorkQueue.Batch? {
-        var dropped = 0
-        return queue.next(limit, 0, patience: .max, dropped: &dropped)
+        queue.next(limit, 0)
     }
 
     /// The rounds of what waits, each served before the next one begins.
@@ -162,20 +161,21 @@ struct WorkQueueTests {
         ack("alice", "old", at: 1_000)
         ack("alice", "new", at: 3_000)
         ack("bob", "old", at: 1_000)
-        var dropped = 0
-        #expect(queue.next(10, 3_000, patience: 2_000, dropped: &dropped).map { served($0.round) } == "new:1")
+        let dropped = queue.dropStale(3_000, patience: 2_000)
         #expect(dropped == 2)
+        #expect(queue.next(10, 3_000).map { served($0.round) } == "new:1")
         #expect(queue.count == 0)
     }
 
     @Test mutating func whoseWorksAreServedKeepsWhatWaitsForThem() {
         end("alice", "a")
         end("alice", "b")
-        var dropped = 0
-        let first = queue.next(10, 1_900, patience: 2_000, dropped: &dropped)!
-        #expect(queue.next(10, 2_500, patience: 2_000, dropped: &dropped) == nil)
+        let first = queue.next(10, 1_900)!
+        var dropped = queue.dropStale(2_500, patience: 2_000)
+        #expect(queue.next(10, 2_500) == nil)
         queue.finish(first)
-        #expect(queue.next(10, 3_800, patience: 2_000, dropped: &dropped).map { served($0.round) } == "b:1")
+        dropped += queue.dropStale(3_800, patience: 2_000)
+        #expect(queue.next(10, 3_800).map { served($0.round) } == "b:1")
         #expect(dropped == 0)
     }
 
@@ -202,11 +202,20 @@ struct WorkQueueTests {
         end("alice", "a")
         end("alice", "b")
         #expect(queue.lateness(700) == 700)
-        var dropped = 0
-        let first = queue.next(10, 700, patience: 2_000, dropped: &dropped)!
+        let first = queue.next(10, 700)!
         #expect(queue.lateness(900) == 0, "the second waits for the first")
         queue.finish(first)
         #expect(queue.lateness(900) == 200)
+    }
+
+    /// Nothing of the user is served, so that nothing ends by which the rest would come into the queue.
+    @Test mutating func whatIsParkedBehindWhatWasDroppedIsServed() {
+        for number in 0..<100 { ack("alice", "old\(number)", at: 0) }
+        ack("alice", "new", at: 2_500)
+        let dropped = queue.dropStale(3_000, patience: 2_000)
+        #expect(dropped == 100)
+        #expect(queue.count == 1)
+        #expect(queue.next(10, 3_000).map { served($0.round) } == "new:1")
     }
 
     @Test mutating func deadlinesWaitForWhatIsServed() {

@@ -388,8 +388,8 @@ MUTANTS = [
     Mutant(
         "what waited for too long is served",
         INTAKE + "WorkQueue.swift",
-        "if now - max(next.at, next.sender.lastBegan) >= patience, !next.sender.isServed {",
-        "if !mutant, now - max(next.at, next.sender.lastBegan) >= patience, !next.sender.isServed {",
+        "guard !stale.isEmpty else { return 0 }",
+        "guard !stale.isEmpty, !mutant else { return 0 }",
     ),
     # The loop.
     Mutant(

@@ -99,6 +99,7 @@ struct WorkQueue {
             senders[device.userID] = sender
         }
         guard sender.waiting + sender.parkedCount < Self.mostWaiting, sender.bytes + bytes <= Self.mostBytes else {
+            forget(sender)
             return false
         }
         sender.bytes += bytes
@@ -114,9 +115,31 @@ struct WorkQueue {
         return true
     }
 
-    /// The next works that can begin, up to `limit` messages. What waited for longer than `patience` is dropped and counted in `dropped`;
-    /// what waits for others of its own sender waits since the last one of them began.
-    mutating func next(_ limit: Int, _ now: Int64, patience: Int64, dropped: inout Int) -> Batch? {
+    /// Drops what could have begun for `patience`; what waits for others of its own sender waits since the last one of them began. Returns how
+    /// much it was.
+    mutating func dropStale(_ now: Int64, patience: Int64) -> Int {
+        func isStale(_ next: Waiting) -> Bool {
+            !next.sender.isServed && now - max(next.at, next.sender.lastBegan) >= patience
+        }
+        let stale = waiting.filter(isStale)
+        guard !stale.isEmpty else { return 0 }
+        let before = count
+        waiting.removeAll(where: isStale)
+        for next in stale { leave(next) }
+        // What is parked behind them came later, and may be stale as well.
+        for next in stale where next.sender.waiting == 0 {
+            while next.sender.parkedCount > 0, isStale(next.sender.parked[next.sender.firstParked]) {
+                next.sender.waiting += 1
+                parked -= 1
+                leave(next.sender.unpark())
+            }
+            fill(next.sender)
+        }
+        return before - count
+    }
+
+    /// The next works that can begin, up to `limit` messages.
+    mutating func next(_ limit: Int, _ now: Int64) -> Batch? {
         guard !waiting.isEmpty else { return nil }
         batches += 1
         let batch = Batch()
@@ -128,11 +151,7 @@ struct WorkQueue {
                 left += waiting[place...]
                 break
             }
-            if now - max(next.at, next.sender.lastBegan) >= patience, !next.sender.isServed {
-                dropped += 1
-                leave(next)
-                forget(next.sender)
-            } else if mayBegin(next, beside: mustWait) {
+            if mayBegin(next, beside: mustWait) {
                 take(next, into: batch)
             } else {
                 next.sender.mustWait = true
@@ -188,13 +207,18 @@ struct WorkQueue {
         records.subtract(batch.records)
         for sender in batch.senders {
             sender.isServed = false
-            while sender.waiting < Self.mostOfUser, sender.parkedCount > 0 {
-                sender.waiting += 1
-                parked -= 1
-                waiting.append(sender.unpark())
-            }
-            forget(sender)
+            fill(sender)
         }
+    }
+
+    /// What was parked comes into the queue as far as there is room for it; of whom nothing waits is forgotten.
+    private mutating func fill(_ sender: Sender) {
+        while sender.waiting < Self.mostOfUser, sender.parkedCount > 0 {
+            sender.waiting += 1
+            parked -= 1
+            waiting.append(sender.unpark())
+        }
+        forget(sender)
     }
 
     /// Takes those of the records that are not being served, up to `limit`; they are from now on.

@@ -61,14 +61,14 @@ package final class CoordinatorLoop {
         /// So many messages are worth a batch of their own; fewer wait for the one before, but no longer than `batchInterval`.
         static let worthABatch = 24
         static let batchInterval: Int64 = 2
-        /// Deadlines served at a time while messages wait for longer than `lateAfter`: most are resends, which give way.
+        /// Deadlines served at a time while messages wait for longer than half of `lateAfter`: most are resends, which give way.
         static let deadlinesWhenLate = 16
         /// Deadlines that wait, of those that a sweep has found; others come with a later one.
         static let overdue = 1_024
     }
 
-    let service: CallService
-    let executor = WorkExecutor()
+    private let service: CallService
+    private let executor = WorkExecutor()
     private var standing: BrokerStanding
     private let chores: Chores
     private var now: Int64
@@ -206,11 +206,13 @@ package final class CoordinatorLoop {
     }
 
     private func beginMessages() {
-        var dropped = 0
-        while isTimeForABatch,
-            let batch = queue.next(
-                messageSlice.current, now, patience: Bounds.unservedAfter, dropped: &dropped)
-        {
+        let dropped = queue.dropStale(now, patience: Bounds.unservedAfter)
+        if dropped > 0 {
+            // Nothing of it is done yet, so nothing is lost: the devices send again.
+            service.count(.messagesDropped, dropped)
+            stale += 1
+        }
+        while isTimeForABatch, let batch = queue.next(messageSlice.current, now) {
             batches += 1
             lastBatch = now
             let began = now
@@ -222,10 +224,6 @@ package final class CoordinatorLoop {
                 ended()
             }
         }
-        guard dropped > 0 else { return }
-        // Nothing of it is done yet, so nothing is lost: the devices send again.
-        service.count(.messagesDropped, dropped)
-        stale += 1
     }
 
     /// What is served together costs less; but nobody waits long for what the store does for others.

@@ -15,8 +15,7 @@ extension CallService {
         var queue = WorkQueue()
         let refusals = read(batch, into: &queue, at: 0)
         if !refusals.isEmpty { publish(refusals) }
-        var dropped = 0
-        while let next = queue.next(.max, 0, patience: .max, dropped: &dropped) {
+        while let next = queue.next(.max, 0) {
             publish(complete { await self.serve(next.round) })
             queue.finish(next)
         }

@@ -23,7 +23,7 @@ final class Serving {
 
     func publish(_ message: OutboundMessage) { outbox.append(message) }
 
-    /// Takes back what was to be published to these devices, of what comes after `place`.
+    /// Takes back what stands at these places of what is to be published.
     func withdraw(_ places: [Int]) { for place in places.sorted().reversed() { outbox.remove(at: place) } }
 
     /// What is to be published, which is counted as sent.
@@ -83,7 +83,6 @@ final class Serving {
     }
 
     private func answerUnavailable(_ id: RequestID, _ device: DeviceAddress, _ correlationData: [UInt8]?) {
-        publish(context.encoder.response(id, .failure(.unavailable), to: device, correlationData))
-        context.counters.add(.responses, ErrorCode.unavailable.rawValue)
+        refuse(id, .unavailable, device, correlationData)
     }
 }
