@@ -70,10 +70,11 @@ public protocol CallStore: AnswersLater {
 
     // MARK: Timelines
 
-    /// Adds entries to calls' timelines, which are kept for `life` milliseconds beyond the last one.
+    /// Adds entries to calls' timelines, which are kept for `life` milliseconds beyond the last one. Of each timeline the last
+    /// `Limits.traceEntries` by their time are kept, in whichever order coordinators write.
     func trace(_ traces: [CallTrace], life: Milliseconds) async throws(StoreError)
 
-    /// The call's timeline, as far as it is kept, in the order in which it was written.
+    /// The call's timeline, as far as it is kept, in the order of its times, and of one coordinator in its own.
     func timeline(of callID: CallID) async throws(StoreError) -> Timeline
 
     // MARK: The store itself
@@ -163,6 +164,24 @@ public struct CallTrace: Equatable, Sendable {
     public init(_ callID: CallID, _ entries: [TraceEntry]) {
         self.callID = callID
         self.entries = entries
+    }
+}
+
+extension Timeline {
+    /// Keeps the last `Limits.traceEntries` of what was there and what is new, by their times.
+    mutating func add(_ new: [TraceEntry]) {
+        entries += new
+        let excess = entries.count - Limits.traceEntries
+        guard excess > 0 else { return }
+        entries = Array(entries.inOrderOfTime().dropFirst(excess))
+        omitted += excess
+    }
+}
+
+extension [TraceEntry] {
+    /// By their times; those of the same time stay as they are.
+    func inOrderOfTime() -> Self {
+        indices.sorted { (self[$0].time, $0) < (self[$1].time, $1) }.map { self[$0] }
     }
 }
 

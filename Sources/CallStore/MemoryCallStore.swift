@@ -263,16 +263,14 @@ public final class MemoryCallStore: CallStore {
     }
 
     public func trace(_ traces: [CallTrace], life: Milliseconds) {
-        for trace in traces {
-            let entries = (contents.timelines[trace.callID]?.entries ?? []) + trace.entries
-            let excess = max(0, entries.count - Limits.traceEntries)
-            contents.timelines[trace.callID] = Timeline(
-                entries: Array(entries.dropFirst(excess)),
-                omitted: (contents.timelines[trace.callID]?.omitted ?? 0) + excess)
-        }
+        for trace in traces { contents.timelines[trace.callID, default: Timeline(entries: [])].add(trace.entries) }
     }
 
-    public func timeline(of callID: CallID) -> Timeline { contents.timelines[callID] ?? Timeline(entries: []) }
+    public func timeline(of callID: CallID) -> Timeline {
+        var timeline = contents.timelines[callID] ?? Timeline(entries: [])
+        timeline.entries = timeline.entries.inOrderOfTime()
+        return timeline
+    }
 
     public func devices(of users: [UserID]) -> [[DevicePresence]] { users.map { contents.presence[$0] ?? [] } }
 

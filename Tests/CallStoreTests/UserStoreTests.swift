@@ -216,6 +216,21 @@ import Testing
         #expect(try test.store.timeline(of: b) == Timeline(entries: entries(9...9)))
     }
 
+    @Test(arguments: StoreKind.allCases)
+    func aCoordinatorThatWritesLateDropsNoLaterEntries(kind: StoreKind) throws {
+        let test = try kind.open()
+        try test.write(call("a"))
+        let a = CallID("a")!
+        try test.store.trace([CallTrace(a, entries(101...250))], life: 60_000)
+        try test.store.trace([CallTrace(a, entries(1...100))], life: 60_000)
+        #expect(try test.store.timeline(of: a) == Timeline(entries: entries(51...250), omitted: 50))
+        try test.store.trace([CallTrace(a, entries(20...40))], life: 60_000)
+        #expect(try test.store.timeline(of: a) == Timeline(entries: entries(51...250), omitted: 71))
+        try test.store.trace([CallTrace(a, entries(60...60))], life: 60_000)
+        let expected = entries(52...60) + entries(60...60) + entries(61...250)
+        #expect(try test.store.timeline(of: a) == Timeline(entries: expected, omitted: 72))
+    }
+
     @Test func aTimelineGoesWithItsCall() throws {
         let test = try StoreKind.sqlite.open()
         try test.write(call("a", endedAt: 5), expiresAt: try test.store.now() - 1)

@@ -148,7 +148,7 @@ extension RedisCallStore {
         pipeline.command("GET", 1) { $0.add(traceKey(callID, "omitted")) }
         let replies = try await session.run(pipeline)
         return Timeline(
-            entries: try replies[0].values().compactMap { TraceEntry(Array($0)) },
+            entries: try replies[0].values().compactMap { TraceEntry(Array($0)) }.inOrderOfTime(),
             omitted: try replies[1].value().flatMap(StoredNumber.time).map(Int.init) ?? 0)
     }
 }

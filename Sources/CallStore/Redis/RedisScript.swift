@@ -87,11 +87,18 @@ package enum RedisScript: CaseIterable {
         return {1, version + 1, now}
         """
 
+    /// Coordinators write when they have time: the oldest entries are those of the earliest times, not those written first.
     private static let traceBody = """
         for i = 3, #ARGV do redis.call('RPUSH', KEYS[1], ARGV[i]) end
         local excess = redis.call('LLEN', KEYS[1]) - tonumber(ARGV[1])
         if excess > 0 then
-          redis.call('LTRIM', KEYS[1], excess, -1)
+          local order = {}
+          for place, entry in ipairs(redis.call('LRANGE', KEYS[1], 0, -1)) do
+            order[place] = {tonumber(string.match(entry, '^{"time":(%d+)')) or 0, place, entry}
+          end
+          table.sort(order, function(a, b) if a[1] ~= b[1] then return a[1] < b[1] end return a[2] < b[2] end)
+          redis.call('DEL', KEYS[1])
+          for i = excess + 1, #order do redis.call('RPUSH', KEYS[1], order[i][3]) end
           redis.call('INCRBY', KEYS[2], excess)
           redis.call('PEXPIRE', KEYS[2], ARGV[2])
         end

@@ -95,30 +95,42 @@ extension SQLiteCallStore {
         try database.transaction { () throws(StoreError) in
             for trace in traces {
                 guard let number = try number(of: .call(trace.callID)) else { continue }
-                let last =
-                    try database.query("SELECT max(number) FROM trace WHERE call=?", .integer(number)) {
-                        $0.integer(0)
-                    }.first ?? 0
-                for (index, entry) in trace.entries.enumerated() {
+                let (first, last) =
+                    try database.query("SELECT min(number), max(number) FROM trace WHERE call=?", .integer(number)) {
+                        ($0.integer(0), $0.integer(1))
+                    }.first ?? (0, 0)
+                var new = trace.entries
+                if Int(last - first) + new.count >= Limits.traceEntries {
+                    // Which entries are the oldest, all of them tell together.
+                    var timeline = try timeline(ofCall: number)
+                    timeline.add(new)
+                    new = timeline.entries
+                    try database.run("DELETE FROM trace WHERE call=?", .integer(number))
+                }
+                let next = last + Int64(trace.entries.count - new.count) + 1
+                for (index, entry) in new.enumerated() {
                     try database.run(
-                        "INSERT INTO trace VALUES(?,?,?)", .integer(number), .integer(last + Int64(index) + 1),
+                        "INSERT INTO trace VALUES(?,?,?)", .integer(number), .integer(next + Int64(index)),
                         .blob(entry.encoded()))
                 }
-                try database.run(
-                    "DELETE FROM trace WHERE call=? AND number<=?", .integer(number),
-                    .integer(last + Int64(trace.entries.count - Limits.traceEntries)))
             }
         }
     }
 
     public func timeline(of callID: CallID) throws(StoreError) -> Timeline {
+        guard let number = try number(of: .call(callID)) else { return Timeline(entries: []) }
+        return try timeline(ofCall: number)
+    }
+
+    /// Entries are numbered as they are written, those that were dropped included.
+    private func timeline(ofCall number: Int64) throws(StoreError) -> Timeline {
         var first: Int64?
         let entries = try database.query(
-            "SELECT number, entry FROM trace JOIN calls USING(call) WHERE call_id=? ORDER BY number", .id(callID)
+            "SELECT number, entry FROM trace WHERE call=? ORDER BY number", .integer(number)
         ) { row in
             first = first ?? row.integer(0)
             return TraceEntry(row.bytes(1))
         }
-        return Timeline(entries: entries, omitted: Int(first ?? 1) - 1)
+        return Timeline(entries: entries.inOrderOfTime(), omitted: Int(first ?? 1) - 1)
     }
 }

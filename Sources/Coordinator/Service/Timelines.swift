@@ -10,13 +10,7 @@ struct Timelines {
     /// The call's timeline, with what this coordinator has not written yet.
     func timeline(of callID: CallID) async throws(StoreError) -> Timeline {
         await write()
-        var timeline = try await context.store.timeline(of: callID)
-        // Each coordinator writes when it has time: the order is that of the times, and of one coordinator its own.
-        let order = timeline.entries.indices.sorted {
-            (timeline.entries[$0].time, $0) < (timeline.entries[$1].time, $1)
-        }
-        timeline.entries = order.map { timeline.entries[$0] }
-        return timeline
+        return try await context.store.timeline(of: callID)
     }
 
     /// Writes what was noted. Nobody waits for it, and what cannot be written is dropped.
