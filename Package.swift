@@ -27,6 +27,7 @@ let package = Package(
         .target(name: "CProcess"),
         .target(name: "CBrokerSocket"),
         .target(name: "SplitMix", swiftSettings: strict),
+        .target(name: "SystemClocks", swiftSettings: strict),
 
         .target(name: "ServerURL", swiftSettings: strict),
         .target(name: "SignalingProtocol", swiftSettings: strict),
@@ -34,12 +35,17 @@ let package = Package(
         .target(name: "CallDeciding", dependencies: ["CallCore", "SignalingProtocol"], swiftSettings: strict),
         .target(
             name: "CallStore",
-            dependencies: ["CallCore", "SignalingProtocol", "ServerURL", "SplitMix", "CSQLite", "CHiredis"],
+            dependencies: [
+                "CallCore", "SignalingProtocol", "ServerURL", "SplitMix", "SystemClocks", "CSQLite", "CHiredis",
+            ],
             swiftSettings: strict),
-        .target(name: "MQTTClient", dependencies: ["ServerURL", "COpenSSL"], swiftSettings: strict),
+        .target(name: "MQTTClient", dependencies: ["ServerURL", "SystemClocks", "COpenSSL"], swiftSettings: strict),
         .target(
             name: "Coordinator",
-            dependencies: ["SignalingProtocol", "CallCore", "CallDeciding", "CallStore", "MQTTClient", "CMicrohttpd"],
+            dependencies: [
+                "SignalingProtocol", "CallCore", "CallDeciding", "CallStore", "MQTTClient", "SystemClocks",
+                "CMicrohttpd",
+            ],
             swiftSettings: strict
         ),
         .target(name: "Tokens", dependencies: ["SignalingProtocol", "COpenSSL"], swiftSettings: strict),
@@ -48,9 +54,12 @@ let package = Package(
             name: "BellwireBrokerAuth",
             dependencies: [
                 "BrokerAuth", "Tokens", "SignalingProtocol", "CMosquittoBroker", "CBrokerSocket", "COpenSSL",
+                "SystemClocks",
             ],
             swiftSettings: strict),
-        .target(name: "BellwireClient", dependencies: ["SignalingProtocol", "MQTTClient"], swiftSettings: strict),
+        .target(
+            name: "BellwireClient", dependencies: ["SignalingProtocol", "MQTTClient", "SystemClocks"],
+            swiftSettings: strict),
         .target(name: "HistoryChecker", dependencies: ["SignalingProtocol"], swiftSettings: strict),
         .target(
             name: "BellwireSimulator",
@@ -62,7 +71,7 @@ let package = Package(
             name: "bellwire",
             dependencies: [
                 "Coordinator", "CallDeciding", "CallStore", "CallCore", "BellwireClient", "SignalingProtocol",
-                "MQTTClient", "CProcess",
+                "MQTTClient", "CProcess", "SystemClocks",
                 "HistoryChecker", "BellwireSimulator", "Tokens",
             ],
             swiftSettings: strict,
@@ -85,7 +94,8 @@ let package = Package(
             name: "BrokerAuthTests", dependencies: ["BrokerAuth", "Tokens", "SignalingProtocol"],
             swiftSettings: strict),
         .testTarget(name: "ServerURLTests", dependencies: ["ServerURL"], swiftSettings: strict),
-        .testTarget(name: "MQTTClientTests", dependencies: ["MQTTClient", "COpenSSL"], swiftSettings: strict),
+        .testTarget(
+            name: "MQTTClientTests", dependencies: ["MQTTClient", "SystemClocks", "COpenSSL"], swiftSettings: strict),
         .testTarget(
             name: "CoordinatorTests",
             dependencies: ["Coordinator", "CallDeciding", "CallStore", "CallCore", "SignalingProtocol", "SplitMix"],

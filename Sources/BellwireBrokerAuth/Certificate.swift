@@ -18,10 +18,3 @@ func certificateName(of client: OpaquePointer?) -> String? {
     defer { CRYPTO_free(start, #file, #line) }
     return String(validating: UnsafeBufferPointer(start: start, count: Int(count)), as: UTF8.self)
 }
-
-/// Milliseconds since the epoch.
-func now() -> Int64 {
-    var time = timespec()
-    clock_gettime(CLOCK_REALTIME, &time)
-    return Int64(time.tv_sec) * 1000 + Int64(time.tv_nsec) / 1_000_000
-}

@@ -2,6 +2,7 @@ import BrokerAuth
 import CMosquittoBroker
 import Glibc
 import SignalingProtocol
+import SystemClocks
 import Tokens
 
 /// The plugin as mosquitto sees it: options, events, and what the broker is told to do. What is decided, and why, stands in
@@ -49,7 +50,7 @@ final class Plugin {
             certificateName: certificateName(of: event.client),
             address: mosquitto_client_address(event.client).map { String(cString: $0) })
         do throws(Refusal) {
-            let admission = try auth.connect(identify(event.client), credentials, now: now())
+            let admission = try auth.connect(identify(event.client), credentials, now: SystemClock.wall.milliseconds)
             // With `allow_anonymous false` mosquitto drops all who have no name when it reads its configuration again.
             if event.username == nil { mosquitto_set_username(event.client, admission.identity.name) }
             // mosquitto would close the former connection without a word.
@@ -73,10 +74,12 @@ final class Plugin {
         default: return false
         }
         guard let topic = bytes(event.topic) else { return false }
-        guard auth.permits(access, topic, identify(event.client), now: now()) else { return false }
+        guard auth.permits(access, topic, identify(event.client), now: SystemClock.wall.milliseconds) else {
+            return false
+        }
         guard event.access == MOSQ_ACL_READ else { return true }
         return auth.delivers(
-            topic.count + Int(event.payloadlen), to: identify(event.client), now: now,
+            topic.count + Int(event.payloadlen), to: identify(event.client), now: { SystemClock.wall.milliseconds },
             socket: { ClientSocket(event.client)?.progress })
     }
 
@@ -90,7 +93,7 @@ final class Plugin {
             "\(expiry)")
     }
 
-    func tick() { perform(auth.takeDue(now: now())) }
+    func tick() { perform(auth.takeDue(now: SystemClock.wall.milliseconds)) }
 
     private func perform(_ due: [BrokerAuth.Due]) {
         for action in due {
@@ -122,7 +125,7 @@ final class Plugin {
 
     /// A line per client, but not thousands: more are counted.
     private func report(_ line: @autoclosure () -> String, _ level: Int32) {
-        let second = now() / 1000
+        let second = SystemClock.wall.milliseconds / 1000
         if second != reports.second {
             if reports.count > Self.reportsPerSecond {
                 log(MOSQ_LOG_NOTICE, "\(reports.count - Self.reportsPerSecond) more clients were refused or put off")

@@ -1,5 +1,6 @@
 import MQTTClient
 import SignalingProtocol
+import SystemClocks
 
 /// The SDK's thread: owns the machine and the connection, and does what the machine says.
 final class ConnectionDriver {
@@ -55,26 +56,26 @@ final class ConnectionDriver {
     /// Returns when the app has disconnected.
     func run() {
         while !mailbox.isStopping {
-            let started = monotonicMilliseconds()
+            let started = SystemClock.boot.milliseconds
             do throws(MQTTError) {
                 try obtainToken()
                 try serveOneConnection()
             } catch {
                 if error.kind == .refused { token = nil }
                 mailbox.disconnected(error)
-                try? perform(machine.disconnected(reason: error.message, now: monotonicMilliseconds()), nil)
-                if monotonicMilliseconds() - started >= Self.goodConnection { backoff.reset() }
-                pause(until: monotonicMilliseconds() + backoff.delay())
+                try? perform(machine.disconnected(reason: error.message, now: SystemClock.boot.milliseconds), nil)
+                if SystemClock.boot.milliseconds - started >= Self.goodConnection { backoff.reset() }
+                pause(until: SystemClock.boot.milliseconds + backoff.delay())
             }
         }
-        try? perform(machine.loggedOut(now: monotonicMilliseconds()), nil)
+        try? perform(machine.loggedOut(now: SystemClock.boot.milliseconds), nil)
         mailbox.close()
     }
 
     /// Waits without a connection: requests are taken and fail in time all the same.
     private func pause(until end: Int64) {
         while !mailbox.isStopping {
-            let now = monotonicMilliseconds()
+            let now = SystemClock.boot.milliseconds
             guard now < end else { return }
             try? turn(nil)
             mailbox.waitIdle(milliseconds: min(end, machine.nextDeadline ?? end) - now)
@@ -94,14 +95,14 @@ final class ConnectionDriver {
             case .failure(let reason)?: throw MQTTError(kind: .refused, message: "no token: \(reason)")
             case nil: break
             }
-            let now = monotonicMilliseconds()
+            let now = SystemClock.boot.milliseconds
             mailbox.waitIdle(milliseconds: min(machine.nextDeadline ?? .max, now + Self.longestPoll) - now)
         }
     }
 
     /// Whether there is another token, for another connection.
     private func isRenewed() -> Bool {
-        if let next = nextQuestion, next <= monotonicMilliseconds() {
+        if let next = nextQuestion, next <= SystemClock.boot.milliseconds {
             nextQuestion = nil
             tokens?.ask()
         }
@@ -111,7 +112,7 @@ final class ConnectionDriver {
             return true
         case .failure?:
             // The present one lasts a while.
-            nextQuestion = monotonicMilliseconds() + Self.tokenRetry
+            nextQuestion = SystemClock.boot.milliseconds + Self.tokenRetry
             return false
         case nil: return false
         }
@@ -131,17 +132,17 @@ final class ConnectionDriver {
         mailbox.setWaker(connection)
         defer { mailbox.setWaker(nil) }
         try connection.connect()
-        let limit = monotonicMilliseconds() + Self.handshakeLimit
+        let limit = SystemClock.boot.milliseconds + Self.handshakeLimit
         var subscriptions: Set<Int32>?
         nextQuestion = nil
         needsSession = false
         while !mailbox.isStopping {
             try turn(connection)
-            let now = monotonicMilliseconds()
+            let now = SystemClock.boot.milliseconds
             let wait = min((machine.nextDeadline ?? .max) - now, Self.longestPoll)
             let messages = try connection.poll(milliseconds: Int32(max(0, wait)))
             try advance(&subscriptions, connection, session)
-            if subscriptions?.isEmpty != true && monotonicMilliseconds() > limit {
+            if subscriptions?.isEmpty != true && SystemClock.boot.milliseconds > limit {
                 throw MQTTError(kind: .unreachable, message: "\(configuration.broker) does not answer")
             }
             for message in messages { try receive(message, connection) }
@@ -152,7 +153,7 @@ final class ConnectionDriver {
                 return
             }
         }
-        try perform(machine.loggedOut(now: monotonicMilliseconds()), connection)
+        try perform(machine.loggedOut(now: SystemClock.boot.milliseconds), connection)
         connection.disconnect()
     }
 
@@ -167,9 +168,9 @@ final class ConnectionDriver {
             subscriptions = outstanding
             guard outstanding.isEmpty else { return }
             mailbox.connected()
-            try perform(machine.subscribed(now: monotonicMilliseconds()), connection)
+            try perform(machine.subscribed(now: SystemClock.boot.milliseconds), connection)
         } else {
-            try perform(machine.connected(session: session, now: monotonicMilliseconds()), connection)
+            try perform(machine.connected(session: session, now: SystemClock.boot.milliseconds), connection)
             var topics = [configuration.topics.down(device)]
             if configuration.publishesPresence { topics.append(configuration.topics.down(device.userID)) }
             var outstanding: Set<Int32> = []
@@ -195,7 +196,7 @@ final class ConnectionDriver {
 
     /// Takes what the app asked for, and what has come due.
     private func turn(_ connection: MQTTConnection?) throws(MQTTError) {
-        let now = monotonicMilliseconds()
+        let now = SystemClock.boot.milliseconds
         // All of them are the machine's, and in time answered, before the first is published, which may fail.
         var actions: [ClientMachine.Action] = []
         for request in mailbox.takeRequests() { actions += machine.send(request, now: now) }
@@ -212,7 +213,7 @@ final class ConnectionDriver {
     private func receive(_ message: MQTTMessage, _ connection: MQTTConnection) throws(MQTTError) {
         // Nothing of the service is retained: such a copy is stale.
         guard !message.retain else { return }
-        let now = monotonicMilliseconds()
+        let now = SystemClock.boot.milliseconds
         if let known = DownMessage.decode(message.payload) {
             try perform(machine.received(known, now: now), connection)
         } else if let (callID, revision) = unknownEvent(message.payload) {
@@ -276,7 +277,7 @@ final class ConnectionDriver {
         let refusal = SignalingError(.tooLarge, "the request cannot be sent: \(error.message)")
         let response = Response(id: request.id, outcome: .failure(refusal))
         // The next request of the same call, if this one released it, is sent again by its timer.
-        try? perform(machine.received(.response(response), now: monotonicMilliseconds()), nil)
+        try? perform(machine.received(.response(response), now: SystemClock.boot.milliseconds), nil)
     }
 }
 

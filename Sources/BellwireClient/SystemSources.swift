@@ -1,12 +1,5 @@
 import Glibc
 
-/// Milliseconds of a clock that never goes back and that runs on while the machine sleeps: a countdown must.
-package func monotonicMilliseconds() -> Int64 {
-    var time = timespec()
-    clock_gettime(CLOCK_BOOTTIME, &time)
-    return Int64(time.tv_sec) * 1000 + Int64(time.tv_nsec) / 1_000_000
-}
-
 /// 128 random bits in hex: unique without asking anybody.
 func randomToken() -> String {
     var generator = SystemRandomNumberGenerator()

@@ -1,5 +1,6 @@
 import CallCore
 import CallStore
+import HistoryChecker
 import SignalingProtocol
 
 /// One coordinator's way to the common store. Every operation takes time, in which the others go on, and may fail, do its
@@ -143,6 +144,10 @@ final class SimulatedStore: CallStore {
     func write(_ commits: [Commit], _ notes: [Note], thenRead lookup: Lookup) async throws(StoreError) -> Written {
         var outcomes: [CommitOutcome] = []
         for commit in commits {
+            if case .call(let call) = commit.record, let broken = call.brokenInvariant {
+                world.violated(
+                    .inconsistentCall, call.callID, call.origin.device, "\(owner.clientID) writes a call: \(broken)")
+            }
             outcomes.append(try world.plan.commitsInSteps ? await inSteps(commit) : await atOnce(commit))
         }
         if !notes.isEmpty { try await run { () throws(StoreError) in store.note(notes) } }

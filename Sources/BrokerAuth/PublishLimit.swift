@@ -15,28 +15,26 @@ public struct PublishLimit: Equatable, Sendable {
     }
 }
 
-/// What one user has published: a bucket, as the moment at which it will be full again, in microseconds; and what was beyond.
+/// What one user has published, and what was beyond the limit. Times in milliseconds.
 struct Publishing {
-    private var fullAt: Int64 = 0
+    private var bucket = TokenBucket()
     /// How many were beyond the limit since the bucket was last full.
     private(set) var excess = 0
 
-    /// Takes one; false when there is none. `now` in milliseconds.
+    /// Takes one; false when there is none.
     mutating func admit(_ limit: PublishLimit, now: Int64) -> Bool {
-        let now = now * 1_000
         let cost = 1_000_000 / Int64(limit.rate)
-        let room = cost * Int64(limit.burst)
-        // A clock that was set back keeps nobody waiting.
-        if fullAt <= now || fullAt > now + room { (fullAt, excess) = (now, 0) }
-        guard fullAt + cost - now <= room else {
+        let size = TokenBucket.Size(room: cost * Int64(limit.burst))
+        if isRested(now: now) { excess = 0 }
+        guard bucket.wait(for: cost, size, now: now * 1_000) <= 0 else {
             excess += 1
             return false
         }
-        fullAt += cost
+        bucket.take(cost, size, now: now * 1_000)
         return true
     }
 
-    func isRested(now: Int64) -> Bool { fullAt <= now * 1_000 }
+    func isRested(now: Int64) -> Bool { bucket.isFull(now: now * 1_000) }
 }
 
 /// What all users have published.

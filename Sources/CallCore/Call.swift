@@ -1,36 +1,36 @@
 import SignalingProtocol
 
-/// A call with all that is stored of it. `CallMachine` alone changes it.
+/// A call with all that is stored of it. `CallMachine` alone changes it: outside this module nothing of it can be set.
 public struct Call: Equatable, Sendable {
     /// What never changes, in one place: copies of a call share it.
     private let facts: Facts
 
     /// Grows by one with every change that anybody can see.
-    public var revision = 0
-    public var state = CallState.ringing
-    public var acceptedAt: Milliseconds?
-    public var endedAt: Milliseconds?
-    public var endReason: EndReason?
-    public var endedBy: UserID?
+    public internal(set) var revision = 0
+    public internal(set) var state = CallState.ringing
+    public internal(set) var acceptedAt: Milliseconds?
+    public internal(set) var endedAt: Milliseconds?
+    public internal(set) var endReason: EndReason?
+    public internal(set) var endedBy: UserID?
     /// In the order in which they were invited; the inviter is the first.
-    public var members: [Member] = []
+    public internal(set) var members: [Member] = []
 
     /// When the present revision was made, and by whom; nil for a timer.
-    public var updatedAt: Milliseconds
-    public var actor: UserID?
+    public internal(set) var updatedAt: Milliseconds
+    public internal(set) var actor: UserID?
     /// The successful requests that are still remembered, oldest first.
-    public var outcomes: [RequestOutcome] = []
+    public internal(set) var outcomes: [RequestOutcome] = []
 
     /// When the call is cancelled because its inviter was lost, unless the inviter comes back.
-    public var callerLostAt: Milliseconds?
+    public internal(set) var callerLostAt: Milliseconds?
     /// When the accepted members are next checked for silence.
-    public var heartbeatDue: Milliseconds?
+    public internal(set) var heartbeatDue: Milliseconds?
     /// Since when nobody is live, in a call without `autoEnd`.
-    public var emptySince: Milliseconds?
+    public internal(set) var emptySince: Milliseconds?
     /// When devices that have not acknowledged are next sent what they are owed.
-    public var deliveryDue: Milliseconds?
+    public internal(set) var deliveryDue: Milliseconds?
     /// Up to when resends have been served.
-    public var deliveryServedAt: Milliseconds
+    public internal(set) var deliveryServedAt: Milliseconds
 
     public init(
         callID: CallID, mode: CallMode, media: String?, inviter: UserID, createdAt: Milliseconds, timeout: Int,
@@ -43,6 +43,31 @@ public struct Call: Equatable, Sendable {
             origin: origin)
         updatedAt = createdAt
         deliveryServedAt = createdAt
+    }
+
+    /// As it was stored: what a new call begins with, and what has become of it since.
+    public init(
+        _ beginning: Call, revision: Int, state: CallState, acceptedAt: Milliseconds?, endedAt: Milliseconds?,
+        endReason: EndReason?, endedBy: UserID?, members: [Member], updatedAt: Milliseconds, actor: UserID?,
+        outcomes: [RequestOutcome], callerLostAt: Milliseconds?, heartbeatDue: Milliseconds?,
+        emptySince: Milliseconds?, deliveryDue: Milliseconds?, deliveryServedAt: Milliseconds
+    ) {
+        self = beginning
+        self.revision = revision
+        self.state = state
+        self.acceptedAt = acceptedAt
+        self.endedAt = endedAt
+        self.endReason = endReason
+        self.endedBy = endedBy
+        self.members = members
+        self.updatedAt = updatedAt
+        self.actor = actor
+        self.outcomes = outcomes
+        self.callerLostAt = callerLostAt
+        self.heartbeatDue = heartbeatDue
+        self.emptySince = emptySince
+        self.deliveryDue = deliveryDue
+        self.deliveryServedAt = deliveryServedAt
     }
 
     public var callID: CallID { facts.callID }
@@ -139,6 +164,13 @@ extension Call {
 
     /// Nil when the request is not remembered; that of a merge, of which there is one, always is.
     public func outcome(of key: RequestKey) -> RequestOutcome? { outcomes.last { $0.key == key } }
+
+    /// The same, whichever of its requests came first: for who compares situations.
+    public var withRequestsSorted: Call {
+        var call = self
+        call.outcomes.sort { ($0.key.device, $0.key.requestID.string) < ($1.key.device, $1.key.requestID.string) }
+        return call
+    }
 
     mutating func remember(_ outcome: RequestOutcome) {
         let device = outcome.key.device

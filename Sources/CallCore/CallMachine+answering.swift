@@ -1,32 +1,37 @@
 import SignalingProtocol
 
 extension CallMachine {
-    /// A device sent `call.accept`.
-    public mutating func acceptRequested(_ accept: Request.Accept, _ context: Context) throws(SignalingError) {
-        let index = try pendingIndex(context)
-        if call.mode == .advanced { try requireNoOtherCall(context) }
-        revise(at: context.now, by: context.user)
-        enter(index, on: context.device, extendedData: accept.extendedData)
+    /// A device sent `call.accept`. `activeElsewhere`: the other live advanced call in which the user is accepted; of no matter in
+    /// common mode, where a call ends with its answer.
+    public mutating func acceptRequested(
+        _ accept: Request.Accept, _ acting: Acting, activeElsewhere: CallID?
+    ) throws(SignalingError) {
+        defer { check() }
+        let index = try pendingIndex(acting)
+        if call.mode == .advanced { try requireNoOtherCall(activeElsewhere) }
+        revise(at: acting.now, by: acting.user)
+        enter(index, on: acting.device, extendedData: accept.extendedData)
         settle(cause: .answered)
     }
 
     /// A device sent `call.reject`.
-    public mutating func rejectRequested(_ reject: Request.Reject, _ context: Context) throws(SignalingError) {
-        let index = try pendingIndex(context)
-        revise(at: context.now, by: context.user)
+    public mutating func rejectRequested(_ reject: Request.Reject, _ acting: Acting) throws(SignalingError) {
+        defer { check() }
+        let index = try pendingIndex(acting)
+        revise(at: acting.now, by: acting.user)
         move(index, to: .rejected, reason: reject.reason, extendedData: reject.extendedData)
-        handle(index, on: context.device)
+        handle(index, on: acting.device)
         settle(cause: reject.reason == WellKnownReason.busy ? .busy : .rejected)
     }
 
     /// The place of a member whose invitation stands. Otherwise the error tells which move came first.
-    private func pendingIndex(_ context: Context) throws(SignalingError) -> Int {
-        let index = try memberIndex(context.user)
+    private func pendingIndex(_ acting: Acting) throws(SignalingError) -> Int {
+        let index = try memberIndex(acting.user)
         let member = call.members[index]
         if call.isLive && member.state.isPending { return index }
         switch member.state {
         case .accepted, .rejected:
-            if let device = member.device, device != context.device {
+            if let device = member.device, device != acting.device {
                 throw SignalingError(
                     .answeredElsewhere, "the user answered on another device", state: member.state.rawValue)
             }
@@ -35,33 +40,34 @@ extension CallMachine {
         throw call.isLive ? .invalidState(member.state) : .callEnded(member.state)
     }
 
-    func requireNoOtherCall(_ context: Context) throws(SignalingError) {
-        if settings.oneActiveCall, let active = context.activeElsewhere, active != call.callID {
+    func requireNoOtherCall(_ activeElsewhere: CallID?) throws(SignalingError) {
+        if settings.oneActiveCall, let active = activeElsewhere, active != call.callID {
             throw .alreadyInCall(active)
         }
     }
 
     /// A device sent `call.cancel`. Returns the named users whose invitation could not be taken back.
-    public mutating func cancelRequested(_ cancel: Request.Cancel, _ context: Context) throws(SignalingError)
+    public mutating func cancelRequested(_ cancel: Request.Cancel, _ acting: Acting) throws(SignalingError)
         -> [UserError]
     {
-        let own = try memberIndex(context.user)
+        defer { check() }
+        let own = try memberIndex(acting.user)
         if call.endReason == .hangup { throw .callEnded(call.members[own].state) }
-        guard call.members.contains(where: { $0.invitedBy == context.user }) else {
+        guard call.members.contains(where: { $0.invitedBy == acting.user }) else {
             throw SignalingError(.notInviter, "the user invited nobody to this call")
         }
-        let named = cancel.invitees ?? call.members.filter { $0.invitedBy == context.user }.map(\.userID)
+        let named = cancel.invitees ?? call.members.filter { $0.invitedBy == acting.user }.map(\.userID)
         var errors: [UserError] = []
         var cancelled: [Int] = []
         for user in named {
-            switch cancellability(of: user, by: context.user) {
+            switch cancellability(of: user, by: acting.user) {
             case .success(let index): cancelled.append(index)
             case .failure(let error): errors.append(UserError(userID: user, code: error.code))
             }
         }
         guard !cancelled.isEmpty else { throw nothingToCancel(named, errors) }
 
-        revise(at: context.now, by: context.user)
+        revise(at: acting.now, by: acting.user)
         for index in cancelled {
             move(index, to: .cancelled, reason: EndReason.cancelled.rawValue, extendedData: cancel.extendedData)
         }
@@ -91,13 +97,14 @@ extension CallMachine {
 
     /// A device sent `call.cancel` of an id that was merged into this call: its user takes part no more, and the call
     /// ends (section 2).
-    public mutating func mergedCancelRequested(_ cancel: Request.Cancel, _ context: Context) throws(SignalingError) {
-        let member = call.members[try memberIndex(context.user)]
+    public mutating func mergedCancelRequested(_ cancel: Request.Cancel, _ acting: Acting) throws(SignalingError) {
+        defer { check() }
+        let member = call.members[try memberIndex(acting.user)]
         if call.isLive, member.state.isPending {
             let reject = Request.Reject(callID: call.callID, extendedData: cancel.extendedData)
-            try rejectRequested(reject, context)
+            try rejectRequested(reject, acting)
         } else if call.mode == .advanced {
-            try endRequested(Request.End(callID: call.callID, extendedData: cancel.extendedData), context)
+            try endRequested(Request.End(callID: call.callID, extendedData: cancel.extendedData), acting)
         } else {
             // As for any cancel that comes after the answer.
             throw .invalidState(member.state)

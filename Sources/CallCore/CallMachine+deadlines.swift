@@ -3,19 +3,27 @@ import SignalingProtocol
 extension CallMachine {
     /// What must be known beyond the call when one of its deadlines comes.
     public struct DeadlineContext: Sendable {
-        public var now: Milliseconds
+        public let now: Milliseconds
         /// When each accepted member was last heard of.
-        public var heard: [UserID: Milliseconds] = [:]
+        public let heard: [UserID: Milliseconds]
         /// Since when the service has been listening without a break: silence before that is not the member's.
-        public var listeningSince: Milliseconds = 0
+        public let listeningSince: Milliseconds
         /// The inviting device is online after all.
-        public var isInviterOnline = false
+        public let isInviterOnline: Bool
 
-        public init(now: Milliseconds) { self.now = now }
+        public init(
+            now: Milliseconds, heard: [UserID: Milliseconds], listeningSince: Milliseconds, isInviterOnline: Bool
+        ) {
+            self.now = now
+            self.heard = heard
+            self.listeningSince = listeningSince
+            self.isInviterOnline = isInviterOnline
+        }
     }
 
     /// Serves every deadline that has come, each in its turn, except resends, which the shell serves by `delivered`.
     public mutating func deadlineReached(_ context: DeadlineContext) {
+        defer { check() }
         while let next = nextTransition, next.at <= context.now {
             switch next.kind {
             case .expiry: invitationsExpired(context)
@@ -115,12 +123,14 @@ extension CallMachine {
 
     /// Resends were served up to `now`; the next one is due at `next`, if any.
     public mutating func delivered(at now: Milliseconds, next: Milliseconds?) {
+        defer { check() }
         call.deliveryServedAt = now
         call.deliveryDue = next
     }
 
     /// A device came online and is owed something: resends are due at `moment` at the latest.
     public mutating func scheduleDelivery(at moment: Milliseconds) {
+        defer { check() }
         guard moment < call.deliveryDue ?? .max else { return }
         call.deliveryDue = moment
     }

@@ -3,16 +3,18 @@ import SignalingProtocol
 extension CallMachine {
     /// What must be known beyond the request to create a call.
     public struct Invitation: Sendable {
-        public var callID: CallID
-        public var invite: Request.Invite
+        public let callID: CallID
+        public let invite: Request.Invite
         /// Invitees in other live calls; they matter with `ifBusy: reject`.
-        public var busy: [UserID] = []
+        public let busy: [UserID]
         /// The inviter took the call back before it was made (section 2, the fast cancel).
-        public var isCancelled = false
+        public let isCancelled: Bool
 
-        public init(callID: CallID, invite: Request.Invite) {
+        public init(callID: CallID, invite: Request.Invite, busy: [UserID], isCancelled: Bool) {
             self.callID = callID
             self.invite = invite
+            self.busy = busy
+            self.isCancelled = isCancelled
         }
     }
 
@@ -25,32 +27,33 @@ extension CallMachine {
 
     /// A device sent `call.invite`: creates the call with its inviter accepted and its invitees inviting.
     public static func invited(
-        _ invitation: Invitation, _ context: Context, settings: CallSettings
+        _ invitation: Invitation, _ acting: Acting, _ known: Invitees, activeElsewhere: CallID?,
+        settings: CallSettings
     ) throws(SignalingError) -> CallMachine {
         let invite = invitation.invite
-        try check(invite, by: context.user)
-        if settings.oneActiveCall, let active = context.activeElsewhere { throw .alreadyInCall(active) }
+        try check(invite, by: acting.user)
+        if settings.oneActiveCall, let active = activeElsewhere { throw .alreadyInCall(active) }
         guard invite.invitees.count < settings.maxMembers else { throw .callFull(settings.maxMembers) }
-        let invitees = invite.invitees.filter { context.problem(with: $0) == nil }
+        let invitees = invite.invitees.filter { known.problem(with: $0) == nil }
         guard !invitees.isEmpty else { throw SignalingError(.noInvitees, "no invitee is registered") }
 
         let call = Call(
-            callID: invitation.callID, mode: invite.mode, media: invite.media, inviter: context.user,
-            createdAt: context.now, timeout: invite.timeout ?? settings.invitationTimeout,
+            callID: invitation.callID, mode: invite.mode, media: invite.media, inviter: acting.user,
+            createdAt: acting.now, timeout: invite.timeout ?? settings.invitationTimeout,
             extendedData: invite.extendedData, joinPolicy: invite.joinPolicy, autoEnd: invite.autoEnd,
             notReceivedAfter: invite.notReceivedCheck
                 ? invite.notReceivedAfter.map { Milliseconds($0) * 1000 } ?? settings.notReceivedAfter : nil,
-            origin: context.key)
+            origin: acting.key)
         var machine = CallMachine(call: call, settings: settings)
-        machine.revise(at: context.now, by: context.user)
-        machine.append(context.user, .accepted, context)
-        machine.enter(0, on: context.device, extendedData: nil)
+        machine.revise(at: acting.now, by: acting.user)
+        machine.append(acting.user, .accepted, at: acting.now, known.profiles[acting.user])
+        machine.enter(0, on: acting.device, extendedData: nil)
         for user in invitees {
-            machine.append(user, .inviting, context)
-            let isWithheld = context.withheld.contains(user)
+            machine.append(user, .inviting, at: acting.now, known.profiles[user])
+            let isWithheld = known.withheld.contains(user)
             let isBusy = invite.ifBusy == .reject && invitation.busy.contains(user) && !isWithheld
             machine.invite(
-                machine.call.members.count - 1, by: context.user, timeout: call.timeout, extendedData: nil,
+                machine.call.members.count - 1, by: acting.user, timeout: call.timeout, extendedData: nil,
                 ringing: !isBusy && !invitation.isCancelled, isWithheld: isWithheld)
             if isBusy && !invitation.isCancelled {
                 machine.move(machine.call.members.count - 1, to: .rejected, reason: WellKnownReason.busy)
@@ -61,17 +64,21 @@ extension CallMachine {
         } else {
             machine.settle(cause: .busy)
         }
+        machine.check()
         return machine
     }
 
     /// A device sent `call.add`. Returns the users that could not be invited.
-    public mutating func addRequested(_ add: Request.Add, _ context: Context) throws(SignalingError) -> [UserError] {
-        _ = try acceptedIndex(context.user)
+    public mutating func addRequested(
+        _ add: Request.Add, _ acting: Acting, _ known: Invitees
+    ) throws(SignalingError) -> [UserError] {
+        defer { check() }
+        _ = try acceptedIndex(acting.user)
         let failed = add.invitees.compactMap { user -> UserError? in
             if let place = index(user), call.members[place].state.isLive {
                 return UserError(userID: user, code: .invalidState)
             }
-            return context.problem(with: user)
+            return known.problem(with: user)
         }
         let invited = add.invitees.filter { user in !failed.contains { $0.userID == user } }
         guard !invited.isEmpty else {
@@ -82,14 +89,14 @@ extension CallMachine {
             call.members.count + newcomers <= settings.maxMembersEver
         else { throw .callFull(settings.maxMembers) }
 
-        revise(at: context.now, by: context.user)
+        revise(at: acting.now, by: acting.user)
         for user in invited {
-            if index(user) == nil { append(user, .inviting, context) }
+            if index(user) == nil { append(user, .inviting, at: acting.now, known.profiles[user]) }
             let place = index(user)!
-            call.members[place].show(context.profiles[user])
+            call.members[place].show(known.profiles[user])
             invite(
-                place, by: context.user, timeout: add.timeout ?? call.timeout, extendedData: add.extendedData,
-                ringing: true, isWithheld: context.withheld.contains(user))
+                place, by: acting.user, timeout: add.timeout ?? call.timeout, extendedData: add.extendedData,
+                ringing: true, isWithheld: known.withheld.contains(user))
         }
         call.emptySince = nil
         return failed
@@ -113,6 +120,7 @@ extension CallMachine {
     /// The device acknowledged the invitation of a pending user, or a later revision (section 3, `received`).
     /// Returns whether that changed anything.
     public mutating func acknowledged(by user: UserID, revision: Int, now: Milliseconds) -> Bool {
+        defer { check() }
         guard call.isLive, let index = index(user), !call.members[index].isWithheld else { return false }
         let member = call.members[index]
         switch member.state {

@@ -6,6 +6,7 @@ extension CallMachine {
     public mutating func wentOffline(
         _ device: DeviceAddress, reason: PresenceMessage.OfflineReason, now: Milliseconds
     ) -> Bool {
+        defer { check() }
         guard isRingingFor(device) else { return false }
         switch reason {
         case .logout:
@@ -19,6 +20,7 @@ extension CallMachine {
 
     /// A device came online: an inviter that was lost is back. Returns whether the call changed.
     public mutating func cameOnline(_ device: DeviceAddress) -> Bool {
+        defer { check() }
         guard isRingingFor(device), call.callerLostAt != nil else { return false }
         call.callerLostAt = nil
         return true

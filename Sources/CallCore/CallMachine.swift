@@ -13,43 +13,54 @@ public struct CallMachine: Sendable {
         self.settings = settings
     }
 
-    /// A request of a device, with what must be known beyond the call to judge it.
-    public struct Context: Sendable {
-        public var key: RequestKey
-        public var now: Milliseconds
-        /// The other live advanced call in which the user is accepted.
-        public var activeElsewhere: CallID?
-        /// Of the users who become members, as far as they have one.
-        public var profiles: [UserID: UserProfile] = [:]
-        /// Those of the invitees who may not be invited because nobody knows them (section 2, Users).
-        public var unregistered: [UserID] = []
-        /// Those of the invitees who are invited too often (section 2, Rate limits).
-        public var limited: [UserID] = []
-        /// Those of the invitees who have blocked the user.
-        public var withheld: [UserID] = []
+    /// The device that asks, by which request, and when. What must be known beyond it stands in each event's signature, so that a
+    /// lookup that was forgotten does not compile.
+    public struct Acting: Sendable {
+        public let key: RequestKey
+        public let now: Milliseconds
 
-        /// Why the user cannot be invited at all.
-        public func problem(with user: UserID) -> UserError? {
-            if unregistered.contains(user) { return UserError(userID: user, code: .userNotRegistered) }
-            return limited.contains(user) ? UserError(userID: user, code: .rateLimited) : nil
-        }
-
-        public init(key: RequestKey, now: Milliseconds, activeElsewhere: CallID? = nil) {
+        public init(key: RequestKey, now: Milliseconds) {
             self.key = key
             self.now = now
-            self.activeElsewhere = activeElsewhere
         }
 
         var user: UserID { key.device.userID }
         var device: DeviceID { key.device.deviceID }
     }
 
+    /// What is known of those who are invited.
+    public struct Invitees: Sendable {
+        /// Of the users who become members, as far as they have one.
+        public let profiles: [UserID: UserProfile]
+        /// Those who may not be invited because nobody knows them (section 2, Users).
+        public let unregistered: [UserID]
+        /// Those who are invited too often (section 2, Rate limits).
+        public let limited: [UserID]
+        /// Those who have blocked the user.
+        public let withheld: [UserID]
+
+        public init(
+            profiles: [UserID: UserProfile], unregistered: [UserID], limited: [UserID], withheld: [UserID]
+        ) {
+            self.profiles = profiles
+            self.unregistered = unregistered
+            self.limited = limited
+            self.withheld = withheld
+        }
+
+        /// Why the user cannot be invited at all.
+        public func problem(with user: UserID) -> UserError? {
+            if unregistered.contains(user) { return UserError(userID: user, code: .userNotRegistered) }
+            return limited.contains(user) ? UserError(userID: user, code: .rateLimited) : nil
+        }
+    }
+
     // MARK: What the features share
 
     /// Makes the user a member, shown with the profile of this moment.
-    mutating func append(_ user: UserID, _ state: MemberState, _ context: Context) {
-        var member = Member(userID: user, state: state, updatedAt: context.now)
-        member.show(context.profiles[user])
+    mutating func append(_ user: UserID, _ state: MemberState, at now: Milliseconds, _ profile: UserProfile?) {
+        var member = Member(userID: user, state: state, updatedAt: now)
+        member.show(profile)
         call.members.append(member)
     }
 

@@ -4,36 +4,61 @@ import SignalingProtocol
 public struct Member: Equatable, Sendable {
     public let userID: UserID
     /// From the user's profile at the time of the invitation.
-    public var name: String?
-    public var avatarURL: String?
-    public var state: MemberState
+    public internal(set) var name: String?
+    public internal(set) var avatarURL: String?
+    public internal(set) var state: MemberState
     /// The device that accepted, rejected or joined.
-    public var device: DeviceID?
-    public var invitedBy: UserID?
+    public internal(set) var device: DeviceID?
+    public internal(set) var invitedBy: UserID?
     /// When the invitation expires; fixed when the user is invited.
-    public var expiresAt: Milliseconds?
-    public var updatedAt: Milliseconds
-    public var reason: String?
-    public var extendedData: String?
+    public internal(set) var expiresAt: Milliseconds?
+    public internal(set) var updatedAt: Milliseconds
+    public internal(set) var reason: String?
+    public internal(set) var extendedData: String?
 
     /// The revision at which the user was last invited; 0 when no device was ever to ring.
-    public var invitedRevision = 0
+    public internal(set) var invitedRevision = 0
     /// The revision at which others last saw this member change.
-    public var changedRevision = 0
+    public internal(set) var changedRevision = 0
     /// The revision at which `device` took the call; 0 when no device did since the invitation.
-    public var handledRevision = 0
+    public internal(set) var handledRevision = 0
     /// When `inviting` becomes `notYetReceived`, if that is checked.
-    public var notReceivedAt: Milliseconds?
+    public internal(set) var notReceivedAt: Milliseconds?
     /// The user has accepted, rejected or joined at some time: the call was not missed.
-    public var hasResponded = false
+    public internal(set) var hasResponded = false
     /// The user has blocked whoever sent the invitation, and learns nothing of the call: to everybody else it is as if no device of the
     /// user were ever reached (section 2, Blocked users).
-    public var isWithheld = false
+    public internal(set) var isWithheld = false
 
-    public init(userID: UserID, state: MemberState, updatedAt: Milliseconds) {
+    init(userID: UserID, state: MemberState, updatedAt: Milliseconds) {
         self.userID = userID
         self.state = state
         self.updatedAt = updatedAt
+    }
+
+    /// As it was stored.
+    public init(
+        userID: UserID, name: String?, avatarURL: String?, state: MemberState, device: DeviceID?, invitedBy: UserID?,
+        expiresAt: Milliseconds?, updatedAt: Milliseconds, reason: String?, extendedData: String?,
+        invitedRevision: Int, changedRevision: Int, handledRevision: Int, notReceivedAt: Milliseconds?,
+        hasResponded: Bool, isWithheld: Bool
+    ) {
+        self.userID = userID
+        self.name = name
+        self.avatarURL = avatarURL
+        self.state = state
+        self.device = device
+        self.invitedBy = invitedBy
+        self.expiresAt = expiresAt
+        self.updatedAt = updatedAt
+        self.reason = reason
+        self.extendedData = extendedData
+        self.invitedRevision = invitedRevision
+        self.changedRevision = changedRevision
+        self.handledRevision = handledRevision
+        self.notReceivedAt = notReceivedAt
+        self.hasResponded = hasResponded
+        self.isWithheld = isWithheld
     }
 
     mutating func show(_ profile: UserProfile?) {

@@ -82,15 +82,20 @@ package struct Deciding {
         return zip(users, blocks).filter { facts.blocks[$1]! }.map(\.0)
     }
 
-    /// The profiles of users who become members, and those of `invitees` who may not because nobody knows them.
-    func lookUp(_ users: [UserID], inviting invitees: [UserID], _ context: inout CallMachine.Context) throws(Undecided)
-    {
+    /// Of users who become members, as far as they have one.
+    func profiles(of users: [UserID]) throws(Undecided) -> [UserID: UserProfile] {
         guard users.allSatisfy({ facts.profiles[$0] != nil }) else { throw .needs(Lookup(profiles: users)) }
-        for user in users {
-            let profile = facts.profiles[user]!
-            context.profiles[user] = profile
-            if profile == nil, settings.users == .known, invitees.contains(user) { context.unregistered.append(user) }
-        }
+        return Dictionary(users.compactMap { user in facts.profiles[user]!.map { (user, $0) } }) { $1 }
+    }
+
+    /// What is known of those who are to be invited. `members`: they and whoever becomes a member with them.
+    func invitees(
+        _ invitees: [UserID], members: [UserID], limited: [UserID], withheld: [UserID]
+    ) throws(Undecided) -> CallMachine.Invitees {
+        let profiles = try profiles(of: members)
+        let unregistered = settings.users == .known ? invitees.filter { profiles[$0] == nil } : []
+        return CallMachine.Invitees(
+            profiles: profiles, unregistered: unregistered, limited: limited, withheld: withheld)
     }
 
     /// Those of `users` without an online device: they ring when they come online. Who is not to be reached looks the same.

@@ -50,9 +50,10 @@
         }
 
         private func withoutResends(_ commit: Commit) -> Commit {
-            guard case .call(var call) = commit.record else { return commit }
-            call.deliveryDue = nil
-            return commit.copy(record: .call(call), expected: commit.expected)
+            guard case .call(let call) = commit.record else { return commit }
+            var machine = CallMachine(call: call, settings: CallSettings())
+            machine.delivered(at: call.deliveryServedAt, next: nil)
+            return commit.copy(record: .call(machine.call), expected: commit.expected)
         }
 
         private func commitWithoutExpiries(_ commits: [Commit]) async throws(StoreError) -> [CommitOutcome] {

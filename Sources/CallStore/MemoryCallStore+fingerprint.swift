@@ -32,24 +32,15 @@ extension MemoryCallStore.Contents {
             case .ringing(let from, let to): sum &+= stableHash("ringing \(from) \(to) \(holder)".utf8)
             }
         }
-        for devices in presence.values {
-            for device in devices {
-                let text = "\(device.device) \(device.session) \(device.isOnline) \(device.since)"
-                sum &+= stableHash(text.utf8)
-            }
-        }
-        for sessions in oversessions.values {
-            for session in sessions { sum &+= stableHash("\(session.device) \(session.session) over".utf8) }
+        for presence in presence.values {
+            for trait in presence.traits { sum &+= stableHash(trait.utf8) }
         }
         return sum
     }
 
     private func fingerprint(of entry: MemoryCallStore.Entry, _ id: RecordID) -> UInt64 {
         var record = entry.record
-        if case .call(var call) = record {
-            call.outcomes.sort { ($0.key.device, $0.key.requestID.string) < ($1.key.device, $1.key.requestID.string) }
-            record = .call(call)
-        }
+        if case .call(let call) = record { record = .call(call.withRequestsSorted) }
         var bytes = RecordCodec.encode(record)
         func append(_ text: String) {
             bytes.append(0)

@@ -21,10 +21,9 @@ public final class MemoryCallStore: CallStore {
         var profiles: [UserID: UserProfile] = [:]
         var blocks: Set<Block> = []
         var timelines: [CallID: Timeline] = [:]
-        var presence: [UserID: [DevicePresence]] = [:]
+        var presence: [UserID: UserPresence] = [:]
         var outstanding: [UserID: [Outstanding: Milliseconds]] = [:]
         var stored: [StoredPeriod: (bytes: Int, until: Milliseconds)] = [:]
-        var oversessions: [UserID: [(device: DeviceAddress, session: String, until: Milliseconds)]] = [:]
 
         package init() {}
     }
@@ -272,80 +271,28 @@ public final class MemoryCallStore: CallStore {
         return timeline
     }
 
-    public func devices(of users: [UserID]) -> [[DevicePresence]] { users.map { contents.presence[$0] ?? [] } }
+    public func devices(of users: [UserID]) -> [[DevicePresence]] { users.map { contents.presence[$0]?.devices ?? [] } }
 
     public func cameOnline(_ sessions: [DeviceSession], policy: PresencePolicy) -> [OnlineOutcome] {
-        sessions.map { cameOnline($0.device, session: $0.id, policy: policy) }
-    }
-
-    private func cameOnline(_ device: DeviceAddress, session: String, policy: PresencePolicy) -> OnlineOutcome {
         let now = clock()
-        if !session.isEmpty, isOver(device, session, after: now) { return .over }
-        if contents.profiles[device.userID] == nil { contents.profiles[device.userID] = UserProfile() }
-        var devices = contents.presence[device.userID] ?? []
-        let before = devices.first { $0.device == device }
-        devices.removeAll { $0.device == device }
-        let continues = before.map { $0.isOnline && $0.isSession(session) } ?? false
-        devices.append(
-            DevicePresence(
-                device: device, session: session, isOnline: true, since: continues ? before!.since : now, seen: now))
-        devices.removeAll {
-            $0.device != device && !$0.isReachable(at: now, lease: policy.lease) && $0.seen + policy.lease <= now
-        }
-        while devices.count(where: \.isOnline) > policy.maxDevices,
-            let silent = devices.indices.filter({ devices[$0].isOnline && devices[$0].device != device })
-                .min(by: { devices[$0].seen < devices[$1].seen })
-        {
-            devices.remove(at: silent)
-        }
-        let known = policy.devicesKnown
-        while devices.count > known,
-            let oldest = devices.indices.filter({ !devices[$0].isOnline })
-                .min(by: { devices[$0].seen < devices[$1].seen })
-        {
-            devices.remove(at: oldest)
-        }
-        contents.presence[device.userID] = devices.sorted { $0.device < $1.device }
-        return .current
-    }
-
-    private func isOver(_ device: DeviceAddress, _ session: String, after now: Milliseconds) -> Bool {
-        (contents.oversessions[device.userID] ?? []).contains {
-            $0.device == device && $0.session.utf8.elementsEqual(session.utf8) && $0.until > now
+        return sessions.map { session in
+            let user = session.device.userID
+            let outcome = contents.presence[user, default: UserPresence()].cameOnline(session, policy, now: now)
+            if outcome == .current, contents.profiles[user] == nil { contents.profiles[user] = UserProfile() }
+            return outcome
         }
     }
 
     public func wentOffline(_ sessions: [DeviceSession], policy: PresencePolicy) -> [Bool] {
-        sessions.map { wentOffline($0.device, session: $0.id, policy: policy) }
-    }
-
-    private func wentOffline(_ device: DeviceAddress, session: String, policy: PresencePolicy) -> Bool {
         let now = clock()
-        if !session.isEmpty {
-            var over = (contents.oversessions[device.userID] ?? []).filter {
-                $0.until > now && !($0.device == device && $0.session.utf8.elementsEqual(session.utf8))
-            }
-            over.append((device, session, now + policy.sessionMemory))
-            contents.oversessions[device.userID] = over.suffix(policy.sessionsRemembered)
+        return sessions.map { session in
+            contents.presence[session.device.userID, default: UserPresence()].wentOffline(session, policy, now: now)
         }
-        guard let place = contents.presence[device.userID]?.firstIndex(where: { $0.device == device }),
-            let known = contents.presence[device.userID]?[place], known.isOnline, known.isSession(session)
-        else { return false }
-        contents.presence[device.userID]?[place] = DevicePresence(
-            device: device, session: session, isOnline: false, since: known.since, seen: now)
-        return true
     }
 
     public func renew(_ devices: [DeviceAddress]) {
         let now = clock()
-        for device in devices {
-            guard
-                let place = contents.presence[device.userID]?.firstIndex(where: { $0.device == device && $0.isOnline }),
-                let known = contents.presence[device.userID]?[place]
-            else { continue }
-            contents.presence[device.userID]?[place] = DevicePresence(
-                device: device, session: known.session, isOnline: true, since: known.since, seen: now)
-        }
+        for device in devices { contents.presence[device.userID]?.renew(device, lease: lease, now: now) }
     }
 
     public func clean(limit: Int) -> Int {
@@ -359,13 +306,16 @@ public final class MemoryCallStore: CallStore {
             if let callID = id.callID { contents.timelines[callID] = nil }
         }
         contents.claims = contents.claims.filter { !over.contains(.call($0.value.callID)) }
-        for (user, devices) in contents.presence { contents.presence[user] = devices.filter { $0.seen + lease > now } }
+        contents.presence = contents.presence.compactMapValues { presence in
+            var presence = presence
+            presence.clean(lease: lease, now: now)
+            return presence.isEmpty ? nil : presence
+        }
         contents.stored = contents.stored.filter { $0.value.until > now }
         contents.outstanding = contents.outstanding.compactMapValues { asked in
             let kept = asked.filter { $0.value > now }
             return kept.isEmpty ? nil : kept
         }
-        contents.oversessions = contents.oversessions.filter { $0.value.contains { $0.until > now } }
         return over.count
     }
 }

@@ -163,32 +163,26 @@ package enum RecordCodec {
             let origin = json.object("origin").flatMap(requestKey), let revision = try json.count("rev"),
             let state: CallState = json.choice("state"), let updated = try json.time("updated")
         else { return nil }
-        var call = Call(
+        // The inviter comes first, and nobody calls nobody.
+        var members: [Member] = []
+        for json in json.objects("members") {
+            guard let member = try member(json), !members.contains(where: { $0.userID == member.userID }) else {
+                return nil
+            }
+            members.append(member)
+        }
+        guard members.count >= 2 else { return nil }
+        let beginning = Call(
             callID: callID, mode: mode, media: json.string("media"), inviter: inviter, createdAt: created,
             timeout: Int(timeout), extendedData: json.string("data"), joinPolicy: json.choice("join") ?? .invited,
             autoEnd: json.bool("autoEnd") ?? true, notReceivedAfter: try json.count("notReceivedAfter"), origin: origin)
-        call.revision = Int(revision)
-        call.state = state
-        call.acceptedAt = try json.time("accepted")
-        call.endedAt = try json.time("ended")
-        call.endReason = json.choice("endReason")
-        call.endedBy = json.id("endedBy")
-        call.updatedAt = updated
-        call.actor = json.id("actor")
-        call.callerLostAt = try json.time("callerLostAt")
-        call.heartbeatDue = try json.time("heartbeatDue")
-        call.emptySince = try json.time("emptySince")
-        call.deliveryDue = try json.time("deliveryDue")
-        call.deliveryServedAt = try json.time("deliveryServed") ?? updated
-        // The inviter comes first, and nobody calls nobody.
-        let members = json.objects("members")
-        guard members.count >= 2 else { return nil }
-        for json in members {
-            guard let member = try member(json), call.entry(member.userID) == nil else { return nil }
-            call.members.append(member)
-        }
-        call.outcomes = json.objects("outcomes").compactMap(outcome)
-        return call
+        return Call(
+            beginning, revision: Int(revision), state: state, acceptedAt: try json.time("accepted"),
+            endedAt: try json.time("ended"), endReason: json.choice("endReason"), endedBy: json.id("endedBy"),
+            members: members, updatedAt: updated, actor: json.id("actor"),
+            outcomes: json.objects("outcomes").compactMap(outcome), callerLostAt: try json.time("callerLostAt"),
+            heartbeatDue: try json.time("heartbeatDue"), emptySince: try json.time("emptySince"),
+            deliveryDue: try json.time("deliveryDue"), deliveryServedAt: try json.time("deliveryServed") ?? updated)
     }
 
     private static func requestKey(_ json: RecordReader) -> RequestKey? {
@@ -202,21 +196,14 @@ package enum RecordCodec {
         guard let user: UserID = json.id("user"), let state: MemberState = json.choice("state"),
             let updated = try json.time("updated")
         else { return nil }
-        var member = Member(userID: user, state: state, updatedAt: updated)
-        member.name = json.string("name")
-        member.avatarURL = json.string("avatar")
-        member.device = json.id("device")
-        member.invitedBy = json.id("by")
-        member.expiresAt = try json.time("expires")
-        member.reason = json.string("reason")
-        member.extendedData = json.string("data")
-        member.invitedRevision = Int(try json.count("invitedRev") ?? 0)
-        member.changedRevision = Int(try json.count("changedRev") ?? 0)
-        member.handledRevision = Int(try json.count("handledRev") ?? 0)
-        member.notReceivedAt = try json.time("notReceivedAt")
-        member.hasResponded = json.bool("responded") ?? false
-        member.isWithheld = json.bool("withheld") ?? false
-        return member
+        return Member(
+            userID: user, name: json.string("name"), avatarURL: json.string("avatar"), state: state,
+            device: json.id("device"), invitedBy: json.id("by"), expiresAt: try json.time("expires"),
+            updatedAt: updated, reason: json.string("reason"), extendedData: json.string("data"),
+            invitedRevision: Int(try json.count("invitedRev") ?? 0),
+            changedRevision: Int(try json.count("changedRev") ?? 0),
+            handledRevision: Int(try json.count("handledRev") ?? 0), notReceivedAt: try json.time("notReceivedAt"),
+            hasResponded: json.bool("responded") ?? false, isWithheld: json.bool("withheld") ?? false)
     }
 
     private static func outcome(_ json: RecordReader) -> RequestOutcome? {

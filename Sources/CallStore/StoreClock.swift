@@ -1,6 +1,7 @@
 import CallCore
 import Glibc
 import SignalingProtocol
+import SystemClocks
 
 /// The clocks of this machine, in milliseconds.
 package struct MachineClock: Sendable {
@@ -12,7 +13,7 @@ package struct MachineClock: Sendable {
     package var bootID: String
 
     package static let system = MachineClock(
-        boot: { milliseconds(of: CLOCK_BOOTTIME) }, wall: { milliseconds(of: CLOCK_REALTIME) }, bootID: readBootID())
+        boot: { SystemClock.boot.milliseconds }, wall: { SystemClock.wall.milliseconds }, bootID: readBootID())
 
     /// Both at one moment: who is stopped between the two looks again.
     func atOnce() -> (boot: Milliseconds, wall: Milliseconds) {
@@ -44,12 +45,6 @@ package struct MachineClock: Sendable {
         self.wall = wall
         self.bootID = bootID
     }
-}
-
-func milliseconds(of clock: clockid_t) -> Milliseconds {
-    var time = timespec()
-    clock_gettime(clock, &time)
-    return Milliseconds(time.tv_sec) * 1000 + Milliseconds(time.tv_nsec) / 1_000_000
 }
 
 /// When two clocks are further apart than they drift, one of them was set.

@@ -1,5 +1,6 @@
 import CallCore
 import Glibc
+import SystemClocks
 
 /// Runs asynchronous work in one thread: what is ready runs when `run` is called, in the order in which it became ready, and nowhere
 /// else. The same events make the same things happen in the same order (docs/decisions/0017).
@@ -56,7 +57,7 @@ extension AnswersLater {
         }
         var descriptor = pollfd(fd: socket.descriptor, events: Int16(POLLIN), revents: 0)
         if socket.waitsToSend { descriptor.events |= Int16(POLLOUT) }
-        _ = poll(&descriptor, 1, Int32(clamping: max(0, deadline - milliseconds(of: CLOCK_BOOTTIME)) + 1))
+        _ = poll(&descriptor, 1, Int32(clamping: max(0, deadline - SystemClock.boot.milliseconds) + 1))
         receive()
     }
 }

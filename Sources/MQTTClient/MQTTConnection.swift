@@ -1,4 +1,5 @@
 import Glibc
+import SystemClocks
 
 /// One connection to a broker of MQTT 5, driven by one thread.
 ///
@@ -135,7 +136,7 @@ public final class MQTTConnection {
         guard longest <= 65_535, configuration.will.map({ $0.problem == nil && $0.payload.count <= 65_535 }) ?? true
         else { throw MQTTError(kind: .invalid, message: "what CONNECT would say is too long") }
         stream = try BrokerStream(configuration, within: milliseconds)
-        lastSent = monotonicMilliseconds()
+        lastSent = SystemClock.boot.milliseconds
         lastReceived = lastSent
         output.append { $0.appendConnect(configuration) }
         try flush()
@@ -161,7 +162,7 @@ public final class MQTTConnection {
             guard let stream else { throw lost() }
             let arrived = wait(milliseconds, for: stream, reads: reads, other: other)
             if reads { try receive(stream, isReadable: arrived) }
-            try keepAlive(monotonicMilliseconds())
+            try keepAlive(SystemClock.boot.milliseconds)
             // Acknowledgments wait for what will be published; what the broker has made room for does not.
             if hasReleased || isAboutToAsk { try flush() }
         } catch {
@@ -211,7 +212,7 @@ public final class MQTTConnection {
                 throw error
             }
             if input.count > before {
-                lastReceived = monotonicMilliseconds()
+                lastReceived = SystemClock.boot.milliseconds
                 asked = nil
             }
             try take()
@@ -323,7 +324,7 @@ public final class MQTTConnection {
     /// answer in time the connection is lost.
     public func ask() throws(MQTTError) {
         guard state == .connected, asked == nil, !isAboutToAsk else { return }
-        lastSent = monotonicMilliseconds()
+        lastSent = SystemClock.boot.milliseconds
         appendQuestion()
         try flushUnlessCollecting()
     }
@@ -337,7 +338,7 @@ public final class MQTTConnection {
         if case .closed = state { throw lost() }
         hasReleased = false
         do throws(MQTTError) {
-            if try stream.send(&output) { lastSent = monotonicMilliseconds() }
+            if try stream.send(&output) { lastSent = SystemClock.boot.milliseconds }
         } catch {
             // Why the broker has closed the connection may have arrived.
             try? receive(stream, isReadable: true)
@@ -349,7 +350,7 @@ public final class MQTTConnection {
         unsent = 0
         if isAboutToAsk {
             isAboutToAsk = false
-            asked = monotonicMilliseconds()
+            asked = SystemClock.boot.milliseconds
         }
     }
 
@@ -446,8 +447,8 @@ public final class MQTTConnection {
     /// a broker may throw away what it has not read yet when it cannot acknowledge to a closed socket. Messages that
     /// arrive meanwhile are dropped.
     public func disconnect(flushingFor milliseconds: Int32 = 1000) {
-        let end = monotonicMilliseconds() + Int64(milliseconds)
-        while backlog > 0 || hasUnsent, monotonicMilliseconds() < end {
+        let end = SystemClock.boot.milliseconds + Int64(milliseconds)
+        while backlog > 0 || hasUnsent, SystemClock.boot.milliseconds < end {
             guard (try? poll(milliseconds: Self.flushStep)) != nil else { break }
         }
         if case .closed = state { return }
@@ -457,7 +458,7 @@ public final class MQTTConnection {
             // The broker closes the connection when it has read everything; closed before, it might not get to.
             var input = ByteQueue()
             var waiting = pollfd(fd: stream.descriptor, events: Int16(POLLIN), revents: 0)
-            while monotonicMilliseconds() < end, Glibc.poll(&waiting, 1, Self.flushStep) >= 0 {
+            while SystemClock.boot.milliseconds < end, Glibc.poll(&waiting, 1, Self.flushStep) >= 0 {
                 guard let reading = try? stream.receive(&input), reading != .end else { break }
                 input.take(input.count)
             }
@@ -480,10 +481,4 @@ public final class MQTTConnection {
         return MQTTError(
             kind: isRefused ? .refused : .lost, message: reason, isAboutCredentials: isAboutCredentials)
     }
-}
-
-func monotonicMilliseconds() -> Int64 {
-    var time = timespec()
-    clock_gettime(CLOCK_MONOTONIC, &time)
-    return Int64(time.tv_sec) * 1000 + Int64(time.tv_nsec) / 1_000_000
 }

@@ -61,7 +61,7 @@ import Testing
     @Test func aCancelOfTheMergedIdEndsAnAdvancedCall() throws {
         let scene = try Scene(.advanced)
         try scene.accept(bob)
-        try scene.machine.mergedCancelRequested(.init(callID: CallID("bobs")!), context(bob, scene))
+        try scene.machine.mergedCancelRequested(.init(callID: CallID("bobs")!), acting(bob, scene))
         #expect(scene.call.endReason == .hangup)
         #expect(scene.call.endedBy == bob)
     }
@@ -71,7 +71,7 @@ import Testing
         try scene.accept(bob)
         let before = scene.call
         do throws(SignalingError) {
-            try scene.machine.mergedCancelRequested(.init(callID: CallID("bobs")!), context(bob, scene))
+            try scene.machine.mergedCancelRequested(.init(callID: CallID("bobs")!), acting(bob, scene))
             Issue.record("the call had ended with the answer")
         } catch {
             #expect(error.code == .invalidState)
@@ -83,7 +83,7 @@ import Testing
     @Test func aCancelOfTheMergedIdByAStrangerFindsNothing() throws {
         let scene = try Scene(.advanced)
         do throws(SignalingError) {
-            try scene.machine.mergedCancelRequested(.init(callID: CallID("eves")!), context(eve, scene))
+            try scene.machine.mergedCancelRequested(.init(callID: CallID("eves")!), acting(eve, scene))
             Issue.record("a stranger cancelled")
         } catch {
             #expect(error.code == .callNotFound)
@@ -138,8 +138,8 @@ import Testing
         #expect(scene.refusal(.accept, by: bob, activeElsewhere: CallID("other")!) == nil)
     }
 
-    private func context(_ user: UserID, _ scene: Scene) -> CallMachine.Context {
+    private func acting(_ user: UserID, _ scene: Scene) -> CallMachine.Acting {
         let key = RequestKey(device: DeviceAddress(userID: user, deviceID: phone), requestID: RequestID("c")!)
-        return CallMachine.Context(key: key, now: scene.now)
+        return CallMachine.Acting(key: key, now: scene.now)
     }
 }

@@ -37,13 +37,13 @@ final class Scene {
     ) throws(SignalingError) {
         var invite = Request.Invite(invitees: invitees, mode: mode)
         configure(&invite)
-        var invitation = CallMachine.Invitation(callID: CallID("call-1")!, invite: invite)
-        invitation.busy = busy
-        invitation.isCancelled = isCancelled
+        let invitation = CallMachine.Invitation(
+            callID: CallID("call-1")!, invite: invite, busy: busy, isCancelled: isCancelled)
         let key = RequestKey(
             device: DeviceAddress(userID: alice, deviceID: phone), requestID: RequestID("invite")!)
-        let context = CallMachine.Context(key: key, now: now, activeElsewhere: activeElsewhere)
-        machine = try CallMachine.invited(invitation, context, settings: settings)
+        machine = try CallMachine.invited(
+            invitation, CallMachine.Acting(key: key, now: now), .plain, activeElsewhere: activeElsewhere,
+            settings: settings)
     }
 
     private init(of scene: Scene) {
@@ -68,15 +68,16 @@ final class Scene {
         requests += 1
         let key = RequestKey(
             device: DeviceAddress(userID: user, deviceID: device), requestID: RequestID("r\(requests)")!)
-        let context = CallMachine.Context(key: key, now: now, activeElsewhere: activeElsewhere)
+        let acting = CallMachine.Acting(key: key, now: now)
         switch body {
-        case .accept(let accept): try machine.acceptRequested(accept, context)
-        case .reject(let reject): try machine.rejectRequested(reject, context)
-        case .cancel(let cancel): return try machine.cancelRequested(cancel, context)
-        case .add(let add): return try machine.addRequested(add, context)
-        case .join(let join): try machine.joinRequested(join, context)
-        case .quit(let quit): try machine.quitRequested(quit, context)
-        case .end(let end): try machine.endRequested(end, context)
+        case .accept(let accept): try machine.acceptRequested(accept, acting, activeElsewhere: activeElsewhere)
+        case .reject(let reject): try machine.rejectRequested(reject, acting)
+        case .cancel(let cancel): return try machine.cancelRequested(cancel, acting)
+        case .add(let add): return try machine.addRequested(add, acting, .plain)
+        case .join(let join):
+            try machine.joinRequested(join, acting, activeElsewhere: activeElsewhere, profile: nil)
+        case .quit(let quit): try machine.quitRequested(quit, acting)
+        case .end(let end): try machine.endRequested(end, acting)
         case .get: try machine.getRequested(by: user)
         case .signal(let signal): return try machine.call.judge(signal, from: user)
         case .invite: preconditionFailure("a scene begins with its invitation")
@@ -172,11 +173,9 @@ final class Scene {
     func passUnserved(_ duration: Milliseconds) { now += duration }
 
     func serveDeadlines() {
-        var context = CallMachine.DeadlineContext(now: now)
-        context.heard = heard
-        context.listeningSince = listeningSince
-        context.isInviterOnline = isInviterOnline
-        machine.deadlineReached(context)
+        machine.deadlineReached(
+            CallMachine.DeadlineContext(
+                now: now, heard: heard, listeningSince: listeningSince, isInviterOnline: isInviterOnline))
     }
 
     // MARK: What is seen
@@ -202,6 +201,11 @@ final class Scene {
             call.event($0, for: user, now: now, snapshot: call.snapshot)
         }
     }
+}
+
+extension CallMachine.Invitees {
+    /// Everybody may be invited, and nobody has a profile.
+    static let plain = Self(profiles: [:], unregistered: [], limited: [], withheld: [])
 }
 
 /// Requests about the one call of a scene.

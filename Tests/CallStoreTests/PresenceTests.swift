@@ -2,6 +2,7 @@ import CallCore
 import FuzzEntries
 import CallStore
 import SignalingProtocol
+import SplitMix
 import Testing
 
 /// Section 1 of the protocol, presence, as every store keeps it.
@@ -243,5 +244,49 @@ import Testing
         _ = try test.online(alicePhone, "s")
         let listed = try test.store.devices(of: [bob, carol, alice]).map { $0.map(\.device) }
         #expect(listed == [[bobPhone], [], [alicePhone, aliceWeb]])
+    }
+
+    // Every store is held to the rule, `UserPresence`, by what may happen in any order.
+
+    @Test(arguments: StoreKind.allCases)
+    func whateverHappensEveryStoreFollowsTheRule(kind: StoreKind) throws {
+        var policy = PresencePolicy()
+        policy.maxDevices = 3
+        let devices = (1...12).map { DeviceAddress(userID: alice, deviceID: DeviceID("d\($0)")!) }
+        for seed in 1...25 as ClosedRange<UInt64> {
+            var random = SplitMix64(seed: seed)
+            let test = try kind.open()
+            var rule = UserPresence()
+            var now: Milliseconds = 1_790_000_000_000
+            for step in 1...80 {
+                // Never the same moment twice: whoever of two was silent longest is for each store to say.
+                let passed = [1_000, 1_000, 20_000, 60_000, 200_000].randomElement(using: &random)! as Milliseconds
+                now += passed
+                try test.pass(passed)
+                let device = devices[Int(random.next() % (step % 3 == 0 ? 12 : 4))]
+                let session = ["", "s1", "s2"].randomElement(using: &random)!
+                let place: Comment = "\(kind), seed \(seed), step \(step)"
+                switch random.next() % 5 {
+                case 0, 1:
+                    let expected = rule.cameOnline(DeviceSession(device, id: session), policy, now: now)
+                    #expect(try test.online(device, session, policy) == expected, place)
+                case 2, 3:
+                    let expected = rule.wentOffline(DeviceSession(device, id: session), policy, now: now)
+                    #expect(try test.offline(device, session, policy) == expected, place)
+                default:
+                    rule.renew(device, lease: policy.lease, now: now)
+                    try test.store.renew([device])
+                }
+                let time = try test.store.now()
+                let found = try test.store.devices(of: [alice])[0].filter {
+                    $0.isReachable(at: time, lease: policy.lease)
+                }
+                let expected = rule.devices.filter { $0.isReachable(at: now, lease: policy.lease) }
+                #expect(found.map(\.device) == expected.map(\.device), place)
+                #expect(found.map(\.session) == expected.map(\.session), place)
+                // In whole seconds: the stores' own time goes on meanwhile.
+                #expect(found.map { (time - $0.since) / 1_000 } == expected.map { (now - $0.since) / 1_000 }, place)
+            }
+        }
     }
 }

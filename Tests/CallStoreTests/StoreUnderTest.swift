@@ -1,4 +1,4 @@
-import CallCore
+@testable import CallCore
 import FoundationEssentials
 import FuzzEntries
 import SignalingProtocol

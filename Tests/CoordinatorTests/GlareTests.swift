@@ -207,7 +207,7 @@ struct GlareTests {
             guard case .call(let call) = stored.record else { return }
             var machine = CallMachine(call: call, settings: world.settings.calls)
             _ = try? machine.acceptRequested(
-                .init(callID: call.callID), CallMachine.Context(key: key, now: world.clock.now))
+                .init(callID: call.callID), CallMachine.Acting(key: key, now: world.clock.now), activeElsewhere: nil)
             machine.remember(RequestOutcome(key: key, offline: [], merged: true))
             // Its claim is given up in the next step, which is still to come.
             _ = world.memory.commit([

@@ -1,5 +1,6 @@
 import CallDeciding
 import SignalingProtocol
+import SystemClocks
 import Testing
 
 @testable import Coordinator
@@ -101,7 +102,7 @@ struct MetricsTests {
         #expect(status.notReadyReason == "not subscribed at the broker")
         status.update {
             $0.isListening = true
-            $0.lastTurn = monotonicMilliseconds()
+            $0.lastTurn = SystemClock.boot.milliseconds
         }
         #expect(status.notReadyReason == nil)
         #expect(status.isHealthy)
@@ -109,7 +110,7 @@ struct MetricsTests {
         #expect(status.notReadyReason == "store: gone")
         status.update { $0.isDraining = true }
         #expect(status.notReadyReason == "draining")
-        status.update { $0.lastTurn = monotonicMilliseconds() - 6_000 }
+        status.update { $0.lastTurn = SystemClock.boot.milliseconds - 6_000 }
         #expect(!status.isHealthy)
         #expect(!status.isStopRequested)
         status.stop()

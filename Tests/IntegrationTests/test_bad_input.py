@@ -17,7 +17,7 @@ from typing import Any
 import paho.mqtt.client as mqtt
 import pytest
 
-from harness import Deploy, Device, World, call_id, talk, wait_until
+from harness import Deploy, Device, World, call_id, stop_loop, talk, wait_until
 
 KIB = 1024
 REQUEST_LIMIT = 64 * KIB
@@ -782,7 +782,7 @@ def test_characters_that_brokers_refuse_do_no_harm(scene: Scene, character: str)
     client.publish(topic, payload, qos=1)
     scene.mallory.refused("call.get", "callNotFound", callID="probe")
     client.disconnect()
-    client.loop_stop()
+    stop_loop(client)
 
 
 # In the end

@@ -8,7 +8,7 @@ from typing import Any
 
 import paho.mqtt.client as mqtt
 
-from harness import Broker, Service, wait_until
+from harness import Broker, Service, stop_loop, wait_until
 
 _READ = """\
 topic read bellwire/v1/up/#
@@ -49,7 +49,7 @@ class Asking:
 
     def close(self) -> None:
         self.client.disconnect()
-        self.client.loop_stop()
+        stop_loop(self.client)
 
 
 def test_a_coordinator_that_may_not_publish_is_not_ready(rig: Any, tmp_path: Path) -> None:

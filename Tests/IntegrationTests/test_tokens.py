@@ -20,7 +20,7 @@ import pytest
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
-from harness import Attempt, Child, SecureBroker, Service, World, encode_user, executable, ring, run, wait_until
+from harness import Attempt, Child, SecureBroker, Service, World, encode_user, executable, ring, run, stop_loop, wait_until
 
 ROOT = "bellwire/v1"
 REFUSED = "Not authorized"
@@ -316,7 +316,7 @@ def test_a_will_is_held_to_the_same_rules(broker: SecureBroker, world: World) ->
     sock = client.socket()
     if sock is not None:
         sock.close()
-    client.loop_stop()
+    stop_loop(client)
     bob = world.phone("bob")
     assert bob.ok("user.query", userIDs=[alice.user])["users"][0]["online"] is True
 
@@ -448,7 +448,7 @@ def test_the_will_of_an_ended_session_is_published(world: World, broker: SecureB
 
     wait_until(online, 2, "online")
     wait_until(lambda: not online(), 5, "lost when its token ended")
-    client.loop_stop()
+    stop_loop(client)
 
 
 def test_keys_are_replaced_while_the_broker_runs(own_broker: SecureBroker) -> None:

@@ -6,7 +6,7 @@ import os
 import socket
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 from urllib.parse import urlsplit
@@ -157,7 +157,9 @@ class Connection:
     def _release(self) -> None:
         """Ends paho's thread, and unties the cycle of client and callbacks: paho closes its three descriptors only when
         it is collected, and cannot wait on one above 1023."""
-        self._client.loop_stop()
+        with suppress(AttributeError):
+            # A thread that ends by itself forgets itself, also between paho's looking at it and waiting for it.
+            self._client.loop_stop()
         for callback in ("on_connect", "on_subscribe", "on_disconnect", "on_message", "on_socket_open"):
             setattr(self._client, callback, None)
         del self._client

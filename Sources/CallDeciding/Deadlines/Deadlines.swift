@@ -10,18 +10,20 @@ extension Deciding {
         }
         guard let machine = decision.subject.machine, let due = machine.nextDeadline, due <= now else { return }
         decision.counts.add(.deadlines)
-        var context = CallMachine.DeadlineContext(now: now)
-        context.listeningSince = facts.listeningSince
-        for heard in stored?.heard ?? [] { context.heard[heard.userID] = heard.at }
         let presence = try presence(of: machine.call.members.map(\.userID))
+        var isInviterOnline = false
         if let device = machine.call.members[0].device {
             let inviter = DeviceAddress(userID: machine.call.inviter, deviceID: device)
-            context.isInviterOnline =
+            isInviterOnline =
                 presence[inviter.userID]?.contains {
                     $0.device == inviter && $0.isReachable(at: now, lease: settings.presence.lease)
                 } ?? false
         }
-        decision.subject.machine?.deadlineReached(context)
+        decision.subject.machine?.deadlineReached(
+            CallMachine.DeadlineContext(
+                now: now,
+                heard: Dictionary((stored?.heard ?? []).map { ($0.userID, $0.at) }, uniquingKeysWith: { $1 }),
+                listeningSince: facts.listeningSince, isInviterOnline: isInviterOnline))
         decideResends(presence, &decision)
         // One of which nothing came is no part of the story.
         if decision.isVisiblyChanged || decision.resends.contains(where: \.isTraced) {

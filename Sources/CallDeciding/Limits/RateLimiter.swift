@@ -39,8 +39,6 @@ public struct RateLimits: Sendable, Equatable {
 }
 
 /// Counts what users send. Each coordinator counts for itself.
-///
-/// A bucket is one number: the moment at which it will be full again. It needs no entry while it is full.
 package struct RateLimiter {
     /// What is counted.
     package enum Key: Hashable {
@@ -105,8 +103,8 @@ package struct RateLimiter {
     private static let longestDebt: Int64 = 60 * perSecond
 
     private let limits: RateLimits
-    /// When each bucket is full again, in microseconds of the service's clock.
-    private var fullAt: [Key: Int64] = [:]
+    /// Those that are not full.
+    private var buckets: [Key: TokenBucket] = [:]
     /// When room is looked for again, so that a full limiter does not do it with each message; nil: at once.
     private var nextSearch: Int64?
     private static let searchInterval: Int64 = 1_000_000
@@ -115,35 +113,30 @@ package struct RateLimiter {
 
     /// Takes one of the bucket. Returns the milliseconds after which to try again; nil when it is admitted.
     package mutating func admit(_ key: Key, now: Milliseconds) -> Int? {
-        guard limit(key).rate > 0 else { return nil }
-        let now = now * Self.perMillisecond
-        let full = fullness(key, now) + time(for: 1, key)
-        let excess = full - now - time(for: limit(key).burst, key)
-        guard excess <= 0 else { return Int((excess + Self.perMillisecond - 1) / Self.perMillisecond) }
-        keep(full, key, now)
+        if let wait = wait(key, for: 1, now: now) { return wait }
+        take(1, of: key, now: now)
         return nil
     }
 
     /// The milliseconds after which so many may be taken; nil when they may be now.
     package func wait(_ key: Key, for count: Int, now: Milliseconds) -> Int? {
         guard limit(key).rate > 0 else { return nil }
-        let now = now * Self.perMillisecond
-        let excess = fullness(key, now) + time(for: count, key) - now - time(for: limit(key).burst, key)
+        let excess = (buckets[key] ?? TokenBucket()).wait(
+            for: time(for: count, key), size(key), now: now * Self.perMillisecond)
         return excess > 0 ? Int((excess + Self.perMillisecond - 1) / Self.perMillisecond) : nil
     }
 
     /// Gives back one that was taken for something that did not come about.
     package mutating func giveBack(_ key: Key, now: Milliseconds) {
-        guard let known = fullAt[key] else { return }
-        let full = known - time(for: 1, key)
-        fullAt[key] = full > now * Self.perMillisecond ? full : nil
+        guard var bucket = buckets[key] else { return }
+        bucket.giveBack(time(for: 1, key))
+        buckets[key] = bucket.isFull(now: now * Self.perMillisecond) ? nil : bucket
     }
 
     /// The milliseconds until something is left of a bucket that `take` may have overdrawn; nil when something is.
     package func wait(_ key: Key, now: Milliseconds) -> Int? {
         guard limit(key).rate > 0 else { return nil }
-        let now = now * Self.perMillisecond
-        let excess = fullness(key, now) - now - time(for: limit(key).burst, key)
+        let excess = (buckets[key] ?? TokenBucket()).wait(for: 0, size(key), now: now * Self.perMillisecond)
         return excess < 0 ? nil : Int(excess / Self.perMillisecond) + 1
     }
 
@@ -151,27 +144,24 @@ package struct RateLimiter {
     package mutating func take(_ amount: Int, of key: Key, now: Milliseconds) {
         guard limit(key).rate > 0 else { return }
         let now = now * Self.perMillisecond
-        let latest = now + time(for: limit(key).burst, key) + Self.longestDebt
-        keep(min(fullness(key, now) + time(for: amount, key), latest), key, now)
+        var bucket = buckets[key] ?? TokenBucket()
+        bucket.take(time(for: amount, key), size(key), now: now)
+        keep(bucket, key, now)
     }
 
-    /// When the bucket is full again, as of now.
-    private func fullness(_ key: Key, _ now: Int64) -> Int64 {
-        guard let known = fullAt[key], known > now else { return now }
-        let debt = key.isOverdrawn ? Self.longestDebt : 0
-        // The clock was set back: nobody is kept waiting for what was never asked.
-        return known > now + time(for: limit(key).burst, key) + debt ? now : known
-    }
-
-    private mutating func keep(_ full: Int64, _ key: Key, _ now: Int64) {
-        if fullAt.count >= Self.capacity, fullAt[key] == nil {
+    private mutating func keep(_ bucket: TokenBucket, _ key: Key, _ now: Int64) {
+        if buckets.count >= Self.capacity, buckets[key] == nil {
             // Unless the clock was set back.
             if let nextSearch, now < nextSearch, nextSearch - now <= Self.searchInterval { return }
             nextSearch = now + Self.searchInterval
-            fullAt = fullAt.filter { $0.value > now }
-            guard fullAt.count < Self.capacity else { return }
+            buckets = buckets.filter { !$0.value.isFull(now: now) }
+            guard buckets.count < Self.capacity else { return }
         }
-        fullAt[key] = full
+        buckets[key] = bucket
+    }
+
+    private func size(_ key: Key) -> TokenBucket.Size {
+        TokenBucket.Size(room: time(for: limit(key).burst, key), debt: key.isOverdrawn ? Self.longestDebt : 0)
     }
 
     /// In which a bucket gains so much.

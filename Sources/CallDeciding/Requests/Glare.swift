@@ -16,11 +16,11 @@ extension Deciding {
         }
         if let known = call.outcome(of: received.key) { return success(call, known) }
         var machine = CallMachine(call: call, settings: settings.calls)
-        var context = CallMachine.Context(key: received.key, now: now)
-        if call.mode == .advanced {
-            context.activeElsewhere = try activeCall(of: user, besides: [call.callID, callID], &decision)
-        }
-        try machine.acceptRequested(Request.Accept(callID: call.callID, extendedData: invite.extendedData), context)
+        let active =
+            call.mode == .advanced ? try activeCall(of: user, besides: [call.callID, callID], &decision) : nil
+        try machine.acceptRequested(
+            Request.Accept(callID: call.callID, extendedData: invite.extendedData), acting(received),
+            activeElsewhere: active)
         let outcome = RequestOutcome(key: received.key, offline: [], merged: true)
         machine.remember(outcome)
         decision.adopt(call, acks: other.acks, version: other.version, settings: settings.calls)

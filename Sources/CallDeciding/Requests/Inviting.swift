@@ -13,28 +13,30 @@ extension Deciding {
             guard decision.subject.alias?.origin == received.key else { throw SignalingError.callExists }
         }
         let user = received.device.userID
-        var invitation = CallMachine.Invitation(callID: callID, invite: invite)
+        var isCancelled = false
         if case .cancelled(let owner, let at)? = decision.subject.record ?? stored?.record {
-            invitation.isCancelled = owner == user && at + settings.cancelMemory > now
+            isCancelled = owner == user && at + settings.cancelMemory > now
         }
-        if invite.isMergeable, !invitation.isCancelled {
+        if invite.isMergeable, !isCancelled {
             if let merged = try judgeGlare(invite, received, callID, stored, &decision) { return merged }
         }
-        var context = CallMachine.Context(key: received.key, now: now)
-        context.withheld = try blocking(user, among: invite.invitees)
+        let withheld = try blocking(user, among: invite.invitees)
         let reserved = decision.reserved.count
-        try limit(invite.invitees, by: user, &context, &decision)
-        let ringing = invitation.isCancelled ? 0 : invite.invitees.count - context.limited.count
+        let limited = try limit(invite.invitees, by: user, withheld: withheld, &decision)
+        let ringing = isCancelled ? 0 : invite.invitees.count - limited.count
         try checkQuotas(of: user, inviting: ringing, &decision)
-        context.activeElsewhere = try activeCall(of: user, besides: [callID], &decision)
-        if invite.ifBusy == .reject { invitation.busy = try busy(invite.invitees) }
-        try lookUp([user] + invite.invitees, inviting: invite.invitees, &context)
-        var machine = try CallMachine.invited(invitation, context, settings: settings.calls)
-        let errors = invite.invitees.compactMap(context.problem)
+        let active = try activeCall(of: user, besides: [callID], &decision)
+        let busy = invite.ifBusy == .reject ? try busy(invite.invitees) : []
+        let known = try invitees(
+            invite.invitees, members: [user] + invite.invitees, limited: limited, withheld: withheld)
+        var machine = try CallMachine.invited(
+            CallMachine.Invitation(callID: callID, invite: invite, busy: busy, isCancelled: isCancelled),
+            acting(received), known, activeElsewhere: active, settings: settings.calls)
+        let errors = invite.invitees.compactMap(known.problem)
         decision.giveBack(butFor: reserved, invitees: errors.map(\.userID))
         let invited = invite.invitees.filter { user in !errors.contains { $0.userID == user } }
         let outcome = RequestOutcome(
-            key: received.key, offline: try offline(invited, withheld: context.withheld), errors: errors)
+            key: received.key, offline: try offline(invited, withheld: withheld), errors: errors)
         machine.remember(outcome)
         // Whatever else was under way under this id was of the call to which its alias pointed.
         decision.subject = Decision.Subject(version: stored?.version ?? 0, machine: machine)

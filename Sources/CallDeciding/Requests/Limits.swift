@@ -3,21 +3,23 @@ import SignalingProtocol
 
 /// Limits of what is asked of others (docs/protocol.md, section 2, Rate limits). What comes in is counted when it comes.
 extension Deciding {
-    /// Reserves of the limits of pair and callee for each invitee. Those beyond are not invited; throws when that is all.
+    /// Reserves of the limits of pair and callee for each invitee. Returns those beyond, who are not invited; throws when that is all.
     /// Counted with the callee is who would ring: not who has blocked the inviter.
     func limit(
-        _ invitees: [UserID], by user: UserID, _ context: inout CallMachine.Context, _ decision: inout Decision
-    ) throws(SignalingError) {
+        _ invitees: [UserID], by user: UserID, withheld: [UserID], _ decision: inout Decision
+    ) throws(SignalingError) -> [UserID] {
+        var limited: [UserID] = []
         var longest = 0
         for invitee in invitees {
             let pair = RateLimiter.Key.pair(inviter: user, invitee: invitee)
             var keys = [pair]
-            if !context.withheld.contains(invitee) { keys.append(.callee(invitee)) }
+            if !withheld.contains(invitee) { keys.append(.callee(invitee)) }
             guard let retryAfter = reserve(keys, &decision) else { continue }
-            context.limited.append(invitee)
+            limited.append(invitee)
             longest = max(longest, retryAfter)
         }
-        if context.limited.count == invitees.count { throw .rateLimited(longest) }
+        if limited.count == invitees.count { throw .rateLimited(longest) }
+        return limited
     }
 
     /// Reserves one of each, or nothing. Returns the milliseconds after which to try again; nil when it was reserved.

@@ -63,7 +63,7 @@ extension Deciding {
             if case .cancel = received.request.body { rememberCancel(received, stored, &decision) }
             throw SignalingError.callNotFound
         }
-        var context = CallMachine.Context(key: received.key, now: now)
+        let acting = acting(received)
         var outcome = RequestOutcome(key: received.key)
         let user = received.device.userID
         switch received.request.body {
@@ -80,15 +80,15 @@ extension Deciding {
                 machine.call, outcome, reports: decision.reports ?? stored?.reports ?? [], timeline: timeline)
         case .accept(let accept):
             // A common call ends with its answer, so accepting one takes nobody out of another call.
-            if machine.call.mode == .advanced {
-                context.activeElsewhere = try activeCall(of: user, besides: [machine.call.callID], &decision)
-            }
-            try machine.acceptRequested(accept, context)
+            let active =
+                machine.call.mode == .advanced
+                ? try activeCall(of: user, besides: [machine.call.callID], &decision) : nil
+            try machine.acceptRequested(accept, acting, activeElsewhere: active)
         case .join(let join):
-            context.activeElsewhere = try activeCall(of: user, besides: [machine.call.callID], &decision)
-            if machine.call.member(user) == nil { try lookUp([user], inviting: [], &context) }
-            try machine.joinRequested(join, context)
-        case .reject(let reject): try machine.rejectRequested(reject, context)
+            let active = try activeCall(of: user, besides: [machine.call.callID], &decision)
+            let profile = machine.call.member(user) == nil ? try profiles(of: [user])[user] : nil
+            try machine.joinRequested(join, acting, activeElsewhere: active, profile: profile)
+        case .reject(let reject): try machine.rejectRequested(reject, acting)
         case .cancel(let cancel) where decision.subject.alias != nil:
             guard isMerged(decision) || machine.call.member(user)?.state.isPending ?? false else {
                 // What stands under the id is not, and will not be, the call to which the alias points.
@@ -96,29 +96,33 @@ extension Deciding {
                 rememberCancel(received, stored, &decision)
                 throw SignalingError.callNotFound
             }
-            try machine.mergedCancelRequested(cancel, context)
-        case .cancel(let cancel): outcome.errors = try machine.cancelRequested(cancel, context)
+            try machine.mergedCancelRequested(cancel, acting)
+        case .cancel(let cancel): outcome.errors = try machine.cancelRequested(cancel, acting)
         case .add(let add):
             // A stranger learns nothing, and uses up nothing.
             try machine.getRequested(by: user)
-            context.withheld = try blocking(user, among: add.invitees)
+            let withheld = try blocking(user, among: add.invitees)
             let reserved = decision.reserved.count
-            try limit(add.invitees, by: user, &context, &decision)
-            try checkQuotas(of: user, inviting: add.invitees.count - context.limited.count, &decision)
-            try lookUp(add.invitees, inviting: add.invitees, &context)
-            outcome.errors = try machine.addRequested(add, context)
+            let limited = try limit(add.invitees, by: user, withheld: withheld, &decision)
+            try checkQuotas(of: user, inviting: add.invitees.count - limited.count, &decision)
+            let known = try invitees(add.invitees, members: add.invitees, limited: limited, withheld: withheld)
+            outcome.errors = try machine.addRequested(add, acting, known)
             decision.giveBack(butFor: reserved, invitees: outcome.errors.map(\.userID))
             outcome.offline = try offline(
                 add.invitees.filter { user in !outcome.errors.contains { $0.userID == user } },
-                withheld: context.withheld)
-        case .quit(let quit): try machine.quitRequested(quit, context)
-        case .end(let end): try machine.endRequested(end, context)
+                withheld: withheld)
+        case .quit(let quit): try machine.quitRequested(quit, acting)
+        case .end(let end): try machine.endRequested(end, acting)
         case .invite, .signal, .query, .message, .userUpdate, .userQuery, .userBlock, .userBlockList:
             preconditionFailure("served elsewhere")
         }
         machine.remember(outcome)
         decision.subject.machine = machine
         return success(machine.call, outcome)
+    }
+
+    func acting(_ received: ReceivedRequest) -> CallMachine.Acting {
+        CallMachine.Acting(key: received.key, now: now)
     }
 
     /// Whether the invite that left the alias became the acceptance of the call to which it points. Between the two

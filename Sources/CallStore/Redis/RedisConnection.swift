@@ -2,6 +2,7 @@ import CHiredis
 import CallCore
 import Glibc
 import ServerURL
+import SystemClocks
 
 /// One connection to Redis. After a failure it is of no more use: replies could be taken for those of other commands.
 ///
@@ -215,7 +216,7 @@ package final class RedisConnection {
         }
     }
 
-    private var now: Milliseconds { milliseconds(of: CLOCK_BOOTTIME) }
+    private var now: Milliseconds { SystemClock.boot.milliseconds }
 
     private static func reason(_ context: UnsafeMutablePointer<redisContext>) -> String {
         // A time limit that passed shows as EAGAIN, which would tell nobody anything.

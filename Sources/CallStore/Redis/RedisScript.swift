@@ -176,7 +176,7 @@ package enum RedisScript: CaseIterable {
         redis.call('HSETNX', KEYS[3], 'since', string.format('%.0f', now))
         local known = read(redis.call('HGET', KEYS[1], device))
         local since = now
-        if known and known.online and known.session == session then since = known.since end
+        if known and known.online and known.session == session and known.seen + lease > now then since = known.since end
         write(device, 1, since, now, session)
         local entries = redis.call('HGETALL', KEYS[1])
         local others, offline = {}, {}
@@ -219,7 +219,7 @@ package enum RedisScript: CaseIterable {
 
     private static let renewBody = """
         local known = read(redis.call('HGET', KEYS[1], ARGV[1]))
-        if not known or not known.online then return 0 end
+        if not known or not known.online or known.seen + tonumber(ARGV[4]) <= now then return 0 end
         write(ARGV[1], 1, known.since, now, known.session)
         redis.call('PEXPIRE', KEYS[1], ARGV[4])
         return 1

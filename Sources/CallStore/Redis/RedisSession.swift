@@ -1,6 +1,7 @@
 import CallCore
 import Glibc
 import SignalingProtocol
+import SystemClocks
 
 /// Keeps a connection to Redis: connects again after a failure with backoff, and loads the scripts.
 ///
@@ -209,7 +210,7 @@ final class RedisSession: AnswersLater {
 
     private func connected() throws(StoreError) -> RedisConnection {
         if let connection { return connection }
-        guard monotonicMilliseconds() >= nextAttempt else { throw failure }
+        guard SystemClock.boot.milliseconds >= nextAttempt else { throw failure }
         do throws(StoreError) {
             let connection =
                 if let connect { try connect() } else { try RedisConnection(address, timeout: Bounds.timeout) }
@@ -236,7 +237,7 @@ final class RedisSession: AnswersLater {
         mayTryAgain = isProven && broken?.isClosedByPeer ?? false
         connection = nil
         failure = error
-        nextAttempt = monotonicMilliseconds() + Int64.random(in: backoff / 2...backoff)
+        nextAttempt = SystemClock.boot.milliseconds + Int64.random(in: backoff / 2...backoff)
         backoff = min(backoff * 2, Bounds.backoff.upperBound)
     }
 
@@ -426,5 +427,3 @@ final class RedisSession: AnswersLater {
         durability = isOn == "yes" ? sync : "appendonly=no"
     }
 }
-
-private func monotonicMilliseconds() -> Int64 { milliseconds(of: CLOCK_MONOTONIC) }

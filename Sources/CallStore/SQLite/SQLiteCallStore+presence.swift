@@ -38,11 +38,14 @@ extension SQLiteCallStore {
         guard over.isEmpty else { return .over }
         try database.run("INSERT OR IGNORE INTO users(user_id) VALUES(?)", .id(device.userID))
         try database.run(
+            "DELETE FROM presence WHERE user_id=?1 AND seen+?2<=?3 AND device_id<>?4", .id(device.userID),
+            .integer(policy.lease), .integer(now), .id(device.deviceID))
+        try database.run(
             """
             INSERT INTO presence VALUES(?1,?2,?3,1,?4,?4)
             ON CONFLICT(user_id, device_id) DO UPDATE SET
-            since=CASE WHEN online AND session=?3 THEN since ELSE ?4 END, session=?3, online=1, seen=?4
-            """, .id(device.userID), .id(device.deviceID), .text(session.id), .integer(now))
+            since=CASE WHEN online AND session=?3 AND seen+?5>?4 THEN since ELSE ?4 END, session=?3, online=1, seen=?4
+            """, .id(device.userID), .id(device.deviceID), .text(session.id), .integer(now), .integer(policy.lease))
         try database.run(
             """
             DELETE FROM presence WHERE user_id=?1 AND device_id IN
@@ -94,8 +97,8 @@ extension SQLiteCallStore {
         try database.transaction { () throws(StoreError) in
             for device in devices {
                 try database.run(
-                    "UPDATE presence SET seen=? WHERE user_id=? AND device_id=? AND online", .integer(now),
-                    .id(device.userID), .id(device.deviceID))
+                    "UPDATE presence SET seen=?1 WHERE user_id=?2 AND device_id=?3 AND online AND seen+?4>?1",
+                    .integer(now), .id(device.userID), .id(device.deviceID), .integer(lease))
             }
         }
     }

@@ -27,7 +27,7 @@ public final class SQLiteCallStore: CallStore {
     private let path: String
     private let synchronous: Synchronous
     let historyPerUser: Int
-    private let lease: Milliseconds
+    let lease: Milliseconds
 
     /// `ended_at` of a call that lives: it stands behind every moment, so that one index answers "live or ended since".
     static let notEnded = Int64.max

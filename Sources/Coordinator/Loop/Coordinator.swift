@@ -3,6 +3,7 @@ import CallStore
 import Glibc
 import MQTTClient
 import SignalingProtocol
+import SystemClocks
 
 /// Drives a `CoordinatorLoop` with a broker's connection and the clock: one thread that waits for the broker, the store and what is due.
 ///
@@ -77,7 +78,7 @@ public final class Coordinator {
         var settings = configuration.settings
         settings.coordinator = configuration.id
         service = CallService(store: store, settings: settings)
-        loop = CoordinatorLoop(service, now: monotonicMilliseconds()) { Int64.random(in: $0) }
+        loop = CoordinatorLoop(service, now: SystemClock.boot.milliseconds) { Int64.random(in: $0) }
     }
 
     /// Serves until the status says stop, then drains: leaves the share group, finishes what it holds, and returns.
@@ -88,13 +89,13 @@ public final class Coordinator {
                 "id": configuration.id, "broker": configuration.broker.description, "group": configuration.group,
                 "store": service.store.summary,
             ])
-        handle(.tick, monotonicMilliseconds())
+        handle(.tick, SystemClock.boot.milliseconds)
         var isDraining = false
         while !loop.hasEnded {
             if status.isStopRequested, !isDraining {
                 isDraining = true
                 status.update { $0.isDraining = true }
-                handle(.stop, monotonicMilliseconds())
+                handle(.stop, SystemClock.boot.milliseconds)
             } else {
                 turn()
             }
@@ -104,10 +105,10 @@ public final class Coordinator {
     }
 
     private func turn() {
-        let before = monotonicMilliseconds()
+        let before = SystemClock.boot.milliseconds
         let wait = max(0, loop.nextTick - before)
         let messages = receive(wait)
-        let now = monotonicMilliseconds()
+        let now = SystemClock.boot.milliseconds
         if now - before > wait + Bounds.frozenAfter {
             handle(.frozen, now)
         } else {
@@ -216,7 +217,7 @@ public final class Coordinator {
             .warning, "broker connection lost",
             ["reason": error.because(configuration.cause(error, password)).message])
         forget()
-        handle(.lost, monotonicMilliseconds())
+        handle(.lost, SystemClock.boot.milliseconds)
     }
 
     private func forget() {
@@ -228,7 +229,7 @@ public final class Coordinator {
     }
 
     private func publish(_ messages: [OutboundMessage], by deadline: Int64) {
-        guard let connection, connection.backlog < Bounds.brokerBacklog, monotonicMilliseconds() < deadline else {
+        guard let connection, connection.backlog < Bounds.brokerBacklog, SystemClock.boot.milliseconds < deadline else {
             service.count(.publicationsDropped, messages.count)
             return
         }

@@ -1,6 +1,7 @@
 import CallDeciding
 import Glibc
 import Synchronization
+import SystemClocks
 
 /// What the coordinator's thread tells the others, and the one thing that they tell it: to stop.
 public final class CoordinatorStatus: Sendable {
@@ -46,7 +47,7 @@ public final class CoordinatorStatus: Sendable {
     func update(_ change: (inout Snapshot) -> Void) { state.withLock { change(&$0) } }
 
     /// The coordinator's loop is turning.
-    public var isHealthy: Bool { monotonicMilliseconds() - snapshot.lastTurn < Self.stuckAfter }
+    public var isHealthy: Bool { SystemClock.boot.milliseconds - snapshot.lastTurn < Self.stuckAfter }
 
     /// Why requests cannot be served now; nil when they can.
     public var notReadyReason: String? {
@@ -62,11 +63,4 @@ public final class CoordinatorStatus: Sendable {
         }
         return isHealthy ? nil : "the loop is stuck"
     }
-}
-
-/// Milliseconds of a clock that never jumps; it also runs while the process is frozen.
-func monotonicMilliseconds() -> Int64 {
-    var time = timespec()
-    clock_gettime(CLOCK_MONOTONIC, &time)
-    return Int64(time.tv_sec) * 1000 + Int64(time.tv_nsec) / 1_000_000
 }

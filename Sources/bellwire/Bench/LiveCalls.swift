@@ -28,7 +28,9 @@ enum LiveCalls {
         invite.timeout = 600
         let key = RequestKey(device: caller, requestID: RequestID("r1")!)
         let call = try CallMachine.invited(
-            CallMachine.Invitation(callID: invite.callID!, invite: invite), CallMachine.Context(key: key, now: now),
+            CallMachine.Invitation(callID: invite.callID!, invite: invite, busy: [], isCancelled: false),
+            CallMachine.Acting(key: key, now: now),
+            CallMachine.Invitees(profiles: [:], unregistered: [], limited: [], withheld: []), activeElsewhere: nil,
             settings: CallSettings()
         ).call
         // Nothing is due while the measurement lasts: it is about what lies in the store.

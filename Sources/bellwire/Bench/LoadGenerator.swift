@@ -1,5 +1,6 @@
 import Glibc
 import MQTTClient
+import SystemClocks
 
 /// What a load consists of: exchanges over the broker, in places that do one after the other.
 protocol Load {
@@ -78,7 +79,7 @@ final class LoadGenerator<Work: Load> {
     func prepare(_ messages: [(topic: String, payload: [UInt8])], awaiting count: Int) throws {
         var arrived = 0
         var rest = messages[...]
-        let end = microseconds() + Self.patience + Int64(messages.count) * 2_000
+        let end = SystemClock.boot.microseconds + Self.patience + Int64(messages.count) * 2_000
         while arrived < count {
             // Some at a time: a coordinator drops what has waited for 2 s.
             for message in rest.prefix(max(0, 256 - (messages.count - rest.count - arrived))) {
@@ -86,7 +87,9 @@ final class LoadGenerator<Work: Load> {
                 rest = rest.dropFirst()
             }
             arrived += try connection.poll(milliseconds: 50).count
-            guard microseconds() < end else { throw DeploymentError("only \(arrived) of \(count) answers came") }
+            guard SystemClock.boot.microseconds < end else {
+                throw DeploymentError("only \(arrived) of \(count) answers came")
+            }
         }
     }
 
@@ -95,11 +98,11 @@ final class LoadGenerator<Work: Load> {
     func run(seconds: Double, atOnce: Int, rate: Double? = nil) throws -> LoadOutcome {
         outcome = LoadOutcome()
         free = Array((0..<min(atOnce, began.count)).reversed())
-        let start = microseconds()
+        let start = SystemClock.boot.microseconds
         let end = start + Int64(seconds * 1_000_000)
         var scheduled = 0.0
         while true {
-            let now = microseconds()
+            let now = SystemClock.boot.microseconds
             if now < end {
                 begin(now, &scheduled, start, rate)
             } else {
@@ -140,7 +143,7 @@ final class LoadGenerator<Work: Load> {
     private func receive(_ message: MQTTMessage) {
         outcome.messagesDown += 1
         outcome.bytesDown += message.payload.count
-        let now = microseconds()
+        let now = SystemClock.boot.microseconds
         guard let place = work.received(message.topic, message.payload, now: now, { outbox.append(($0, $1)) }) else {
             return
         }
@@ -164,7 +167,7 @@ final class LoadGenerator<Work: Load> {
     private var nextLook: Int64 = 0
 
     private func giveUpLate() {
-        let now = microseconds()
+        let now = SystemClock.boot.microseconds
         guard now >= nextLook else { return }
         nextLook = now + 250_000
         for place in began.indices {
@@ -175,11 +178,4 @@ final class LoadGenerator<Work: Load> {
             outcome.failed += 1
         }
     }
-}
-
-/// Of the monotonic clock.
-func microseconds() -> Int64 {
-    var time = timespec()
-    clock_gettime(CLOCK_MONOTONIC, &time)
-    return Int64(time.tv_sec) * 1_000_000 + Int64(time.tv_nsec) / 1000
 }

@@ -1,6 +1,7 @@
 import Glibc
 import MQTTClient
 import SignalingProtocol
+import SystemClocks
 import Tokens
 
 /// Why a broker has refused a client, as far as the client can tell: the broker itself says little more than "Not authorized".
@@ -27,7 +28,7 @@ struct RefusalCause: Sendable {
     }
 
     private func ended(_ token: Token) -> String? {
-        token.expiresAt <= wallClock() ? "the token ended at \(utc(token.expiresAt))" : nil
+        token.expiresAt <= SystemClock.wall.milliseconds ? "the token ended at \(utc(token.expiresAt))" : nil
     }
 
     private var tls: String? {

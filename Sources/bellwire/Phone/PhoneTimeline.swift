@@ -1,11 +1,12 @@
 import BellwireClient
 import SignalingProtocol
+import SystemClocks
 
 /// Prints what happens: for people with milliseconds since the start, or as JSON for scripts.
 struct PhoneTimeline {
     let isJSON: Bool
     let user: UserID
-    private let start = monotonicMilliseconds()
+    private let start = SystemClock.boot.milliseconds
 
     init(_ settings: PhoneSettings) {
         isJSON = settings.isJSON
@@ -14,7 +15,7 @@ struct PhoneTimeline {
 
     /// One line. `text` is for people; nil prints nothing for them. `fields` go into the JSON object.
     func line(_ event: String, _ text: String?, _ fields: (inout JSONWriter) -> Void = { _ in }) {
-        let time = monotonicMilliseconds() - start
+        let time = SystemClock.boot.milliseconds - start
         if isJSON {
             let bytes = JSONWriter.object { writer in
                 writer.field("event", event)

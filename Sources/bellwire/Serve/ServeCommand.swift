@@ -132,13 +132,6 @@ enum ServeCommand {
     }
 }
 
-/// Milliseconds since the Unix epoch by this machine's clock.
-func wallClock() -> Milliseconds {
-    var time = timespec()
-    clock_gettime(CLOCK_REALTIME, &time)
-    return Milliseconds(time.tv_sec) * 1000 + Milliseconds(time.tv_nsec) / 1_000_000
-}
-
 func randomHex(bytes count: Int) -> String {
     var text = ""
     for _ in 0..<count {

@@ -2,6 +2,7 @@ import CallCore
 import CallDeciding
 import CallStore
 import Coordinator
+import SystemClocks
 
 /// Which store: `memory:`, `sqlite:PATH` or `redis://[user:password@]host:port[/db]`.
 enum StoreAddress: CustomStringConvertible {
@@ -47,7 +48,8 @@ enum StoreAddress: CustomStringConvertible {
         let lease = settings.presence.lease
         switch self {
         case .memory:
-            return MemoryCallStore(historyPerUser: options.historyPerUser, lease: lease, clock: wallClock)
+            return MemoryCallStore(
+                historyPerUser: options.historyPerUser, lease: lease, clock: { SystemClock.wall.milliseconds })
         case .sqlite(let path):
             return try SQLiteCallStore(
                 path: path, stamp: options.stamp, synchronous: options.synchronous,

@@ -2,6 +2,7 @@ import BellwireClient
 import BellwireSimulator
 import Glibc
 import HistoryChecker
+import SystemClocks
 
 /// `bellwire simulate`: plays worlds in virtual time (docs/simulation.md).
 enum SimulateCommand {
@@ -35,7 +36,7 @@ enum SimulateCommand {
         if arguments.isSet("trace") {
             for line in simulator.trace(seed: first) { writeOutput(line) }
         }
-        let started = monotonicMilliseconds()
+        let started = SystemClock.boot.milliseconds
         var played: UInt64 = 0
         var calls = 0
         var virtual: Int64 = 0
@@ -43,7 +44,7 @@ enum SimulateCommand {
         var fingerprint: UInt64 = 0
         var failures: [UInt64] = []
         for seed in first..<first + count {
-            if limit > 0, monotonicMilliseconds() - started >= limit { break }
+            if limit > 0, SystemClock.boot.milliseconds - started >= limit { break }
             let result = simulator.run(seed: seed)
             played += 1
             calls += result.calls
@@ -60,7 +61,7 @@ enum SimulateCommand {
                 }
             }
         }
-        let seconds = max(0.001, Double(monotonicMilliseconds() - started) / 1000)
+        let seconds = max(0.001, Double(SystemClock.boot.milliseconds - started) / 1000)
         writeOutput(
             """
             seeds: \(played) in \(rounded(seconds)) s, \(rounded(Double(played) / seconds)) per second
@@ -78,7 +79,8 @@ enum SimulateCommand {
         var isClean = true
         for (index, name) in Exhaustive.worlds.enumerated() {
             let share = milliseconds / Int64(Exhaustive.worlds.count)
-            let result = Exhaustive(world: name, clock: monotonicMilliseconds).search(depth: depth, for: share)
+            let result = Exhaustive(world: name, clock: { SystemClock.boot.milliseconds }).search(
+                depth: depth, for: share)
             writeOutput(
                 """
                 \(index + 1). \(name): \(result.isComplete ? "everything" : "everything up to \(result.depth) steps") \

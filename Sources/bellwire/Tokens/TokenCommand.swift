@@ -1,4 +1,5 @@
 import SignalingProtocol
+import SystemClocks
 import Tokens
 
 /// `bellwire token`: makes a token, as an app's backend does for its users.
@@ -27,7 +28,7 @@ enum TokenCommand {
         let user = try arguments.required("user", "a user id of 1 to 64 bytes", UserID.init)
         let life = try arguments.milliseconds("ttl", in: 1_000...3_650 * 86_400_000)
         // A token counts in whole seconds.
-        let now = wallClock() / 1000 * 1000
+        let now = SystemClock.wall.milliseconds / 1000 * 1000
         var token = Token(user: user, expiresAt: now + life)
         token.device = try arguments.value("device", "1 to 64 of A-Z a-z 0-9 . _ ~ -", DeviceID.init)
         token.role = try arguments.required("role", roles, Token.Role.init)

@@ -3,7 +3,7 @@
 from .broker import Broker
 from .clock import SteppedClock
 from .contract import Contract
-from .device import Device, Pending, Received, Refused, encode
+from .device import Device, Pending, Received, Refused, encode, stop_loop
 from .load import Load
 from .processes import Child, free_port, wait_until
 from .redis import RedisServer
@@ -54,6 +54,7 @@ __all__ = [
     "present",
     "ring",
     "run",
+    "stop_loop",
     "talk",
     "wait_until",
     "welcomes",

@@ -9,7 +9,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
@@ -22,6 +22,12 @@ from .topics import ROOT, encode_user
 
 Value = TypeVar("Value")
 BACKOFF = (1, 2, 4, 8)
+
+
+def stop_loop(client: mqtt.Client) -> None:
+    """Ends paho's thread. A thread that ends by itself forgets itself, also between paho's looking at it and waiting for it."""
+    with suppress(AttributeError):
+        client.loop_stop()
 
 
 @dataclass(frozen=True)
@@ -245,14 +251,14 @@ class Device:
         client = self._take()
         with _socket_of(client) as sock:
             sock.shutdown(socket.SHUT_RDWR)
-        client.loop_stop()
+        stop_loop(client)
 
     def close(self) -> None:
         """Disconnects without a word about presence."""
         if self._client:
             client = self._take()
             client.disconnect()
-            client.loop_stop()
+            stop_loop(client)
 
     def wait_disconnected(self, timeout: float = 5) -> None:
         """Waits until the broker has closed the connection, and forgets it."""
@@ -263,7 +269,7 @@ class Device:
             assert time.monotonic() < deadline, f"{self} is still connected"
             time.sleep(0.005)
         self._client = None
-        client.loop_stop()
+        stop_loop(client)
 
     def _take(self) -> mqtt.Client:
         client, self._client = self._client, None

@@ -16,6 +16,7 @@ import jwt
 import paho.mqtt.client as mqtt
 
 from .broker import COMMON, Broker
+from .device import stop_loop
 from .processes import free_port
 from .service import PROJECT, executable, run
 
@@ -209,7 +210,7 @@ class Attempt:
 
     def close(self) -> None:
         self.client.disconnect()
-        self.client.loop_stop()
+        stop_loop(self.client)
 
     def __enter__(self) -> Attempt:
         return self

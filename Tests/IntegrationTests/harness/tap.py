@@ -15,6 +15,8 @@ from typing import Any
 import paho.mqtt.client as mqtt
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
+from .device import stop_loop
+
 _TOPIC = re.compile(r"^.+?/(up|down|presence)/(.*)$", re.DOTALL)
 
 
@@ -79,7 +81,7 @@ class Tap:
     def disconnect(self) -> None:
         if self._client:
             self._client.disconnect()
-            self._client.loop_stop()
+            stop_loop(self._client)
         self._client = None
 
     def _on_message(self, client: mqtt.Client, _: Any, message: mqtt.MQTTMessage) -> None:
