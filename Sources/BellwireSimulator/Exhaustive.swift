@@ -9,20 +9,20 @@ import SignalingProtocol
 ///
 /// What was reached on two ways and is the same is gone on from once. From some of the states the world is let come to
 /// rest, and everybody must have been told.
-public final class Exhaustive {
-    public struct Result: Sendable {
-        public let world: String
+package final class Exhaustive {
+    package struct Result: Sendable {
+        package let world: String
         /// Everything of so many steps was tried.
-        public let depth: Int
+        package let depth: Int
         /// All that can happen was tried: a larger depth finds nothing new.
-        public let isComplete: Bool
-        public let states: Int
-        public let steps: Int
+        package let isComplete: Bool
+        package let states: Int
+        package let steps: Int
         /// How often the world was let come to rest.
-        public let rests: Int
-        public let violation: Violation?
+        package let rests: Int
+        package let violation: Violation?
         /// What happened up to the violation.
-        public let path: [String]
+        package let path: [String]
     }
 
     private enum Bounds {
@@ -65,10 +65,10 @@ public final class Exhaustive {
     private var wasCut = false
     private var deadline = Int64.max
 
-    public static var worlds: [String] { SmallWorld.all.map(\.name) }
+    package static var worlds: [String] { SmallWorld.all.map(\.name) }
 
     /// `clock`: milliseconds of real time, by which the search ends.
-    public init(world name: String, clock: @escaping () -> Int64) {
+    package init(world name: String, clock: @escaping () -> Int64) {
         world = SmallWorld.all.first { $0.name == name }!
         self.clock = clock
         var settings = ServiceSettings()
@@ -86,7 +86,7 @@ public final class Exhaustive {
     }
 
     /// Searches up to `depth` steps, for `milliseconds` of real time at most.
-    public func search(depth limit: Int, for milliseconds: Int64) -> Result {
+    package func search(depth limit: Int, for milliseconds: Int64) -> Result {
         deadline = clock() + milliseconds
         let beginning = begin()
         var reached = 0

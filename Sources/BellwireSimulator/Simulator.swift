@@ -2,25 +2,25 @@ import CallCore
 import HistoryChecker
 
 /// Plays worlds from seeds (docs/simulation.md).
-public struct Simulator {
-    public struct Result: Sendable {
-        public let seed: UInt64
-        public let violations: [Violation]
+package struct Simulator {
+    package struct Result: Sendable {
+        package let seed: UInt64
+        package let violations: [Violation]
         /// Of everything that was seen: the same for the same seed, in every run.
-        public let fingerprint: UInt64
+        package let fingerprint: UInt64
         /// Milliseconds that passed in the world.
-        public let virtualTime: Int64
-        public let calls: Int
+        package let virtualTime: Int64
+        package let calls: Int
         /// What was injected, by kind.
-        public let faults: [String: Int]
+        package let faults: [String: Int]
     }
 
     /// Lite: networks and stores take their time, and nothing fails.
-    public let isLite: Bool
+    package let isLite: Bool
 
-    public init(isLite: Bool = false) { self.isLite = isLite }
+    package init(isLite: Bool = false) { self.isLite = isLite }
 
-    public func run(seed: UInt64) -> Result {
+    package func run(seed: UInt64) -> Result {
         result(seed, World(Plan.drawn(seed: seed, isLite: isLite)).play())
     }
 
@@ -31,26 +31,26 @@ public struct Simulator {
     }
 
     /// Everything that was seen in a world, line by line.
-    public func trace(seed: UInt64) -> [String] {
+    package func trace(seed: UInt64) -> [String] {
         let world = World(Plan.drawn(seed: seed, isLite: isLite), keepsLines: true)
         _ = world.play()
         return world.lines
     }
 
     /// A failure with as little around it as still makes it happen.
-    public struct Story: Sendable {
-        public let violations: [Violation]
-        public let acts: Int
-        public let plannedActs: Int
+    package struct Story: Sendable {
+        package let violations: [Violation]
+        package let acts: Int
+        package let plannedActs: Int
         /// What may still go wrong in this world, in words.
-        public let faults: String
+        package let faults: String
         /// Everything that was seen in this world, line by line.
-        public let lines: [String]
+        package let lines: [String]
     }
 
     /// Kinds of faults are taken away one after the other, and then planned acts, in larger and then smaller parts, as long as
     /// a violation of the same kind remains.
-    public func minimised(seed: UInt64, attempts: Int = 400) -> Story {
+    package func minimised(seed: UInt64, attempts: Int = 400) -> Story {
         var plan = Plan.drawn(seed: seed, isLite: isLite)
         var best = World(plan).play().violations
         let kind = best.first?.kind

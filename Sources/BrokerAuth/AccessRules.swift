@@ -1,7 +1,7 @@
 import SignalingProtocol
 
 /// What a client wants to do with a topic.
-public enum TopicAccess: Sendable {
+package enum TopicAccess: Sendable {
     /// To publish there; `retain`: to leave a message behind.
     case publish(retain: Bool)
     /// To be handed a message that was published there.

@@ -1,11 +1,11 @@
 /// How far a client's socket is, as the kernel sees it.
-public struct SocketProgress: Equatable, Sendable {
+package struct SocketProgress: Equatable, Sendable {
     /// Bytes that the broker has written to it so far.
-    public let written: UInt64
+    package let written: UInt64
     /// All of it has arrived at the client's machine: nothing waits in the kernel, so nothing waits for the socket.
-    public let isDrained: Bool
+    package let isDrained: Bool
 
-    public init(written: UInt64, isDrained: Bool) {
+    package init(written: UInt64, isDrained: Bool) {
         self.written = written
         self.isDrained = isDrained
     }

@@ -4,7 +4,7 @@ import SignalingProtocol
 extension BrokerAuth {
     /// Whether a client may do this. One that was not let in may do nothing. Looked at for each message, twice: the clock is read
     /// only for what is counted.
-    public mutating func permits(
+    package mutating func permits(
         _ access: TopicAccess, _ topic: UnsafeBufferPointer<UInt8>, _ connection: ConnectionID,
         now: @autoclosure () -> Int64
     ) -> Bool {
@@ -23,7 +23,7 @@ extension BrokerAuth {
 
     /// Counts what is delivered to a client. False when too much waits for it: its session is then over. `socket` says how far its
     /// socket is; it is asked now and then.
-    public mutating func delivers(
+    package mutating func delivers(
         _ bytes: Int, to connection: ConnectionID, now: () -> Int64, socket: () -> SocketProgress?
     ) -> Bool {
         guard let limit = sessions[connection]?.maxBacklog else { return true }
@@ -33,7 +33,7 @@ extension BrokerAuth {
     }
 
     /// When the token of a device ends, if this is a presence message of it: the service tells the device (section 1).
-    public func tokenExpiry(ofPublisher connection: ConnectionID, topic: UnsafeBufferPointer<UInt8>) -> Int64? {
+    package func tokenExpiry(ofPublisher connection: ConnectionID, topic: UnsafeBufferPointer<UInt8>) -> Int64? {
         guard let session = sessions[connection], isPresence(topic, of: session) else { return nil }
         return session.expiresAt
     }

@@ -4,7 +4,7 @@ import Tokens
 /// What comes due: tokens that end, and those who are put off.
 extension BrokerAuth {
     /// What has come due by `now`, each once. Whoever is told why its session is over is disconnected somewhat later.
-    public mutating func takeDue(now: Int64) -> [Due] {
+    package mutating func takeDue(now: Int64) -> [Due] {
         for connection in parting where sessions[connection]?.hasLeft ?? false { remove(connection) }
         parting.removeAll(keepingCapacity: true)
         var due: [Due] = []
@@ -25,7 +25,7 @@ extension BrokerAuth {
     }
 
     /// Takes other keys. Returns of how many clients the token was made by a key that is no longer among them: their sessions are over.
-    public mutating func replaceKeys(_ keys: KeySet) -> Int {
+    package mutating func replaceKeys(_ keys: KeySet) -> Int {
         verifier.keys = keys
         let orphans = sessions.filter { _, session in
             !session.isOver && session.key.map { !keys.contains($0) } ?? false

@@ -3,12 +3,12 @@ import Tokens
 
 /// Decides for a broker who may connect, what each client may do, and how long: all that `BellwireBrokerAuth` does but for
 /// talking to mosquitto. It reads no clock and no file.
-public struct BrokerAuth {
+package struct BrokerAuth {
     /// Identifies one connection of one client.
-    public typealias ConnectionID = Int
+    package typealias ConnectionID = Int
 
     /// What has come due for a connection.
-    public enum Due: Equatable, Sendable {
+    package enum Due: Equatable, Sendable {
         /// Its token ends in a minute: the device is to be told.
         case tokenWillExpire(clientID: String, topic: String, expiresAt: Int64)
         /// It may do nothing any more. A device is to be told why, on its topic; it is disconnected when it has had time to read that.
@@ -18,10 +18,10 @@ public struct BrokerAuth {
     }
 
     /// A client that was let in.
-    public struct Admission: Equatable, Sendable {
-        public let identity: ClientIdentity
+    package struct Admission: Equatable, Sendable {
+        package let identity: ClientIdentity
         /// It takes the place of another connection of the same client id.
-        public let replaces: Bool
+        package let replaces: Bool
     }
 
     /// How long before the end a device is told, in milliseconds.
@@ -34,7 +34,7 @@ public struct BrokerAuth {
 
     typealias Ending = (connection: ConnectionID, reason: DisconnectReason)
 
-    public internal(set) var verifier: TokenVerifier
+    package internal(set) var verifier: TokenVerifier
     let topics: Topics
     /// The name in the certificates of coordinators; nil: certificates let nobody in.
     private let coordinatorName: String?
@@ -59,7 +59,7 @@ public struct BrokerAuth {
     /// How many connections were looked at because something might be due.
     var looks = 0
 
-    public init(
+    package init(
         verifier: TokenVerifier, topics: Topics, coordinatorName: String? = nil, limits: BrokerLimits = BrokerLimits()
     ) {
         self.verifier = verifier
@@ -69,17 +69,17 @@ public struct BrokerAuth {
     }
 
     /// What a client shows when it connects.
-    public struct Credentials: Sendable {
-        public var clientID: String
-        public var username: String?
+    package struct Credentials: Sendable {
+        package var clientID: String
+        package var username: String?
         /// The token.
-        public var password: String?
+        package var password: String?
         /// The common name of a certificate that the broker has verified.
-        public var certificateName: String?
+        package var certificateName: String?
         /// From where it comes.
-        public var address: String?
+        package var address: String?
 
-        public init(
+        package init(
             clientID: String, username: String?, password: String?, certificateName: String? = nil,
             address: String? = nil
         ) {
@@ -94,7 +94,7 @@ public struct BrokerAuth {
     /// Lets a client in, or throws why not. `now` in milliseconds since the epoch. A broker asks again about those who are in when
     /// it reads its configuration again; who is being put off stays without rights until it is gone.
     @discardableResult
-    public mutating func connect(
+    package mutating func connect(
         _ connection: ConnectionID, _ credentials: Credentials, now: Int64
     ) throws(Refusal) -> Admission {
         let clientID = ByteString(credentials.clientID)
@@ -186,7 +186,7 @@ public struct BrokerAuth {
     }
 
     /// The connection is gone. Its will is still let through, until the next `takeDue`.
-    public mutating func disconnected(_ connection: ConnectionID) {
+    package mutating func disconnected(_ connection: ConnectionID) {
         guard sessions[connection] != nil else { return }
         revoke(connection)
         sessions[connection]?.hasLeft = true

@@ -1,16 +1,16 @@
 /// What clients may take of the broker. Coordinators are held to none of it but the number of their subscriptions.
-public struct BrokerLimits: Sendable {
+package struct BrokerLimits: Sendable {
     /// How much one user may publish, subscribe and unsubscribe, all devices together; nil: without limit. What the service's own
     /// limits (docs/protocol.md, section 2, Rate limits) would answer must reach it first, and a large burst makes everybody wait:
     /// this one keeps floods from it.
-    public var publishing = PublishLimit(rate: 1_000, burst: 1_000)
+    package var publishing = PublishLimit(rate: 1_000, burst: 1_000)
     /// Devices of one user that are connected at once; nil: without limit. Twice as many as may be online.
-    public var connectionsPerUser: Int? = 20
+    package var connectionsPerUser: Int? = 20
     /// Devices that are connected at once from one address; nil: without limit, since behind a proxy, Docker's bridge or an
     /// operator's NAT everybody has the same one.
-    public var connectionsPerAddress: Int?
+    package var connectionsPerAddress: Int?
 
-    public init() {}
+    package init() {}
 
     /// A device needs four filters at most; some clients add before they take away.
     static let subscriptionsPerDevice = 32

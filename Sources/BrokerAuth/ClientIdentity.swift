@@ -2,7 +2,7 @@ import SignalingProtocol
 import Tokens
 
 /// Who a client of the broker is, once it has shown a token or a certificate.
-public enum ClientIdentity: Equatable, Sendable {
+package enum ClientIdentity: Equatable, Sendable {
     /// One device of one user.
     case device(DeviceAddress)
     /// A backend of the app. It acts for any user.
@@ -10,7 +10,7 @@ public enum ClientIdentity: Equatable, Sendable {
     case coordinator(UserID)
 
     /// As an MQTT username.
-    public var name: String {
+    package var name: String {
         switch self {
         case .device(let device): Topics.encode(device.userID)
         case .server(let user), .coordinator(let user): Topics.encode(user)
@@ -19,10 +19,10 @@ public enum ClientIdentity: Equatable, Sendable {
 }
 
 /// Why a client is not let in. The text is for the broker's log: it names nothing that is secret.
-public struct Refusal: Error, Equatable, Sendable, CustomStringConvertible {
-    public let description: String
+package struct Refusal: Error, Equatable, Sendable, CustomStringConvertible {
+    package let description: String
     /// The client gave no credentials at all, as a scanner or a health check does: hardly worth a line.
-    public let isWithoutCredentials: Bool
+    package let isWithoutCredentials: Bool
 
     init(_ description: String, isWithoutCredentials: Bool = false) {
         self.description = description

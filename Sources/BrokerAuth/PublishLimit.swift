@@ -1,14 +1,14 @@
 import SignalingProtocol
 
 /// How many messages a user may publish, and filters subscribe and unsubscribe, all devices together.
-public struct PublishLimit: Equatable, Sendable {
+package struct PublishLimit: Equatable, Sendable {
     /// Per second in the long run.
-    public let rate: Int
+    package let rate: Int
     /// At once after a rest.
-    public let burst: Int
+    package let burst: Int
 
     /// Nil unless both are from one to a million.
-    public init?(rate: Int, burst: Int) {
+    package init?(rate: Int, burst: Int) {
         guard (1...1_000_000).contains(rate), (1...1_000_000).contains(burst) else { return nil }
         self.rate = rate
         self.burst = burst

@@ -2,7 +2,7 @@ import SignalingProtocol
 import Tokens
 
 /// Why the broker ends a session. The raw value is what the device is told (docs/protocol.md, section 1, Tokens).
-public enum DisconnectReason: String, Equatable, Sendable, CaseIterable {
+package enum DisconnectReason: String, Equatable, Sendable, CaseIterable {
     /// Its token has ended.
     case tokenExpired
     /// The key that made its token was taken away.
@@ -12,10 +12,10 @@ public enum DisconnectReason: String, Equatable, Sendable, CaseIterable {
     /// It reads more slowly than it is sent, and too much waits for it.
     case slowReader
 
-    public var code: ErrorCode { ErrorCode(rawValue: rawValue) }
+    package var code: ErrorCode { ErrorCode(rawValue: rawValue) }
 
     /// For people.
-    public var description: String {
+    package var description: String {
         switch self {
         case .tokenExpired: "the token has ended: connect with another one"
         case .tokenRevoked: "the key of the token was taken away: connect with another token"

@@ -3,7 +3,7 @@ import SignalingProtocol
 extension Call {
     /// What is wrong with the call whatever has happened to it; nil when nothing is. Asserted after each event of `CallMachine`, and
     /// of each record that a simulated coordinator writes.
-    public var brokenInvariant: String? {
+    package var brokenInvariant: String? {
         if members.count < 2 || members[0].userID != inviter {
             return "the inviter is the first of two members or more"
         }

@@ -3,7 +3,7 @@ import SignalingProtocol
 /// Who may signal in a call, and whom a signal reaches (docs/protocol.md, section 2, `call.signal`).
 extension Call {
     /// Refuses a signal of somebody who is not accepted in the live call. Returns those of its `to` whom it cannot reach.
-    public func judge(_ signal: Request.Signal, from user: UserID) throws(SignalingError) -> [UserError] {
+    package func judge(_ signal: Request.Signal, from user: UserID) throws(SignalingError) -> [UserError] {
         guard let sender = member(user) else { throw .callNotFound }
         guard isLive else { throw .callEnded(sender.state) }
         guard sender.state == .accepted else { throw .invalidState(sender.state) }
@@ -16,7 +16,7 @@ extension Call {
     }
 
     /// The accepted devices of the other members, or of those that the signal names.
-    public func recipients(of signal: Request.Signal, from user: UserID) -> [DeviceAddress] {
+    package func recipients(of signal: Request.Signal, from user: UserID) -> [DeviceAddress] {
         members.compactMap { member in
             guard member.state == .accepted, member.userID != user, signal.to?.contains(member.userID) ?? true else {
                 return nil

@@ -1,38 +1,38 @@
 import SignalingProtocol
 
 /// A call with all that is stored of it. `CallMachine` alone changes it: outside this module nothing of it can be set.
-public struct Call: Equatable, Sendable {
+package struct Call: Equatable, Sendable {
     /// What never changes, in one place: copies of a call share it.
     private let facts: Facts
 
     /// Grows by one with every change that anybody can see.
-    public internal(set) var revision = 0
-    public internal(set) var state = CallState.ringing
-    public internal(set) var acceptedAt: Milliseconds?
-    public internal(set) var endedAt: Milliseconds?
-    public internal(set) var endReason: EndReason?
-    public internal(set) var endedBy: UserID?
+    package internal(set) var revision = 0
+    package internal(set) var state = CallState.ringing
+    package internal(set) var acceptedAt: Milliseconds?
+    package internal(set) var endedAt: Milliseconds?
+    package internal(set) var endReason: EndReason?
+    package internal(set) var endedBy: UserID?
     /// In the order in which they were invited; the inviter is the first.
-    public internal(set) var members: [Member] = []
+    package internal(set) var members: [Member] = []
 
     /// When the present revision was made, and by whom; nil for a timer.
-    public internal(set) var updatedAt: Milliseconds
-    public internal(set) var actor: UserID?
+    package internal(set) var updatedAt: Milliseconds
+    package internal(set) var actor: UserID?
     /// The successful requests that are still remembered, oldest first.
-    public internal(set) var outcomes: [RequestOutcome] = []
+    package internal(set) var outcomes: [RequestOutcome] = []
 
     /// When the call is cancelled because its inviter was lost, unless the inviter comes back.
-    public internal(set) var callerLostAt: Milliseconds?
+    package internal(set) var callerLostAt: Milliseconds?
     /// When the accepted members are next checked for silence.
-    public internal(set) var heartbeatDue: Milliseconds?
+    package internal(set) var heartbeatDue: Milliseconds?
     /// Since when nobody is live, in a call without `autoEnd`.
-    public internal(set) var emptySince: Milliseconds?
+    package internal(set) var emptySince: Milliseconds?
     /// When devices that have not acknowledged are next sent what they are owed.
-    public internal(set) var deliveryDue: Milliseconds?
+    package internal(set) var deliveryDue: Milliseconds?
     /// Up to when resends have been served.
-    public internal(set) var deliveryServedAt: Milliseconds
+    package internal(set) var deliveryServedAt: Milliseconds
 
-    public init(
+    package init(
         callID: CallID, mode: CallMode, media: String?, inviter: UserID, createdAt: Milliseconds, timeout: Int,
         extendedData: String?, joinPolicy: JoinPolicy, autoEnd: Bool, notReceivedAfter: Milliseconds?,
         origin: RequestKey
@@ -46,7 +46,7 @@ public struct Call: Equatable, Sendable {
     }
 
     /// As it was stored: what a new call begins with, and what has become of it since.
-    public init(
+    package init(
         _ beginning: Call, revision: Int, state: CallState, acceptedAt: Milliseconds?, endedAt: Milliseconds?,
         endReason: EndReason?, endedBy: UserID?, members: [Member], updatedAt: Milliseconds, actor: UserID?,
         outcomes: [RequestOutcome], callerLostAt: Milliseconds?, heartbeatDue: Milliseconds?,
@@ -70,41 +70,41 @@ public struct Call: Equatable, Sendable {
         self.deliveryServedAt = deliveryServedAt
     }
 
-    public var callID: CallID { facts.callID }
-    public var mode: CallMode { facts.mode }
-    public var media: String? { facts.media }
-    public var inviter: UserID { facts.inviter }
-    public var createdAt: Milliseconds { facts.createdAt }
+    package var callID: CallID { facts.callID }
+    package var mode: CallMode { facts.mode }
+    package var media: String? { facts.media }
+    package var inviter: UserID { facts.inviter }
+    package var createdAt: Milliseconds { facts.createdAt }
     /// Seconds an invitation to this call lasts.
-    public var timeout: Int { facts.timeout }
-    public var extendedData: String? { facts.extendedData }
-    public var joinPolicy: JoinPolicy { facts.joinPolicy }
-    public var autoEnd: Bool { facts.autoEnd }
+    package var timeout: Int { facts.timeout }
+    package var extendedData: String? { facts.extendedData }
+    package var joinPolicy: JoinPolicy { facts.joinPolicy }
+    package var autoEnd: Bool { facts.autoEnd }
     /// Nil when delivery is not checked.
-    public var notReceivedAfter: Milliseconds? { facts.notReceivedAfter }
+    package var notReceivedAfter: Milliseconds? { facts.notReceivedAfter }
     /// The device and request that created the call, so that a resent invite is known however late it comes.
-    public var origin: RequestKey { facts.origin }
+    package var origin: RequestKey { facts.origin }
 
-    public var isLive: Bool { state != .ended }
+    package var isLive: Bool { state != .ended }
 
     /// The member as which the user takes part; nil for a stranger, and for who must not know of the invitation.
-    public func member(_ user: UserID) -> Member? { entry(user).flatMap { $0.isWithheld ? nil : $0 } }
+    package func member(_ user: UserID) -> Member? { entry(user).flatMap { $0.isWithheld ? nil : $0 } }
 
     /// What stands of the user in the call, whether or not the user may know: for what others see.
-    public func entry(_ user: UserID) -> Member? { members.first { $0.userID == user } }
+    package func entry(_ user: UserID) -> Member? { members.first { $0.userID == user } }
 
     /// Those who take part, or could: in their lists the call stands.
-    public var participants: [UserID] { members.filter { !$0.isWithheld }.map(\.userID) }
+    package var participants: [UserID] { members.filter { !$0.isWithheld }.map(\.userID) }
 
     /// How many bytes its record takes, by and large: for who counts what is kept, and need not write it to know.
-    public var approximateBytes: Int {
+    package var approximateBytes: Int {
         var bytes = 400 + size(media) + size(extendedData)
         for member in members { bytes += member.approximateBytes }
         for outcome in outcomes { bytes += outcome.approximateBytes }
         return bytes
     }
 
-    public var snapshot: CallSnapshot {
+    package var snapshot: CallSnapshot {
         CallSnapshot(
             callID: callID, revision: revision, mode: mode, state: state, media: media, inviter: inviter,
             createdAt: createdAt, acceptedAt: acceptedAt, endedAt: endedAt, endReason: endReason, endedBy: endedBy,
@@ -113,25 +113,25 @@ public struct Call: Equatable, Sendable {
 }
 
 /// Which request of which device.
-public struct RequestKey: Equatable, Sendable {
-    public let device: DeviceAddress
-    public let requestID: RequestID
+package struct RequestKey: Equatable, Sendable {
+    package let device: DeviceAddress
+    package let requestID: RequestID
 
-    public init(device: DeviceAddress, requestID: RequestID) {
+    package init(device: DeviceAddress, requestID: RequestID) {
         self.device = device
         self.requestID = requestID
     }
 }
 
 /// A successful request and what its response said beyond the call, so that a resend gets the same (section 2).
-public struct RequestOutcome: Equatable, Sendable {
-    public let key: RequestKey
+package struct RequestOutcome: Equatable, Sendable {
+    package let key: RequestKey
     /// To `call.invite` and `call.add`: the invitees without an online device.
-    public var offline: [UserID]?
-    public var errors: [UserError]
-    public var merged: Bool
+    package var offline: [UserID]?
+    package var errors: [UserError]
+    package var merged: Bool
 
-    public init(key: RequestKey, offline: [UserID]? = nil, errors: [UserError] = [], merged: Bool = false) {
+    package init(key: RequestKey, offline: [UserID]? = nil, errors: [UserError] = [], merged: Bool = false) {
         self.key = key
         self.offline = offline
         self.errors = errors
@@ -158,15 +158,15 @@ extension RequestOutcome {
 
 extension Call {
     /// How many requests of one device are remembered per call (section 2).
-    public static let rememberedPerDevice = 16
+    package static let rememberedPerDevice = 16
     /// How many are remembered in all, so that a user with many devices cannot grow the record without end.
-    public static let rememberedInAll = 128
+    package static let rememberedInAll = 128
 
     /// Nil when the request is not remembered; that of a merge, of which there is one, always is.
-    public func outcome(of key: RequestKey) -> RequestOutcome? { outcomes.last { $0.key == key } }
+    package func outcome(of key: RequestKey) -> RequestOutcome? { outcomes.last { $0.key == key } }
 
     /// The same, whichever of its requests came first: for who compares situations.
-    public var withRequestsSorted: Call {
+    package var withRequestsSorted: Call {
         var call = self
         call.outcomes.sort { ($0.key.device, $0.key.requestID.string) < ($1.key.device, $1.key.requestID.string) }
         return call

@@ -3,7 +3,7 @@ import SignalingProtocol
 extension CallMachine {
     /// A device sent `call.accept`. `activeElsewhere`: the other live advanced call in which the user is accepted; of no matter in
     /// common mode, where a call ends with its answer.
-    public mutating func acceptRequested(
+    package mutating func acceptRequested(
         _ accept: Request.Accept, _ acting: Acting, activeElsewhere: CallID?
     ) throws(SignalingError) {
         defer { check() }
@@ -15,7 +15,7 @@ extension CallMachine {
     }
 
     /// A device sent `call.reject`.
-    public mutating func rejectRequested(_ reject: Request.Reject, _ acting: Acting) throws(SignalingError) {
+    package mutating func rejectRequested(_ reject: Request.Reject, _ acting: Acting) throws(SignalingError) {
         defer { check() }
         let index = try pendingIndex(acting)
         revise(at: acting.now, by: acting.user)
@@ -47,7 +47,7 @@ extension CallMachine {
     }
 
     /// A device sent `call.cancel`. Returns the named users whose invitation could not be taken back.
-    public mutating func cancelRequested(_ cancel: Request.Cancel, _ acting: Acting) throws(SignalingError)
+    package mutating func cancelRequested(_ cancel: Request.Cancel, _ acting: Acting) throws(SignalingError)
         -> [UserError]
     {
         defer { check() }
@@ -97,7 +97,7 @@ extension CallMachine {
 
     /// A device sent `call.cancel` of an id that was merged into this call: its user takes part no more, and the call
     /// ends (section 2).
-    public mutating func mergedCancelRequested(_ cancel: Request.Cancel, _ acting: Acting) throws(SignalingError) {
+    package mutating func mergedCancelRequested(_ cancel: Request.Cancel, _ acting: Acting) throws(SignalingError) {
         defer { check() }
         let member = call.members[try memberIndex(acting.user)]
         if call.isLive, member.state.isPending {

@@ -2,16 +2,16 @@ import SignalingProtocol
 
 extension CallMachine {
     /// What must be known beyond the call when one of its deadlines comes.
-    public struct DeadlineContext: Sendable {
-        public let now: Milliseconds
+    package struct DeadlineContext: Sendable {
+        package let now: Milliseconds
         /// When each accepted member was last heard of.
-        public let heard: [UserID: Milliseconds]
+        package let heard: [UserID: Milliseconds]
         /// Since when the service has been listening without a break: silence before that is not the member's.
-        public let listeningSince: Milliseconds
+        package let listeningSince: Milliseconds
         /// The inviting device is online after all.
-        public let isInviterOnline: Bool
+        package let isInviterOnline: Bool
 
-        public init(
+        package init(
             now: Milliseconds, heard: [UserID: Milliseconds], listeningSince: Milliseconds, isInviterOnline: Bool
         ) {
             self.now = now
@@ -22,7 +22,7 @@ extension CallMachine {
     }
 
     /// Serves every deadline that has come, each in its turn, except resends, which the shell serves by `delivered`.
-    public mutating func deadlineReached(_ context: DeadlineContext) {
+    package mutating func deadlineReached(_ context: DeadlineContext) {
         defer { check() }
         while let next = nextTransition, next.at <= context.now {
             switch next.kind {
@@ -55,7 +55,7 @@ extension CallMachine {
     }
 
     /// When this call next needs to be looked at, resends included (docs/architecture.md, principle 4).
-    public var nextDeadline: Milliseconds? {
+    package var nextDeadline: Milliseconds? {
         guard let transition = nextTransition?.at else { return call.deliveryDue }
         return min(transition, call.deliveryDue ?? .max)
     }
@@ -122,14 +122,14 @@ extension CallMachine {
     }
 
     /// Resends were served up to `now`; the next one is due at `next`, if any.
-    public mutating func delivered(at now: Milliseconds, next: Milliseconds?) {
+    package mutating func delivered(at now: Milliseconds, next: Milliseconds?) {
         defer { check() }
         call.deliveryServedAt = now
         call.deliveryDue = next
     }
 
     /// A device came online and is owed something: resends are due at `moment` at the latest.
-    public mutating func scheduleDelivery(at moment: Milliseconds) {
+    package mutating func scheduleDelivery(at moment: Milliseconds) {
         defer { check() }
         guard moment < call.deliveryDue ?? .max else { return }
         call.deliveryDue = moment

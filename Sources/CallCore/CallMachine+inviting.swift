@@ -2,15 +2,15 @@ import SignalingProtocol
 
 extension CallMachine {
     /// What must be known beyond the request to create a call.
-    public struct Invitation: Sendable {
-        public let callID: CallID
-        public let invite: Request.Invite
+    package struct Invitation: Sendable {
+        package let callID: CallID
+        package let invite: Request.Invite
         /// Invitees in other live calls; they matter with `ifBusy: reject`.
-        public let busy: [UserID]
+        package let busy: [UserID]
         /// The inviter took the call back before it was made (section 2, the fast cancel).
-        public let isCancelled: Bool
+        package let isCancelled: Bool
 
-        public init(callID: CallID, invite: Request.Invite, busy: [UserID], isCancelled: Bool) {
+        package init(callID: CallID, invite: Request.Invite, busy: [UserID], isCancelled: Bool) {
             self.callID = callID
             self.invite = invite
             self.busy = busy
@@ -19,14 +19,14 @@ extension CallMachine {
     }
 
     /// Refuses an invite that is wrong in itself, whatever stands under its call id.
-    public static func check(_ invite: Request.Invite, by user: UserID) throws(SignalingError) {
+    package static func check(_ invite: Request.Invite, by user: UserID) throws(SignalingError) {
         guard !invite.invitees.contains(user) else {
             throw SignalingError(.badRequest, "invitees: must not contain the inviter")
         }
     }
 
     /// A device sent `call.invite`: creates the call with its inviter accepted and its invitees inviting.
-    public static func invited(
+    package static func invited(
         _ invitation: Invitation, _ acting: Acting, _ known: Invitees, activeElsewhere: CallID?,
         settings: CallSettings
     ) throws(SignalingError) -> CallMachine {
@@ -69,7 +69,7 @@ extension CallMachine {
     }
 
     /// A device sent `call.add`. Returns the users that could not be invited.
-    public mutating func addRequested(
+    package mutating func addRequested(
         _ add: Request.Add, _ acting: Acting, _ known: Invitees
     ) throws(SignalingError) -> [UserError] {
         defer { check() }
@@ -119,7 +119,7 @@ extension CallMachine {
 
     /// The device acknowledged the invitation of a pending user, or a later revision (section 3, `received`).
     /// Returns whether that changed anything.
-    public mutating func acknowledged(by user: UserID, revision: Int, now: Milliseconds) -> Bool {
+    package mutating func acknowledged(by user: UserID, revision: Int, now: Milliseconds) -> Bool {
         defer { check() }
         guard call.isLive, let index = index(user), !call.members[index].isWithheld else { return false }
         let member = call.members[index]

@@ -4,7 +4,7 @@ extension CallMachine {
     /// A device sent `call.join`: enters the call, or moves it to this device. Nothing changes for a device that is in
     /// the call already: it may ask again, as an app does that was restarted.
     /// `profile`: of a user who was no member so far, as far as there is one.
-    public mutating func joinRequested(
+    package mutating func joinRequested(
         _ join: Request.Join, _ acting: Acting, activeElsewhere: CallID?, profile: UserProfile?
     ) throws(SignalingError) {
         defer { check() }
@@ -49,7 +49,7 @@ extension CallMachine {
     }
 
     /// A device sent `call.quit`.
-    public mutating func quitRequested(_ quit: Request.Quit, _ acting: Acting) throws(SignalingError) {
+    package mutating func quitRequested(_ quit: Request.Quit, _ acting: Acting) throws(SignalingError) {
         defer { check() }
         let index = try acceptedIndex(acting.user)
         revise(at: acting.now, by: acting.user)
@@ -58,7 +58,7 @@ extension CallMachine {
     }
 
     /// A device sent `call.end`: the call ends for all; the members' states stay.
-    public mutating func endRequested(_ end: Request.End, _ acting: Acting) throws(SignalingError) {
+    package mutating func endRequested(_ end: Request.End, _ acting: Acting) throws(SignalingError) {
         defer { check() }
         let index = try acceptedIndex(acting.user)
         revise(at: acting.now, by: acting.user)
@@ -70,8 +70,8 @@ extension CallMachine {
     }
 
     /// A device sent `call.get`: a member, past or present, may see the call.
-    public func getRequested(by user: UserID) throws(SignalingError) { _ = try memberIndex(user) }
+    package func getRequested(by user: UserID) throws(SignalingError) { _ = try memberIndex(user) }
 
     /// Remembers a successful request, so that a resend of it changes nothing and gets the same outcome (section 2).
-    public mutating func remember(_ outcome: RequestOutcome) { call.remember(outcome) }
+    package mutating func remember(_ outcome: RequestOutcome) { call.remember(outcome) }
 }

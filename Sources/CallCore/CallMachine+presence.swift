@@ -3,7 +3,7 @@ import SignalingProtocol
 extension CallMachine {
     /// A device went offline. While nobody has accepted, losing the inviting device takes the invitation back: at once
     /// when it logged out, after a grace when it was lost (section 3, Caller lost). Returns whether the call changed.
-    public mutating func wentOffline(
+    package mutating func wentOffline(
         _ device: DeviceAddress, reason: PresenceMessage.OfflineReason, now: Milliseconds
     ) -> Bool {
         defer { check() }
@@ -19,7 +19,7 @@ extension CallMachine {
     }
 
     /// A device came online: an inviter that was lost is back. Returns whether the call changed.
-    public mutating func cameOnline(_ device: DeviceAddress) -> Bool {
+    package mutating func cameOnline(_ device: DeviceAddress) -> Bool {
         defer { check() }
         guard isRingingFor(device), call.callerLostAt != nil else { return false }
         call.callerLostAt = nil

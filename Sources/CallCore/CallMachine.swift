@@ -4,22 +4,22 @@ import SignalingProtocol
 ///
 /// There is one method per event. A request either changes the call and returns what its response says beyond the
 /// call, or throws the error that the response carries and leaves the call as it was.
-public struct CallMachine: Sendable {
-    public internal(set) var call: Call
-    public let settings: CallSettings
+package struct CallMachine: Sendable {
+    package internal(set) var call: Call
+    package let settings: CallSettings
 
-    public init(call: Call, settings: CallSettings) {
+    package init(call: Call, settings: CallSettings) {
         self.call = call
         self.settings = settings
     }
 
     /// The device that asks, by which request, and when. What must be known beyond it stands in each event's signature, so that a
     /// lookup that was forgotten does not compile.
-    public struct Acting: Sendable {
-        public let key: RequestKey
-        public let now: Milliseconds
+    package struct Acting: Sendable {
+        package let key: RequestKey
+        package let now: Milliseconds
 
-        public init(key: RequestKey, now: Milliseconds) {
+        package init(key: RequestKey, now: Milliseconds) {
             self.key = key
             self.now = now
         }
@@ -29,17 +29,17 @@ public struct CallMachine: Sendable {
     }
 
     /// What is known of those who are invited.
-    public struct Invitees: Sendable {
+    package struct Invitees: Sendable {
         /// Of the users who become members, as far as they have one.
-        public let profiles: [UserID: UserProfile]
+        package let profiles: [UserID: UserProfile]
         /// Those who may not be invited because nobody knows them (section 2, Users).
-        public let unregistered: [UserID]
+        package let unregistered: [UserID]
         /// Those who are invited too often (section 2, Rate limits).
-        public let limited: [UserID]
+        package let limited: [UserID]
         /// Those who have blocked the user.
-        public let withheld: [UserID]
+        package let withheld: [UserID]
 
-        public init(
+        package init(
             profiles: [UserID: UserProfile], unregistered: [UserID], limited: [UserID], withheld: [UserID]
         ) {
             self.profiles = profiles
@@ -49,7 +49,7 @@ public struct CallMachine: Sendable {
         }
 
         /// Why the user cannot be invited at all.
-        public func problem(with user: UserID) -> UserError? {
+        package func problem(with user: UserID) -> UserError? {
             if unregistered.contains(user) { return UserError(userID: user, code: .userNotRegistered) }
             return limited.contains(user) ? UserError(userID: user, code: .rateLimited) : nil
         }
@@ -168,8 +168,8 @@ public struct CallMachine: Sendable {
 }
 
 extension SignalingError {
-    public static let callNotFound = SignalingError(.callNotFound, "no such call")
-    public static let callExists = SignalingError(.callExists, "callID: another call has it")
+    package static let callNotFound = SignalingError(.callNotFound, "no such call")
+    package static let callExists = SignalingError(.callExists, "callID: another call has it")
 
     static func invalidState(_ state: MemberState) -> SignalingError {
         SignalingError(
@@ -180,7 +180,7 @@ extension SignalingError {
         SignalingError(.callEnded, "the call has ended", state: state.rawValue)
     }
 
-    public static func alreadyInCall(_ callID: CallID) -> SignalingError {
+    package static func alreadyInCall(_ callID: CallID) -> SignalingError {
         SignalingError(.alreadyInCall, "the user is in another call: quit or join it", callID: callID)
     }
 }

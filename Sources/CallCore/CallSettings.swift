@@ -1,25 +1,25 @@
 /// What an operator may set about calls. The defaults are the protocol's (docs/protocol.md, section 3).
-public struct CallSettings: Sendable, Equatable {
+package struct CallSettings: Sendable, Equatable {
     /// Seconds an invitation lasts when the invite does not say.
-    public var invitationTimeout = 60
+    package var invitationTimeout = 60
     /// How long an unacknowledged invitation stays `inviting` when the invite does not say, in milliseconds.
-    public var notReceivedAfter: Milliseconds = 5_000
+    package var notReceivedAfter: Milliseconds = 5_000
     /// How long a lost inviter may take to come back while the call rings.
-    public var callerGrace: Milliseconds = 10_000
+    package var callerGrace: Milliseconds = 10_000
     /// How long an accepted member of an advanced call may be silent.
-    public var heartbeatTimeout: Milliseconds = 60_000
+    package var heartbeatTimeout: Milliseconds = 60_000
     /// How many live members a call may have, the inviter included.
-    public var maxMembers = 10
+    package var maxMembers = 10
     /// How long an advanced call without `autoEnd` stays when nobody is live.
-    public var emptyCallTimeout: Milliseconds = 60_000
+    package var emptyCallTimeout: Milliseconds = 60_000
     /// How long an ended call is still owed to devices.
-    public var endedRetention: Milliseconds = 60_000
+    package var endedRetention: Milliseconds = 60_000
     /// Whether a user is accepted in at most one live advanced call.
-    public var oneActiveCall = true
+    package var oneActiveCall = true
 
-    public init() {}
+    package init() {}
 
     /// How many members a call may ever have had, past ones included, so that adding and leaving cannot grow it
     /// without end.
-    public var maxMembersEver: Int { maxMembers * 3 }
+    package var maxMembersEver: Int { maxMembers * 3 }
 }

@@ -1,2 +1,2 @@
 /// A moment: milliseconds since the Unix epoch by the store's clock (docs/protocol.md, section 1).
-public typealias Milliseconds = Int64
+package typealias Milliseconds = Int64

@@ -1,17 +1,17 @@
 import SignalingProtocol
 
 /// What delivery knows of one device with respect to one call.
-public struct DeviceView: Equatable, Sendable {
-    public let address: DeviceAddress
+package struct DeviceView: Equatable, Sendable {
+    package let address: DeviceAddress
     /// The last revision that the device acknowledged in its present session; 0 when none.
-    public var acked: Int
+    package var acked: Int
     /// When the present session began; nil for a device that publishes no presence.
-    public var sessionStart: Milliseconds?
+    package var sessionStart: Milliseconds?
     /// The device was told of this call in its present session. It may have been rung while the call was about to end, so
     /// it is told of the end, whichever came first.
-    public var knowsCall: Bool
+    package var knowsCall: Bool
 
-    public init(
+    package init(
         address: DeviceAddress, acked: Int, sessionStart: Milliseconds? = nil, knowsCall: Bool = false
     ) {
         self.address = address
@@ -22,12 +22,12 @@ public struct DeviceView: Equatable, Sendable {
 }
 
 /// What a device is owed: the name of the event and the changes it reports. The call itself always goes with it.
-public struct OwedEvent: Equatable, Sendable {
-    public let name: EventName
+package struct OwedEvent: Equatable, Sendable {
+    package let name: EventName
     /// The revision after which the changes count.
-    public let since: Int
+    package let since: Int
 
-    public init(name: EventName, since: Int) {
+    package init(name: EventName, since: Int) {
         self.name = name
         self.since = since
     }
@@ -36,7 +36,7 @@ public struct OwedEvent: Equatable, Sendable {
 extension Call {
     /// What `device` is owed now (docs/protocol.md, section 5): a pure function of the call and of the last revision
     /// that the device acknowledged. Nil when it is up to date.
-    public func owed(to device: DeviceView, now: Milliseconds, settings: CallSettings) -> OwedEvent? {
+    package func owed(to device: DeviceView, now: Milliseconds, settings: CallSettings) -> OwedEvent? {
         // To a user from whom the invitation is withheld it is owed as to everybody, and never sent.
         guard device.acked < revision, let member = entry(device.address.userID) else { return nil }
         if let endedAt {
@@ -77,7 +77,7 @@ extension Call {
     }
 
     /// The event as it goes out now. `expiresIn` is computed at each send.
-    public func event(_ owed: OwedEvent, for user: UserID, now: Milliseconds, snapshot: CallSnapshot) -> Event {
+    package func event(_ owed: OwedEvent, for user: UserID, now: Milliseconds, snapshot: CallSnapshot) -> Event {
         let own = entry(user)
         // "Another member's state changed": one's own entry only tells the one who quit.
         let hidesOwn = owed.name == .userStateChanged && own?.state != .quit
@@ -90,10 +90,10 @@ extension Call {
     }
 
     /// From when the resend schedule of this device counts: the present revision, or its coming online if later.
-    public func resendAnchor(for device: DeviceView) -> Milliseconds { max(updatedAt, device.sessionStart ?? 0) }
+    package func resendAnchor(for device: DeviceView) -> Milliseconds { max(updatedAt, device.sessionStart ?? 0) }
 
     /// Until when `owed` is resent to this device.
-    public func resendEnd(_ owed: OwedEvent, for device: DeviceView) -> Milliseconds {
+    package func resendEnd(_ owed: OwedEvent, for device: DeviceView) -> Milliseconds {
         if owed.name == .invited { return entry(device.address.userID)?.expiresAt ?? updatedAt }
         return resendAnchor(for: device) + ResendSchedule.horizon
     }

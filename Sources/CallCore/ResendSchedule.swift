@@ -2,15 +2,15 @@
 ///
 /// It is a function of the moment from which the device has been owed the event, so no counter is stored and any
 /// coordinator goes on where another one stopped.
-public enum ResendSchedule {
+package enum ResendSchedule {
     /// From the first send to the first resend.
-    public static let firstDelay: Milliseconds = 1_000
+    package static let firstDelay: Milliseconds = 1_000
     private static let longestDelay: Milliseconds = 8_000
     /// Events other than invitations are resent for this long.
-    public static let horizon: Milliseconds = 60_000
+    package static let horizon: Milliseconds = 60_000
 
     /// The first moment of the schedule from `anchor` that lies after `moment`.
-    public static func next(after moment: Milliseconds, from anchor: Milliseconds) -> Milliseconds {
+    package static func next(after moment: Milliseconds, from anchor: Milliseconds) -> Milliseconds {
         var delay = firstDelay
         var at = anchor + delay
         while at <= moment, delay < longestDelay {

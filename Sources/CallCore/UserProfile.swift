@@ -1,19 +1,19 @@
 import SignalingProtocol
 
 /// What a user says about itself (docs/protocol.md, section 2, `user.update`).
-public struct UserProfile: Equatable, Sendable {
-    public var name: String?
-    public var avatarURL: String?
-    public var extendedData: String?
+package struct UserProfile: Equatable, Sendable {
+    package var name: String?
+    package var avatarURL: String?
+    package var extendedData: String?
 
-    public init(name: String? = nil, avatarURL: String? = nil, extendedData: String? = nil) {
+    package init(name: String? = nil, avatarURL: String? = nil, extendedData: String? = nil) {
         self.name = name
         self.avatarURL = avatarURL
         self.extendedData = extendedData
     }
 
     /// A device sent `user.update`: what is left out stays, the empty string removes.
-    public mutating func apply(_ update: Request.UserUpdate) {
+    package mutating func apply(_ update: Request.UserUpdate) {
         func changed(_ old: String?, _ new: String?) -> String? {
             guard let new else { return old }
             return new.isEmpty ? nil : new
@@ -23,7 +23,7 @@ public struct UserProfile: Equatable, Sendable {
         extendedData = changed(extendedData, update.extendedData)
     }
 
-    public func snapshot(of user: UserID, isOnline: Bool) -> UserSnapshot {
+    package func snapshot(of user: UserID, isOnline: Bool) -> UserSnapshot {
         UserSnapshot(
             userID: user, name: name, avatarURL: avatarURL, extendedData: extendedData, isOnline: isOnline)
     }

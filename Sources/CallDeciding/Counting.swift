@@ -1,5 +1,5 @@
 /// What is counted; `/metrics` shows it.
-public enum Metric: Int, Sendable, CaseIterable {
+package enum Metric: Int, Sendable, CaseIterable {
     case messagesReceived
     case messagesSent
     case messagesDropped

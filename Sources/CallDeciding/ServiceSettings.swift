@@ -2,48 +2,48 @@ import CallCore
 import SignalingProtocol
 
 /// All that an operator may set about how calls are served. `bellwire serve --help` lists the flags.
-public struct ServiceSettings: Sendable, Equatable {
-    public var topics = Topics.standard
-    public var calls = CallSettings()
-    public var presence = PresencePolicy()
+package struct ServiceSettings: Sendable, Equatable {
+    package var topics = Topics.standard
+    package var calls = CallSettings()
+    package var presence = PresencePolicy()
     /// Told to devices in `welcome`, in milliseconds.
-    public var heartbeatInterval: Milliseconds = 20_000
+    package var heartbeatInterval: Milliseconds = 20_000
     /// How large a request may be, in bytes.
-    public var maxPayload = Limits.requestBytes
+    package var maxPayload = Limits.requestBytes
     /// How long a cancel that came before its invite is remembered.
-    public var cancelMemory: Milliseconds = 30_000
+    package var cancelMemory: Milliseconds = 30_000
     /// How long an ended call is kept for `call.get`.
-    public var historyRetention: Milliseconds = 7 * 86_400_000
+    package var historyRetention: Milliseconds = 7 * 86_400_000
     /// Who may be invited and sent messages.
-    public var users = UsersPolicy.any
-    public var limits = RateLimits()
-    public var quotas = UserQuotas()
+    package var users = UsersPolicy.any
+    package var limits = RateLimits()
+    package var quotas = UserQuotas()
     /// How long a peer message waits for an ack when the sender does not say.
-    public var messageTTL: Milliseconds = 30_000
+    package var messageTTL: Milliseconds = 30_000
     /// How long a finished peer message is remembered, so that a resent request changes nothing.
-    public var messageMemory: Milliseconds = 600_000
-    public var trace = TracePolicy.all
+    package var messageMemory: Milliseconds = 600_000
+    package var trace = TracePolicy.all
     /// This replica's name in timelines.
-    public var coordinator = "coordinator"
+    package var coordinator = "coordinator"
 
-    public init() {}
+    package init() {}
 }
 
 /// How much a user may make the service hold, at all coordinators together (docs/protocol.md, section 2, Rate limits).
-public struct UserQuotas: Sendable, Equatable {
+package struct UserQuotas: Sendable, Equatable {
     /// Invitations of one user that nobody has answered: each is sent again until it is acked or over.
-    public var liveInvitations = 100
+    package var liveInvitations = 100
     /// Messages of one user that wait for an ack.
-    public var waitingMessages = 100
+    package var waitingMessages = 100
     /// Bytes of the calls that a user has made and that are kept, with their timelines; 0 for no limit. A call of two takes some
     /// five thousand, so that this is a thousand calls a day.
-    public var storedBytes = 32 * 1024 * 1024
+    package var storedBytes = 32 * 1024 * 1024
 
-    public init() {}
+    package init() {}
 }
 
 /// Who may be invited and sent messages (docs/protocol.md, section 2, Users).
-public enum UsersPolicy: String, Sendable, CaseIterable {
+package enum UsersPolicy: String, Sendable, CaseIterable {
     case any
     /// Registered users only: those of whom a device was online once, or who sent `user.update`.
     case known

@@ -1,7 +1,7 @@
 import SignalingProtocol
 
 /// Of which calls a timeline is kept (docs/protocol.md, section 6).
-public enum TracePolicy: Sendable, Equatable {
+package enum TracePolicy: Sendable, Equatable {
     case all
     /// Of those in which something went wrong, with what this coordinator remembers of the time before.
     case errors
@@ -10,7 +10,7 @@ public enum TracePolicy: Sendable, Equatable {
     case off
 
     /// `all`, `errors`, `off`, or a percentage such as `5%` or `0.25%`; nil for anything else.
-    public init?(_ text: String) {
+    package init?(_ text: String) {
         switch text {
         case "all": self = .all
         case "errors": self = .errors

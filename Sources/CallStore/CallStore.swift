@@ -6,7 +6,7 @@ import SignalingProtocol
 /// The methods take batches, and throw `StoreError` when the store cannot answer. What is asked is asked in the order of the calls,
 /// also while others wait for their answers. A commit is a compare-and-set on the record's version; notes are merged and never
 /// conflict.
-public protocol CallStore: AnswersLater {
+package protocol CallStore: AnswersLater {
     /// The store's clock, by which all coordinators write and serve deadlines.
     func now() async throws(StoreError) -> Milliseconds
 
@@ -103,22 +103,22 @@ public protocol CallStore: AnswersLater {
 }
 
 extension CallStore {
-    public var clockSkew: Milliseconds { 0 }
-    public var clockSteps: (count: Int, last: Milliseconds) { (0, 0) }
-    public var isShared: Bool { false }
-    public func lookAtClock() async throws(StoreError) -> Bool { false }
-    public func due(before moment: Milliseconds, limit: Int) async throws(StoreError) -> [RecordID] {
+    package var clockSkew: Milliseconds { 0 }
+    package var clockSteps: (count: Int, last: Milliseconds) { (0, 0) }
+    package var isShared: Bool { false }
+    package func lookAtClock() async throws(StoreError) -> Bool { false }
+    package func due(before moment: Milliseconds, limit: Int) async throws(StoreError) -> [RecordID] {
         try await due(before: moment, limit: limit, besides: [])
     }
-    public func tidyCalls(of user: UserID) async throws(StoreError) -> Int { 0 }
-    public var durability: String? { nil }
-    public var roundTrips: Int { 0 }
-    public var socket: StoreSocket? { nil }
-    public func receive() {}
+    package func tidyCalls(of user: UserID) async throws(StoreError) -> Int { 0 }
+    package var durability: String? { nil }
+    package var roundTrips: Int { 0 }
+    package var socket: StoreSocket? { nil }
+    package func receive() {}
 }
 
 /// Something that is asked, and may answer later.
-public protocol AnswersLater: AnyObject {
+package protocol AnswersLater: AnyObject {
     /// Where its answers arrive; nil for one that answers at once.
     var socket: StoreSocket? { get }
 
@@ -127,14 +127,14 @@ public protocol AnswersLater: AnyObject {
 }
 
 /// Where a store's answers arrive.
-public struct StoreSocket: Equatable, Sendable {
-    public let descriptor: Int32
+package struct StoreSocket: Equatable, Sendable {
+    package let descriptor: Int32
     /// Something could not be sent yet.
-    public let waitsToSend: Bool
+    package let waitsToSend: Bool
     /// The boot clock at which what was asked first is given up; nil while nothing is on its way.
-    public let deadline: Milliseconds?
+    package let deadline: Milliseconds?
 
-    public init(descriptor: Int32, waitsToSend: Bool, deadline: Milliseconds?) {
+    package init(descriptor: Int32, waitsToSend: Bool, deadline: Milliseconds?) {
         self.descriptor = descriptor
         self.waitsToSend = waitsToSend
         self.deadline = deadline
@@ -142,14 +142,14 @@ public struct StoreSocket: Equatable, Sendable {
 }
 
 /// The store cannot answer now.
-public struct StoreError: Error, Sendable, CustomStringConvertible {
-    public let description: String
+package struct StoreError: Error, Sendable, CustomStringConvertible {
+    package let description: String
     /// It was a write that failed: that reading succeeds says nothing about it.
-    public internal(set) var isOfWriting: Bool
+    package internal(set) var isOfWriting: Bool
     /// The store is another deployment's (`DeploymentStamp`).
-    public let isForeign: Bool
+    package let isForeign: Bool
 
-    public init(_ description: String, isOfWriting: Bool = false, isForeign: Bool = false) {
+    package init(_ description: String, isOfWriting: Bool = false, isForeign: Bool = false) {
         self.description = description
         self.isOfWriting = isOfWriting
         self.isForeign = isForeign
@@ -157,11 +157,11 @@ public struct StoreError: Error, Sendable, CustomStringConvertible {
 }
 
 /// New entries of one call's timeline.
-public struct CallTrace: Equatable, Sendable {
-    public let callID: CallID
-    public var entries: [TraceEntry]
+package struct CallTrace: Equatable, Sendable {
+    package let callID: CallID
+    package var entries: [TraceEntry]
 
-    public init(_ callID: CallID, _ entries: [TraceEntry]) {
+    package init(_ callID: CallID, _ entries: [TraceEntry]) {
         self.callID = callID
         self.entries = entries
     }

@@ -2,12 +2,12 @@
 /// deadlines, and tell them on topics where nobody listens.
 ///
 /// A store without a stamp gets that of the first who opens it.
-public struct DeploymentStamp: Sendable {
-    public let topicRoot: String
+package struct DeploymentStamp: Sendable {
+    package let topicRoot: String
     /// The store is taken over from the deployment whose it is.
-    public var takesOver: Bool
+    package var takesOver: Bool
 
-    public init(topicRoot: String, takesOver: Bool = false) {
+    package init(topicRoot: String, takesOver: Bool = false) {
         self.topicRoot = topicRoot
         self.takesOver = takesOver
     }

@@ -4,8 +4,8 @@
 
     /// A store that is broken on purpose, to show that the consistency test notices. Only in builds made with
     /// `-Xswiftc -DBELLWIRE_FAULTS`; see `scripts/chaos --self-test`.
-    public final class FaultyCallStore: CallStore {
-        public enum Fault: String, CaseIterable, Sendable {
+    package final class FaultyCallStore: CallStore {
+        package enum Fault: String, CaseIterable, Sendable {
             /// The last writer wins: a commit that lost is written all the same.
             case noCompareAndSet = "no-compare-and-set"
             /// Nothing is sent a second time.
@@ -17,12 +17,12 @@
         private let store: any CallStore
         private let fault: Fault
 
-        public init(_ store: any CallStore, fault: Fault) {
+        package init(_ store: any CallStore, fault: Fault) {
             self.store = store
             self.fault = fault
         }
 
-        public func write(
+        package func write(
             _ commits: [Commit], _ notes: [Note], thenRead lookup: Lookup
         ) async throws(StoreError) -> Written {
             let outcomes = try await commits.isEmpty ? [] : commit(commits)
@@ -67,82 +67,82 @@
 
         // MARK: What is not broken
 
-        public func now() async throws(StoreError) -> Milliseconds { try await store.now() }
+        package func now() async throws(StoreError) -> Milliseconds { try await store.now() }
 
-        public func tidyCalls(of user: UserID) async throws(StoreError) -> Int { try await store.tidyCalls(of: user) }
+        package func tidyCalls(of user: UserID) async throws(StoreError) -> Int { try await store.tidyCalls(of: user) }
 
-        public func lookAtClock() async throws(StoreError) -> Bool { try await store.lookAtClock() }
+        package func lookAtClock() async throws(StoreError) -> Bool { try await store.lookAtClock() }
 
-        public func read(_ lookup: Lookup) async throws(StoreError) -> Findings { try await store.read(lookup) }
+        package func read(_ lookup: Lookup) async throws(StoreError) -> Findings { try await store.read(lookup) }
 
-        public func due(
+        package func due(
             before moment: Milliseconds, limit: Int, besides: Set<RecordID>
         ) async throws(StoreError) -> [RecordID] {
             try await store.due(before: moment, limit: limit, besides: besides)
         }
 
-        public func due(_ ids: [RecordID], before moment: Milliseconds) async throws(StoreError) -> [RecordID] {
+        package func due(_ ids: [RecordID], before moment: Milliseconds) async throws(StoreError) -> [RecordID] {
             try await store.due(ids, before: moment)
         }
 
-        public func history(
+        package func history(
             of user: UserID, after place: HistoryPlace?, limit: Int
         ) async throws(StoreError) -> [HistoryPlace] {
             try await store.history(of: user, after: place, limit: limit)
         }
 
-        public func update(_ user: UserID, _ update: Request.UserUpdate) async throws(StoreError) -> UserProfile {
+        package func update(_ user: UserID, _ update: Request.UserUpdate) async throws(StoreError) -> UserProfile {
             try await store.update(user, update)
         }
 
-        public func set(_ block: Block, _ isBlocked: Bool) async throws(StoreError) -> Bool {
+        package func set(_ block: Block, _ isBlocked: Bool) async throws(StoreError) -> Bool {
             try await store.set(block, isBlocked)
         }
 
-        public func blockList(of user: UserID) async throws(StoreError) -> [UserID] {
+        package func blockList(of user: UserID) async throws(StoreError) -> [UserID] {
             try await store.blockList(of: user)
         }
 
-        public func charge(_ charges: [StoredCharge]) async throws(StoreError) { try await store.charge(charges) }
+        package func charge(_ charges: [StoredCharge]) async throws(StoreError) { try await store.charge(charges) }
 
-        public func trace(_ traces: [CallTrace], life: Milliseconds) async throws(StoreError) {
+        package func trace(_ traces: [CallTrace], life: Milliseconds) async throws(StoreError) {
             try await store.trace(traces, life: life)
         }
 
-        public func timeline(of callID: CallID) async throws(StoreError) -> Timeline {
+        package func timeline(of callID: CallID) async throws(StoreError) -> Timeline {
             try await store.timeline(of: callID)
         }
 
-        public func cameOnline(
+        package func cameOnline(
             _ sessions: [DeviceSession], policy: PresencePolicy
         ) async throws(StoreError) -> [OnlineOutcome] {
             try await store.cameOnline(sessions, policy: policy)
         }
 
-        public func wentOffline(_ sessions: [DeviceSession], policy: PresencePolicy) async throws(StoreError) -> [Bool]
+        package func wentOffline(_ sessions: [DeviceSession], policy: PresencePolicy) async throws(StoreError) -> [Bool]
         {
             try await store.wentOffline(sessions, policy: policy)
         }
 
-        public func renew(_ devices: [DeviceAddress]) async throws(StoreError) { try await store.renew(devices) }
+        package func renew(_ devices: [DeviceAddress]) async throws(StoreError) { try await store.renew(devices) }
 
-        public func clean(limit: Int) async throws(StoreError) -> Int { try await store.clean(limit: limit) }
+        package func clean(limit: Int) async throws(StoreError) -> Int { try await store.clean(limit: limit) }
 
-        public var summary: String { "\(store.summary), \(fault.rawValue)" }
+        package var summary: String { "\(store.summary), \(fault.rawValue)" }
 
-        public var durability: String? { store.durability }
+        package var durability: String? { store.durability }
 
-        public var clockSkew: Milliseconds { store.clockSkew }
+        package var clockSkew: Milliseconds { store.clockSkew }
 
-        public var clockSteps: (count: Int, last: Milliseconds) { store.clockSteps }
+        package var clockSteps: (count: Int, last: Milliseconds) { store.clockSteps }
 
-        public var isShared: Bool { store.isShared }
+        package var isShared: Bool { store.isShared }
 
-        public var time: Milliseconds? { store.time }
+        package var time: Milliseconds? { store.time }
 
-        public var socket: StoreSocket? { store.socket }
+        package var socket: StoreSocket? { store.socket }
 
-        public func receive() { store.receive() }
+        package func receive() { store.receive() }
     }
 
     extension Commit {

@@ -2,7 +2,7 @@ import CallCore
 import SignalingProtocol
 
 /// A store in memory, for tests and simulation. It forgets everything with the process.
-public final class MemoryCallStore: CallStore {
+package final class MemoryCallStore: CallStore {
     struct Entry {
         var version: Int64
         var record: Record
@@ -34,7 +34,7 @@ public final class MemoryCallStore: CallStore {
     /// All that it knows: to be set aside, and put back.
     package var contents = Contents()
 
-    public init(
+    package init(
         historyPerUser: Int = 200, lease: Milliseconds = PresencePolicy().lease,
         clock: @escaping () -> Milliseconds
     ) {
@@ -51,15 +51,15 @@ public final class MemoryCallStore: CallStore {
         }
     }
 
-    public var summary: String { "memory" }
+    package var summary: String { "memory" }
 
-    public var durability: String? { "everything is lost with the process" }
+    package var durability: String? { "everything is lost with the process" }
 
-    public func now() -> Milliseconds { clock() }
+    package func now() -> Milliseconds { clock() }
 
-    public var time: Milliseconds? { clock() }
+    package var time: Milliseconds? { clock() }
 
-    public func read(_ lookup: Lookup) -> Findings {
+    package func read(_ lookup: Lookup) -> Findings {
         var findings = Findings()
         findings.records = load(lookup.records)
         findings.presence = devices(of: lookup.presence)
@@ -75,13 +75,13 @@ public final class MemoryCallStore: CallStore {
         return findings
     }
 
-    public func write(_ commits: [Commit], _ notes: [Note], thenRead lookup: Lookup) -> Written {
+    package func write(_ commits: [Commit], _ notes: [Note], thenRead lookup: Lookup) -> Written {
         let outcomes = commit(commits)
         note(notes)
         return Written(outcomes: outcomes, findings: read(lookup))
     }
 
-    public func load(_ ids: [RecordID]) -> [StoredRecord?] {
+    package func load(_ ids: [RecordID]) -> [StoredRecord?] {
         ids.map { id in
             contents.entries[id].map { entry in
                 StoredRecord(
@@ -93,7 +93,7 @@ public final class MemoryCallStore: CallStore {
         }
     }
 
-    public func commit(_ commits: [Commit]) -> [CommitOutcome] { commits.map(commit) }
+    package func commit(_ commits: [Commit]) -> [CommitOutcome] { commits.map(commit) }
 
     private func commit(_ commit: Commit) -> CommitOutcome {
         if let refusal = refusal(of: commit) { return refusal }
@@ -171,7 +171,7 @@ public final class MemoryCallStore: CallStore {
         contents.index[user]?.removeAll(where: excess.contains)
     }
 
-    public func note(_ notes: [Note]) {
+    package func note(_ notes: [Note]) {
         for note in notes {
             let id = RecordID.call(note.callID)
             switch note {
@@ -191,22 +191,22 @@ public final class MemoryCallStore: CallStore {
         }
     }
 
-    public func due(before moment: Milliseconds, limit: Int, besides: Set<RecordID>) -> [RecordID] {
+    package func due(before moment: Milliseconds, limit: Int, besides: Set<RecordID>) -> [RecordID] {
         let due = contents.entries.filter {
             !besides.contains($0.key) && $0.value.deadline.map { $0 <= moment } ?? false
         }
         return due.sorted { ($0.value.deadline!, $0.key) < ($1.value.deadline!, $1.key) }.prefix(limit).map(\.key)
     }
 
-    public func due(before moment: Milliseconds, limit: Int) -> [RecordID] {
+    package func due(before moment: Milliseconds, limit: Int) -> [RecordID] {
         due(before: moment, limit: limit, besides: [])
     }
 
-    public func due(_ ids: [RecordID], before moment: Milliseconds) -> [RecordID] {
+    package func due(_ ids: [RecordID], before moment: Milliseconds) -> [RecordID] {
         ids.filter { contents.entries[$0]?.deadline.map { $0 <= moment } ?? false }
     }
 
-    public func calls(_ list: CallList) -> [CallID] {
+    package func calls(_ list: CallList) -> [CallID] {
         let own = (contents.index[list.user] ?? []).compactMap { callID -> Call? in
             guard case .call(let call)? = contents.entries[.call(callID)]?.record else { return nil }
             return call.endedAt.map { $0 > list.endedAfter } ?? true ? call : nil
@@ -214,7 +214,7 @@ public final class MemoryCallStore: CallStore {
         return own.sorted { ($1.createdAt, $1.callID) < ($0.createdAt, $0.callID) }.prefix(list.limit).map(\.callID)
     }
 
-    public func history(of user: UserID, after place: HistoryPlace?, limit: Int) -> [HistoryPlace] {
+    package func history(of user: UserID, after place: HistoryPlace?, limit: Int) -> [HistoryPlace] {
         let places = (contents.index[user] ?? []).compactMap { callID -> HistoryPlace? in
             guard case .call(let call)? = contents.entries[.call(callID)]?.record else { return nil }
             return HistoryPlace(createdAt: call.createdAt, callID: callID)
@@ -222,7 +222,7 @@ public final class MemoryCallStore: CallStore {
         return Array(places.filter { known in place.map { known < $0 } ?? true }.sorted(by: >).prefix(limit))
     }
 
-    public func messages(_ list: MessageList) -> [RecordID] {
+    package func messages(_ list: MessageList) -> [RecordID] {
         let waiting = contents.entries.values.compactMap { entry -> PeerMessage? in
             guard case .message(let message) = entry.record, message.to == list.user, message.isListed else {
                 return nil
@@ -233,12 +233,12 @@ public final class MemoryCallStore: CallStore {
             .map { .message($0.messageID, to: list.user) }
     }
 
-    public func update(_ user: UserID, _ update: Request.UserUpdate) -> UserProfile {
+    package func update(_ user: UserID, _ update: Request.UserUpdate) -> UserProfile {
         contents.profiles[user, default: UserProfile()].apply(update)
         return contents.profiles[user, default: UserProfile()]
     }
 
-    public func set(_ block: Block, _ isBlocked: Bool) -> Bool {
+    package func set(_ block: Block, _ isBlocked: Bool) -> Bool {
         guard isBlocked else {
             contents.blocks.remove(block)
             return true
@@ -250,30 +250,30 @@ public final class MemoryCallStore: CallStore {
         return true
     }
 
-    public func blockList(of user: UserID) -> [UserID] {
+    package func blockList(of user: UserID) -> [UserID] {
         contents.blocks.filter { $0.user == user }.map(\.blocked).sorted()
     }
 
-    public func charge(_ charges: [StoredCharge]) {
+    package func charge(_ charges: [StoredCharge]) {
         for charge in charges {
             contents.stored[charge.period, default: (0, 0)].bytes += charge.bytes
             contents.stored[charge.period]?.until = charge.until
         }
     }
 
-    public func trace(_ traces: [CallTrace], life: Milliseconds) {
+    package func trace(_ traces: [CallTrace], life: Milliseconds) {
         for trace in traces { contents.timelines[trace.callID, default: Timeline(entries: [])].add(trace.entries) }
     }
 
-    public func timeline(of callID: CallID) -> Timeline {
+    package func timeline(of callID: CallID) -> Timeline {
         var timeline = contents.timelines[callID] ?? Timeline(entries: [])
         timeline.entries = timeline.entries.inOrderOfTime()
         return timeline
     }
 
-    public func devices(of users: [UserID]) -> [[DevicePresence]] { users.map { contents.presence[$0]?.devices ?? [] } }
+    package func devices(of users: [UserID]) -> [[DevicePresence]] { users.map { contents.presence[$0]?.devices ?? [] } }
 
-    public func cameOnline(_ sessions: [DeviceSession], policy: PresencePolicy) -> [OnlineOutcome] {
+    package func cameOnline(_ sessions: [DeviceSession], policy: PresencePolicy) -> [OnlineOutcome] {
         let now = clock()
         return sessions.map { session in
             let user = session.device.userID
@@ -283,19 +283,19 @@ public final class MemoryCallStore: CallStore {
         }
     }
 
-    public func wentOffline(_ sessions: [DeviceSession], policy: PresencePolicy) -> [Bool] {
+    package func wentOffline(_ sessions: [DeviceSession], policy: PresencePolicy) -> [Bool] {
         let now = clock()
         return sessions.map { session in
             contents.presence[session.device.userID, default: UserPresence()].wentOffline(session, policy, now: now)
         }
     }
 
-    public func renew(_ devices: [DeviceAddress]) {
+    package func renew(_ devices: [DeviceAddress]) {
         let now = clock()
         for device in devices { contents.presence[device.userID]?.renew(device, lease: lease, now: now) }
     }
 
-    public func clean(limit: Int) -> Int {
+    package func clean(limit: Int) -> Int {
         let now = clock()
         let over = contents.entries.filter { $0.value.expiresAt.map { $0 <= now } ?? false }.keys.sorted().prefix(limit)
         for id in over {

@@ -6,21 +6,21 @@ import SystemClocks
 /// else. The same events make the same things happen in the same order (docs/decisions/0017).
 ///
 /// It, what it runs and what that waits for belong to one thread at a time.
-public final class WorkExecutor: TaskExecutor, @unchecked Sendable {
+package final class WorkExecutor: TaskExecutor, @unchecked Sendable {
     private var ready: [UnownedJob] = []
 
-    public init() {}
+    package init() {}
 
-    public func enqueue(_ job: consuming ExecutorJob) { ready.append(UnownedJob(job)) }
+    package func enqueue(_ job: consuming ExecutorJob) { ready.append(UnownedJob(job)) }
 
     /// Begins work; it runs with the next `run`.
-    public func start(_ work: @escaping () async -> Void) {
+    package func start(_ work: @escaping () async -> Void) {
         nonisolated(unsafe) let work = work
         Task(executorPreference: self) { await work() }
     }
 
     /// Runs what is ready, and what that makes ready, until everything waits or has ended.
-    public func run() {
+    package func run() {
         while !ready.isEmpty {
             var jobs: [UnownedJob] = []
             swap(&jobs, &ready)
@@ -29,7 +29,7 @@ public final class WorkExecutor: TaskExecutor, @unchecked Sendable {
     }
 
     /// Runs work to its end, which may wait for nothing but the store.
-    public func complete<Value, Failure: Error>(
+    package func complete<Value, Failure: Error>(
         _ store: some AnswersLater, _ work: @escaping () async throws(Failure) -> Value
     ) throws(Failure) -> Value {
         var result: Result<Value, Failure>?

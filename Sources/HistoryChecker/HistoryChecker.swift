@@ -5,7 +5,7 @@ import SignalingProtocol
 ///
 /// It takes entries one by one, in order, and keeps only what is still open, so that a history may be of any length. It
 /// reads no clock: time is that of the entries.
-public struct HistoryChecker {
+package struct HistoryChecker {
     enum Bounds {
         /// How long a call that is over is kept, in milliseconds: longer than anything of it is owed.
         static let overFor: Int64 = 120_000
@@ -22,9 +22,9 @@ public struct HistoryChecker {
         static let violations = 1_000
     }
 
-    public let tolerances: Tolerances
-    public private(set) var violations: [Violation] = []
-    public internal(set) var summary = Summary()
+    package let tolerances: Tolerances
+    package private(set) var violations: [Violation] = []
+    package internal(set) var summary = Summary()
 
     var now: Int64 = 0
     var calls: [CallID: CallHistory] = [:]
@@ -48,11 +48,11 @@ public struct HistoryChecker {
         let id: RequestID
     }
 
-    public init(tolerances: Tolerances = Tolerances()) { self.tolerances = tolerances }
+    package init(tolerances: Tolerances = Tolerances()) { self.tolerances = tolerances }
 
     /// Takes the next entry. Returns the violations that it shows.
     @discardableResult
-    public mutating func observe(_ entry: HistoryEntry) -> [Violation] {
+    package mutating func observe(_ entry: HistoryEntry) -> [Violation] {
         let known = violations.count
         now = max(now, entry.at)
         summary.entries += 1
@@ -95,7 +95,7 @@ public struct HistoryChecker {
 
     /// The history is over. Without a `settled` entry nothing can be said of what devices were still to learn.
     @discardableResult
-    public mutating func finish() -> [Violation] {
+    package mutating func finish() -> [Violation] {
         let known = violations.count
         judge(until: .max)
         for (_, call) in calls.sorted(by: { $0.key < $1.key }) { summary.count(call) }

@@ -1,8 +1,8 @@
 import SignalingProtocol
 
 /// Why a line is no entry of a history.
-public struct HistoryLineError: Error, Equatable, Sendable, CustomStringConvertible {
-    public let description: String
+package struct HistoryLineError: Error, Equatable, Sendable, CustomStringConvertible {
+    package let description: String
 }
 
 extension HistoryEntry {
@@ -10,7 +10,7 @@ extension HistoryEntry {
     /// in `payload` as text, exactly as they went over the wire.
     ///
     /// Nil for a message that this version does not know, which a device ignores as well.
-    public static func decode(line: [UInt8]) throws(HistoryLineError) -> HistoryEntry? {
+    package static func decode(line: [UInt8]) throws(HistoryLineError) -> HistoryEntry? {
         let value: JSONValue
         do throws(JSONError) {
             value = try JSONParser.parse(line)

@@ -2,11 +2,11 @@ import SignalingProtocol
 
 /// Entries as a line of a story.
 extension HistoryEntry: CustomStringConvertible {
-    public var description: String { "\(clock(at))  \(content)" }
+    package var description: String { "\(clock(at))  \(content)" }
 }
 
 extension HistoryEntry.Content: CustomStringConvertible {
-    public var description: String {
+    package var description: String {
         switch self {
         case .began(let coordinators): "coordinators \(coordinators.joined(separator: ", "))"
         case .connected(let device, let session): "\(device) is connected, session \(session)"
@@ -103,7 +103,7 @@ extension CallSnapshot {
 }
 
 /// The time within a day, UTC, to the millisecond.
-public func clock(_ at: Int64) -> String {
+package func clock(_ at: Int64) -> String {
     func digits(_ value: Int64, _ count: Int) -> String {
         let text = String(value)
         return String(repeating: "0", count: max(0, count - text.count)) + text

@@ -4,18 +4,18 @@ import SignalingProtocol
 ///
 /// Entries come in the order of their time. The clock is the one by which the service writes its times: the machine's
 /// in a chaos run, virtual time in a simulation.
-public struct HistoryEntry: Equatable, Sendable {
+package struct HistoryEntry: Equatable, Sendable {
     /// Milliseconds since the Unix epoch.
-    public var at: Int64
-    public var content: Content
+    package var at: Int64
+    package var content: Content
 
-    public init(at: Int64, _ content: Content) {
+    package init(at: Int64, _ content: Content) {
         self.at = at
         self.content = content
     }
 
     /// Indirect, since entries are copied from one story to the next.
-    public indirect enum Content: Equatable, Sendable {
+    package indirect enum Content: Equatable, Sendable {
         /// Who serves; comes first.
         case began(coordinators: [String])
         /// The device is connected to the broker and subscribed.
@@ -40,19 +40,19 @@ public struct HistoryEntry: Equatable, Sendable {
         case settled
     }
 
-    public enum Direction: String, Sendable, CaseIterable { case up, down }
+    package enum Direction: String, Sendable, CaseIterable { case up, down }
 
-    public enum Fault: String, Sendable, CaseIterable { case killed, frozen, stopped }
+    package enum Fault: String, Sendable, CaseIterable { case killed, frozen, stopped }
 
     /// The target of a fault that is no coordinator.
-    public static let broker = "broker"
+    package static let broker = "broker"
     /// The target of a fault that is no coordinator.
-    public static let store = "store"
+    package static let store = "store"
 }
 
 extension HistoryEntry.Content {
     /// The device whose entry it is.
-    public var device: DeviceAddress? {
+    package var device: DeviceAddress? {
         switch self {
         case .connected(let device, _), .disconnected(let device), .presented(let device, _), .sent(let device, _),
             .received(let device, _), .lost(let device, _):

@@ -1,26 +1,26 @@
 import SignalingProtocol
 
 /// What a history was about, in figures.
-public struct Summary: Sendable {
-    public internal(set) var entries = 0
-    public internal(set) var requests = 0
+package struct Summary: Sendable {
+    package internal(set) var entries = 0
+    package internal(set) var requests = 0
     /// Responses by outcome: `ok` or an error code.
-    public internal(set) var answers: [String: Int] = [:]
+    package internal(set) var answers: [String: Int] = [:]
     /// Calls by how they ended; live ones by their state.
-    public internal(set) var calls: [String: Int] = [:]
+    package internal(set) var calls: [String: Int] = [:]
     /// Peer messages by what became of them.
-    public internal(set) var messages: [String: Int] = [:]
-    public internal(set) var faults: [String: Int] = [:]
-    public internal(set) var violations: [Violation.Kind: Int] = [:]
-    public internal(set) var timers = (undisturbed: 0, disturbed: 0)
+    package internal(set) var messages: [String: Int] = [:]
+    package internal(set) var faults: [String: Int] = [:]
+    package internal(set) var violations: [Violation.Kind: Int] = [:]
+    package internal(set) var timers = (undisturbed: 0, disturbed: 0)
     /// Milliseconds.
-    public internal(set) var latestTimer: (undisturbed: Int64, disturbed: Int64) = (0, 0)
+    package internal(set) var latestTimer: (undisturbed: Int64, disturbed: Int64) = (0, 0)
     /// How long a phone rang on for a call that was over, in milliseconds.
-    public internal(set) var longestRinging: (undisturbed: Int64, disturbed: Int64) = (0, 0)
+    package internal(set) var longestRinging: (undisturbed: Int64, disturbed: Int64) = (0, 0)
     /// The slowest answer to a request that was sent once and not disturbed, in milliseconds.
-    public internal(set) var slowestAnswer: Int64 = 0
+    package internal(set) var slowestAnswer: Int64 = 0
     /// The history says that it came to rest: only then is it judged who was not told.
-    public internal(set) var isSettled = false
+    package internal(set) var isSettled = false
 
     mutating func count(_ call: CallHistory) {
         guard let latest = call.latest?.call else { return }
@@ -47,7 +47,7 @@ public struct Summary: Sendable {
 }
 
 extension Summary: CustomStringConvertible {
-    public var description: String {
+    package var description: String {
         func list(_ counts: [String: Int]) -> String {
             counts.isEmpty
                 ? "none" : counts.sorted { $0.key < $1.key }.map { "\($0.key) \($0.value)" }.joined(separator: ", ")

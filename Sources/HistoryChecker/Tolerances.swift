@@ -1,19 +1,19 @@
 /// How exact the service must be, in milliseconds.
-public struct Tolerances: Sendable, Equatable {
+package struct Tolerances: Sendable, Equatable {
     /// How late a timer may fire when nothing was disturbed since its call last changed.
-    public var timer: Int64 = 50
+    package var timer: Int64 = 50
     /// The same when its owner may have died, or anything was disturbed meanwhile.
-    public var disturbedTimer: Int64 = 1_500
+    package var disturbedTimer: Int64 = 1_500
     /// How long a phone that is reachable may ring on for a call that is over.
-    public var ringing: Int64 = 1_000
+    package var ringing: Int64 = 1_000
     /// The same when a fault or a loss may have hit the message that stops it: one resend and a take-over more.
-    public var disturbedRinging: Int64 = 2_500
+    package var disturbedRinging: Int64 = 2_500
     /// How long a request of a connected device may take when nothing was disturbed.
-    public var response: Int64 = 2_000
+    package var response: Int64 = 2_000
     /// How far the clocks of devices and service may be apart.
-    public var clock: Int64 = 50
+    package var clock: Int64 = 50
     /// How long after a loss, a freeze or a fault its consequences are still excused.
-    public var aftermath: Int64 = 8_000
+    package var aftermath: Int64 = 8_000
 
-    public init() {}
+    package init() {}
 }

@@ -1,9 +1,9 @@
 import SignalingProtocol
 
 /// Something that must never happen, told so that one can see why.
-public struct Violation: Equatable, Sendable, CustomStringConvertible {
+package struct Violation: Equatable, Sendable, CustomStringConvertible {
     /// Which invariant is broken.
-    public enum Kind: String, Sendable, CaseIterable, Comparable {
+    package enum Kind: String, Sendable, CaseIterable, Comparable {
         /// One revision of a call looked different to two readers.
         case twoFaces
         /// What was seen at an older revision came later, or something fixed changed: there is no one order.
@@ -55,18 +55,18 @@ public struct Violation: Equatable, Sendable, CustomStringConvertible {
         /// A peer message has no outcome, or its sender was not told.
         case receiptMissing
 
-        public static func < (lhs: Self, rhs: Self) -> Bool { lhs.rawValue < rhs.rawValue }
+        package static func < (lhs: Self, rhs: Self) -> Bool { lhs.rawValue < rhs.rawValue }
     }
 
-    public var kind: Kind
-    public var callID: CallID?
-    public var device: DeviceAddress?
+    package var kind: Kind
+    package var callID: CallID?
+    package var device: DeviceAddress?
     /// One sentence.
-    public var what: String
+    package var what: String
     /// What happened around it, in order.
-    public var entries: [HistoryEntry]
+    package var entries: [HistoryEntry]
 
-    public init(
+    package init(
         _ kind: Kind, callID: CallID? = nil, device: DeviceAddress? = nil, _ what: String,
         entries: [HistoryEntry] = []
     ) {
@@ -77,7 +77,7 @@ public struct Violation: Equatable, Sendable, CustomStringConvertible {
         self.entries = entries
     }
 
-    public var description: String {
+    package var description: String {
         let place = [callID.map { "call \($0)" }, device.map { "device \($0)" }].compactMap(\.self)
         let head = "\(kind.rawValue): \(what)" + (place.isEmpty ? "" : " (\(place.joined(separator: ", ")))")
         return ([head] + entries.map { "    \($0)" }).joined(separator: "\n")

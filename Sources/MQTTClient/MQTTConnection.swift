@@ -10,37 +10,37 @@ import SystemClocks
 /// read in one piece (docs/decisions/0013).
 ///
 /// Every method except `wake()` must be called by the thread that called `connect()`.
-public final class MQTTConnection {
-    public struct Configuration: Sendable {
-        public var broker: BrokerAddress
-        public var clientID: String
+package final class MQTTConnection {
+    package struct Configuration: Sendable {
+        package var broker: BrokerAddress
+        package var clientID: String
         /// Seconds, 1 to 65,535: how long nothing may be sent before the broker is asked for a sign of life, and how long that
         /// may take. The broker may set another time, or turn it off.
-        public var keepAlive: UInt16 = 5
+        package var keepAlive: UInt16 = 5
         /// Milliseconds: how long a sign of life that was asked for may take at most, however long the keepalive is.
-        public var longestAnswer: Int64 = 10_000
+        package var longestAnswer: Int64 = 10_000
         /// Published by the broker when this connection is lost.
-        public var will: MQTTMessage?
+        package var will: MQTTMessage?
         /// A file with the certificate authorities to trust with `mqtts://`; the system's when nil.
-        public var certificateAuthorityFile: String?
+        package var certificateAuthorityFile: String?
         /// With `mqtts://`: files with the certificate and the key by which this client is known to the broker.
-        public var certificateFile: String?
-        public var certificateKeyFile: String?
+        package var certificateFile: String?
+        package var certificateKeyFile: String?
         /// The user property of received messages that is wanted; nil for none.
-        public var userProperty: String?
+        package var userProperty: String?
         /// How many QoS 1 messages may be unacknowledged each way.
-        public var inflightLimit: UInt16 = 1000
+        package var inflightLimit: UInt16 = 1000
         /// The broker sends nothing larger.
-        public var maxPacketBytes = 16 * 1024 * 1024
+        package var maxPacketBytes = 16 * 1024 * 1024
 
-        public init(broker: BrokerAddress, clientID: String) {
+        package init(broker: BrokerAddress, clientID: String) {
             self.broker = broker
             self.clientID = clientID
         }
     }
 
     /// Where the connection stands. It only moves downward.
-    public enum State: Equatable, Sendable {
+    package enum State: Equatable, Sendable {
         /// CONNECT was sent. Can transition to `connected` and `closed`.
         case connecting
         /// CONNACK arrived. Can transition to `closed`.
@@ -58,11 +58,11 @@ public final class MQTTConnection {
     /// What a broker must take for this client to acknowledge anything, in bytes.
     private static let smallestPacketSize = 4
 
-    public private(set) var state = State.connecting
+    package private(set) var state = State.connecting
     /// Packet identifiers of subscriptions and unsubscriptions that the broker has answered since the last `poll`.
-    public private(set) var acknowledged: Set<Int32> = []
+    package private(set) var acknowledged: Set<Int32> = []
     /// Messages published that have not left, or, at QoS 1, that the broker has not acknowledged.
-    public var backlog: Int { unsent + unanswered.count }
+    package var backlog: Int { unsent + unanswered.count }
 
     private let configuration: Configuration
     /// One end is written by who wakes, the other read by who polls.
@@ -95,7 +95,7 @@ public final class MQTTConnection {
     private var refused: [UInt8: Int] = [:]
     private static let notAuthorized: UInt8 = 0x87
     /// How many publications were refused one after the other because this client may not publish there.
-    public private(set) var unauthorizedInARow = 0
+    package private(set) var unauthorizedInARow = 0
     /// What the broker allows (MQTT 5, section 3.2.2.3).
     private var maximumQoS = QoS.atLeastOnce
     private var maximumPacketSize = Int.max
@@ -109,7 +109,7 @@ public final class MQTTConnection {
     private var isRefused = false
     private var isAboutCredentials = false
 
-    public init(_ configuration: Configuration) throws(MQTTError) {
+    package init(_ configuration: Configuration) throws(MQTTError) {
         self.configuration = configuration
         room = Int(max(1, configuration.inflightLimit))
         keepAlive = Int64(max(1, configuration.keepAlive)) * 1000
@@ -128,7 +128,7 @@ public final class MQTTConnection {
 
     /// Opens the connection; CONNACK comes with a later `poll`. Blocks while the name is looked up and TCP connects,
     /// for each at most `milliseconds`.
-    public func connect(within milliseconds: Int32 = 1_000) throws(MQTTError) {
+    package func connect(within milliseconds: Int32 = 1_000) throws(MQTTError) {
         let longest =
             [configuration.clientID, configuration.broker.username, configuration.broker.password].compactMap {
                 $0?.utf8.count
@@ -143,7 +143,7 @@ public final class MQTTConnection {
     }
 
     /// Runs `body`, which publishes more than one message: they go out together when it ends.
-    public func together(_ body: () throws(MQTTError) -> Void) throws(MQTTError) {
+    package func together(_ body: () throws(MQTTError) -> Void) throws(MQTTError) {
         isCollecting = true
         defer { isCollecting = false }
         try body()
@@ -152,7 +152,7 @@ public final class MQTTConnection {
 
     /// Sends what is collected, and waits up to `milliseconds` for messages, `wake()` or what `other` waits for. Returns what has arrived.
     /// Without `reads` messages are left where they are, for a short time.
-    public func poll(
+    package func poll(
         milliseconds: Int32, reads: Bool = true, other: UnsafeMutablePointer<pollfd>? = nil
     ) throws(MQTTError) -> [MQTTMessage] {
         acknowledged.removeAll(keepingCapacity: true)
@@ -322,7 +322,7 @@ public final class MQTTConnection {
 
     /// Asks the broker for a sign of life now, unless it is being asked: the owner has reason to doubt the connection. Without an
     /// answer in time the connection is lost.
-    public func ask() throws(MQTTError) {
+    package func ask() throws(MQTTError) {
         guard state == .connected, asked == nil, !isAboutToAsk else { return }
         lastSent = SystemClock.boot.milliseconds
         appendQuestion()
@@ -355,17 +355,17 @@ public final class MQTTConnection {
     }
 
     /// Ends a `poll` that is waiting. May be called by any thread.
-    public func wake() {
+    package func wake() {
         var one: UInt8 = 1
         _ = write(wakeDescriptors.write, &one, 1)
     }
 
     /// Subscribes; `acknowledged` holds the returned identifier once the broker has answered.
-    public func subscribe(_ filter: String, qos: QoS) throws(MQTTError) -> Int32 {
+    package func subscribe(_ filter: String, qos: QoS) throws(MQTTError) -> Int32 {
         try request(filter) { $0.appendSubscribe(filter, qos: qos, identifier: $1) }
     }
 
-    public func unsubscribe(_ filter: String) throws(MQTTError) -> Int32 {
+    package func unsubscribe(_ filter: String) throws(MQTTError) -> Int32 {
         try request(filter) { $0.appendUnsubscribe(filter, identifier: $1) }
     }
 
@@ -402,7 +402,7 @@ public final class MQTTConnection {
     /// Sends one message, or collects it (`together`). With `isAwaited` the identifier that it returns will be told by
     /// `takeAnswered`.
     @discardableResult
-    public func publish(_ message: MQTTMessage, isAwaited: Bool = false) throws(MQTTError) -> Int32 {
+    package func publish(_ message: MQTTMessage, isAwaited: Bool = false) throws(MQTTError) -> Int32 {
         if let problem = message.problem { throw MQTTError(kind: .invalid, message: problem) }
         let identifier = try nextIdentifier()
         let qos = maximumQoS == .atMostOnce ? .atMostOnce : message.qos
@@ -431,13 +431,13 @@ public final class MQTTConnection {
     }
 
     /// The awaited messages that the broker has taken or refused since the last time; at QoS 0, that were handed over.
-    public func takeAnswered() -> [(identifier: Int32, isTaken: Bool)] {
+    package func takeAnswered() -> [(identifier: Int32, isTaken: Bool)] {
         defer { answered.removeAll(keepingCapacity: true) }
         return answered
     }
 
     /// The publications that the broker has refused since the last time, by the reason's name.
-    public func takeRefused() -> [String: Int] {
+    package func takeRefused() -> [String: Int] {
         guard !refused.isEmpty else { return [:] }
         defer { refused.removeAll() }
         return Dictionary(uniqueKeysWithValues: refused.map { (reasonName($0), $1) })
@@ -446,7 +446,7 @@ public final class MQTTConnection {
     /// Says goodbye: the broker drops the will. Waits up to `milliseconds` for the broker to have all that was published:
     /// a broker may throw away what it has not read yet when it cannot acknowledge to a closed socket. Messages that
     /// arrive meanwhile are dropped.
-    public func disconnect(flushingFor milliseconds: Int32 = 1000) {
+    package func disconnect(flushingFor milliseconds: Int32 = 1000) {
         let end = SystemClock.boot.milliseconds + Int64(milliseconds)
         while backlog > 0 || hasUnsent, SystemClock.boot.milliseconds < end {
             guard (try? poll(milliseconds: Self.flushStep)) != nil else { break }

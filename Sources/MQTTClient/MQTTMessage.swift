@@ -1,24 +1,24 @@
 /// Quality of service (MQTT 5, section 4.3). Bellwire never needs exactly-once: requests are idempotent.
-public enum QoS: Int32, Sendable {
+package enum QoS: Int32, Sendable {
     case atMostOnce = 0
     case atLeastOnce = 1
 }
 
 /// A message as received or to be published.
-public struct MQTTMessage: Sendable, Equatable {
-    public var topic: String
-    public var payload: [UInt8]
-    public var qos: QoS
+package struct MQTTMessage: Sendable, Equatable {
+    package var topic: String
+    package var payload: [UInt8]
+    package var qos: QoS
     /// Received: a stale copy that the broker had kept, not a live message.
-    public var retain: Bool
+    package var retain: Bool
     /// MQTT 5, section 3.3.2.3.6.
-    public var correlationData: [UInt8]?
+    package var correlationData: [UInt8]?
     /// Seconds after which the broker drops the message undelivered (MQTT 5, section 3.3.2.3.3).
-    public var expirySeconds: UInt32?
+    package var expirySeconds: UInt32?
     /// Received: the value of the user property that `MQTTConnection.Configuration.userProperty` names.
-    public var userProperty: String?
+    package var userProperty: String?
 
-    public init(
+    package init(
         topic: String, payload: [UInt8], qos: QoS = .atLeastOnce, retain: Bool = false,
         correlationData: [UInt8]? = nil, expirySeconds: UInt32? = nil, userProperty: String? = nil
     ) {
@@ -33,8 +33,8 @@ public struct MQTTMessage: Sendable, Equatable {
 }
 
 /// A failure of the connection or of one operation on it.
-public struct MQTTError: Error, Sendable, CustomStringConvertible {
-    public enum Kind: Sendable, Equatable {
+package struct MQTTError: Error, Sendable, CustomStringConvertible {
+    package enum Kind: Sendable, Equatable {
         /// The broker cannot be reached.
         case unreachable
         /// The broker answered CONNECT with a refusal.
@@ -47,22 +47,22 @@ public struct MQTTError: Error, Sendable, CustomStringConvertible {
         case tls
     }
 
-    public let kind: Kind
-    public let message: String
+    package let kind: Kind
+    package let message: String
     /// The broker has refused who this client says it is: another try with the same token or certificate changes nothing.
-    public let isAboutCredentials: Bool
+    package let isAboutCredentials: Bool
 
-    public init(kind: Kind, message: String, isAboutCredentials: Bool = false) {
+    package init(kind: Kind, message: String, isAboutCredentials: Bool = false) {
         self.kind = kind
         self.message = message
         self.isAboutCredentials = isAboutCredentials
     }
 
     /// The same with a cause that the other side did not tell.
-    public func because(_ cause: String?) -> MQTTError {
+    package func because(_ cause: String?) -> MQTTError {
         guard let cause else { return self }
         return MQTTError(kind: kind, message: "\(message): \(cause)", isAboutCredentials: isAboutCredentials)
     }
 
-    public var description: String { message }
+    package var description: String { message }
 }

@@ -1,7 +1,7 @@
 import Glibc
 
 /// The first line of a small file that holds a password or a token; nil when there is none to be read.
-public func readSecret(_ path: String) -> String? {
+package func readSecret(_ path: String) -> String? {
     let descriptor = open(path, O_RDONLY | O_CLOEXEC)
     guard descriptor >= 0 else { return nil }
     defer { close(descriptor) }

@@ -3,7 +3,7 @@ import Synchronization
 
 /// Looks a host name up without keeping the caller waiting longer than it says: the system's resolver may take many
 /// seconds when a name server does not answer, and a coordinator has one thread for everything.
-public final class NameLookup: Sendable {
+package final class NameLookup: Sendable {
     private struct State {
         var addresses: [String] = []
         var isLooking = false
@@ -22,7 +22,7 @@ public final class NameLookup: Sendable {
     /// The addresses of `host` in numbers, in the order in which to try them. When the lookup takes longer than
     /// `milliseconds`, those that were found last count, and the lookup goes on for the next time. Empty when none was
     /// ever found.
-    public static func addresses(of host: String, within milliseconds: Int) -> [String] {
+    package static func addresses(of host: String, within milliseconds: Int) -> [String] {
         if isNumeric(host) { return [host] }
         let lookup = known.withLock { known in
             let lookup = known[host] ?? NameLookup(host: host)

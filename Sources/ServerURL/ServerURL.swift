@@ -1,17 +1,17 @@
 /// The address of a server: `scheme://[user[:password]@]host[:port][/path]`, strictly read.
-public struct ServerURL: Sendable, Equatable {
-    public let scheme: String
+package struct ServerURL: Sendable, Equatable {
+    package let scheme: String
     /// Percent-decoded, like the password.
-    public let username: String?
-    public let password: String?
+    package let username: String?
+    package let password: String?
     /// A name or an address; an IPv6 address without its brackets.
-    public let host: String
-    public let port: Int?
+    package let host: String
+    package let port: Int?
     /// Without the leading slash; empty when there is none.
-    public let path: String
+    package let path: String
 
     /// Nil when `text` is not of this form. It is read byte by byte: Swift joins a sign to the marks around it.
-    public init?(_ text: String) {
+    package init?(_ text: String) {
         let bytes = Array(text.utf8)
         guard let colon = bytes.firstIndex(of: UInt8(ascii: ":")), bytes[colon...].starts(with: "://".utf8) else {
             return nil
@@ -61,7 +61,7 @@ public struct ServerURL: Sendable, Equatable {
     }
 
     /// How host and port are written, with the brackets of an IPv6 address.
-    public static func authority(host: String, port: Int) -> String {
+    package static func authority(host: String, port: Int) -> String {
         "\(host.utf8.contains(UInt8(ascii: ":")) ? "[\(host)]" : host):\(port)"
     }
 

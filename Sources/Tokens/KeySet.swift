@@ -3,18 +3,18 @@ import SignalingProtocol
 
 /// The keys of a deployment: a JSON Web Key Set (RFC 7517, section 5). Several of them stand beside each other while one
 /// replaces another.
-public struct KeySet: Sendable {
-    public static let maxKeys = 64
-    public static let maxFileBytes = 1 << 20
+package struct KeySet: Sendable {
+    package static let maxKeys = 64
+    package static let maxFileBytes = 1 << 20
 
     /// In the order of the file. The first private one makes tokens.
-    public private(set) var keys: [TokenKey]
+    package private(set) var keys: [TokenKey]
 
-    public init(_ keys: [TokenKey]) { self.keys = keys }
+    package init(_ keys: [TokenKey]) { self.keys = keys }
 
     /// Reads a key set, or a single key. Keys of kinds that are not used here are passed over; a damaged one is an error, and so is
     /// a set of which nothing remains.
-    public init(json bytes: [UInt8]) throws(TokenError) {
+    package init(json bytes: [UInt8]) throws(TokenError) {
         guard let object = (try? JSONParser.parse(bytes))?.object else {
             throw TokenError(.keys, "not a JSON object")
         }
@@ -39,7 +39,7 @@ public struct KeySet: Sendable {
         }
     }
 
-    public init(file path: String) throws(TokenError) {
+    package init(file path: String) throws(TokenError) {
         guard let file = fopen(path, "r") else {
             throw TokenError(.keys, "\(path): \(String(cString: strerror(errno)))")
         }
@@ -57,13 +57,13 @@ public struct KeySet: Sendable {
     }
 
     /// The key that makes tokens.
-    public var signingKey: TokenKey? { keys.first { $0.isPrivate } }
+    package var signingKey: TokenKey? { keys.first { $0.isPrivate } }
 
     /// With a new key that makes tokens from now on; what the others made still counts.
-    public mutating func add(_ key: TokenKey) { keys.insert(key, at: 0) }
+    package mutating func add(_ key: TokenKey) { keys.insert(key, at: 0) }
 
     /// As JSON; with `isPublic` only what everybody may know. Secrets (HS256) are then left out.
-    public func encoded(isPublic: Bool) -> [UInt8] {
+    package func encoded(isPublic: Bool) -> [UInt8] {
         JSONWriter.object { writer in
             writer.array("keys") { writer in
                 for key in keys { key.write(&writer, isPublic: isPublic) }
@@ -72,7 +72,7 @@ public struct KeySet: Sendable {
     }
 
     /// Whether a key with the same public half, or the same secret, is among them.
-    public func contains(_ key: TokenKey) -> Bool { keys.contains { $0.key.isSame(as: key.key) } }
+    package func contains(_ key: TokenKey) -> Bool { keys.contains { $0.key.isSame(as: key.key) } }
 
     /// The keys that may have made a token which names this key and algorithm. One name, one key; a token without a name may
     /// be of any key of its algorithm.

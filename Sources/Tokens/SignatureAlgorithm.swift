@@ -1,7 +1,7 @@
 /// How a token is signed (RFC 7518, section 3.1; RFC 8037). Its raw value is the `alg` of tokens and keys.
 ///
 /// `none` is no case of it, so that a token without a signature cannot even be named.
-public enum SignatureAlgorithm: String, Sendable, CaseIterable {
+package enum SignatureAlgorithm: String, Sendable, CaseIterable {
     /// HMAC with SHA-256: who checks tokens can make them as well.
     case hs256 = "HS256"
     /// RSA (PKCS #1 v1.5) with SHA-256.
@@ -12,5 +12,5 @@ public enum SignatureAlgorithm: String, Sendable, CaseIterable {
     case edDSA = "EdDSA"
 
     /// Whether who checks tokens needs another key than who makes them.
-    public var isAsymmetric: Bool { self != .hs256 }
+    package var isAsymmetric: Bool { self != .hs256 }
 }

@@ -1,9 +1,9 @@
 import SignalingProtocol
 
 /// What a token says of its bearer (docs/protocol.md, section 1, Tokens).
-public struct Token: Equatable, Sendable {
+package struct Token: Equatable, Sendable {
     /// What the bearer may do at the broker.
-    public enum Role: String, Sendable, CaseIterable {
+    package enum Role: String, Sendable, CaseIterable {
         /// A device of the user: the role of a token that names none, or one that is not known here.
         case device
         /// A backend of the app: acts for any user.
@@ -13,17 +13,17 @@ public struct Token: Equatable, Sendable {
     }
 
     /// `sub`. Of a server or a coordinator only a name.
-    public var user: UserID
+    package var user: UserID
     /// The one device that may use the token; nil for any of the user.
-    public var device: DeviceID?
-    public var role = Role.device
+    package var device: DeviceID?
+    package var role = Role.device
     /// `exp`, in milliseconds since the epoch.
-    public var expiresAt: Int64
-    public var issuer: String?
+    package var expiresAt: Int64
+    package var issuer: String?
     /// `aud`.
-    public var audience: [String] = []
+    package var audience: [String] = []
 
-    public init(user: UserID, expiresAt: Int64) {
+    package init(user: UserID, expiresAt: Int64) {
         self.user = user
         self.expiresAt = expiresAt
     }
@@ -31,13 +31,13 @@ public struct Token: Equatable, Sendable {
 
 extension Token {
     /// `aud` of a token that was made for Bellwire, unless a deployment has another name.
-    public static let standardAudience = "bellwire"
+    package static let standardAudience = "bellwire"
 
     /// Longer ones are refused before they are looked at.
-    public static let maxBytes = 8 * 1024
+    package static let maxBytes = 8 * 1024
 
     /// The token as a signed JWT (RFC 7515, section 7.1). `issuedAt` in milliseconds since the epoch.
-    public func signed(by key: TokenKey, issuedAt: Int64) throws(TokenError) -> String {
+    package func signed(by key: TokenKey, issuedAt: Int64) throws(TokenError) -> String {
         guard key.isPrivate else { throw TokenError(.keys, "the key is public: it cannot make tokens") }
         let header = JSONWriter.object { writer in
             writer.field("alg", key.algorithm.rawValue)

@@ -1,7 +1,7 @@
 /// Why a token, or a file of keys, cannot be used. The text names no secret and repeats nothing of a token but the names of
 /// keys and algorithms.
-public struct TokenError: Error, Equatable, Sendable, CustomStringConvertible {
-    public enum Kind: String, Sendable {
+package struct TokenError: Error, Equatable, Sendable, CustomStringConvertible {
+    package enum Kind: String, Sendable {
         /// Not a signed JWT, too long, or a claim of the wrong type.
         case malformed
         /// An algorithm that is not known, `none`, or another one than its key's.
@@ -19,8 +19,8 @@ public struct TokenError: Error, Equatable, Sendable, CustomStringConvertible {
         case keys
     }
 
-    public let kind: Kind
-    public let description: String
+    package let kind: Kind
+    package let description: String
 
     init(_ kind: Kind, _ description: String) {
         self.kind = kind

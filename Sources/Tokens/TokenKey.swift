@@ -1,17 +1,17 @@
 import SignalingProtocol
 
 /// A key that makes or checks tokens: one JSON Web Key (RFC 7517; RFC 7518, section 6; RFC 8037, section 2).
-public struct TokenKey: Sendable {
+package struct TokenKey: Sendable {
     /// The name by which tokens refer to it.
-    public let id: String?
+    package let id: String?
     /// It can make tokens.
-    public let isPrivate: Bool
+    package let isPrivate: Bool
     let key: CryptographicKey
 
-    public var algorithm: SignatureAlgorithm { key.algorithm }
+    package var algorithm: SignatureAlgorithm { key.algorithm }
 
     /// A new private key with a random name.
-    public static func generate(_ algorithm: SignatureAlgorithm) throws(TokenError) -> TokenKey {
+    package static func generate(_ algorithm: SignatureAlgorithm) throws(TokenError) -> TokenKey {
         let name = Base64URL.encode(try CryptographicKey.randomBytes(9))
         return TokenKey(id: name, isPrivate: true, key: try CryptographicKey.generate(algorithm))
     }

@@ -1,24 +1,24 @@
 import SignalingProtocol
 
 /// Holds tokens against the keys of a deployment.
-public struct TokenVerifier: Sendable {
-    public var keys: KeySet
+package struct TokenVerifier: Sendable {
+    package var keys: KeySet
     /// The `iss` that a token must have; nil: any or none.
-    public var issuer: String?
+    package var issuer: String?
     /// What a token's `aud` must name; nil: any or none.
-    public var audience: String?
+    package var audience: String?
 
     /// How far the clock of who made a token may be ahead, in milliseconds.
     static let clockTolerance: Int64 = 5_000
 
-    public init(keys: KeySet, issuer: String? = nil, audience: String? = nil) {
+    package init(keys: KeySet, issuer: String? = nil, audience: String? = nil) {
         self.keys = keys
         self.issuer = issuer
         self.audience = audience
     }
 
     /// What the token says, and which key made it, if it counts at `now` (milliseconds since the epoch).
-    public func verify(_ text: String, now: Int64) throws(TokenError) -> (token: Token, key: TokenKey) {
+    package func verify(_ text: String, now: Int64) throws(TokenError) -> (token: Token, key: TokenKey) {
         guard text.utf8.count <= Token.maxBytes else {
             throw TokenError(.malformed, "longer than \(Token.maxBytes) bytes")
         }

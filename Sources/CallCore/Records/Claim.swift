@@ -1,7 +1,7 @@
 import SignalingProtocol
 
 /// Something of which there is one in all, and which a call may hold.
-public enum Claim: Hashable, Sendable {
+package enum Claim: Hashable, Sendable {
     /// The user is accepted in this live advanced call.
     case activeCall(of: UserID)
     /// The user rings the other one alone; looked at by the other one's invitation (section 3, Glare).
@@ -10,23 +10,23 @@ public enum Claim: Hashable, Sendable {
 
 /// Which call holds a claim, and at which version of its record it took it: a call that was fenced meanwhile and takes its claim again
 /// is another holder, so that whoever has fenced it does not take the claim from under its next commit.
-public struct ClaimHolder: Hashable, Sendable {
-    public let callID: CallID
+package struct ClaimHolder: Hashable, Sendable {
+    package let callID: CallID
     /// 0 in a store where a claim is taken in one step with the commit.
-    public let version: Int64
+    package let version: Int64
 
-    public init(_ callID: CallID, version: Int64) {
+    package init(_ callID: CallID, version: Int64) {
         self.callID = callID
         self.version = version
     }
 }
 
 /// A user does not want to hear of another one.
-public struct Block: Hashable, Sendable {
-    public let user: UserID
-    public let blocked: UserID
+package struct Block: Hashable, Sendable {
+    package let user: UserID
+    package let blocked: UserID
 
-    public init(by user: UserID, of blocked: UserID) {
+    package init(by user: UserID, of blocked: UserID) {
         self.user = user
         self.blocked = blocked
     }

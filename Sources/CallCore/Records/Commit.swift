@@ -1,36 +1,36 @@
 import SignalingProtocol
 
 /// One record to be written.
-public struct Commit: Sendable {
-    public let id: RecordID
-    public let record: Record
+package struct Commit: Sendable {
+    package let id: RecordID
+    package let record: Record
     /// The version that was loaded; 0 when there was no record.
-    public let expected: Int64
-    public let deadline: Milliseconds?
+    package let expected: Int64
+    package let deadline: Milliseconds?
     /// When the record may be removed; nil while the call is live.
-    public let expiresAt: Milliseconds?
+    package let expiresAt: Milliseconds?
     /// Written together with the record.
-    public var notes: [Note] = []
+    package var notes: [Note] = []
     /// The commit fails unless each of these is held as given.
-    public var expectedHolders: [(claim: Claim, holder: ClaimHolder?)] = []
+    package var expectedHolders: [(claim: Claim, holder: ClaimHolder?)] = []
     /// Taken by this call.
-    public var claims: [Claim] = []
+    package var claims: [Claim] = []
     /// Given up, if this call holds them.
-    public var releases: [Claim] = []
+    package var releases: [Claim] = []
     /// The users who are new in the call: it is entered into their indexes before it is written.
-    public var newMembers: [UserID] = []
+    package var newMembers: [UserID] = []
     /// The users in whose lists the call stands, and must not any more.
-    public var formerMembers: [UserID] = []
+    package var formerMembers: [UserID] = []
     /// What users have asked of others, until when it counts, and what is settled.
-    public var asked: [(what: Outstanding, until: Milliseconds)] = []
-    public var settled: [Outstanding] = []
+    package var asked: [(what: Outstanding, until: Milliseconds)] = []
+    package var settled: [Outstanding] = []
     /// The call was live before this commit and is not after it.
-    public var hasJustEnded = false
+    package var hasJustEnded = false
     /// Outside of these moments, by its own clock, the store refuses the commit: whoever decided it stood still meanwhile, or has a wrong
     /// clock.
-    public var validity: ClosedRange<Milliseconds>?
+    package var validity: ClosedRange<Milliseconds>?
 
-    public init(
+    package init(
         _ id: RecordID, record: Record, expected: Int64, deadline: Milliseconds?, expiresAt: Milliseconds?
     ) {
         self.id = id
@@ -49,7 +49,7 @@ public struct Commit: Sendable {
     }
 }
 
-public enum CommitOutcome: Equatable, Sendable {
+package enum CommitOutcome: Equatable, Sendable {
     /// Nothing was written.
     package var isLost: Bool { if case .committed = self { false } else { true } }
 

@@ -1,21 +1,21 @@
 import SignalingProtocol
 
 /// What is to be read in one go.
-public struct Lookup: Sendable {
-    public var records: [RecordID]
+package struct Lookup: Sendable {
+    package var records: [RecordID]
     /// Whose devices, also those that are offline but not yet forgotten.
-    public var presence: [UserID]
-    public var claims: [Claim]
+    package var presence: [UserID]
+    package var claims: [Claim]
     /// Whose profiles. A user becomes known by coming online or by a profile, for good.
-    public var profiles: [UserID]
-    public var blocks: [Block]
-    public var calls: [CallList]
-    public var messages: [MessageList]
-    public var outstanding: [OutstandingCount]
+    package var profiles: [UserID]
+    package var blocks: [Block]
+    package var calls: [CallList]
+    package var messages: [MessageList]
+    package var outstanding: [OutstandingCount]
     /// How many bytes.
-    public var stored: [StoredPeriod]
+    package var stored: [StoredPeriod]
 
-    public init(
+    package init(
         records: [RecordID] = [], presence: [UserID] = [], claims: [Claim] = [], profiles: [UserID] = [],
         blocks: [Block] = [], calls: [CallList] = [], messages: [MessageList] = [],
         outstanding: [OutstandingCount] = [], stored: [StoredPeriod] = []
@@ -31,54 +31,54 @@ public struct Lookup: Sendable {
         self.stored = stored
     }
 
-    public var isEmpty: Bool {
+    package var isEmpty: Bool {
         records.isEmpty && presence.isEmpty && claims.isEmpty && profiles.isEmpty && blocks.isEmpty && calls.isEmpty
             && messages.isEmpty && outstanding.isEmpty && stored.isEmpty
     }
 }
 
 /// A user's calls that are live or ended after a moment, the newest first.
-public struct CallList: Sendable {
-    public let user: UserID
-    public let endedAfter: Milliseconds
-    public let limit: Int
+package struct CallList: Sendable {
+    package let user: UserID
+    package let endedAfter: Milliseconds
+    package let limit: Int
 
-    public init(of user: UserID, endedAfter: Milliseconds, limit: Int) {
+    package init(of user: UserID, endedAfter: Milliseconds, limit: Int) {
         self.user = user
         self.endedAfter = endedAfter
         self.limit = limit
     }
 
     /// Those that are live.
-    public static func live(of user: UserID, limit: Int) -> CallList {
+    package static func live(of user: UserID, limit: Int) -> CallList {
         // No call ends as late as that.
         CallList(of: user, endedAfter: .max - 1, limit: limit)
     }
 }
 
 /// The peer messages that wait for a user, the oldest first.
-public struct MessageList: Hashable, Sendable {
-    public let user: UserID
-    public let limit: Int
+package struct MessageList: Hashable, Sendable {
+    package let user: UserID
+    package let limit: Int
 
-    public init(for user: UserID, limit: Int) {
+    package init(for user: UserID, limit: Int) {
         self.user = user
         self.limit = limit
     }
 }
 
 /// Where a call stands in its user's history.
-public struct HistoryPlace: Equatable, Sendable, Comparable {
-    public let createdAt: Milliseconds
-    public let callID: CallID
+package struct HistoryPlace: Equatable, Sendable, Comparable {
+    package let createdAt: Milliseconds
+    package let callID: CallID
 
-    public init(createdAt: Milliseconds, callID: CallID) {
+    package init(createdAt: Milliseconds, callID: CallID) {
         self.createdAt = createdAt
         self.callID = callID
     }
 
     /// Whether the call is older.
-    public static func < (lhs: HistoryPlace, rhs: HistoryPlace) -> Bool {
+    package static func < (lhs: HistoryPlace, rhs: HistoryPlace) -> Bool {
         (lhs.createdAt, lhs.callID) < (rhs.createdAt, rhs.callID)
     }
 }
@@ -100,20 +100,20 @@ extension HistoryPlace {
 }
 
 /// What was read, each in the order in which it was asked for.
-public struct Findings: Sendable {
+package struct Findings: Sendable {
     /// Nil where there is none.
-    public var records: [StoredRecord?] = []
-    public var presence: [[DevicePresence]] = []
+    package var records: [StoredRecord?] = []
+    package var presence: [[DevicePresence]] = []
     /// Which call holds each claim.
-    public var holders: [ClaimHolder?] = []
+    package var holders: [ClaimHolder?] = []
     /// Nil for users who are not known.
-    public var profiles: [UserProfile?] = []
+    package var profiles: [UserProfile?] = []
     /// Which blocks stand.
-    public var isBlocked: [Bool] = []
-    public var calls: [[CallID]] = []
-    public var messages: [[RecordID]] = []
-    public var outstanding: [Int] = []
-    public var stored: [Int] = []
+    package var isBlocked: [Bool] = []
+    package var calls: [[CallID]] = []
+    package var messages: [[RecordID]] = []
+    package var outstanding: [Int] = []
+    package var stored: [Int] = []
 
-    public init() {}
+    package init() {}
 }

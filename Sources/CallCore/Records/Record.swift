@@ -1,13 +1,13 @@
 import SignalingProtocol
 
 /// What a record is found by.
-public enum RecordID: Hashable, Comparable, Sendable {
+package enum RecordID: Hashable, Comparable, Sendable {
     case call(CallID)
     /// A message is at home with its recipient (docs/protocol.md, section 2, Peer messages).
     case message(MessageID, to: UserID)
 
     /// One text for each: no call id holds a colon.
-    public var string: String {
+    package var string: String {
         switch self {
         case .call(let callID): callID.string
         case .message(let messageID, let user): ":\(messageID):\(user)"
@@ -15,7 +15,7 @@ public enum RecordID: Hashable, Comparable, Sendable {
     }
 
     /// Nil when `string` is none of these texts.
-    public init?(_ string: String) {
+    package init?(_ string: String) {
         guard string.utf8.first == UInt8(ascii: ":") else {
             guard let callID = CallID(string) else { return nil }
             self = .call(callID)
@@ -29,17 +29,17 @@ public enum RecordID: Hashable, Comparable, Sendable {
         self = .message(messageID, to: user)
     }
 
-    public var callID: CallID? {
+    package var callID: CallID? {
         if case .call(let callID) = self { callID } else { nil }
     }
 
-    public static func < (lhs: RecordID, rhs: RecordID) -> Bool {
+    package static func < (lhs: RecordID, rhs: RecordID) -> Bool {
         lhs.string.utf8.lexicographicallyPrecedes(rhs.string.utf8)
     }
 }
 
 /// What stands under an id.
-public enum Record: Equatable, Sendable {
+package enum Record: Equatable, Sendable {
     case call(Call)
     case message(PeerMessage)
     /// The inviter's own id of an invitation that was merged into the other user's call (section 3, Glare), with the
@@ -55,16 +55,16 @@ public enum Record: Equatable, Sendable {
 }
 
 /// A record as stored, with what is kept beside it.
-public struct StoredRecord: Equatable, Sendable {
-    public let id: RecordID
-    public let version: Int64
-    public let record: Record
-    public let acks: [DeviceAck]
-    public let heard: [UserHeard]
+package struct StoredRecord: Equatable, Sendable {
+    package let id: RecordID
+    package let version: Int64
+    package let record: Record
+    package let acks: [DeviceAck]
+    package let heard: [UserHeard]
     /// By device, each with its milestones by name.
-    public let reports: [DeviceReport]
+    package let reports: [DeviceReport]
 
-    public init(
+    package init(
         _ id: RecordID, version: Int64, record: Record, acks: [DeviceAck] = [], heard: [UserHeard] = [],
         reports: [DeviceReport] = []
     ) {
@@ -79,21 +79,21 @@ public struct StoredRecord: Equatable, Sendable {
 
 extension StoredRecord {
     /// There is a call under the id, and no alias, forgotten cancel or void record.
-    public var isCall: Bool {
+    package var isCall: Bool {
         if case .call = record { true } else { false }
     }
 }
 
 /// The last revision that a device acknowledged, in the session in which it did.
-public struct DeviceAck: Equatable, Sendable {
-    public let device: DeviceAddress
-    public let session: String
-    public let revision: Int
+package struct DeviceAck: Equatable, Sendable {
+    package let device: DeviceAddress
+    package let session: String
+    package let revision: Int
 
     /// Sessions are compared as bytes, as every store does.
-    public func isSession(_ other: String) -> Bool { session.utf8.elementsEqual(other.utf8) }
+    package func isSession(_ other: String) -> Bool { session.utf8.elementsEqual(other.utf8) }
 
-    public init(device: DeviceAddress, session: String, revision: Int) {
+    package init(device: DeviceAddress, session: String, revision: Int) {
         self.device = device
         self.session = session
         self.revision = revision
@@ -101,11 +101,11 @@ public struct DeviceAck: Equatable, Sendable {
 }
 
 /// When a member was last heard of.
-public struct UserHeard: Equatable, Sendable {
-    public let userID: UserID
-    public let at: Milliseconds
+package struct UserHeard: Equatable, Sendable {
+    package let userID: UserID
+    package let at: Milliseconds
 
-    public init(userID: UserID, at: Milliseconds) {
+    package init(userID: UserID, at: Milliseconds) {
         self.userID = userID
         self.at = at
     }
@@ -113,7 +113,7 @@ public struct UserHeard: Equatable, Sendable {
 
 /// Something that is merged beside a call: the higher revision of the same session wins, the later time wins, a
 /// milestone replaces the one of the same device and name.
-public enum Note: Equatable, Sendable {
+package enum Note: Equatable, Sendable {
     case ack(CallID, DeviceAck)
     case heard(CallID, UserHeard)
     case milestone(CallID, DeviceAddress, Milestone)
@@ -121,7 +121,7 @@ public enum Note: Equatable, Sendable {
 
 extension Note {
     /// The call beside which it is kept.
-    public var callID: CallID {
+    package var callID: CallID {
         switch self {
         case .ack(let callID, _): callID
         case .heard(let callID, _): callID

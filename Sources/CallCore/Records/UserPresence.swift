@@ -3,9 +3,9 @@ import SignalingProtocol
 /// The presence of one user's devices, and what changes it (docs/protocol.md, section 1): the rule to which every store is held.
 ///
 /// `now` is the store's time. It must not go back.
-public struct UserPresence: Equatable, Sendable {
+package struct UserPresence: Equatable, Sendable {
     /// In the order of their ids.
-    public private(set) var devices: [DevicePresence] = []
+    package private(set) var devices: [DevicePresence] = []
     /// The oldest first.
     private var over: [OverSession] = []
 
@@ -19,10 +19,10 @@ public struct UserPresence: Equatable, Sendable {
         }
     }
 
-    public init() {}
+    package init() {}
 
     /// The device published `online: true`.
-    public mutating func cameOnline(
+    package mutating func cameOnline(
         _ session: DeviceSession, _ policy: PresencePolicy, now: Milliseconds
     ) -> OnlineOutcome {
         if !session.id.isEmpty, over.contains(where: { $0.until > now && $0.isOf(session) }) { return .over }
@@ -53,7 +53,7 @@ public struct UserPresence: Equatable, Sendable {
 
     /// The device published `online: false`, or its will was published. Whether that ended its current session: the end of another one
     /// is remembered, so that it never begins, and changes nothing else.
-    public mutating func wentOffline(_ session: DeviceSession, _ policy: PresencePolicy, now: Milliseconds) -> Bool {
+    package mutating func wentOffline(_ session: DeviceSession, _ policy: PresencePolicy, now: Milliseconds) -> Bool {
         if !session.id.isEmpty {
             over.removeAll { $0.until <= now || $0.isOf(session) }
             over.append(
@@ -69,7 +69,7 @@ public struct UserPresence: Equatable, Sendable {
     }
 
     /// The device sent something. One whose lease is over has gone offline: it comes online by its presence alone.
-    public mutating func renew(_ device: DeviceAddress, lease: Milliseconds, now: Milliseconds) {
+    package mutating func renew(_ device: DeviceAddress, lease: Milliseconds, now: Milliseconds) {
         guard let place = devices.firstIndex(where: { $0.device == device && $0.isReachable(at: now, lease: lease) })
         else { return }
         devices[place] = DevicePresence(
@@ -77,15 +77,15 @@ public struct UserPresence: Equatable, Sendable {
     }
 
     /// Forgets what is of no matter any more.
-    public mutating func clean(lease: Milliseconds, now: Milliseconds) {
+    package mutating func clean(lease: Milliseconds, now: Milliseconds) {
         devices.removeAll { $0.seen + lease <= now }
         over.removeAll { $0.until <= now }
     }
 
-    public var isEmpty: Bool { devices.isEmpty && over.isEmpty }
+    package var isEmpty: Bool { devices.isEmpty && over.isEmpty }
 
     /// What tells two situations apart, in a certain order.
-    public var traits: [String] {
+    package var traits: [String] {
         devices.map { "\($0.device) \($0.session) \($0.isOnline) \($0.since)" }
             + over.map { "\($0.device) \($0.session) over" }
     }

@@ -2,40 +2,40 @@ import CallCore
 import SignalingProtocol
 
 /// How much users may ask for (docs/protocol.md, section 2, Rate limits).
-public struct RateLimits: Sendable, Equatable {
-    public struct Limit: Sendable, Equatable {
+package struct RateLimits: Sendable, Equatable {
+    package struct Limit: Sendable, Equatable {
         /// How many per second in the long run; 0 means without limit.
-        public var rate: Int
+        package var rate: Int
         /// How many at once after a rest.
-        public var burst: Int
+        package var burst: Int
 
-        public init(rate: Int, burst: Int) {
+        package init(rate: Int, burst: Int) {
             self.rate = rate
             self.burst = burst
         }
     }
 
-    public var signals = Limit(rate: 500, burst: 1_000)
-    public var messages = Limit(rate: 100, burst: 500)
+    package var signals = Limit(rate: 500, burst: 1_000)
+    package var messages = Limit(rate: 100, burst: 500)
     /// `call.invite` and `call.add`: people do not call faster.
-    public var invitations = Limit(rate: 10, burst: 100)
+    package var invitations = Limit(rate: 10, burst: 100)
     /// All other requests.
-    public var requests = Limit(rate: 500, burst: 2_000)
+    package var requests = Limit(rate: 500, burst: 2_000)
     /// All that one device sends, of whatever kind, presence aside.
-    public var device = Limit(rate: 1_000, burst: 4_000)
+    package var device = Limit(rate: 1_000, burst: 4_000)
     /// Presence of one device.
-    public var presence = Limit(rate: 2, burst: 30)
+    package var presence = Limit(rate: 2, burst: 30)
     /// Invitations of one user by another one.
-    public var pair = Limit(rate: 1, burst: 20)
+    package var pair = Limit(rate: 1, burst: 20)
     /// Invitations of one user by all others.
-    public var callee = Limit(rate: 10, burst: 200)
+    package var callee = Limit(rate: 10, burst: 200)
     /// Bytes that are sent because of one user's requests and stale acks. The burst pays for every device of a user that comes back to
     /// 50 live calls, and for the whole of a long history.
-    public var sentBytes = Limit(rate: 500_000, burst: 5_000_000)
+    package var sentBytes = Limit(rate: 500_000, burst: 5_000_000)
     /// What of a user who has no bytes left is served all the same: answering, taking back and ending calls.
-    public var inDebt = Limit(rate: 2, burst: 10)
+    package var inDebt = Limit(rate: 2, burst: 10)
 
-    public init() {}
+    package init() {}
 }
 
 /// Counts what users send. Each coordinator counts for itself.

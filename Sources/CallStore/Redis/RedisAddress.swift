@@ -1,14 +1,14 @@
 import ServerURL
 
 /// Where Redis is: `redis://[user[:password]@]host[:port][/db]`; `redis://:password@host` names no user.
-public struct RedisAddress: Sendable, Equatable, CustomStringConvertible {
-    public var host: String
-    public var port: Int
-    public var username: String?
-    public var password: String?
-    public var database: Int
+package struct RedisAddress: Sendable, Equatable, CustomStringConvertible {
+    package var host: String
+    package var port: Int
+    package var username: String?
+    package var password: String?
+    package var database: Int
 
-    public init(host: String, port: Int = 6379, username: String? = nil, password: String? = nil, database: Int = 0) {
+    package init(host: String, port: Int = 6379, username: String? = nil, password: String? = nil, database: Int = 0) {
         self.host = host
         self.port = port
         self.username = username
@@ -17,7 +17,7 @@ public struct RedisAddress: Sendable, Equatable, CustomStringConvertible {
     }
 
     /// Nil when `url` is not of this form. User and password may be percent-encoded.
-    public init?(url text: String) {
+    package init?(url text: String) {
         guard let url = ServerURL(text), url.scheme == "redis" else { return nil }
         guard let database = url.path.isEmpty ? 0 : UInt16(url.path) else { return nil }
         self.init(
@@ -26,5 +26,5 @@ public struct RedisAddress: Sendable, Equatable, CustomStringConvertible {
     }
 
     /// Without the credentials: this goes into logs.
-    public var description: String { "redis://\(ServerURL.authority(host: host, port: port))/\(database)" }
+    package var description: String { "redis://\(ServerURL.authority(host: host, port: port))/\(database)" }
 }

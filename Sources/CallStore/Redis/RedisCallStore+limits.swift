@@ -59,7 +59,7 @@ extension RedisCallStore {
         return bytes
     }
 
-    public func charge(_ charges: [StoredCharge]) async throws(StoreError) {
+    package func charge(_ charges: [StoredCharge]) async throws(StoreError) {
         var pipeline = try session.pipeline()
         for charge in charges {
             pipeline.command("INCRBY", 2) {

@@ -28,7 +28,7 @@ extension RedisCallStore {
         _ = try await mend(entries)
     }
 
-    public func tidyCalls(of user: UserID) async throws(StoreError) -> Int {
+    package func tidyCalls(of user: UserID) async throws(StoreError) -> Int {
         var look = try session.pipeline()
         look.command("ZRANGEBYSCORE", 7) {
             $0.add(key(user, "calls"))

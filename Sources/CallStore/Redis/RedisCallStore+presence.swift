@@ -22,7 +22,7 @@ extension RedisCallStore {
             isOnline: online.elementsEqual("1".utf8), since: since, seen: seen)
     }
 
-    public func cameOnline(
+    package func cameOnline(
         _ sessions: [DeviceSession], policy: PresencePolicy
     ) async throws(StoreError) -> [OnlineOutcome] {
         let bounds = [
@@ -32,12 +32,12 @@ extension RedisCallStore {
         return try await runPresence(.online, sessions, bounds).map { $0 == 1 ? .current : .over }
     }
 
-    public func wentOffline(_ sessions: [DeviceSession], policy: PresencePolicy) async throws(StoreError) -> [Bool] {
+    package func wentOffline(_ sessions: [DeviceSession], policy: PresencePolicy) async throws(StoreError) -> [Bool] {
         let bounds = [policy.sessionMemory, Milliseconds(policy.sessionsRemembered), policy.lease]
         return try await runPresence(.offline, sessions, bounds).map { $0 == 1 }
     }
 
-    public func renew(_ devices: [DeviceAddress]) async throws(StoreError) {
+    package func renew(_ devices: [DeviceAddress]) async throws(StoreError) {
         _ = try await runPresence(.renew, devices.map { DeviceSession($0, id: "") }, [lease])
     }
 

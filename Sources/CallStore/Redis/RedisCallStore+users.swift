@@ -3,7 +3,7 @@ import SignalingProtocol
 
 /// What belongs to users: their history, the messages that wait for them, their profiles; and calls' timelines.
 extension RedisCallStore {
-    public func history(
+    package func history(
         of user: UserID, after place: HistoryPlace?, limit: Int
     ) async throws(StoreError) -> [HistoryPlace] {
         var pipeline = try session.pipeline()
@@ -53,7 +53,7 @@ extension RedisCallStore {
         try reply.values().compactMap { $0.text.flatMap { RecordID($0) } }
     }
 
-    public func update(_ user: UserID, _ update: Request.UserUpdate) async throws(StoreError) -> UserProfile {
+    package func update(_ user: UserID, _ update: Request.UserUpdate) async throws(StoreError) -> UserProfile {
         let now = try await now()
         let key = key(user, "profile")
         var pipeline = try session.pipeline()
@@ -99,7 +99,7 @@ extension RedisCallStore {
         }
     }
 
-    public func set(_ block: Block, _ isBlocked: Bool) async throws(StoreError) -> Bool {
+    package func set(_ block: Block, _ isBlocked: Bool) async throws(StoreError) -> Bool {
         var look = try session.pipeline()
         addMembership(of: block, to: &look)
         look.command("SCARD", 1) { $0.add(key(block.user, "blocked")) }
@@ -116,7 +116,7 @@ extension RedisCallStore {
         return true
     }
 
-    public func blockList(of user: UserID) async throws(StoreError) -> [UserID] {
+    package func blockList(of user: UserID) async throws(StoreError) -> [UserID] {
         var pipeline = try session.pipeline()
         pipeline.command("SMEMBERS", 1) { $0.add(key(user, "blocked")) }
         return try await session.run(pipeline)[0].values().compactMap { $0.text.flatMap(UserID.init) }.sorted()
@@ -124,7 +124,7 @@ extension RedisCallStore {
 
     // MARK: Timelines
 
-    public func trace(_ traces: [CallTrace], life: Milliseconds) async throws(StoreError) {
+    package func trace(_ traces: [CallTrace], life: Milliseconds) async throws(StoreError) {
         var pipeline = try session.pipeline()
         for trace in traces {
             pipeline.script(.trace, keys: 2, arguments: 2 + trace.entries.count) {
@@ -138,7 +138,7 @@ extension RedisCallStore {
         _ = try await session.run(pipeline)
     }
 
-    public func timeline(of callID: CallID) async throws(StoreError) -> Timeline {
+    package func timeline(of callID: CallID) async throws(StoreError) -> Timeline {
         var pipeline = try session.pipeline()
         pipeline.command("LRANGE", 3) {
             $0.add(traceKey(callID, "trace"))

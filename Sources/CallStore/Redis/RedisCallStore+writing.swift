@@ -3,7 +3,7 @@ import SignalingProtocol
 
 /// A write, step by step: claims and lists before the commits, what follows from them after (docs/decisions/0006).
 extension RedisCallStore {
-    public func write(
+    package func write(
         _ commits: [Commit], _ notes: [Note], thenRead lookup: Lookup
     ) async throws(StoreError) -> Written {
         let held = try await takeExpectedClaims(commits)

@@ -10,7 +10,7 @@ import SplitMix
 /// given up after it. A claim that a commit which then failed has taken names a call that does not deserve it, and is taken
 /// over by whoever needs it (docs/decisions/0003). Peer messages are records like calls, and stand in their recipient's
 /// list from before their first commit until after their last.
-public final class RedisCallStore: CallStore {
+package final class RedisCallStore: CallStore {
     enum Bounds {
         /// Calls are spread over this many tags. It can never change for a store in use.
         static let partitions = 64
@@ -44,7 +44,7 @@ public final class RedisCallStore: CallStore {
 
     /// `prefix` stands in front of every key. `waitReplicas`: how many replicas must have each write before it counts. `stamp`:
     /// whose the store must be; nil: anybody's.
-    public init(
+    package init(
         address: RedisAddress, prefix: String = "bellwire", stamp: DeploymentStamp? = nil, waitReplicas: Int = 0,
         historyPerUser: Int = 200, historyRetention: Milliseconds = 7 * 86_400_000,
         lease: Milliseconds = PresencePolicy().lease
@@ -75,7 +75,7 @@ public final class RedisCallStore: CallStore {
     private static func clockKey(_ prefix: String) -> [UInt8] { Array("\(prefix):clock".utf8) }
 
     /// Throws when Redis is there and is another deployment's. When it is away, or becomes another's later, calls fail.
-    public func refuseForeign() throws(StoreError) {
+    package func refuseForeign() throws(StoreError) {
         do throws(StoreError) {
             _ = try session.pipeline()
         } catch {
@@ -87,9 +87,9 @@ public final class RedisCallStore: CallStore {
         (0..<Bounds.partitions).map { Array("\(prefix):{p\($0)}:".utf8) }
     }
 
-    public var summary: String { "\(session.address)" }
+    package var summary: String { "\(session.address)" }
 
-    public var durability: String? {
+    package var durability: String? {
         guard let setting = session.durability else { return nil }
         switch setting {
         case "always": return "appendfsync=always: a crash loses nothing that was answered"
@@ -98,23 +98,23 @@ public final class RedisCallStore: CallStore {
         }
     }
 
-    public var clockSkew: Milliseconds { (session.time ?? session.machine.wall()) - session.machine.wall() }
+    package var clockSkew: Milliseconds { (session.time ?? session.machine.wall()) - session.machine.wall() }
 
-    public var clockSteps: (count: Int, last: Milliseconds) { (Int(session.shared.steps), session.shared.lastStep) }
+    package var clockSteps: (count: Int, last: Milliseconds) { (Int(session.shared.steps), session.shared.lastStep) }
 
-    public var isShared: Bool { true }
+    package var isShared: Bool { true }
 
-    public var roundTrips: Int { session.roundTrips }
+    package var roundTrips: Int { session.roundTrips }
 
-    public func now() async throws(StoreError) -> Milliseconds { try await session.now() }
+    package func now() async throws(StoreError) -> Milliseconds { try await session.now() }
 
-    public var time: Milliseconds? { session.time }
+    package var time: Milliseconds? { session.time }
 
-    public func lookAtClock() async throws(StoreError) -> Bool { try await session.lookAtClock() }
+    package func lookAtClock() async throws(StoreError) -> Bool { try await session.lookAtClock() }
 
-    public var socket: StoreSocket? { session.socket }
+    package var socket: StoreSocket? { session.socket }
 
-    public func receive() { session.receive() }
+    package func receive() { session.receive() }
 
     // MARK: Keys
 
@@ -183,7 +183,7 @@ public final class RedisCallStore: CallStore {
 
     // MARK: Records
 
-    public func read(_ lookup: Lookup) async throws(StoreError) -> Findings {
+    package func read(_ lookup: Lookup) async throws(StoreError) -> Findings {
         guard !lookup.isEmpty else { return Findings() }
         var pipeline = try session.pipeline()
         add(lookup, to: &pipeline)
@@ -285,7 +285,7 @@ public final class RedisCallStore: CallStore {
         return DeviceAck(device: device, session: session, revision: Int(revision))
     }
 
-    public func due(
+    package func due(
         before moment: Milliseconds, limit: Int, besides: Set<RecordID>
     ) async throws(StoreError) -> [RecordID] {
         var pipeline = try session.pipeline()
@@ -312,7 +312,7 @@ public final class RedisCallStore: CallStore {
         return due.prefix(limit).map(\.id)
     }
 
-    public func due(_ ids: [RecordID], before moment: Milliseconds) async throws(StoreError) -> [RecordID] {
+    package func due(_ ids: [RecordID], before moment: Milliseconds) async throws(StoreError) -> [RecordID] {
         var pipeline = try session.pipeline()
         for id in ids {
             pipeline.command("ZSCORE", 2) {
@@ -341,5 +341,5 @@ public final class RedisCallStore: CallStore {
     }
 
     /// Redis itself removes what has expired.
-    public func clean(limit: Int) throws(StoreError) -> Int { 0 }
+    package func clean(limit: Int) throws(StoreError) -> Int { 0 }
 }

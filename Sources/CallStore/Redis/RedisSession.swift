@@ -85,9 +85,9 @@ final class RedisSession: AnswersLater {
     }
 
     /// What it waits for; nil without a connection.
-    public var socket: StoreSocket? { connection?.socket }
+    package var socket: StoreSocket? { connection?.socket }
 
-    public func receive() { connection?.receive() }
+    package func receive() { connection?.receive() }
 
     /// The first half of a round trip.
     private func send(_ pipeline: RedisPipeline, isWrite: Bool) throws(StoreError) -> Request {

@@ -31,7 +31,7 @@ extension SQLiteCallStore {
         return bytes.first ?? 0
     }
 
-    public func charge(_ charges: [StoredCharge]) throws(StoreError) {
+    package func charge(_ charges: [StoredCharge]) throws(StoreError) {
         try database.transaction { () throws(StoreError) in
             for charge in charges {
                 try database.run(

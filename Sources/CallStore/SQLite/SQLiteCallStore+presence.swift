@@ -15,7 +15,7 @@ extension SQLiteCallStore {
         }
     }
 
-    public func cameOnline(
+    package func cameOnline(
         _ sessions: [DeviceSession], policy: PresencePolicy
     ) throws(StoreError) -> [OnlineOutcome] {
         guard !sessions.isEmpty else { return [] }
@@ -61,7 +61,7 @@ extension SQLiteCallStore {
         return .current
     }
 
-    public func wentOffline(_ sessions: [DeviceSession], policy: PresencePolicy) throws(StoreError) -> [Bool] {
+    package func wentOffline(_ sessions: [DeviceSession], policy: PresencePolicy) throws(StoreError) -> [Bool] {
         guard !sessions.isEmpty else { return [] }
         let now = now()
         return try database.transaction { () throws(StoreError) in
@@ -91,7 +91,7 @@ extension SQLiteCallStore {
             """, .id(device.userID), .integer(Int64(policy.sessionsRemembered)))
     }
 
-    public func renew(_ devices: [DeviceAddress]) throws(StoreError) {
+    package func renew(_ devices: [DeviceAddress]) throws(StoreError) {
         guard !devices.isEmpty else { return }
         let now = now()
         try database.transaction { () throws(StoreError) in

@@ -12,7 +12,7 @@ extension SQLiteCallStore {
         ) { CallID($0.text(0)) }
     }
 
-    public func history(
+    package func history(
         of user: UserID, after place: HistoryPlace?, limit: Int
     ) throws(StoreError) -> [HistoryPlace] {
         // Of those that have ended a few more may be there than are kept: none that the first of them comes after.
@@ -48,7 +48,7 @@ extension SQLiteCallStore {
         }.first
     }
 
-    public func update(_ user: UserID, _ update: Request.UserUpdate) throws(StoreError) -> UserProfile {
+    package func update(_ user: UserID, _ update: Request.UserUpdate) throws(StoreError) -> UserProfile {
         try database.transaction { () throws(StoreError) in
             var profile = try profile(of: user) ?? UserProfile()
             profile.apply(update)
@@ -65,7 +65,7 @@ extension SQLiteCallStore {
         ) { _ in true }.isEmpty
     }
 
-    public func set(_ block: Block, _ isBlocked: Bool) throws(StoreError) -> Bool {
+    package func set(_ block: Block, _ isBlocked: Bool) throws(StoreError) -> Bool {
         try database.transaction { () throws(StoreError) in
             guard isBlocked else {
                 try database.run(
@@ -82,7 +82,7 @@ extension SQLiteCallStore {
         }
     }
 
-    public func blockList(of user: UserID) throws(StoreError) -> [UserID] {
+    package func blockList(of user: UserID) throws(StoreError) -> [UserID] {
         try database.query("SELECT blocked_id FROM blocks WHERE user_id=? ORDER BY blocked_id", .id(user)) {
             UserID($0.text(0))
         }
@@ -91,7 +91,7 @@ extension SQLiteCallStore {
     // MARK: Timelines
 
     /// The timeline goes with its call, so that `life` is the call's.
-    public func trace(_ traces: [CallTrace], life: Milliseconds) throws(StoreError) {
+    package func trace(_ traces: [CallTrace], life: Milliseconds) throws(StoreError) {
         try database.transaction { () throws(StoreError) in
             for trace in traces {
                 guard let number = try number(of: .call(trace.callID)) else { continue }
@@ -117,7 +117,7 @@ extension SQLiteCallStore {
         }
     }
 
-    public func timeline(of callID: CallID) throws(StoreError) -> Timeline {
+    package func timeline(of callID: CallID) throws(StoreError) -> Timeline {
         guard let number = try number(of: .call(callID)) else { return Timeline(entries: []) }
         return try timeline(ofCall: number)
     }

@@ -3,9 +3,9 @@ import SignalingProtocol
 
 /// The embedded store: one SQLite file in WAL mode. A batch is one transaction. Several coordinators on one machine
 /// may share the file.
-public final class SQLiteCallStore: CallStore {
+package final class SQLiteCallStore: CallStore {
     /// What a crash of the machine may lose. A crash of the process loses nothing either way.
-    public enum Synchronous: String, Sendable, CaseIterable {
+    package enum Synchronous: String, Sendable, CaseIterable {
         /// A power cut may lose the commits since the last checkpoint of the log; the file stays consistent.
         case normal
         /// Every commit is on disk before it is answered.
@@ -33,7 +33,7 @@ public final class SQLiteCallStore: CallStore {
     static let notEnded = Int64.max
 
     /// `stamp`: whose the file must be; nil: anybody's.
-    public convenience init(
+    package convenience init(
         path: String, stamp: DeploymentStamp? = nil, synchronous: Synchronous = .normal, historyPerUser: Int = 200,
         lease: Milliseconds = PresencePolicy().lease
     ) throws(StoreError) {
@@ -64,28 +64,28 @@ public final class SQLiteCallStore: CallStore {
         if let stamp { try SQLiteSchema.check(stamp, summary, database) }
     }
 
-    public var summary: String { "sqlite:\(path)" }
+    package var summary: String { "sqlite:\(path)" }
 
-    public var roundTrips: Int { database.transactions }
+    package var roundTrips: Int { database.transactions }
 
-    public var durability: String? {
+    package var durability: String? {
         switch synchronous {
         case .normal: "synchronous=normal: a power cut may lose the last moments"
         case .full: "synchronous=full: a power cut loses nothing that was answered"
         }
     }
 
-    public func now() -> Milliseconds { clock.now }
+    package func now() -> Milliseconds { clock.now }
 
-    public var time: Milliseconds? { clock.now }
+    package var time: Milliseconds? { clock.now }
 
-    public var clockSkew: Milliseconds { clock.skew }
+    package var clockSkew: Milliseconds { clock.skew }
 
-    public var clockSteps: (count: Int, last: Milliseconds) { (Int(clock.shared.steps), clock.shared.lastStep) }
+    package var clockSteps: (count: Int, last: Milliseconds) { (Int(clock.shared.steps), clock.shared.lastStep) }
 
     // MARK: Records
 
-    public func read(_ lookup: Lookup) throws(StoreError) -> Findings {
+    package func read(_ lookup: Lookup) throws(StoreError) -> Findings {
         try database.reading { () throws(StoreError) in try found(lookup) }
     }
 
@@ -103,7 +103,7 @@ public final class SQLiteCallStore: CallStore {
         return findings
     }
 
-    public func write(_ commits: [Commit], _ notes: [Note], thenRead lookup: Lookup) throws(StoreError) -> Written {
+    package func write(_ commits: [Commit], _ notes: [Note], thenRead lookup: Lookup) throws(StoreError) -> Written {
         guard !commits.isEmpty || !notes.isEmpty else { return Written(outcomes: [], findings: try read(lookup)) }
         return try database.transaction { () throws(StoreError) in
             var outcomes: [CommitOutcome] = []
@@ -256,7 +256,7 @@ public final class SQLiteCallStore: CallStore {
         }
     }
 
-    public func due(
+    package func due(
         before moment: Milliseconds, limit: Int, besides: Set<RecordID>
     ) throws(StoreError) -> [RecordID] {
         let due = try database.query(
@@ -266,7 +266,7 @@ public final class SQLiteCallStore: CallStore {
         return Array(due.prefix(limit))
     }
 
-    public func due(_ ids: [RecordID], before moment: Milliseconds) throws(StoreError) -> [RecordID] {
+    package func due(_ ids: [RecordID], before moment: Milliseconds) throws(StoreError) -> [RecordID] {
         var due: [RecordID] = []
         for id in ids {
             due += try database.query(
@@ -289,7 +289,7 @@ public final class SQLiteCallStore: CallStore {
         "DELETE FROM trace WHERE call=?",
     ]
 
-    public func clean(limit: Int) throws(StoreError) -> Int {
+    package func clean(limit: Int) throws(StoreError) -> Int {
         return try database.transaction { () throws(StoreError) in
             try clock.look(database)
             let now = now()

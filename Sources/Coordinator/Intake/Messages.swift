@@ -4,16 +4,16 @@ import CallStore
 import SignalingProtocol
 
 /// A message as it came from the broker.
-public struct InboundMessage: Sendable {
-    public var topic: String
-    public var payload: [UInt8]
-    public var correlationData: [UInt8]?
+package struct InboundMessage: Sendable {
+    package var topic: String
+    package var payload: [UInt8]
+    package var correlationData: [UInt8]?
     /// A stale copy that the broker had kept.
-    public var isRetained: Bool
+    package var isRetained: Bool
     /// When the token of the sender ends, in milliseconds since the epoch, as far as the broker tells.
-    public var tokenExpiresAt: Int64?
+    package var tokenExpiresAt: Int64?
 
-    public init(
+    package init(
         topic: String, payload: [UInt8], correlationData: [UInt8]? = nil, isRetained: Bool = false,
         tokenExpiresAt: Int64? = nil
     ) {
@@ -26,17 +26,17 @@ public struct InboundMessage: Sendable {
 }
 
 /// A message for the broker.
-public struct OutboundMessage: Sendable, Equatable {
-    public var topic: String
-    public var payload: [UInt8]
-    public var correlationData: [UInt8]?
-    public var expirySeconds: UInt32
+package struct OutboundMessage: Sendable, Equatable {
+    package var topic: String
+    package var payload: [UInt8]
+    package var correlationData: [UInt8]?
+    package var expirySeconds: UInt32
     /// Of which message this is the receipt: to be told to `CallService.published`.
-    public var receiptOf: RecordID?
+    package var receiptOf: RecordID?
     /// It would have been too large; counted when it is sent.
     let isTrimmed: Bool
 
-    public init(
+    package init(
         topic: String, payload: [UInt8], correlationData: [UInt8]? = nil, expirySeconds: UInt32,
         receiptOf: RecordID? = nil
     ) {

@@ -9,25 +9,25 @@ import SystemClocks
 ///
 /// One thread and no hand-over between threads keeps latency low and order certain; more load is served by more
 /// coordinators.
-public final class Coordinator {
-    public struct Configuration: Sendable {
-        public var broker: BrokerAddress
+package final class Coordinator {
+    package struct Configuration: Sendable {
+        package var broker: BrokerAddress
         /// The MQTT client id, unique among the coordinators.
-        public var id: String
+        package var id: String
         /// The share group: the broker hands each message to one coordinator of the group.
-        public var group = "coordinators"
-        public var publishQoS = QoS.atLeastOnce
-        public var certificateAuthorityFile: String?
-        public var certificateFile: String?
-        public var certificateKeyFile: String?
+        package var group = "coordinators"
+        package var publishQoS = QoS.atLeastOnce
+        package var certificateAuthorityFile: String?
+        package var certificateFile: String?
+        package var certificateKeyFile: String?
         /// Where the token stands that is this coordinator's password at the broker. Read for each connection, so that it may be
         /// replaced.
-        public var tokenFile: String?
+        package var tokenFile: String?
         /// What is known here of why a connection failed, beside the error; it is given what was shown as the password.
-        public var cause: @Sendable (MQTTError, String?) -> String? = { _, _ in nil }
-        public var settings = ServiceSettings()
+        package var cause: @Sendable (MQTTError, String?) -> String? = { _, _ in nil }
+        package var settings = ServiceSettings()
 
-        public init(broker: BrokerAddress, id: String) {
+        package init(broker: BrokerAddress, id: String) {
             self.broker = broker
             self.id = id
         }
@@ -71,7 +71,7 @@ public final class Coordinator {
     private var lastFailure: Int64 = 0
     private var knownClockSteps: Int?
 
-    public init(configuration: Configuration, store: any CallStore, status: CoordinatorStatus, log: Log) {
+    package init(configuration: Configuration, store: any CallStore, status: CoordinatorStatus, log: Log) {
         self.configuration = configuration
         self.status = status
         self.log = log
@@ -82,7 +82,7 @@ public final class Coordinator {
     }
 
     /// Serves until the status says stop, then drains: leaves the share group, finishes what it holds, and returns.
-    public func run() {
+    package func run() {
         log(
             .info, "coordinator starts",
             [

@@ -4,25 +4,25 @@ import Synchronization
 import SystemClocks
 
 /// What the coordinator's thread tells the others, and the one thing that they tell it: to stop.
-public final class CoordinatorStatus: Sendable {
-    public struct Snapshot: Sendable {
+package final class CoordinatorStatus: Sendable {
+    package struct Snapshot: Sendable {
         /// Subscribed at the broker: messages are coming in.
-        public var isListening = false
+        package var isListening = false
         /// How many publications the broker refused one after the other because this coordinator may not publish there.
-        public var unauthorizedInARow = 0
+        package var unauthorizedInARow = 0
         /// Why the store cannot answer, if it cannot.
-        public var storeFailure: String?
+        package var storeFailure: String?
         /// For how long what could be served has been waiting, in milliseconds.
-        public var lateness: Int64 = 0
-        public var isDraining = false
+        package var lateness: Int64 = 0
+        package var isDraining = false
         /// How far the store's time is from this machine's wall clock, in milliseconds: for whoever looks after the machines, since
         /// nothing is decided by a wall clock.
-        public var clockSkew: Int64 = 0
+        package var clockSkew: Int64 = 0
         /// The monotonic clock at the last turn of the loop, in milliseconds.
-        public var lastTurn: Int64 = 0
-        public var counters = Counters()
-        public var waitingDeadlines = 0
-        public var brokerBacklog = 0
+        package var lastTurn: Int64 = 0
+        package var counters = Counters()
+        package var waitingDeadlines = 0
+        package var brokerBacklog = 0
     }
 
     private let state = Mutex(Snapshot())
@@ -35,22 +35,22 @@ public final class CoordinatorStatus: Sendable {
     /// the coordinator may not publish. The first that is taken ends it.
     private static let unauthorizedMost = 8
 
-    public init() {}
+    package init() {}
 
     /// Asks the coordinator to drain and return from `run`.
-    public func stop() { stopRequested.store(true, ordering: .releasing) }
+    package func stop() { stopRequested.store(true, ordering: .releasing) }
 
-    public var isStopRequested: Bool { stopRequested.load(ordering: .acquiring) }
+    package var isStopRequested: Bool { stopRequested.load(ordering: .acquiring) }
 
-    public var snapshot: Snapshot { state.withLock { $0 } }
+    package var snapshot: Snapshot { state.withLock { $0 } }
 
     func update(_ change: (inout Snapshot) -> Void) { state.withLock { change(&$0) } }
 
     /// The coordinator's loop is turning.
-    public var isHealthy: Bool { SystemClock.boot.milliseconds - snapshot.lastTurn < Self.stuckAfter }
+    package var isHealthy: Bool { SystemClock.boot.milliseconds - snapshot.lastTurn < Self.stuckAfter }
 
     /// Why requests cannot be served now; nil when they can.
-    public var notReadyReason: String? {
+    package var notReadyReason: String? {
         let snapshot = snapshot
         if snapshot.isDraining { return "draining" }
         if let failure = snapshot.storeFailure { return "store: \(failure)" }

@@ -2,7 +2,7 @@ import CallDeciding
 import SignalingProtocol
 
 /// What the service has counted since it started; `/metrics` shows it.
-public struct Counters: Sendable {
+package struct Counters: Sendable {
     /// Of those without a label, by the metric's number.
     private var plain = [Int](repeating: 0, count: Metric.allCases.count)
     private var labelled: [Key: Int] = [:]
@@ -12,12 +12,12 @@ public struct Counters: Sendable {
         let label: String
     }
 
-    public typealias Metric = CallDeciding.Metric
+    package typealias Metric = CallDeciding.Metric
 
     /// What devices reported of calls' speed.
-    public private(set) var milestones = MilestoneHistograms()
+    package private(set) var milestones = MilestoneHistograms()
 
-    public init() {}
+    package init() {}
 
     mutating func observe(_ milestone: Milestone, role: String) { milestones.observe(milestone, role: role) }
 
@@ -37,11 +37,11 @@ public struct Counters: Sendable {
     mutating func set(_ metric: Metric, to count: Int) { plain[metric.rawValue] = count }
 
     /// With all its labels.
-    public subscript(metric: Metric) -> Int {
+    package subscript(metric: Metric) -> Int {
         plain[metric.rawValue] + labelled.filter { $0.key.metric == metric }.values.reduce(0, +)
     }
 
-    public subscript(metric: Metric, label: String) -> Int { labelled[Key(metric: metric, label: label)] ?? 0 }
+    package subscript(metric: Metric, label: String) -> Int { labelled[Key(metric: metric, label: label)] ?? 0 }
 
     /// By label, in their order.
     func labels(of metric: Metric) -> [(label: String, count: Int)] {

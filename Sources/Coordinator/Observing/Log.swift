@@ -3,31 +3,31 @@ import SignalingProtocol
 
 /// Writes log lines to standard error. Messages are static and carry their details as metadata; payloads and tokens
 /// never appear.
-public struct Log: Sendable {
-    public enum Level: String, Sendable, CaseIterable, Comparable {
+package struct Log: Sendable {
+    package enum Level: String, Sendable, CaseIterable, Comparable {
         case debug, info, warning, error
 
-        public static func < (lhs: Level, rhs: Level) -> Bool {
+        package static func < (lhs: Level, rhs: Level) -> Bool {
             allCases.firstIndex(of: lhs)! < allCases.firstIndex(of: rhs)!
         }
     }
 
-    public enum Format: String, Sendable, CaseIterable {
+    package enum Format: String, Sendable, CaseIterable {
         case text, json
     }
 
-    public var level: Level
-    public var format: Format
+    package var level: Level
+    package var format: Format
     /// Stands in every line, so that the lines of several coordinators can be told apart.
-    public var coordinator: String
+    package var coordinator: String
 
-    public init(level: Level = .info, format: Format = .text, coordinator: String) {
+    package init(level: Level = .info, format: Format = .text, coordinator: String) {
         self.level = level
         self.format = format
         self.coordinator = coordinator
     }
 
-    public func callAsFunction(
+    package func callAsFunction(
         _ level: Level, _ message: StaticString, _ metadata: KeyValuePairs<StaticString, String> = [:]
     ) {
         guard level >= self.level else { return }

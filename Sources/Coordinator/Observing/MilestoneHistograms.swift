@@ -2,26 +2,26 @@ import SignalingProtocol
 
 /// How long calls took to reach their milestones, as devices reported it with `call.report`: by milestone and by the
 /// role of the party, the caller's counted from its invite, the callee's from its ringing.
-public struct MilestoneHistograms: Sendable, Equatable {
-    public struct Key: Hashable, Sendable, Comparable {
-        public let milestone: String
-        public let role: String
+package struct MilestoneHistograms: Sendable, Equatable {
+    package struct Key: Hashable, Sendable, Comparable {
+        package let milestone: String
+        package let role: String
 
-        public static func < (lhs: Key, rhs: Key) -> Bool { (lhs.milestone, lhs.role) < (rhs.milestone, rhs.role) }
+        package static func < (lhs: Key, rhs: Key) -> Bool { (lhs.milestone, lhs.role) < (rhs.milestone, rhs.role) }
     }
 
-    public struct Histogram: Sendable, Equatable {
+    package struct Histogram: Sendable, Equatable {
         /// How many lie at or below each of `bounds`.
-        public fileprivate(set) var buckets = [Int](repeating: 0, count: bounds.count)
-        public fileprivate(set) var sum: Int64 = 0
-        public fileprivate(set) var count = 0
+        package fileprivate(set) var buckets = [Int](repeating: 0, count: bounds.count)
+        package fileprivate(set) var sum: Int64 = 0
+        package fileprivate(set) var count = 0
     }
 
     /// In milliseconds.
-    public static let bounds: [Int64] = [50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 30_000, 60_000]
+    package static let bounds: [Int64] = [50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 30_000, 60_000]
     static let name = "bellwire_milestone_milliseconds"
 
-    public private(set) var values: [Key: Histogram] = [:]
+    package private(set) var values: [Key: Histogram] = [:]
 
     /// Names that are not well known share one histogram, so that no device can make metrics without end.
     mutating func observe(_ milestone: Milestone, role: String) {

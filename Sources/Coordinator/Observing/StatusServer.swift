@@ -3,18 +3,18 @@ import CallDeciding
 import Glibc
 
 /// Answers `/healthz`, `/readyz` and `/metrics` over HTTP.
-public final class StatusServer {
+package final class StatusServer {
     private let status: CoordinatorStatus
     private let daemon: OpaquePointer
     /// The port it listens on, also when port 0 asked for any.
-    public let port: Int
+    package let port: Int
 
     /// Cannot listen there.
-    public struct ListenError: Error, CustomStringConvertible {
-        public let description: String
+    package struct ListenError: Error, CustomStringConvertible {
+        package let description: String
     }
 
-    public init(host: String, port: Int, status: CoordinatorStatus) throws(ListenError) {
+    package init(host: String, port: Int, status: CoordinatorStatus) throws(ListenError) {
         self.status = status
         let socket = try listeningSocket(host: host, port: port)
         let context = Unmanaged.passUnretained(status).toOpaque()

@@ -7,29 +7,29 @@ import SignalingProtocol
 ///
 /// It is driven by one thread and does no I/O but through its store. What it is asked for may wait for the store; several may be under
 /// way at a time.
-public final class CallService {
+package final class CallService {
     private let context: ServiceContext
 
-    public init(store: any CallStore, settings: ServiceSettings) { context = ServiceContext(store, settings) }
+    package init(store: any CallStore, settings: ServiceSettings) { context = ServiceContext(store, settings) }
 
-    public var settings: ServiceSettings { context.settings }
-    public var counters: Counters { context.counters }
+    package var settings: ServiceSettings { context.settings }
+    package var counters: Counters { context.counters }
     var store: any CallStore { context.store }
 
     /// Since when messages have been coming without a break; silence of members before that does not count.
-    public var listeningSince: Milliseconds {
+    package var listeningSince: Milliseconds {
         get { context.listeningSince }
         set { context.listeningSince = newValue }
     }
 
     /// Waits for some milliseconds, not always the same, when another coordinator is in the middle of something.
-    public var pauseBriefly: () async -> Void {
+    package var pauseBriefly: () async -> Void {
         get { context.pause }
         set { context.pause = newValue }
     }
 
     /// The message of the store's last failure, while it fails.
-    public var storeFailure: String? { context.health.failure }
+    package var storeFailure: String? { context.health.failure }
     var isStoreOutOfReach: Bool { context.health.isOutOfReach }
 
     func count(_ metric: Metric, _ count: Int = 1) { context.counters.add(metric, count) }
@@ -115,10 +115,10 @@ public final class CallService {
     // MARK: Deadlines
 
     /// When the next own deadline comes, by the store's clock.
-    public var nextDeadline: Milliseconds? { context.timers.next }
+    package var nextDeadline: Milliseconds? { context.timers.next }
 
     /// How many own deadlines are waiting.
-    public var waitingDeadlines: Int { context.timers.count }
+    package var waitingDeadlines: Int { context.timers.count }
 
     /// Takes out own deadlines that have come; they are to be served.
     func takeDeadlines(limit: Int) -> [RecordID] {
