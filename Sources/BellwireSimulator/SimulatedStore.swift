@@ -40,7 +40,7 @@ final class SimulatedStore: CallStore {
         isWrite: Bool = true, _ body: () throws(StoreError) -> Value
     ) async throws(StoreError) -> Value {
         try await pass()
-        if isWrite, world.isStoreReadOnly { throw StoreError("the store takes no writes", isOfWriting: true) }
+        if isWrite, world.isStoreReadOnly { throw StoreError(.notWritten, "the store takes no writes") }
         // What is written now is dated by this coordinator's clock.
         world.asksAt = clock.now(boot: boot)
         defer { world.asksAt = nil }
@@ -48,29 +48,29 @@ final class SimulatedStore: CallStore {
         if world.hasFaults, random.chance(mix.lostAnswer) {
             world.storeFailed("store answer lost")
             world.tell("\(owner.clientID): an operation was done, and its answer lost")
-            throw StoreError("the answer was lost")
+            throw StoreError(.unreachable, "the answer was lost")
         }
         try await pass()
         return value
     }
 
     private func pass() async throws(StoreError) {
-        if isDead { throw StoreError("dead") }
+        if isDead { throw StoreError(.unreachable, "dead") }
         if world.hasFaults {
             if random.chance(mix.crashAtOperation) {
                 world.crash(owner.clientID)
-                throw StoreError("dead")
+                throw StoreError(.unreachable, "dead")
             }
             if random.chance(mix.storeFailure) {
                 world.storeFailed("store operation failed")
                 world.tell("\(owner.clientID): an operation failed")
-                throw StoreError("the store failed")
+                throw StoreError(.unreachable, "the store failed")
             }
         }
         // Half on the way there, half on the way back.
         await wait(random.between(0, mix.storeLatency) / 2)
-        if isDead { throw StoreError("dead") }
-        if world.isStoreDown { throw StoreError("the store is down") }
+        if isDead { throw StoreError(.unreachable, "dead") }
+        if world.isStoreDown { throw StoreError(.unreachable, "the store is down") }
     }
 
     /// Lets time pass for everybody else. A frozen coordinator goes no further until it is thawed.
@@ -88,8 +88,8 @@ final class SimulatedStore: CallStore {
     private var boot: Milliseconds { world.now - world.start + bootedAt }
 
     func now() async throws(StoreError) -> Milliseconds {
-        if isDead { throw StoreError("dead") }
-        if world.isStoreDown { throw StoreError("the store is down") }
+        if isDead { throw StoreError(.unreachable, "dead") }
+        if world.isStoreDown { throw StoreError(.unreachable, "the store is down") }
         if clock.isDoubtful || clock.now(boot: boot) == nil { try await lookAtClock() }
         return clock.now(boot: boot)!
     }

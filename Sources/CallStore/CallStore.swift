@@ -141,18 +141,28 @@ package struct StoreSocket: Equatable, Sendable {
     }
 }
 
-/// The store cannot answer now.
+/// The store cannot do now what it was asked.
 package struct StoreError: Error, Sendable, CustomStringConvertible {
-    package let description: String
-    /// It was a write that failed: that reading succeeds says nothing about it.
-    package internal(set) var isOfWriting: Bool
-    /// The store is another deployment's (`DeploymentStamp`).
-    package let isForeign: Bool
+    /// What kind of failure it is: what to do about it follows from this alone.
+    package enum Code: String, Sendable, CaseIterable {
+        /// There is no connection, or no answer in time: what was written may have been written or not.
+        case unreachable
+        /// It answers that it cannot, or answers nonsense.
+        case failed
+        /// A write failed, or is not known to be as safe as it has to be: that reading succeeds says nothing about it.
+        case notWritten
+        /// It is another deployment's (`DeploymentStamp`), or of a later version: nothing is to be done with it.
+        case foreign
+        /// It answers, and what was asked came to no end: others were faster each time, or this process stood still for too long.
+        case unsettled
+    }
 
-    package init(_ description: String, isOfWriting: Bool = false, isForeign: Bool = false) {
+    package let code: Code
+    package let description: String
+
+    package init(_ code: Code, _ description: String) {
+        self.code = code
         self.description = description
-        self.isOfWriting = isOfWriting
-        self.isForeign = isForeign
     }
 }
 

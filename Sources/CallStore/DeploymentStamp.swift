@@ -20,11 +20,12 @@ package struct DeploymentStamp: Sendable {
         guard takesOver else {
             let other = String(decoding: found.prefix(Self.shownBytes), as: UTF8.self)
             throw StoreError(
+                .foreign,
                 """
                 \(store) belongs to the deployment with the topic root "\(other)", and this one has "\(topicRoot)": give this one \
                 a store of its own (another file, another Redis database or --redis-prefix), or, when the other one is \
                 stopped for good, take the store over with --take-over-store
-                """, isForeign: true)
+                """)
         }
         return true
     }

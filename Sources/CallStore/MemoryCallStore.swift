@@ -271,7 +271,9 @@ package final class MemoryCallStore: CallStore {
         return timeline
     }
 
-    package func devices(of users: [UserID]) -> [[DevicePresence]] { users.map { contents.presence[$0]?.devices ?? [] } }
+    package func devices(of users: [UserID]) -> [[DevicePresence]] {
+        users.map { contents.presence[$0]?.devices ?? [] }
+    }
 
     package func cameOnline(_ sessions: [DeviceSession], policy: PresencePolicy) -> [OnlineOutcome] {
         let now = clock()

@@ -15,7 +15,7 @@ import Testing
     private func open(_ kind: StoreKind, _ root: String?, takesOver: Bool = false) throws -> BlockingStore {
         let stamp = root.map { DeploymentStamp(topicRoot: $0, takesOver: takesOver) }
         switch kind {
-        case .memory: throw StoreError("nobody shares it")
+        case .memory: throw StoreError(.unreachable, "nobody shares it")
         case .sqlite: return BlockingStore(try SQLiteCallStore(path: file.path, stamp: stamp))
         case .redis:
             let address = try RedisServer.shared.get().address
@@ -31,7 +31,7 @@ import Testing
         try StoreUnderTest(open(kind, nil).store) { _ in }.write(call("a"))
         for _ in 0..<2 { #expect(try open(kind, "first").load([CallID("a")!])[0] != nil) }
         let refusal = #expect(throws: StoreError.self) { try open(kind, "second") }
-        #expect(refusal?.isForeign == true)
+        #expect(refusal?.code == .foreign)
         for part in ["\"first\"", "\"second\"", "--take-over-store"] {
             #expect(refusal?.description.contains(part) == true)
         }
@@ -96,14 +96,14 @@ import Testing
         try run(server, "SET", "\(prefix):deployment", "second")
         try run(server, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
         let refusal = #expect(throws: StoreError.self) { _ = try store.load([CallID("a")!]) }
-        #expect(refusal?.isForeign == true)
+        #expect(refusal?.code == .foreign)
     }
 
     private func run(_ server: RedisServer, _ name: StaticString, _ words: String...) throws {
         var pipeline = RedisPipeline()
         pipeline.command(name, words.count) { for word in words { $0.add(word) } }
         if let error = try RedisConnection(server.address, timeout: 1000).run(pipeline)[0].error {
-            throw StoreError(error)
+            throw StoreError(.failed, error)
         }
     }
 }

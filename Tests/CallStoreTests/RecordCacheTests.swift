@@ -17,7 +17,7 @@ struct RecordCacheTests {
     /// Two coordinators' handles of one store.
     private func stores(_ kind: StoreKind) throws -> (BlockingStore, BlockingStore) {
         switch kind {
-        case .memory: throw StoreError("belongs to one process")
+        case .memory: throw StoreError(.unreachable, "belongs to one process")
         case .sqlite:
             return (
                 BlockingStore(try SQLiteCallStore(path: file.path)), BlockingStore(try SQLiteCallStore(path: file.path))

@@ -88,7 +88,7 @@ final class RedisServer: Sendable {
             }
             if isBound { return port }
         }
-        throw StoreError("no free port")
+        throw StoreError(.unreachable, "no free port")
     }
 
     /// For the store with this prefix it is as if `duration` had passed: all times that it keeps lie that much further
@@ -118,7 +118,7 @@ final class RedisServer: Sendable {
             for word in [script, "0", prefix, String(duration)] { $0.add(word) }
         }
         if let message = try RedisConnection(address, timeout: 1000).run(pipeline)[0].error {
-            throw StoreError(message)
+            throw StoreError(.failed, message)
         }
     }
 
@@ -134,7 +134,7 @@ final class RedisServer: Sendable {
             $0.add(version)
         }
         if let message = try RedisConnection(address, timeout: 1000).run(pipeline)[0].error {
-            throw StoreError(message)
+            throw StoreError(.failed, message)
         }
     }
 }

@@ -87,7 +87,7 @@ import Testing
                     var left = updates
                     while left > 0 {
                         let stored = try store.load([CallID("counter")!])[0]!
-                        guard case .call(var call) = stored.record else { throw StoreError("no call") }
+                        guard case .call(var call) = stored.record else { throw StoreError(.unreachable, "no call") }
                         call.revision += 1
                         let commit = Commit(
                             .call(call.callID), record: .call(call), expected: stored.version, deadline: nil,
@@ -99,7 +99,7 @@ import Testing
             try await group.waitForAll()
         }
         let stored = try #require(try open().load("counter"))
-        guard case .call(let call) = stored.record else { throw StoreError("no call") }
+        guard case .call(let call) = stored.record else { throw StoreError(.unreachable, "no call") }
         #expect(call.revision == 1 + writers * updates)
         #expect(stored.version == Int64(1 + writers * updates))
     }

@@ -43,8 +43,8 @@ final class FaultyStore: CallStore {
         operationCounts[operation, default: 0] += 1
         beforeOperation?(operation)
         if isHeld { await withUnsafeContinuation { held.append($0) } }
-        if let limit = failsAfter, operations > limit { throw StoreError("down") }
-        if failing.contains(operation) { throw StoreError("down: \(operation)") }
+        if let limit = failsAfter, operations > limit { throw StoreError(.unreachable, "down") }
+        if failing.contains(operation) { throw StoreError(.unreachable, "down: \(operation)") }
     }
 
     func release() {

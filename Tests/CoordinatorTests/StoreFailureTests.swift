@@ -115,7 +115,7 @@ struct StoreFailureTests {
     }
 
     @Test func aCommitThatWasWrittenThoughItSeemedToFailIsFoundByTheResend() {
-        store.afterCommit = { () throws(StoreError) in throw StoreError("timed out") }
+        store.afterCommit = { () throws(StoreError) in throw StoreError(.unreachable, "timed out") }
         #expect(alice.invite("bob", id: id)?.code == .unavailable)
         #expect(world.stored(callID) != nil)
         store.afterCommit = nil

@@ -79,7 +79,7 @@ package final class RedisCallStore: CallStore {
         do throws(StoreError) {
             _ = try session.pipeline()
         } catch {
-            if error.isForeign { throw error }
+            if error.code == .foreign { throw error }
         }
     }
 

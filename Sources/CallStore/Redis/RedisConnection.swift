@@ -36,7 +36,7 @@ package final class RedisConnection {
                 redisFree(context)
             }
         }
-        guard let context = connected else { throw StoreError("\(address): \(failure)") }
+        guard let context = connected else { throw StoreError(.unreachable, "\(address): \(failure)") }
         self.context = context
         self.timeout = Milliseconds(timeout)
         Self.stopWaiting(context)
@@ -45,7 +45,7 @@ package final class RedisConnection {
 
     /// Over a socket that is connected already, which then belongs to this connection.
     package init(descriptor: Int32, timeout: Int = 400) throws(StoreError) {
-        guard let context = redisConnectFd(descriptor) else { throw StoreError("no memory") }
+        guard let context = redisConnectFd(descriptor) else { throw StoreError(.unreachable, "no memory") }
         self.context = context
         self.timeout = Milliseconds(timeout)
         Self.stopWaiting(context)
@@ -58,7 +58,7 @@ package final class RedisConnection {
     }
 
     deinit {
-        fail(StoreError("the connection was given up"))
+        fail(StoreError(.unreachable, "the connection was given up"))
         redisFree(context)
     }
 
@@ -70,7 +70,7 @@ package final class RedisConnection {
         }
         if address.database != 0 { pipeline.command("SELECT", 1) { $0.add(Int64(address.database)) } }
         for reply in try run(pipeline) {
-            if let message = reply.error { throw StoreError("\(address): \(message)") }
+            if let message = reply.error { throw StoreError(.failed, "\(address): \(message)") }
         }
     }
 
@@ -121,7 +121,7 @@ package final class RedisConnection {
     /// The replies to what was sent, once they are there.
     func replies(to exchange: Exchange) async throws(StoreError) -> [RedisReply] {
         if exchange.result == nil { await withUnsafeContinuation { exchange.waiting = $0 } }
-        guard let result = exchange.result else { throw StoreError("the replies are lost") }
+        guard let result = exchange.result else { throw StoreError(.unreachable, "the replies are lost") }
         return try result.get()
     }
 
@@ -146,7 +146,7 @@ package final class RedisConnection {
             try read()
             // Time is looked at when there is some.
             if answered == self.answered, let first = open.first, first.deadline <= now {
-                throw StoreError("no answer in time")
+                throw StoreError(.unreachable, "no answer in time")
             }
         } catch {
             fail(error)
@@ -191,7 +191,7 @@ package final class RedisConnection {
         while let exchange = open.first {
             var raw: UnsafeMutableRawPointer?
             guard redisReaderGetReply(context.pointee.reader, &raw) == REDIS_OK else {
-                throw StoreError(Self.reason(of: context.pointee.reader))
+                throw StoreError(.unreachable, Self.reason(of: context.pointee.reader))
             }
             guard let raw else { break }
             answered += 1
@@ -204,7 +204,7 @@ package final class RedisConnection {
 
     private func brokenBy() -> StoreError {
         failureNumber = errno
-        return StoreError(Self.reason(context))
+        return StoreError(.unreachable, Self.reason(context))
     }
 
     /// The other side is gone, as after a restart; no time limit has passed.

@@ -34,7 +34,7 @@ struct RedisDeployment {
             if !isTakenOver { $0.add("NX") }
         }
         if let message = try connection.run(pipeline)[0].error {
-            throw StoreError("the store cannot be stamped with its topic root: \(message)")
+            throw StoreError(.failed, "the store cannot be stamped with its topic root: \(message)")
         }
     }
 }

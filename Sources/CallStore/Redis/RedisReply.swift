@@ -111,7 +111,7 @@ extension RedisReply {
         }
     }
 
-    var unexpected: StoreError { StoreError("unexpected answer: \(String(description.prefix(200)))") }
+    var unexpected: StoreError { StoreError(.failed, "unexpected answer: \(String(description.prefix(200)))") }
 
     private var description: String {
         switch raw.pointee.type {

@@ -36,7 +36,7 @@ final class RedisSession: AnswersLater {
     private var isProven = false
     private var nextAttempt: Int64 = 0
     private var backoff = Bounds.backoff.lowerBound
-    private var failure = StoreError("not connected yet")
+    private var failure = StoreError(.unreachable, "not connected yet")
     let machine: MachineClock
     private var clock = StoreClock()
     /// By how much Redis's own clock is corrected, as it was last read.
@@ -145,7 +145,7 @@ final class RedisSession: AnswersLater {
         try await repeatMissing(&replies, of: request)
         for reply in replies {
             guard let message = reply.error else { continue }
-            let error = StoreError("\(address): \(message)")
+            let error = StoreError(.failed, "\(address): \(message)")
             // This server may be a master no more: the next connection asks anew where it is, and begins with a write.
             if reply.refusesWrites { drop(request.connection, error) }
             throw error
@@ -158,7 +158,7 @@ final class RedisSession: AnswersLater {
         guard request.isWrite, waitReplicas > 0 else { return }
         let reached = try replies.removeLast().number()
         guard reached >= waitReplicas else {
-            throw StoreError("only \(reached) of \(waitReplicas) replicas have the write", isOfWriting: true)
+            throw StoreError(.notWritten, "only \(reached) of \(waitReplicas) replicas have the write")
         }
     }
 
@@ -253,7 +253,7 @@ final class RedisSession: AnswersLater {
         }
         for (script, reply) in zip(scripts, try connection.run(pipeline)) {
             guard let hash = reply.bytes else {
-                throw StoreError("\(address): script \(script) cannot be loaded: \(reply.unexpected)")
+                throw StoreError(.failed, "\(address): script \(script) cannot be loaded: \(reply.unexpected)")
             }
             hashes[script] = Array(hash)
         }
@@ -280,7 +280,7 @@ final class RedisSession: AnswersLater {
     /// somebody has set it, and it is looked at before it is used again.
     func learnClock(_ raw: Milliseconds, between before: Milliseconds, _ after: Milliseconds) throws(StoreError) -> Bool
     {
-        guard StoredNumber.times.contains(raw) else { throw StoreError("\(address): no time: \(raw)") }
+        guard StoredNumber.times.contains(raw) else { throw StoreError(.failed, "\(address): no time: \(raw)") }
         clock.learn(raw + shared.correction, between: before, after)
         return !clock.isDoubtful
     }
@@ -299,7 +299,7 @@ final class RedisSession: AnswersLater {
             return true
         } catch {
             // Too few replicas: the connection is as good as any.
-            if error.isOfWriting { throw error }
+            if error.code == .notWritten { throw error }
             drop(connection, error)
             // Redis was restarted since the last command: a new connection begins with a look of its own.
             guard mayTryAgain else { throw failure }
@@ -325,7 +325,7 @@ final class RedisSession: AnswersLater {
             roundTrips += 1
             if try adopt(look, connection.run(clockAnswer(look))[0]) { return }
         }
-        throw StoreError("\(address): no agreement on the clock")
+        throw StoreError(.failed, "\(address): no agreement on the clock")
     }
 
     /// Writes at least when something has changed, or when nobody has for a while. Returns whether it has written something.
@@ -343,7 +343,7 @@ final class RedisSession: AnswersLater {
             let answer = try connection.send(clockAnswer(look))
             if try await adopt(look, connection.replies(to: answer)[0]) { return true }
         }
-        throw StoreError("\(address): no agreement on the clock")
+        throw StoreError(.failed, "\(address): no agreement on the clock")
     }
 
     /// What was found when the clock was looked at, and is to be agreed on.
@@ -407,7 +407,7 @@ final class RedisSession: AnswersLater {
             let seconds = parts[0].bytes.flatMap(StoredNumber.time),
             let microseconds = parts[1].bytes?.text.flatMap(Int64.init),
             (0..<1_000_000).contains(microseconds), seconds <= StoredNumber.times.upperBound / 1000
-        else { throw StoreError("\(address): no time: \(reply.unexpected)") }
+        else { throw StoreError(.failed, "\(address): no time: \(reply.unexpected)") }
         return seconds * 1000 + microseconds / 1000
     }
 

@@ -59,7 +59,7 @@ package final class SQLiteCallStore: CallStore {
             try SQLiteSchema.prepare(database)
             clock = try database.upgrade { [database] () throws(StoreError) in try SQLiteClock(database, machine) }
         } catch {
-            throw StoreError("\(path): \(error)")
+            throw StoreError(.failed, "\(path): \(error)")
         }
         if let stamp { try SQLiteSchema.check(stamp, summary, database) }
     }

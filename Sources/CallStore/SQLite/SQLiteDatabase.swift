@@ -25,7 +25,7 @@ final class SQLiteDatabase {
         guard code == SQLITE_OK, let handle else {
             let reason = handle.map { String(cString: sqlite3_errmsg($0)) } ?? "out of memory"
             sqlite3_close(handle)
-            throw StoreError("\(path): \(reason)")
+            throw StoreError(.failed, "\(path): \(reason)")
         }
         self.handle = handle
         sqlite3_busy_timeout(handle, Self.busyTimeout)
@@ -60,9 +60,7 @@ final class SQLiteDatabase {
         do throws(StoreError) {
             return try transaction("BEGIN IMMEDIATE", body)
         } catch {
-            var error = error
-            error.isOfWriting = true
-            throw error
+            throw StoreError(.notWritten, error.description)
         }
     }
 
@@ -143,7 +141,7 @@ final class SQLiteDatabase {
         return statement
     }
 
-    private func error() -> StoreError { StoreError("SQLite: " + String(cString: sqlite3_errmsg(handle))) }
+    private func error() -> StoreError { StoreError(.failed, "SQLite: " + String(cString: sqlite3_errmsg(handle))) }
 }
 
 enum SQLiteValue {

@@ -36,7 +36,9 @@ enum SQLiteSchema {
 
     private static func found(in database: SQLiteDatabase) throws(StoreError) -> Int64 {
         let found = try database.query("PRAGMA user_version") { $0.integer(0) }.first ?? 0
-        guard found <= version else { throw StoreError("written by a later version of Bellwire (schema \(found))") }
+        guard found <= version else {
+            throw StoreError(.foreign, "written by a later version of Bellwire (schema \(found))")
+        }
         return found
     }
 

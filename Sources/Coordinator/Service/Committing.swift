@@ -76,7 +76,7 @@ struct Committing {
     /// Throws when the decisions were made so long ago that they no longer count: this process stood still, and a call
     /// must not begin, or change, as of a time that is past.
     private func judge(_ outcomes: [CommitOutcome]) throws(StoreError) -> [Bool] {
-        if outcomes.contains(.stale) { throw StoreError("this process stood still for too long") }
+        if outcomes.contains(.stale) { throw StoreError(.unsettled, "this process stood still for too long") }
         return outcomes.map { outcome in
             guard case .committed = outcome else {
                 serving.context.counters.add(.conflicts)

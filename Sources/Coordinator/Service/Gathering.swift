@@ -118,7 +118,7 @@ struct Gathering {
             serving.context.counters.add(.lookups)
             try await find(undecided, &deciding.facts)
         }
-        throw StoreError("a decision never had all that it asked for")
+        throw StoreError(.unsettled, "a decision never had all that it asked for")
     }
 
     private func find(_ undecided: Undecided, _ facts: inout Facts) async throws(StoreError) {
@@ -161,7 +161,7 @@ struct Gathering {
     private func lookAgain(at claim: Claim, _ facts: inout Facts) throws(StoreError) {
         facts.looks[claim, default: 0] += 1
         guard facts.looks[claim, default: 0] < ServiceBounds.commitAttempts else {
-            throw StoreError("the holder of a claim keeps changing")
+            throw StoreError(.unsettled, "the holder of a claim keeps changing")
         }
         if case .some(.some(let holder)) = facts.holders[claim] { facts.records[.call(holder.callID)] = nil }
         facts.holders[claim] = nil

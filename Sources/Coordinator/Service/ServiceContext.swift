@@ -47,7 +47,7 @@ struct StoreHealth {
 
     mutating func failed(_ error: StoreError) {
         failure = error.description
-        isOfWriting = error.isOfWriting || isOfWriting
+        isOfWriting = error.code == .notWritten || isOfWriting
     }
 
     /// The store has answered; whether what it did was a write.

@@ -17,7 +17,7 @@ package enum ScriptedRedis {
         shutdown(ends[1], Int32(SHUT_WR))
         var nearEnd: Int32? = ends[0]
         let store = RedisCallStore(waitReplicas: waitReplicas) { () throws(StoreError) -> RedisConnection in
-            guard let descriptor = nearEnd.take() else { throw StoreError("away") }
+            guard let descriptor = nearEnd.take() else { throw StoreError(.unreachable, "away") }
             return try RedisConnection(descriptor: descriptor)
         }
         return try question(BlockingStore(store))
