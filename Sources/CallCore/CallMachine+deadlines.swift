@@ -60,6 +60,12 @@ extension CallMachine {
         return min(transition, call.deliveryDue ?? .max)
     }
 
+    /// Nothing but resends is due at the next deadline.
+    package var isNextDeadlineResend: Bool {
+        guard let delivery = call.deliveryDue else { return false }
+        return nextTransition.map { $0.at > delivery } ?? true
+    }
+
     private mutating func invitationsExpired(_ context: DeadlineContext) {
         revise(at: context.now, by: nil)
         for index in call.members.indices {

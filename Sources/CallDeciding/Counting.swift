@@ -30,6 +30,7 @@ package enum Metric: Int, Sendable, CaseIterable {
     case recordsCleaned
     case lookups
     case refusedEarly
+    case resendsPutOff
     case publicationsDropped
     case publicationsRefused
     case brokerConnections

@@ -13,9 +13,10 @@ import Testing
         let service: CallService
         let loop: CoordinatorLoop
         var now: Int64 = 1_000
+        private let clock = Clock()
 
         init(isShared: Bool = false) {
-            let clock = Clock()
+            let clock = clock
             store = FaultyStore(MemoryCallStore { clock.now })
             store.isShared = isShared
             var settings = ServiceSettings()
@@ -27,6 +28,7 @@ import Testing
         /// What is to be done, in short.
         func handle(_ event: CoordinatorLoop.Event, after duration: Int64 = 0) -> [String] {
             now += duration
+            clock.now += duration
             return loop.handle(event, now: now).map { action in
                 switch action {
                 case .connect: "connect"
@@ -152,6 +154,19 @@ import Testing
         let accept = rig.message("x-u0", .accept(.init(callID: CallID("c-u0")!)))
         #expect(rig.handle(.received([accept])).isEmpty, "what has begun goes on")
         #expect(rig.service.counters[.refusedEarly, "late"] == 1)
+    }
+
+    /// The resend of an invitation gives way to what came; the end of it does not.
+    @Test func resendsAreTheFirstToGoWhenThereIsTooMuchToDo() {
+        rig.listen()
+        #expect(rig.handle(.received([rig.invite("caller")])) == ["call.invited, ok"])
+        _ = rig.handle(.tick, after: 500)
+        rig.store.isHeld = true
+        for number in 0..<9 { _ = rig.handle(.received([rig.invite("u\(number)")]), after: 2) }
+        _ = rig.handle(.tick, after: 600)
+        #expect(rig.loop.lateness >= ServiceBounds.lateAfter)
+        #expect(rig.service.counters[.resendsPutOff] == 1)
+        #expect(rig.service.counters[.eventsResent] == 0)
     }
 
     @Test func aUserWhoHasTooMuchWaitingIsRefused() {

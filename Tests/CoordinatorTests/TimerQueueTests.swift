@@ -27,6 +27,25 @@ struct TimerQueueTests {
         #expect(queue.next == nil)
     }
 
+    @Test mutating func resendsThatHaveComeArePutOffAndNothingElse() {
+        queue.set(id(1), at: 100, isResend: true)
+        queue.set(id(2), at: 110)
+        queue.set(id(3), at: 120, isResend: true)
+        queue.set(id(4), at: 130, isResend: true)
+        #expect(queue.putOffResends(until: 125, by: 1000, limit: 10) == 2)
+        #expect(queue.next == 110)
+        #expect(queue.take(until: 130, limit: 10) == [id(2), id(4)])
+        #expect(queue.putOffResends(until: 1_124, by: 1000, limit: 10) == 0)
+        #expect(Set(queue.take(until: 1_125, limit: 10)) == [id(1), id(3)])
+    }
+
+    @Test mutating func aDeadlineThatIsSetAnewIsNoResendAnyMore() {
+        queue.set(id(1), at: 100, isResend: true)
+        queue.set(id(1), at: 90)
+        #expect(queue.putOffResends(until: 100, by: 1000, limit: 10) == 0)
+        #expect(queue.take(until: 100, limit: 10) == [id(1)])
+    }
+
     @Test(arguments: [50, 150])
     mutating func aNewDeadlineReplacesTheOldOne(_ moment: Milliseconds) {
         queue.set(id(1), at: 100)

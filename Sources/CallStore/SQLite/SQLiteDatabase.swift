@@ -60,7 +60,7 @@ final class SQLiteDatabase {
         do throws(StoreError) {
             return try transaction("BEGIN IMMEDIATE", body)
         } catch {
-            throw StoreError(.notWritten, error.description)
+            throw error.code == .failed ? StoreError(.notWritten, error.description) : error
         }
     }
 

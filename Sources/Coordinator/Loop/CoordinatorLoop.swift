@@ -254,7 +254,9 @@ package final class CoordinatorLoop {
         guard !isServingDeadlines else { return }
         var limit = min(deadlineSlice.current, queue.count > 0 ? ServiceBounds.messagesPerRound : .max)
         if lateness >= ServiceBounds.lateAfter / 2 { limit = min(limit, Bounds.deadlinesWhenLate) }
-        if due.count < limit { due += service.takeDeadlines(limit: limit - due.count) }
+        if due.count < limit {
+            due += service.takeDeadlines(limit: limit - due.count, isLate: lateness >= ServiceBounds.lateAfter)
+        }
         var ids = queue.begin(&due, limit: limit)
         let isOwn = !ids.isEmpty
         if !isOwn { ids = queue.begin(&overdue, limit: limit) }

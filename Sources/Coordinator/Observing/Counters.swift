@@ -83,6 +83,7 @@ extension Metric {
         case .recordsCleaned: "bellwire_records_cleaned_total"
         case .lookups: "bellwire_lookups_total"
         case .refusedEarly: "bellwire_refused_early_total"
+        case .resendsPutOff: "bellwire_resends_put_off_total"
         case .publicationsDropped: "bellwire_publications_dropped_total"
         case .publicationsRefused: "bellwire_publications_refused_total"
         case .brokerConnections: "bellwire_broker_connections_total"
@@ -105,7 +106,7 @@ extension Metric {
             .acks, .staleAcks, .heartbeats,
             .deadlines,
             .callsCreated, .commits, .conflicts, .unreadableRecords, .storeRoundTrips, .storeErrors,
-            .storeClockSteps, .listEntriesMended, .recordsCleaned, .lookups,
+            .storeClockSteps, .listEntriesMended, .recordsCleaned, .lookups, .resendsPutOff,
             .publicationsDropped,
             .brokerConnections:
             nil
@@ -144,6 +145,8 @@ extension Metric {
         case .listEntriesMended: "Entries of users' lists of calls that were left without their call."
         case .recordsCleaned: "Records removed because their time was over."
         case .lookups: "Times that a decision asked for what nobody had foreseen."
+        case .resendsPutOff:
+            "Calls whose resends were put off by a second, since there was more to do than could be done."
         case .refusedEarly: "Messages for which there was no time (late) or no room (full)."
         case .publicationsDropped: "Messages not published: the broker was away or they were stale."
         case .publicationsRefused: "Messages that the broker refused to take, by its reason."

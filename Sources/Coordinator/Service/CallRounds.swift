@@ -76,7 +76,8 @@ struct CallRounds {
     private func committed(_ decision: Decision, _ commit: Commit) {
         guard let call = decision.call else { return }
         let before = decision.subject.before
-        context.timers.set(commit.id, at: commit.deadline)
+        context.timers.set(
+            commit.id, at: commit.deadline, isResend: decision.subject.machine?.isNextDeadlineResend ?? false)
         context.usage.add(KeptBytes.difference(call, before), to: call.inviter)
         if before == nil { context.counters.add(.callsCreated) }
         if !call.isLive, before?.isLive ?? true { context.counters.add(.callsEnded, call.endReason?.rawValue ?? "") }

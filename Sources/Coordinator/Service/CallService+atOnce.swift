@@ -22,7 +22,7 @@ extension CallService {
     }
 
     package func serveDeadlines(limit: Int = ServiceBounds.deadlinesPerRound) -> [OutboundMessage] {
-        let ids = takeDeadlines(limit: limit)
+        let ids = takeDeadlines(limit: limit, isLate: false)
         return complete { await self.serveDeadlines(ids) }
     }
 

@@ -120,9 +120,16 @@ package final class CallService {
     /// How many own deadlines are waiting.
     package var waitingDeadlines: Int { context.timers.count }
 
-    /// Takes out own deadlines that have come; they are to be served.
-    func takeDeadlines(limit: Int) -> [RecordID] {
-        store.time.map { context.timers.take(until: $0, limit: limit) } ?? []
+    /// Takes out own deadlines that have come; they are to be served. `isLate`: there is more to do than can be done in time, so that
+    /// resends are put off: they are the first to go, since what is told late for the first time costs more.
+    func takeDeadlines(limit: Int, isLate: Bool) -> [RecordID] {
+        guard let now = store.time else { return [] }
+        if isLate {
+            let count = context.timers.putOffResends(
+                until: now, by: ResendSchedule.firstDelay, limit: ServiceBounds.deadlinesPerRound)
+            context.counters.add(.resendsPutOff, count)
+        }
+        return context.timers.take(until: now, limit: limit)
     }
 
     /// Serves deadlines that have come. Returns what is to be published.

@@ -8,6 +8,8 @@ struct TimerQueue {
     private struct Entry {
         let at: Milliseconds
         let id: RecordID
+        /// Nothing but resends is due then.
+        let isResend: Bool
     }
 
     /// Beyond this many the store's due index alone serves the rest.
@@ -20,15 +22,15 @@ struct TimerQueue {
     var count: Int { current.count }
     var next: Milliseconds? { heap.first?.at }
 
-    /// Sets the deadline; nil when it has none.
-    mutating func set(_ id: RecordID, at moment: Milliseconds?) {
+    /// Sets the deadline; nil when it has none. `isResend`: nothing but resends is due then.
+    mutating func set(_ id: RecordID, at moment: Milliseconds?, isResend: Bool = false) {
         guard let moment else {
             current[id] = nil
             return
         }
         guard current[id] != moment, current.count < Self.capacity else { return }
         current[id] = moment
-        heap.append(Entry(at: moment, id: id))
+        heap.append(Entry(at: moment, id: id, isResend: isResend))
         siftUp(heap.count - 1)
     }
 
@@ -45,11 +47,37 @@ struct TimerQueue {
         return due
     }
 
+    /// Puts off the resends whose time has come, up to `limit`, by `delay`. Returns how many there were.
+    mutating func putOffResends(until now: Milliseconds, by delay: Milliseconds, limit: Int) -> Int {
+        var kept: [Entry] = []
+        var count = 0
+        while count + kept.count < limit, let first = heap.first, first.at <= now {
+            removeFirst()
+            guard current[first.id] == first.at else { continue }
+            guard first.isResend else {
+                kept.append(first)
+                continue
+            }
+            current[first.id] = nil
+            set(first.id, at: now + delay, isResend: true)
+            count += 1
+        }
+        for entry in kept {
+            heap.append(entry)
+            siftUp(heap.count - 1)
+        }
+        dropPassedOver()
+        return count
+    }
+
     /// Keeps `next` truthful, and the heap from filling with entries that no longer count.
     private mutating func dropPassedOver() {
         while let first = heap.first, current[first.id] != first.at { removeFirst() }
         guard heap.count > 1024, heap.count > 4 * current.count else { return }
-        heap = current.map { Entry(at: $0.value, id: $0.key) }.sorted { ($0.at, $0.id) < ($1.at, $1.id) }
+        var seen: Set<RecordID> = []
+        heap = heap.filter { current[$0.id] == $0.at && seen.insert($0.id).inserted }.sorted {
+            ($0.at, $0.id) < ($1.at, $1.id)
+        }
     }
 
     private mutating func removeFirst() {
