@@ -3,8 +3,9 @@
 from .broker import Broker
 from .clock import SteppedClock
 from .contract import Contract
-from .device import Device, Pending, Received, Refused, encode, stop_loop
+from .device import Device, Pending, Received, Refused, encode
 from .load import Load
+from .paho_thread import stop_loop
 from .processes import Child, free_port, wait_until
 from .redis import RedisServer
 from .sanitizer import needs_full_speed

@@ -9,7 +9,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
@@ -18,16 +18,11 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
 from .broker import Broker
+from .paho_thread import stop_loop
 from .topics import ROOT, encode_user
 
 Value = TypeVar("Value")
 BACKOFF = (1, 2, 4, 8)
-
-
-def stop_loop(client: mqtt.Client) -> None:
-    """Ends paho's thread. A thread that ends by itself forgets itself, also between paho's looking at it and waiting for it."""
-    with suppress(AttributeError):
-        client.loop_stop()
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ import jwt
 import paho.mqtt.client as mqtt
 
 from .broker import COMMON, Broker
-from .device import stop_loop
+from .paho_thread import stop_loop
 from .processes import free_port
 from .service import PROJECT, executable, run
 
