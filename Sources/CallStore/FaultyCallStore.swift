@@ -158,6 +158,7 @@
             copy.asked = asked
             copy.settled = settled
             copy.hasJustEnded = hasJustEnded
+            copy.owed = owed
             return copy
         }
 

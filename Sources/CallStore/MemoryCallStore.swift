@@ -22,6 +22,7 @@ package final class MemoryCallStore: CallStore {
         var blocks: Set<Block> = []
         var timelines: [CallID: Timeline] = [:]
         var presence: [UserID: UserPresence] = [:]
+        var outbox = Outbox()
         var outstanding: [UserID: [Outstanding: Milliseconds]] = [:]
         var stored: [StoredPeriod: (bytes: Int, until: Milliseconds)] = [:]
 
@@ -134,6 +135,9 @@ package final class MemoryCallStore: CallStore {
         if let refusal = refusal(of: commit) { return refusal }
         var entry = contents.entries[commit.id] ?? Entry(version: 0, record: commit.record)
         entry.version += 1
+        if let owed = commit.owed {
+            contents.outbox.append(owed, commit.id, now: clock(), encode: RecordCodec.encode)
+        }
         entry.record = commit.record
         entry.deadline = commit.deadline
         entry.expiresAt = commit.expiresAt

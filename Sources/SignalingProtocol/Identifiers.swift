@@ -83,6 +83,16 @@ public struct RequestID: ByteIdentifier {
     }
 }
 
+/// An endpoint to which a backend's webhooks go, as the operator's settings name it: 1–64 of `A-Z a-z 0-9 _ -`.
+public struct EndpointName: ByteIdentifier {
+    public let string: String
+
+    public init?(_ string: String) {
+        guard isToken(string) else { return nil }
+        self.string = string
+    }
+}
+
 /// A peer message: 1–64 of `A-Z a-z 0-9 _ -` (section 1).
 public struct MessageID: ByteIdentifier {
     public let string: String

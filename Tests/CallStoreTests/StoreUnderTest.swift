@@ -122,7 +122,7 @@ final class TemporaryFile {
         let database = try SQLiteDatabase(path: path)
         for (table, column) in [
             ("presence", "seen"), ("presence", "since"), ("over_sessions", "until"), ("calls", "expires_at"),
-            ("calls", "deadline"),
+            ("calls", "deadline"), ("outbox_lines", "due"), ("outbox_workers", "until"), ("outbox_dead", "since"),
         ] {
             try database.execute("UPDATE \(table) SET \(column)=\(column)-\(duration)")
         }

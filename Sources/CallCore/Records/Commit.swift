@@ -26,6 +26,8 @@ package struct Commit: Sendable {
     package var settled: [Outstanding] = []
     /// The call was live before this commit and is not after it.
     package var hasJustEnded = false
+    /// What is owed to endpoints because of it, written with the record.
+    package var owed: Owed?
     /// Outside of these moments, by its own clock, the store refuses the commit: whoever decided it stood still meanwhile, or has a wrong
     /// clock.
     package var validity: ClosedRange<Milliseconds>?

@@ -124,9 +124,20 @@ extension RedisCallStore {
     }
 
     private func add(_ commit: Commit, to pipeline: inout RedisPipeline) {
-        pipeline.script(.commit, keys: 2, arguments: 7 + 3 * commit.notes.count) {
+        let endpoints = commit.owed?.to ?? []
+        let revisions = commit.owed?.revisions ?? []
+        pipeline.script(
+            .commit, keys: 2 + 4 * endpoints.count, arguments: 8 + 2 * revisions.count + 3 * commit.notes.count
+        ) {
             $0.add(key(commit.id))
             $0.add(dueKey(commit.id))
+            for endpoint in endpoints {
+                let outbox = outbox(endpoint, of: commit.id)
+                $0.add(outbox.line(commit.id))
+                $0.add(outbox.due)
+                $0.add(outbox.age)
+                $0.add(outbox.counts)
+            }
             $0.add(commit.expected)
             $0.add(records.encode(commit.record, commit.id))
             if let deadline = commit.deadline { $0.add(deadline) } else { $0.add("") }
@@ -138,6 +149,12 @@ extension RedisCallStore {
             } else {
                 $0.add("")
                 $0.add("")
+            }
+            $0.add(Int64(2 * revisions.count))
+            for (place, revision) in revisions.enumerated() {
+                $0.add("\(revision.number):\(revision.time):")
+                // The last one is what is written.
+                $0.add(place == revisions.count - 1 ? [] : RecordCodec.encode(revision.record))
             }
             for note in commit.notes { add(note, to: &$0) }
         }

@@ -35,6 +35,8 @@ package final class RedisCallStore: CallStore {
     private let users: [UInt8]
     let historyPerUser: Int
     var records = RecordCache()
+    /// The partitions in which workers hold lines.
+    var heldPartitions: [WorkerID: Set<Int>] = [:]
     /// Users whose lists are to be trimmed with the next end of a call.
     var overfull: [UserID] = []
     let historyRetention: Milliseconds
@@ -118,6 +120,8 @@ package final class RedisCallStore: CallStore {
 
     // MARK: Keys
 
+    var endpointsKey: [UInt8] { Array("\(prefix):endpoints".utf8) }
+
     func key(_ id: RecordID) -> [UInt8] {
         switch id {
         case .call(let callID): partitionKey(id, "call:", callID.string)
@@ -131,8 +135,13 @@ package final class RedisCallStore: CallStore {
         partitionKey(.call(callID), kind + ":", callID.string)
     }
 
+    func partition(of id: RecordID) -> Int { Int(stableHash(id.string.utf8) % UInt64(Bounds.partitions)) }
+
+    /// What stands in front of the keys of a partition.
+    func prefix(ofPartition partition: Int) -> [UInt8] { partitions[partition] }
+
     private func partitionKey(_ id: RecordID, _ kind: String, _ name: String) -> [UInt8] {
-        let partition = Int(stableHash(id.string.utf8) % UInt64(Bounds.partitions))
+        let partition = partition(of: id)
         var key: [UInt8] = []
         key.reserveCapacity(partitions[partition].count + kind.utf8.count + name.utf8.count)
         key += partitions[partition]

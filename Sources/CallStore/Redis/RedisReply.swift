@@ -51,6 +51,9 @@ struct RedisReply {
         return String(decoding: bytes(of: raw).prefix(Self.errorBytes), as: UTF8.self)
     }
 
+    /// What `SET` answers when it has written.
+    var isOK: Bool { raw.pointee.type == REDIS_REPLY_STATUS && bytes(of: raw).elementsEqual("OK".utf8) }
+
     var isMissingScript: Bool { error?.hasPrefix("NOSCRIPT") ?? false }
 }
 

@@ -2,7 +2,8 @@
 package enum RedisScript: CaseIterable {
     /// Writes a call's record if its version is as expected, with its due entry and notes.
     /// KEYS: call, due index. ARGV: expected version, record, deadline or "", end of life or "", call id, from when and until when
-    /// it is valid or "", then notes. The end of life and the validity are by Redis's own clock.
+    /// it is valid or "", how many words follow of what is owed to endpoints, these in pairs ("number:time:", and the record, or "" for the
+    /// one that is written), then notes. KEYS of each endpoint: line, lines that are due, lines by age, counts. The end of life and the validity are by Redis's own clock.
     /// Returns {1 when written, 0 for another version, 2 when it came too late or too early; version; milliseconds}.
     case commit
     /// Adds entries to a timeline. KEYS: the entries, how many were dropped. ARGV: entries kept, life in milliseconds, then
@@ -34,6 +35,21 @@ package enum RedisScript: CaseIterable {
     /// What the coordinators agree on about Redis's clock. KEYS: its entry. ARGV: the entry as it was read, or "", as it is to be.
     /// Returns 1, or 0 when somebody else changed it meanwhile.
     case clock
+    /// Claims lines. KEYS: lines that are due, holders, the worker's lease. ARGV: worker, how many, life of the lease. Returns their records.
+    case claimLines
+    /// A worker tells what became of a revision. KEYS: line, lines that are due, lines by age, holders, attempts, the worker's lease,
+    /// counts, dead letters, their texts. ARGV: worker, record, number, "taken", "dead", "again" or "released", delay, "attempts:first".
+    /// Returns 0 when the claim is void, 1 when it is given up, else the next revision.
+    case settleLine
+    /// Frees what a worker holds that is gone. KEYS: holders, lines that are due, the worker's lease. ARGV: worker. Returns how many lines.
+    case freeLines
+    /// Holds an endpoint to its bounds. KEYS: lines by age, holders, attempts, counts, dead letters, their texts, lines that are due, then the
+    /// lines to be shortened. ARGV: how many dead letters may be deleted for their number, since when they are too old, the bytes that are
+    /// too many, how many of the lines become dead letters, then the records of the lines. Returns {became dead, deleted}.
+    case boundLines
+    /// Puts dead letters back into their line. KEYS: line, lines that are due, lines by age, counts, dead letters, their texts.
+    /// ARGV: record, numbers. Returns how many.
+    case replayLetters
 
     var source: String {
         switch self {
@@ -48,6 +64,11 @@ package enum RedisScript: CaseIterable {
         case .renew: Self.sharedPresence + Self.renewBody
         case .mend: Self.mendBody
         case .clock: Self.clockBody
+        case .claimLines: Self.claimLinesBody
+        case .settleLine: Self.sharedLines + Self.settleLineBody
+        case .freeLines: Self.freeLinesBody
+        case .boundLines: Self.sharedLines + Self.boundLinesBody
+        case .replayLetters: Self.replayLettersBody
         }
     }
 
@@ -79,7 +100,23 @@ package enum RedisScript: CaseIterable {
         local version = tonumber(redis.call('HGET', KEYS[1], 'v') or '0')
         if version ~= tonumber(ARGV[1]) then return {0, version, now} end
         redis.call('HSET', KEYS[1], 'v', version + 1, 'r', ARGV[2])
-        merge(KEYS[1], 8)
+        local owed = tonumber(ARGV[8])
+        for i = 3, #KEYS, 4 do
+          local added = 0
+          for j = 9, 8 + owed, 2 do
+            local record = ARGV[j + 1] == '' and ARGV[2] or ARGV[j + 1]
+            if redis.call('ZADD', KEYS[i], string.match(ARGV[j], '^%d+'), ARGV[j] .. record) == 1 then
+              redis.call('HINCRBY', KEYS[i + 3], 'b', #record)
+              added = added + 1
+            end
+          end
+          redis.call('HINCRBY', KEYS[i + 3], 'w', added)
+          if redis.call('ZCARD', KEYS[i]) == added then
+            redis.call('ZADD', KEYS[i + 1], now, ARGV[5])
+            redis.call('ZADD', KEYS[i + 2], string.match(ARGV[9], ':(%d+):'), ARGV[5])
+          end
+        end
+        merge(KEYS[1], 9 + owed)
         if ARGV[3] ~= '' then redis.call('ZADD', KEYS[2], ARGV[3], ARGV[5])
         elseif version > 0 then redis.call('ZREM', KEYS[2], ARGV[5]) end
         if ARGV[4] ~= '' then redis.call('PEXPIREAT', KEYS[1], ARGV[4])

@@ -169,6 +169,7 @@ package final class SQLiteCallStore: CallStore {
         }
         for note in commit.notes { try write(note, number) }
         try writeOutstanding(of: commit)
+        if let owed = commit.owed { try append(owed, commit.id) }
         return .committed(version: commit.expected + 1)
     }
 

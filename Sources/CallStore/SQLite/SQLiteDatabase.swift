@@ -171,6 +171,8 @@ struct SQLiteRow {
 
     fileprivate init(_ statement: OpaquePointer) { self.statement = statement }
 
+    func isNull(_ column: Int32) -> Bool { sqlite3_column_type(statement, column) == SQLITE_NULL }
+
     func integer(_ column: Int32) -> Int64 { sqlite3_column_int64(statement, column) }
 
     /// The bytes where they lie, as long as the statement stands on the row.

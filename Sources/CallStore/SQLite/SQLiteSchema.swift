@@ -3,7 +3,7 @@
 /// Calls are numbered as they are made, and what is kept beside a call goes by its number: what is written at the same time then
 /// lies in the same pages. By their ids, which are random, each call would have pages of its own in every table.
 enum SQLiteSchema {
-    private static let version: Int64 = 5
+    private static let version: Int64 = 6
     /// Version 4 numbers calls.
     private static let firstWithNumbers: Int64 = 4
 
@@ -19,6 +19,7 @@ enum SQLiteSchema {
             if 1..<firstWithNumbers ~= found { try database.execute(numbering) }
             try database.execute(clock)
             try database.execute(tablesOfLimits)
+            try database.execute(tablesOfOutbox)
             try database.execute("PRAGMA user_version=\(version)")
         }
     }
@@ -97,6 +98,27 @@ enum SQLiteSchema {
             user_id BLOB, period INTEGER, bytes INTEGER NOT NULL, until INTEGER NOT NULL,
             PRIMARY KEY(user_id, period)) WITHOUT ROWID;
         CREATE INDEX IF NOT EXISTS stored_by_end ON stored(until);
+        """
+
+    /// Since version 6. `id` is a record's; a line is all that is owed to one endpoint of one record, `time` that of its first revision.
+    private static let tablesOfOutbox = """
+        CREATE TABLE IF NOT EXISTS outbox_endpoints(
+            name BLOB PRIMARY KEY, patterns BLOB NOT NULL, url BLOB NOT NULL, off INTEGER NOT NULL,
+            waiting INTEGER NOT NULL, dead INTEGER NOT NULL, bytes INTEGER NOT NULL) WITHOUT ROWID;
+        CREATE TABLE IF NOT EXISTS outbox(
+            endpoint BLOB, id BLOB, number INTEGER, time INTEGER NOT NULL, record BLOB NOT NULL,
+            PRIMARY KEY(endpoint, id, number)) WITHOUT ROWID;
+        CREATE TABLE IF NOT EXISTS outbox_lines(
+            endpoint BLOB, id BLOB, due INTEGER, holder BLOB, attempts INTEGER NOT NULL, first_attempt INTEGER,
+            time INTEGER NOT NULL, PRIMARY KEY(endpoint, id)) WITHOUT ROWID;
+        CREATE INDEX IF NOT EXISTS outbox_lines_by_due ON outbox_lines(endpoint, due) WHERE due IS NOT NULL;
+        CREATE INDEX IF NOT EXISTS outbox_lines_by_holder ON outbox_lines(holder) WHERE holder IS NOT NULL;
+        CREATE INDEX IF NOT EXISTS outbox_lines_by_time ON outbox_lines(endpoint, time);
+        CREATE TABLE IF NOT EXISTS outbox_dead(
+            endpoint BLOB, id BLOB, number INTEGER, time INTEGER NOT NULL, record BLOB NOT NULL, since INTEGER NOT NULL,
+            PRIMARY KEY(endpoint, id, number)) WITHOUT ROWID;
+        CREATE INDEX IF NOT EXISTS outbox_dead_by_since ON outbox_dead(endpoint, since);
+        CREATE TABLE IF NOT EXISTS outbox_workers(worker BLOB PRIMARY KEY, until INTEGER NOT NULL) WITHOUT ROWID;
         """
 
     /// Indexes go with their tables when those are dropped, but keep their names when those are renamed.

@@ -9,7 +9,7 @@ package final class BlockingStore {
 
     package init(_ store: any CallStore) { self.store = store }
 
-    private func wait<Value>(
+    func wait<Value>(
         _ ask: @escaping (any CallStore) async throws(StoreError) -> Value
     ) throws(StoreError) -> Value {
         try executor.complete(store) { [store] () async throws(StoreError) in try await ask(store) }

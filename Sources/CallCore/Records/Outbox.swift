@@ -1,0 +1,260 @@
+import SignalingProtocol
+
+/// What is owed to endpoints: the rule to which every store is held. `now` is the store's time.
+///
+/// Per endpoint and record there is one line of revisions. A line is claimed as a whole, so that its revisions go out in their order, one
+/// after the other; lines do not wait for each other.
+package struct Outbox: Equatable, Sendable {
+    private struct Entry: Equatable, Sendable {
+        let number: Int64
+        let time: Milliseconds
+        let record: [UInt8]
+    }
+
+    private struct Line: Equatable, Sendable {
+        /// By number.
+        var entries: [Entry] = []
+        /// When it may be claimed; nil while it is.
+        var due: Milliseconds?
+        var holder: WorkerID?
+        var attempts = 0
+        var firstAttempt: Milliseconds?
+
+        mutating func insert(_ entry: Entry) {
+            guard !entries.contains(where: { $0.number == entry.number }) else { return }
+            let place = entries.firstIndex { $0.number > entry.number } ?? entries.count
+            entries.insert(entry, at: place)
+        }
+    }
+
+    private struct Dead: Equatable, Sendable {
+        let id: RecordID
+        let entry: Entry
+        let since: Milliseconds
+    }
+
+    private struct Shelf: Equatable, Sendable {
+        var lines: [RecordID: Line] = [:]
+        /// In the order in which they died.
+        var dead: [Dead] = []
+    }
+
+    package private(set) var endpoints: [KeptEndpoint] = []
+    private var shelves: [EndpointName: Shelf] = [:]
+    /// Until when each worker is known to live.
+    private var leases: [WorkerID: Milliseconds] = [:]
+
+    package init() {}
+
+    // MARK: Endpoints
+
+    /// Keeps endpoints as settings have them. One that is off stays so, unless it has moved.
+    package mutating func keep(_ kept: [KeptEndpoint]) {
+        for endpoint in kept {
+            let place = endpoints.firstIndex { $0.name == endpoint.name }
+            let before = place.map { endpoints[$0] }
+            var endpoint = endpoint
+            endpoint.isOff = before.map { $0.isOff && $0.url == endpoint.url } ?? false
+            if let place { endpoints[place] = endpoint } else { endpoints.append(endpoint) }
+        }
+        endpoints.sort { $0.name < $1.name }
+    }
+
+    /// It has said that it is gone.
+    package mutating func turnOff(_ name: EndpointName) {
+        guard let place = endpoints.firstIndex(where: { $0.name == name }) else { return }
+        endpoints[place].isOff = true
+    }
+
+    /// Removes it, with all that is kept for it.
+    package mutating func forget(_ name: EndpointName) {
+        endpoints.removeAll { $0.name == name }
+        shelves[name] = nil
+    }
+
+    // MARK: Lines
+
+    /// With the commit that causes it. `encode`: as the record is stored.
+    package mutating func append(_ owed: Owed, _ id: RecordID, now: Milliseconds, encode: (Record) -> [UInt8]) {
+        for name in owed.to {
+            var line = shelves[name]?.lines[id] ?? Line()
+            if line.entries.isEmpty { line.due = now }
+            for revision in owed.revisions {
+                line.insert(Entry(number: revision.number, time: revision.time, record: encode(revision.record)))
+            }
+            shelves[name, default: Shelf()].lines[id] = line
+        }
+    }
+
+    /// Claims lines that are due, the earliest first, and renews the worker's lease. Of each the first revision is returned.
+    package mutating func claim(
+        _ name: EndpointName, by worker: WorkerID, limit: Int, now: Milliseconds
+    ) -> [OutboxItem] {
+        let due = (shelves[name]?.lines ?? [:]).filter { $0.value.due.map { $0 <= now } ?? false }
+            .sorted { ($0.value.due!, $0.key) < ($1.value.due!, $1.key) }.prefix(limit)
+        if !due.isEmpty { leases[worker] = now + WorkerLease.life }
+        return due.map { id, _ in
+            shelves[name]!.lines[id]!.due = nil
+            shelves[name]!.lines[id]!.holder = worker
+            return first(of: id, name)!
+        }
+    }
+
+    private func first(of id: RecordID, _ name: EndpointName) -> OutboxItem? {
+        guard let line = shelves[name]?.lines[id], let entry = line.entries.first else { return nil }
+        return OutboxItem(
+            endpoint: name, id: id, number: entry.number, time: entry.time, record: entry.record,
+            attempts: line.attempts, firstAttempt: line.firstAttempt)
+    }
+
+    package mutating func settle(_ settlement: Settlement, by worker: WorkerID, now: Milliseconds) -> Settled {
+        let (item, name) = (settlement.item, settlement.item.endpoint)
+        guard var line = shelves[name]?.lines[item.id], line.holder == worker, leases[worker] ?? 0 > now else {
+            return .void
+        }
+        switch settlement.outcome {
+        case .again(let delay):
+            line.attempts = item.attempts + 1
+            line.firstAttempt = item.firstAttempt ?? now
+            return put(line, back: item, at: now + delay)
+        case .released: return put(line, back: item, at: now)
+        case .taken, .givenUp:
+            if let place = line.entries.firstIndex(where: { $0.number == item.number }) {
+                let entry = line.entries.remove(at: place)
+                if settlement.outcome == .givenUp { bury(entry, of: item.id, name, now) }
+            }
+            (line.attempts, line.firstAttempt) = (0, nil)
+            shelves[name]!.lines[item.id] = line.entries.isEmpty ? nil : line
+            return first(of: item.id, name).map { .next($0) } ?? .done
+        }
+    }
+
+    private mutating func put(_ line: Line, back item: OutboxItem, at due: Milliseconds) -> Settled {
+        var line = line
+        line.holder = nil
+        line.due = due
+        shelves[item.endpoint]!.lines[item.id] = line
+        return .done
+    }
+
+    private mutating func bury(_ entry: Entry, of id: RecordID, _ name: EndpointName, _ now: Milliseconds) {
+        shelves[name]!.dead.removeAll { $0.id == id && $0.entry.number == entry.number }
+        shelves[name]!.dead.append(Dead(id: id, entry: entry, since: now))
+    }
+
+    // MARK: Workers
+
+    /// False when its lease is over: its claims are void, and it is to go on as another one.
+    package mutating func renew(_ worker: WorkerID, now: Milliseconds) -> Bool {
+        guard let until = leases[worker] else { return true }
+        guard until > now else { return false }
+        leases[worker] = now + WorkerLease.life
+        return true
+    }
+
+    /// Frees what workers have claimed whose lease is over. Returns how many lines.
+    package mutating func recover(now: Milliseconds) -> Int {
+        var count = 0
+        for (name, shelf) in shelves {
+            for (id, line) in shelf.lines where line.holder.map({ leases[$0] ?? 0 <= now }) ?? false {
+                shelves[name]!.lines[id]!.holder = nil
+                shelves[name]!.lines[id]!.due = now
+                count += 1
+            }
+        }
+        leases = leases.filter { $0.value > now }
+        return count
+    }
+
+    // MARK: Bounds
+
+    package func count(_ name: EndpointName) -> OutboxCount {
+        var count = OutboxCount()
+        guard let shelf = shelves[name] else { return count }
+        for line in shelf.lines.values {
+            count.waiting += line.entries.count
+            count.bytes += line.entries.reduce(0) { $0 + $1.record.count }
+            if let first = line.entries.first { count.oldest = min(count.oldest ?? .max, first.time) }
+        }
+        count.dead = shelf.dead.count
+        count.bytes += shelf.dead.reduce(0) { $0 + $1.entry.record.count }
+        return count
+    }
+
+    /// Holds an endpoint to its bounds: of what waits, the first revisions of the lines that begin earliest go. What a worker has claimed is
+    /// left alone, for it is on its way. To be called again while it loses something.
+    package mutating func bound(_ name: EndpointName, _ bounds: OutboxBounds, now: Milliseconds) -> OutboxLoss {
+        var loss = OutboxLoss()
+        guard shelves[name] != nil else { return loss }
+        let isOff = endpoints.contains { $0.name == name && $0.isOff }
+        for id in oldest(name).prefix(max(0, count(name).waiting - (isOff ? 0 : bounds.backlog))) {
+            bury(takeFirst(of: id, name), of: id, name, now)
+            loss.becameDead += 1
+        }
+        let before = shelves[name]!.dead.count
+        shelves[name]!.dead.removeFirst(max(0, before - bounds.deadLetters))
+        shelves[name]!.dead.removeAll { $0.since + bounds.deadLetterLife <= now }
+        loss.deleted = before - shelves[name]!.dead.count + boundBytes(name, bounds)
+        return loss
+    }
+
+    /// Dead letters go first, and then what waits.
+    private mutating func boundBytes(_ name: EndpointName, _ bounds: OutboxBounds) -> Int {
+        var excess = count(name).bytes - bounds.bytes
+        var deleted = 0
+        while excess > 0, let first = shelves[name]!.dead.first {
+            shelves[name]!.dead.removeFirst()
+            excess -= first.entry.record.count
+            deleted += 1
+        }
+        for id in oldest(name) where excess > 0 {
+            excess -= takeFirst(of: id, name).record.count
+            deleted += 1
+        }
+        return deleted
+    }
+
+    /// Lines that nobody has claimed.
+    private func oldest(_ name: EndpointName) -> [RecordID] {
+        shelves[name]!.lines.filter { $0.value.holder == nil }
+            .sorted { ($0.value.entries[0].time, $0.key) < ($1.value.entries[0].time, $1.key) }.map(\.key)
+    }
+
+    private mutating func takeFirst(of id: RecordID, _ name: EndpointName) -> Entry {
+        var line = shelves[name]!.lines[id]!
+        let entry = line.entries.removeFirst()
+        (line.attempts, line.firstAttempt) = (0, nil)
+        shelves[name]!.lines[id] = line.entries.isEmpty ? nil : line
+        return entry
+    }
+
+    // MARK: Dead letters
+
+    /// The earliest revisions first; `since`: of revisions made then or later.
+    package func deadLetters(_ name: EndpointName, since: Milliseconds, limit: Int) -> [DeadLetter] {
+        let dead = (shelves[name]?.dead ?? []).filter { $0.entry.time >= since }
+        return dead.sorted { ($0.entry.time, $0.id, $0.entry.number) < ($1.entry.time, $1.id, $1.entry.number) }
+            .prefix(limit).map { DeadLetter(id: $0.id, number: $0.entry.number, time: $0.entry.time) }
+    }
+
+    /// They are owed again, each in its place in its line. Returns how many there were.
+    package mutating func replay(_ letters: [DeadLetter], of name: EndpointName, now: Milliseconds) -> Int {
+        var count = 0
+        for letter in letters {
+            guard
+                let place = shelves[name]?.dead.firstIndex(where: {
+                    $0.id == letter.id && $0.entry.number == letter.number
+                })
+            else { continue }
+            let entry = shelves[name]!.dead.remove(at: place).entry
+            var line = shelves[name]!.lines[letter.id] ?? Line()
+            if line.entries.isEmpty { line.due = now }
+            line.insert(entry)
+            shelves[name]!.lines[letter.id] = line
+            count += 1
+        }
+        return count
+    }
+
+    package var isEmpty: Bool { endpoints.isEmpty && shelves.isEmpty }
+}

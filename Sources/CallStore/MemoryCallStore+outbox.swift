@@ -1,0 +1,41 @@
+import CallCore
+import SignalingProtocol
+
+/// The rule itself.
+extension MemoryCallStore: OutboxStore {
+    package func endpoints() -> [KeptEndpoint] { contents.outbox.endpoints }
+
+    package func keep(_ endpoints: [KeptEndpoint]) { contents.outbox.keep(endpoints) }
+
+    package func turnOff(_ endpoint: EndpointName) { contents.outbox.turnOff(endpoint) }
+
+    package func forget(_ endpoint: EndpointName) { contents.outbox.forget(endpoint) }
+
+    package func claim(
+        _ endpoint: EndpointName, by worker: WorkerID, limit: Int, near: [RecordID]?
+    ) -> [OutboxItem] {
+        contents.outbox.claim(endpoint, by: worker, limit: limit, now: now())
+    }
+
+    package func settle(_ settlements: [Settlement], by worker: WorkerID) -> [Settled] {
+        settlements.map { contents.outbox.settle($0, by: worker, now: now()) }
+    }
+
+    package func renew(_ worker: WorkerID) -> Bool { contents.outbox.renew(worker, now: now()) }
+
+    package func recover() -> Int { contents.outbox.recover(now: now()) }
+
+    package func count(_ endpoint: EndpointName) -> OutboxCount { contents.outbox.count(endpoint) }
+
+    package func bound(_ endpoint: EndpointName, _ bounds: OutboxBounds) -> OutboxLoss {
+        contents.outbox.bound(endpoint, bounds, now: now())
+    }
+
+    package func deadLetters(_ endpoint: EndpointName, since: Milliseconds, limit: Int) -> [DeadLetter] {
+        contents.outbox.deadLetters(endpoint, since: since, limit: limit)
+    }
+
+    package func replay(_ letters: [DeadLetter], of endpoint: EndpointName) -> Int {
+        contents.outbox.replay(letters, of: endpoint, now: now())
+    }
+}

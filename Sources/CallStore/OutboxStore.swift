@@ -1,0 +1,44 @@
+import CallCore
+import SignalingProtocol
+
+/// What is owed to endpoints, in a store (docs/decisions/0019). `Outbox` is the rule; each operation is one step for everybody else.
+package protocol OutboxStore: AnswersLater {
+    /// All that settings have ever named, and nobody has told it to forget, in the order of their names.
+    func endpoints() async throws(StoreError) -> [KeptEndpoint]
+
+    /// Keeps endpoints as settings have them.
+    func keep(_ endpoints: [KeptEndpoint]) async throws(StoreError)
+
+    func turnOff(_ endpoint: EndpointName) async throws(StoreError)
+
+    /// Removes an endpoint, with all that is kept for it.
+    func forget(_ endpoint: EndpointName) async throws(StoreError)
+
+    /// Claims what is due for an endpoint, up to `limit` lines or a few more, and renews the worker's lease. `near`: looked for only where
+    /// these records are, or more widely; nil: everywhere.
+    func claim(
+        _ endpoint: EndpointName, by worker: WorkerID, limit: Int, near: [RecordID]?
+    ) async throws(StoreError) -> [OutboxItem]
+
+    /// Of each: what follows. They do not depend on each other.
+    func settle(_ settlements: [Settlement], by worker: WorkerID) async throws(StoreError) -> [Settled]
+
+    /// To be called every `WorkerLease.renewal`. False when the worker's claims are void: it is to go on as another one.
+    func renew(_ worker: WorkerID) async throws(StoreError) -> Bool
+
+    /// Frees what workers have claimed that are gone. Returns how many lines.
+    func recover() async throws(StoreError) -> Int
+
+    func count(_ endpoint: EndpointName) async throws(StoreError) -> OutboxCount
+
+    /// Holds an endpoint to its bounds, step by step when much is beyond them: to be called again while it loses something.
+    func bound(_ endpoint: EndpointName, _ bounds: OutboxBounds) async throws(StoreError) -> OutboxLoss
+
+    /// The earliest revisions first.
+    func deadLetters(
+        _ endpoint: EndpointName, since: Milliseconds, limit: Int
+    ) async throws(StoreError) -> [DeadLetter]
+
+    /// They are owed again, each in its place in its line. Returns how many of them there were.
+    func replay(_ letters: [DeadLetter], of endpoint: EndpointName) async throws(StoreError) -> Int
+}

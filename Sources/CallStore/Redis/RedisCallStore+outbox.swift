@@ -1,0 +1,270 @@
+import CallCore
+import SignalingProtocol
+
+/// The outbox: per partition and endpoint a few keys beside those of the calls, so that what is owed is written with the call.
+extension RedisCallStore: OutboxStore {
+    /// The keys of one endpoint in one partition.
+    struct OutboxKeys {
+        private let prefix: [UInt8]
+
+        fileprivate init(_ partition: [UInt8], _ endpoint: EndpointName) {
+            prefix = partition + Array("outbox:\(endpoint):".utf8)
+        }
+
+        private func key(_ kind: String) -> [UInt8] { prefix + Array(kind.utf8) }
+
+        func line(_ id: RecordID) -> [UInt8] { key("line:") + Array(id.string.utf8) }
+        /// Lines that may be claimed, by when.
+        var due: [UInt8] { key("due") }
+        /// All lines, by when their first revision was made.
+        var age: [UInt8] { key("age") }
+        /// Who has claimed which line.
+        var holders: [UInt8] { key("holders") }
+        /// "attempts:first" of lines whose first revision was tried.
+        var attempts: [UInt8] { key("attempts") }
+        /// w: revisions that wait, d: dead letters, b: bytes of both.
+        var counts: [UInt8] { key("counts") }
+        /// "number:record", by when they died; and their texts.
+        var dead: [UInt8] { key("dead") }
+        var texts: [UInt8] { key("texts") }
+    }
+
+    func outbox(_ endpoint: EndpointName, of id: RecordID) -> OutboxKeys {
+        outbox(endpoint, in: partition(of: id))
+    }
+
+    func outbox(_ endpoint: EndpointName, in partition: Int) -> OutboxKeys {
+        OutboxKeys(prefix(ofPartition: partition), endpoint)
+    }
+
+    private func lease(of worker: WorkerID, in partition: Int) -> [UInt8] {
+        prefix(ofPartition: partition) + Array("worker:\(worker)".utf8)
+    }
+
+    // MARK: Endpoints
+
+    /// Of each: "off url patterns".
+    package func endpoints() async throws(StoreError) -> [KeptEndpoint] {
+        var pipeline = try session.pipeline()
+        pipeline.command("HGETALL", 1) { $0.add(endpointsKey) }
+        let endpoints = try await session.run(pipeline)[0].pairs().compactMap { pair -> KeptEndpoint? in
+            guard let name = pair.name.text.flatMap(EndpointName.init), let text = pair.value.text else { return nil }
+            let parts = text.split(separator: " ", maxSplits: 2, omittingEmptySubsequences: false)
+            guard parts.count == 3 else { return nil }
+            return KeptEndpoint(
+                name: name, patterns: String(parts[2]), url: String(parts[1]), isOff: parts[0] == "1")
+        }
+        return endpoints.sorted { $0.name < $1.name }
+    }
+
+    package func keep(_ endpoints: [KeptEndpoint]) async throws(StoreError) {
+        let known = try await self.endpoints()
+        try await write(
+            endpoints.map { endpoint in
+                var endpoint = endpoint
+                endpoint.isOff = known.contains { $0.name == endpoint.name && $0.url == endpoint.url && $0.isOff }
+                return endpoint
+            })
+    }
+
+    package func turnOff(_ endpoint: EndpointName) async throws(StoreError) {
+        guard var known = try await endpoints().first(where: { $0.name == endpoint }) else { return }
+        known.isOff = true
+        try await write([known])
+    }
+
+    private func write(_ endpoints: [KeptEndpoint]) async throws(StoreError) {
+        var pipeline = try session.pipeline()
+        for endpoint in endpoints {
+            pipeline.command("HSET", 3) {
+                $0.add(endpointsKey)
+                $0.add(endpoint.name.string)
+                $0.add("\(endpoint.isOff ? 1 : 0) \(endpoint.url) \(endpoint.patterns)")
+            }
+        }
+        for reply in try await session.run(pipeline, isWrite: true) { _ = try reply.number() }
+    }
+
+    package func forget(_ endpoint: EndpointName) async throws(StoreError) {
+        var pipeline = try session.pipeline()
+        pipeline.command("HDEL", 2) {
+            $0.add(endpointsKey)
+            $0.add(endpoint.string)
+        }
+        _ = try await session.run(pipeline, isWrite: true)[0].number()
+        for partition in 0..<Bounds.partitions { try await forget(endpoint, in: partition) }
+    }
+
+    /// Lines first, which nothing but the order of their ages names.
+    private func forget(_ endpoint: EndpointName, in partition: Int) async throws(StoreError) {
+        let keys = outbox(endpoint, in: partition)
+        var reading = try session.pipeline()
+        reading.command("ZRANGE", 3) {
+            $0.add(keys.age)
+            $0.add(0)
+            $0.add(-1)
+        }
+        let lines = try await session.run(reading)[0].values().compactMap { $0.text.flatMap { RecordID($0) } }
+        let rest = [keys.due, keys.age, keys.holders, keys.attempts, keys.counts, keys.dead, keys.texts]
+        var pipeline = try session.pipeline()
+        for key in lines.map(keys.line) + rest { pipeline.command("UNLINK", 1) { $0.add(key) } }
+        for reply in try await session.run(pipeline, isWrite: true) { _ = try reply.number() }
+    }
+
+    // MARK: Lines
+
+    package func claim(
+        _ endpoint: EndpointName, by worker: WorkerID, limit: Int, near: [RecordID]?
+    ) async throws(StoreError) -> [OutboxItem] {
+        let partitions = near.map { Set($0.map(partition)).sorted() } ?? Array(0..<Bounds.partitions)
+        guard limit > 0, !partitions.isEmpty else { return [] }
+        var pipeline = try session.pipeline()
+        for partition in partitions {
+            let keys = outbox(endpoint, in: partition)
+            pipeline.script(.claimLines, keys: 3, arguments: 3) {
+                $0.add(keys.due)
+                $0.add(keys.holders)
+                $0.add(lease(of: worker, in: partition))
+                $0.add(worker.string)
+                $0.add(Int64(1 + limit / partitions.count))
+                $0.add(WorkerLease.life)
+            }
+        }
+        var ids: [RecordID] = []
+        for (partition, reply) in zip(partitions, try await session.run(pipeline, isWrite: true)) {
+            let claimed = try reply.values().compactMap { $0.text.flatMap { RecordID($0) } }
+            if !claimed.isEmpty { heldPartitions[worker, default: []].insert(partition) }
+            ids += claimed
+        }
+        return try await firsts(of: ids, endpoint)
+    }
+
+    private func firsts(of ids: [RecordID], _ endpoint: EndpointName) async throws(StoreError) -> [OutboxItem] {
+        guard !ids.isEmpty else { return [] }
+        var pipeline = try session.pipeline()
+        for id in ids {
+            let keys = outbox(endpoint, of: id)
+            pipeline.command("ZRANGE", 3) {
+                $0.add(keys.line(id))
+                $0.add(0)
+                $0.add(0)
+            }
+            pipeline.command("HGET", 2) {
+                $0.add(keys.attempts)
+                $0.add(id.string)
+            }
+        }
+        let replies = try await session.run(pipeline)
+        var items: [OutboxItem] = []
+        for (place, id) in ids.enumerated() {
+            guard let entry = try replies[2 * place].values().first else { continue }
+            if let item = item(entry, id, endpoint, attempts: try replies[2 * place + 1].value()) { items.append(item) }
+        }
+        return items
+    }
+
+    private func item(
+        _ entry: RedisBytes, _ id: RecordID, _ endpoint: EndpointName, attempts: RedisBytes?
+    ) -> OutboxItem? {
+        var rest = entry
+        guard let number = rest.part(before: UInt8(ascii: ":")).flatMap(StoredNumber.time),
+            let time = rest.part(before: UInt8(ascii: ":")).flatMap(StoredNumber.time)
+        else { return nil }
+        let tried = attempts?.text.map { $0.split(separator: ":").compactMap { Int64($0) } } ?? []
+        return OutboxItem(
+            endpoint: endpoint, id: id, number: number, time: time, record: Array(rest),
+            attempts: Int(tried.first ?? 0), firstAttempt: tried.count == 2 ? tried[1] : nil)
+    }
+
+    package func settle(_ settlements: [Settlement], by worker: WorkerID) async throws(StoreError) -> [Settled] {
+        guard !settlements.isEmpty else { return [] }
+        let now = try await now()
+        var pipeline = try session.pipeline()
+        for settlement in settlements { add(settlement, by: worker, now, to: &pipeline) }
+        var settled: [Settled] = []
+        for (settlement, reply) in zip(settlements, try await session.run(pipeline, isWrite: true)) {
+            if let entry = reply.bytes {
+                let next = item(entry, settlement.item.id, settlement.item.endpoint, attempts: nil)
+                settled.append(next.map { .next($0) } ?? .done)
+            } else {
+                settled.append(try reply.number() == 0 ? .void : .done)
+            }
+        }
+        return settled
+    }
+
+    private func add(
+        _ settlement: Settlement, by worker: WorkerID, _ now: Milliseconds, to pipeline: inout RedisPipeline
+    ) {
+        let item = settlement.item
+        let keys = outbox(item.endpoint, of: item.id)
+        let (word, delay): (String, Milliseconds) =
+            switch settlement.outcome {
+            case .taken: ("taken", 0)
+            case .givenUp: ("dead", 0)
+            case .released: ("released", 0)
+            case .again(let delay): ("again", delay)
+            }
+        pipeline.script(.settleLine, keys: 9, arguments: 6) {
+            $0.add(keys.line(item.id))
+            $0.add(keys.due)
+            $0.add(keys.age)
+            $0.add(keys.holders)
+            $0.add(keys.attempts)
+            $0.add(lease(of: worker, in: partition(of: item.id)))
+            $0.add(keys.counts)
+            $0.add(keys.dead)
+            $0.add(keys.texts)
+            $0.add(worker.string)
+            $0.add(item.id.string)
+            $0.add(item.number)
+            $0.add(word)
+            $0.add(delay)
+            $0.add("\(item.attempts + 1):\(item.firstAttempt ?? now)")
+        }
+    }
+
+    // MARK: Workers
+
+    package func renew(_ worker: WorkerID) async throws(StoreError) -> Bool {
+        guard let partitions = heldPartitions[worker] else { return true }
+        var pipeline = try session.pipeline()
+        for partition in partitions.sorted() {
+            pipeline.command("SET", 5) {
+                $0.add(lease(of: worker, in: partition))
+                $0.add("1")
+                $0.add("PX")
+                $0.add(WorkerLease.life)
+                $0.add("XX")
+            }
+        }
+        var lives = true
+        for reply in try await session.run(pipeline, isWrite: true) where !reply.isOK { lives = false }
+        if !lives { heldPartitions[worker] = nil }
+        return lives
+    }
+
+    package func recover() async throws(StoreError) -> Int {
+        let names = try await endpoints().map(\.name)
+        let places = names.flatMap { name in (0..<Bounds.partitions).map { (name, $0) } }
+        var reading = try session.pipeline()
+        for (name, partition) in places { reading.command("HVALS", 1) { $0.add(outbox(name, in: partition).holders) } }
+        guard !places.isEmpty else { return 0 }
+        var pipeline = try session.pipeline()
+        for ((name, partition), reply) in zip(places, try await session.run(reading)) {
+            let keys = outbox(name, in: partition)
+            for holder in Set(try reply.values().compactMap(\.text)) {
+                pipeline.script(.freeLines, keys: 3, arguments: 1) {
+                    $0.add(keys.holders)
+                    $0.add(keys.due)
+                    $0.add(lease(of: WorkerID(holder), in: partition))
+                    $0.add(holder)
+                }
+            }
+        }
+        guard !pipeline.commands.isEmpty else { return 0 }
+        var count: Int64 = 0
+        for reply in try await session.run(pipeline, isWrite: true) { count += try reply.number() }
+        return Int(count)
+    }
+}

@@ -1,0 +1,158 @@
+/// The scripts of the outbox. A line is a sorted set of "number:time:record", by number.
+extension RedisScript {
+    static let claimLinesBody = """
+        local time = redis.call('TIME')
+        local now = time[1] * 1000 + math.floor(time[2] / 1000)
+        local lines = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now, 'LIMIT', 0, ARGV[2])
+        if #lines == 0 then return lines end
+        redis.call('SET', KEYS[3], '1', 'PX', ARGV[3])
+        for _, line in ipairs(lines) do
+          redis.call('ZREM', KEYS[1], line)
+          redis.call('HSET', KEYS[2], line, ARGV[1])
+        end
+        return lines
+        """
+
+    /// `shorten` takes an entry out of a line; what is not dead then is gone.
+    static let sharedLines = """
+        local time = redis.call('TIME')
+        local now = time[1] * 1000 + math.floor(time[2] / 1000)
+        local function split(entry) return string.match(entry, '^(%d+):(%d+):(.*)$') end
+        local function shorten(line, counts, entry, dead, texts, id)
+          local number, _, record = split(entry)
+          redis.call('ZREM', line, entry)
+          redis.call('HINCRBY', counts, 'w', -1)
+          if not dead then
+            redis.call('HINCRBY', counts, 'b', -#record)
+            return #record
+          end
+          redis.call('ZADD', dead, now, number .. ':' .. id)
+          redis.call('HSET', texts, number .. ':' .. id, entry)
+          redis.call('HINCRBY', counts, 'd', 1)
+          return 0
+        end
+
+        """
+
+    static let settleLineBody = """
+        local line, due, age, holders, attempts, lease, counts, dead, texts = unpack(KEYS)
+        local id = ARGV[2]
+        if redis.call('EXISTS', lease) == 0 or redis.call('HGET', holders, id) ~= ARGV[1] then return 0 end
+        if ARGV[4] == 'again' or ARGV[4] == 'released' then
+          if ARGV[4] == 'again' then redis.call('HSET', attempts, id, ARGV[6]) end
+          redis.call('HDEL', holders, id)
+          redis.call('ZADD', due, now + tonumber(ARGV[5]), id)
+          return 1
+        end
+        local entry = redis.call('ZRANGEBYSCORE', line, ARGV[3], ARGV[3])[1]
+        if entry then shorten(line, counts, entry, ARGV[4] == 'dead' and dead, texts, id) end
+        redis.call('HDEL', attempts, id)
+        local following = redis.call('ZRANGE', line, 0, 0)[1]
+        if following then
+          local _, made = split(following)
+          redis.call('ZADD', age, made, id)
+          return following
+        end
+        redis.call('HDEL', holders, id)
+        redis.call('ZREM', age, id)
+        return 1
+        """
+
+    static let freeLinesBody = """
+        if redis.call('EXISTS', KEYS[3]) == 1 then return 0 end
+        local time = redis.call('TIME')
+        local now = time[1] * 1000 + math.floor(time[2] / 1000)
+        local held = redis.call('HGETALL', KEYS[1])
+        local count = 0
+        for i = 1, #held, 2 do
+          if held[i + 1] == ARGV[1] then
+            redis.call('HDEL', KEYS[1], held[i])
+            redis.call('ZADD', KEYS[2], now, held[i])
+            count = count + 1
+          end
+        end
+        return count
+        """
+
+    static let boundLinesBody = """
+        local age, holders, attempts, counts, dead, texts, due = unpack(KEYS, 1, 7)
+        local becameDead, deleted, bytes = 0, 0, tonumber(ARGV[3])
+        local function first(i)
+          local id = ARGV[i]
+          if redis.call('HEXISTS', holders, id) == 1 then return end
+          return id, redis.call('ZRANGE', KEYS[i + 3], 0, 0)[1], KEYS[i + 3]
+        end
+        local function follow(id, line)
+          redis.call('HDEL', attempts, id)
+          local following = redis.call('ZRANGE', line, 0, 0)[1]
+          if following then
+            local _, made = split(following)
+            redis.call('ZADD', age, made, id)
+          else
+            redis.call('ZREM', age, id)
+            redis.call('ZREM', due, id)
+          end
+        end
+        local function delete(name)
+          local _, _, record = split(redis.call('HGET', texts, name) or '0:0:')
+          redis.call('ZREM', dead, name)
+          redis.call('HDEL', texts, name)
+          redis.call('HINCRBY', counts, 'd', -1)
+          redis.call('HINCRBY', counts, 'b', -#record)
+          bytes = bytes - #record
+          deleted = deleted + 1
+        end
+        for i = 5, 4 + tonumber(ARGV[4]) do
+          local id, entry, line = first(i)
+          if entry then
+            shorten(line, counts, entry, dead, texts, id)
+            follow(id, line)
+            becameDead = becameDead + 1
+          end
+        end
+        for _, name in ipairs(redis.call('ZRANGEBYSCORE', dead, '-inf', ARGV[2], 'LIMIT', 0, 256)) do delete(name) end
+        if tonumber(ARGV[1]) > 0 then
+          for _, name in ipairs(redis.call('ZRANGE', dead, 0, tonumber(ARGV[1]) - 1)) do delete(name) end
+        end
+        while bytes > 0 do
+          local name = redis.call('ZRANGE', dead, 0, 0)[1]
+          if not name then break end
+          delete(name)
+        end
+        for i = 5 + tonumber(ARGV[4]), #ARGV do
+          if bytes <= 0 then break end
+          local id, entry, line = first(i)
+          if entry then
+            bytes = bytes - shorten(line, counts, entry)
+            follow(id, line)
+            deleted = deleted + 1
+          end
+        end
+        return {becameDead, deleted}
+        """
+
+    static let replayLettersBody = """
+        local line, due, age, counts, dead, texts = unpack(KEYS)
+        local time = redis.call('TIME')
+        local now = time[1] * 1000 + math.floor(time[2] / 1000)
+        local id, count = ARGV[1], 0
+        local isNew = redis.call('EXISTS', line) == 0
+        for i = 2, #ARGV do
+          local name = ARGV[i] .. ':' .. id
+          local entry = redis.call('HGET', texts, name)
+          if entry then
+            redis.call('ZREM', dead, name)
+            redis.call('HDEL', texts, name)
+            redis.call('HINCRBY', counts, 'd', -1)
+            redis.call('HINCRBY', counts, 'w', redis.call('ZADD', line, ARGV[i], entry))
+            count = count + 1
+          end
+        end
+        if count > 0 then
+          if isNew then redis.call('ZADD', due, now, id) end
+          local _, made = string.match(redis.call('ZRANGE', line, 0, 0)[1], '^(%d+):(%d+):')
+          redis.call('ZADD', age, made, id)
+        end
+        return count
+        """
+}

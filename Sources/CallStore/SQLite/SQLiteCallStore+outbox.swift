@@ -1,0 +1,229 @@
+import CallCore
+import SignalingProtocol
+
+/// The outbox: revisions in one table, a row for each line in another, counts with the endpoint.
+extension SQLiteCallStore: OutboxStore {
+    package func endpoints() throws(StoreError) -> [KeptEndpoint] {
+        try database.query("SELECT name, patterns, url, off FROM outbox_endpoints ORDER BY name") { row in
+            EndpointName(row.text(0)).map {
+                KeptEndpoint(name: $0, patterns: row.text(1), url: row.text(2), isOff: row.integer(3) != 0)
+            }
+        }
+    }
+
+    package func keep(_ endpoints: [KeptEndpoint]) throws(StoreError) {
+        try database.transaction { () throws(StoreError) in
+            for endpoint in endpoints {
+                try database.run(
+                    """
+                    INSERT INTO outbox_endpoints VALUES(?1,?2,?3,0,0,0,0)
+                    ON CONFLICT(name) DO UPDATE SET off=off AND url=?3, patterns=?2, url=?3
+                    """, .id(endpoint.name), .text(endpoint.patterns), .text(endpoint.url))
+            }
+        }
+    }
+
+    package func turnOff(_ endpoint: EndpointName) throws(StoreError) {
+        try database.transaction { () throws(StoreError) in
+            _ = try database.run("UPDATE outbox_endpoints SET off=1 WHERE name=?", .id(endpoint))
+        }
+    }
+
+    package func forget(_ endpoint: EndpointName) throws(StoreError) {
+        try database.transaction { () throws(StoreError) in
+            try database.run("DELETE FROM outbox_endpoints WHERE name=?", .id(endpoint))
+            try database.run("DELETE FROM outbox WHERE endpoint=?", .id(endpoint))
+            try database.run("DELETE FROM outbox_lines WHERE endpoint=?", .id(endpoint))
+            try database.run("DELETE FROM outbox_dead WHERE endpoint=?", .id(endpoint))
+        }
+    }
+
+    // MARK: Lines
+
+    /// Within the transaction of the commit.
+    func append(_ owed: Owed, _ id: RecordID) throws(StoreError) {
+        for name in owed.to {
+            for revision in owed.revisions {
+                try insert(
+                    OutboxItem(
+                        endpoint: name, id: id, number: revision.number, time: revision.time,
+                        record: RecordCodec.encode(revision.record), attempts: 0, firstAttempt: nil))
+            }
+        }
+    }
+
+    func insert(_ item: OutboxItem) throws(StoreError) {
+        let isNew =
+            try database.run(
+                "INSERT OR IGNORE INTO outbox VALUES(?,?,?,?,?)", .id(item.endpoint), .id(item.id),
+                .integer(item.number), .integer(item.time), .blob(item.record)) > 0
+        guard isNew else { return }
+        try database.run(
+            """
+            INSERT INTO outbox_lines VALUES(?1,?2,?3,NULL,0,NULL,?4)
+            ON CONFLICT(endpoint, id) DO UPDATE SET time=min(time, ?4)
+            """, .id(item.endpoint), .id(item.id), .integer(now()), .integer(item.time))
+        try add(waiting: 1, bytes: item.record.count, to: item.endpoint)
+    }
+
+    func add(
+        waiting: Int = 0, dead: Int = 0, bytes: Int = 0, to endpoint: EndpointName
+    ) throws(StoreError) {
+        try database.run(
+            "UPDATE outbox_endpoints SET waiting=waiting+?2, dead=dead+?3, bytes=bytes+?4 WHERE name=?1",
+            .id(endpoint), .integer(Int64(waiting)), .integer(Int64(dead)), .integer(Int64(bytes)))
+    }
+
+    package func claim(
+        _ endpoint: EndpointName, by worker: WorkerID, limit: Int, near: [RecordID]?
+    ) throws(StoreError) -> [OutboxItem] {
+        let now = now()
+        // Nothing is written when there is nothing to do, which is nearly always.
+        guard try !due(endpoint, now, limit: 1).isEmpty else { return [] }
+        return try database.transaction { () throws(StoreError) in
+            let due = try due(endpoint, now, limit: limit)
+            try database.run(
+                "INSERT OR REPLACE INTO outbox_workers VALUES(?,?)", .text(worker.string),
+                .integer(now + WorkerLease.life))
+            var items: [OutboxItem] = []
+            for id in due {
+                try database.run(
+                    "UPDATE outbox_lines SET due=NULL, holder=? WHERE endpoint=? AND id=?", .text(worker.string),
+                    .id(endpoint), .id(id))
+                if let item = try first(of: id, endpoint) { items.append(item) }
+            }
+            return items
+        }
+    }
+
+    private func due(
+        _ endpoint: EndpointName, _ now: Milliseconds, limit: Int
+    ) throws(StoreError) -> [RecordID] {
+        try database.query(
+            "SELECT id FROM outbox_lines WHERE endpoint=? AND due<=? ORDER BY due, id LIMIT ?", .id(endpoint),
+            .integer(now), .integer(Int64(limit))
+        ) { RecordID($0.text(0)) }
+    }
+
+    func first(of id: RecordID, _ endpoint: EndpointName) throws(StoreError) -> OutboxItem? {
+        try database.query(
+            """
+            SELECT number, outbox.time, record, attempts, first_attempt FROM outbox
+            JOIN outbox_lines USING(endpoint, id) WHERE endpoint=? AND id=? ORDER BY number LIMIT 1
+            """, .id(endpoint), .id(id)
+        ) { row in
+            OutboxItem(
+                endpoint: endpoint, id: id, number: row.integer(0), time: row.integer(1), record: row.bytes(2),
+                attempts: Int(row.integer(3)), firstAttempt: row.isNull(4) ? nil : row.integer(4))
+        }.first
+    }
+
+    package func settle(_ settlements: [Settlement], by worker: WorkerID) throws(StoreError) -> [Settled] {
+        guard !settlements.isEmpty else { return [] }
+        return try database.transaction { () throws(StoreError) in
+            let now = now()
+            guard try lives(worker, now) else { return settlements.map { _ in .void } }
+            var settled: [Settled] = []
+            for settlement in settlements { settled.append(try settle(settlement, worker, now)) }
+            return settled
+        }
+    }
+
+    private func lives(_ worker: WorkerID, _ now: Milliseconds) throws(StoreError) -> Bool {
+        try !database.query(
+            "SELECT 1 FROM outbox_workers WHERE worker=? AND until>?", .text(worker.string), .integer(now)
+        ) { $0.integer(0) }.isEmpty
+    }
+
+    private func settle(
+        _ settlement: Settlement, _ worker: WorkerID, _ now: Milliseconds
+    ) throws(StoreError) -> Settled {
+        let item = settlement.item
+        let holds = try database.query(
+            "SELECT 1 FROM outbox_lines WHERE endpoint=? AND id=? AND holder=?", .id(item.endpoint), .id(item.id),
+            .text(worker.string)
+        ) { $0.integer(0) }
+        guard !holds.isEmpty else { return .void }
+        switch settlement.outcome {
+        case .again(let delay):
+            try database.run(
+                """
+                UPDATE outbox_lines SET holder=NULL, due=?3, attempts=?4, first_attempt=?5
+                WHERE endpoint=?1 AND id=?2
+                """, .id(item.endpoint), .id(item.id), .integer(now + delay), .integer(Int64(item.attempts + 1)),
+                .integer(item.firstAttempt ?? now))
+            return .done
+        case .released:
+            try database.run(
+                "UPDATE outbox_lines SET holder=NULL, due=?3 WHERE endpoint=?1 AND id=?2", .id(item.endpoint),
+                .id(item.id), .integer(now))
+            return .done
+        case .taken: try remove(item)
+        case .givenUp: try bury(item, now)
+        }
+        try shorten(item.id, item.endpoint)
+        return try first(of: item.id, item.endpoint).map { .next($0) } ?? .done
+    }
+
+    /// Of a revision that may have been removed meanwhile, for it was the oldest of too many.
+    @discardableResult
+    func remove(_ item: OutboxItem) throws(StoreError) -> Bool {
+        let isThere =
+            try database.run(
+                "DELETE FROM outbox WHERE endpoint=? AND id=? AND number=?", .id(item.endpoint), .id(item.id),
+                .integer(item.number)) > 0
+        if isThere { try add(waiting: -1, bytes: -item.record.count, to: item.endpoint) }
+        return isThere
+    }
+
+    func bury(_ item: OutboxItem, _ now: Milliseconds) throws(StoreError) {
+        guard try remove(item) else { return }
+        try database.run(
+            "INSERT OR REPLACE INTO outbox_dead VALUES(?,?,?,?,?,?)", .id(item.endpoint), .id(item.id),
+            .integer(item.number), .integer(item.time), .blob(item.record), .integer(now))
+        try add(dead: 1, bytes: item.record.count, to: item.endpoint)
+    }
+
+    /// A line whose first revision has gone begins with the next, untried, or ends.
+    func shorten(_ id: RecordID, _ endpoint: EndpointName) throws(StoreError) {
+        try database.run(
+            """
+            UPDATE outbox_lines SET attempts=0, first_attempt=NULL, time=coalesce(
+              (SELECT time FROM outbox WHERE endpoint=?1 AND id=?2 ORDER BY number LIMIT 1), -1)
+            WHERE endpoint=?1 AND id=?2
+            """, .id(endpoint), .id(id))
+        try database.run("DELETE FROM outbox_lines WHERE endpoint=? AND id=? AND time<0", .id(endpoint), .id(id))
+    }
+
+    // MARK: Workers
+
+    package func renew(_ worker: WorkerID) throws(StoreError) -> Bool {
+        let known = try database.query("SELECT 1 FROM outbox_workers WHERE worker=?", .text(worker.string)) {
+            $0.integer(0)
+        }
+        guard !known.isEmpty else { return true }
+        return try database.transaction { () throws(StoreError) in
+            let now = now()
+            return try database.run(
+                "UPDATE outbox_workers SET until=? WHERE worker=? AND until>?", .integer(now + WorkerLease.life),
+                .text(worker.string), .integer(now)) > 0
+        }
+    }
+
+    package func recover() throws(StoreError) -> Int {
+        let now = now()
+        let gone = try database.query("SELECT 1 FROM outbox_workers WHERE until<=? LIMIT 1", .integer(now)) {
+            $0.integer(0)
+        }
+        guard !gone.isEmpty else { return 0 }
+        return try database.transaction { () throws(StoreError) in
+            let count = try database.run(
+                """
+                UPDATE outbox_lines SET due=?1, holder=NULL WHERE holder IN
+                (SELECT worker FROM outbox_workers WHERE until<=?1)
+                """, .integer(now))
+            try database.run("DELETE FROM outbox_workers WHERE until<=?", .integer(now))
+            return count
+        }
+    }
+}

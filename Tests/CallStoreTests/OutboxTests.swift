@@ -1,0 +1,279 @@
+@testable import CallCore
+import FuzzEntries
+import SignalingProtocol
+import SplitMix
+import Testing
+
+@testable import CallStore
+
+/// What is owed to endpoints, in every store (docs/decisions/0019).
+@Suite struct OutboxTests {
+    private let app = EndpointName("app")!
+    private let other = EndpointName("other")!
+    private let one = WorkerID("one")
+    private let two = WorkerID("two")
+
+    /// A store with both endpoints.
+    private func open(_ kind: StoreKind) throws -> StoreUnderTest {
+        let test = try kind.open()
+        try test.outbox.keep([app, other].map { KeptEndpoint(name: $0, patterns: "*", url: "https://x/\($0)") })
+        return test
+    }
+
+    /// Writes revision `number` of a call, and owes it to the endpoints.
+    private func owe(
+        _ test: StoreUnderTest, _ id: String, _ numbers: ClosedRange<Int>, to names: [EndpointName]
+    ) throws {
+        let known = try test.load(id)?.version ?? 0
+        let revisions = numbers.map { number in
+            Owed.Revision(number: Int64(number), time: Milliseconds(number), record: .call(revision(id, number)))
+        }
+        try test.write(revision(id, numbers.upperBound), over: known) {
+            $0.owed = Owed(to: names, revisions: revisions)
+        }
+    }
+
+    private func revision(_ id: String, _ number: Int) -> Call {
+        var call = call(id)
+        call.revision = number
+        return call
+    }
+
+    private func claim(_ test: StoreUnderTest, _ worker: WorkerID, _ name: EndpointName? = nil) throws -> [OutboxItem] {
+        try test.outbox.claim(name ?? app, by: worker, limit: 1_000, near: nil).sorted { $0.id < $1.id }
+    }
+
+    private func settle(
+        _ test: StoreUnderTest, _ item: OutboxItem, _ outcome: Settlement.Outcome, by worker: WorkerID
+    ) throws -> Settled {
+        try test.outbox.settle([Settlement(item, outcome)], by: worker)[0]
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func whatIsOwedIsWrittenWithItsCommitOrNotAtAll(kind: StoreKind) throws {
+        let test = try open(kind)
+        try owe(test, "a", 1...1, to: [app, other])
+        let lost = try test.write(revision("a", 9), over: 0) {
+            $0.owed = Owed(to: [app], revisions: [.init(number: 9, time: 9, record: .call(revision("a", 9)))])
+        }
+        #expect(lost == .conflict)
+        for name in [app, other] {
+            let items = try claim(test, one, name)
+            #expect(items.map(\.number) == [1])
+            #expect(RecordCodec.decode(items[0].record, .call(CallID("a")!)) == .call(revision("a", 1)))
+            #expect(try settle(test, items[0], .taken, by: one) == .done)
+        }
+        #expect(try test.outbox.count(app) == OutboxCount())
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func theRevisionsOfOneCallComeOneAfterTheOtherAlsoThoseOfOneCommit(kind: StoreKind) throws {
+        let test = try open(kind)
+        try owe(test, "a", 1...3, to: [app])
+        var item = try #require(try claim(test, one).first)
+        try owe(test, "a", 4...4, to: [app])
+        #expect(try claim(test, two).isEmpty, "the line is claimed")
+        for number in 2...4 {
+            guard case .next(let next) = try settle(test, item, .taken, by: one) else {
+                Issue.record("no revision \(number)")
+                return
+            }
+            #expect(next.number == Int64(number))
+            #expect(RecordCodec.decode(next.record, next.id) == .call(revision("a", number)))
+            item = next
+        }
+        #expect(try settle(test, item, .taken, by: one) == .done)
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func whatIsTriedAgainWaitsAndItsAttemptsAreCounted(kind: StoreKind) throws {
+        let test = try open(kind)
+        try owe(test, "a", 1...2, to: [app])
+        let item = try #require(try claim(test, one).first)
+        #expect(item.attempts == 0 && item.firstAttempt == nil)
+        #expect(try settle(test, item, .again(after: 60_000), by: one) == .done)
+        #expect(try claim(test, one).isEmpty)
+        try test.pass(60_000)
+        let again = try #require(try claim(test, two).first)
+        #expect(again.number == 1 && again.attempts == 1 && again.firstAttempt != nil)
+        guard case .next(let next) = try settle(test, again, .taken, by: two) else {
+            Issue.record("no second revision")
+            return
+        }
+        #expect(next.attempts == 0 && next.firstAttempt == nil)
+        #expect(try settle(test, next, .released, by: two) == .done)
+        #expect(try claim(test, one).map(\.number) == [2])
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func aWorkerThatIsGoneIsReplacedAndItsClaimsAreVoid(kind: StoreKind) throws {
+        let test = try open(kind)
+        try owe(test, "a", 1...1, to: [app])
+        let item = try #require(try claim(test, one).first)
+        #expect(try test.outbox.recover() == 0)
+        try test.pass(WorkerLease.life - 500)
+        #expect(try test.outbox.renew(one))
+        try test.pass(WorkerLease.life - 500)
+        #expect(try test.outbox.recover() == 0, "it lives")
+        try test.pass(WorkerLease.life)
+        #expect(try settle(test, item, .taken, by: one) == .void)
+        #expect(try !test.outbox.renew(one))
+        #expect(try test.outbox.recover() == 1)
+        let again = try #require(try claim(test, two).first)
+        #expect(again.number == 1)
+        #expect(try settle(test, item, .taken, by: one) == .void, "it is another worker's")
+        #expect(try settle(test, again, .taken, by: two) == .done)
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func whatWasGivenUpIsADeadLetterAndMayBeReplayedInItsPlace(kind: StoreKind) throws {
+        let test = try open(kind)
+        try owe(test, "a", 1...3, to: [app])
+        var item = try #require(try claim(test, one).first)
+        for _ in 1...2 {
+            guard case .next(let next) = try settle(test, item, .givenUp, by: one) else {
+                Issue.record("no next revision")
+                return
+            }
+            item = next
+        }
+        let dead = try test.outbox.deadLetters(app, since: 0, limit: 10)
+        #expect(dead.map(\.number) == [1, 2])
+        #expect(try test.outbox.deadLetters(app, since: 2, limit: 10).map(\.number) == [2])
+        #expect(try test.outbox.count(app).dead == 2 && test.outbox.count(app).waiting == 1)
+        #expect(try settle(test, item, .released, by: one) == .done)
+        #expect(try test.outbox.replay(dead, of: app) == 2)
+        #expect(try test.outbox.replay(dead, of: app) == 0)
+        #expect(try claim(test, one).map(\.number) == [1])
+        #expect(try test.outbox.count(app).dead == 0 && test.outbox.count(app).waiting == 3)
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func beyondItsBoundsTheOldestGo(kind: StoreKind) throws {
+        let test = try open(kind)
+        for number in 1...40 { try owe(test, "c\(number)", number...number, to: [app]) }
+        var bounds = OutboxBounds(backlog: 10)
+        var loss = OutboxLoss()
+        func settleDown() throws {
+            loss = OutboxLoss()
+            while case let step = try test.outbox.bound(app, bounds), step != OutboxLoss() {
+                loss.becameDead += step.becameDead
+                loss.deleted += step.deleted
+            }
+        }
+        try settleDown()
+        var count = try test.outbox.count(app)
+        // A store on several machines holds each of its parts to its share.
+        #expect(count.waiting <= 10 && count.dead == loss.becameDead && count.waiting + count.dead == 40)
+        #expect(loss.becameDead >= 30)
+        bounds.deadLetters = 5
+        try settleDown()
+        count = try test.outbox.count(app)
+        #expect(count.dead <= 5)
+        bounds.bytes = 0
+        try settleDown()
+        #expect(try test.outbox.count(app).bytes == 0)
+        #expect(try test.outbox.count(app).waiting == 0)
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func deadLettersAreKeptForTheirTime(kind: StoreKind) throws {
+        let test = try open(kind)
+        try owe(test, "a", 1...1, to: [app])
+        let item = try #require(try claim(test, one).first)
+        #expect(try settle(test, item, .givenUp, by: one) == .done)
+        var bounds = OutboxBounds()
+        #expect(try test.outbox.bound(app, bounds) == OutboxLoss())
+        bounds.deadLetterLife = 0
+        #expect(try test.outbox.bound(app, bounds) == OutboxLoss(deleted: 1))
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func anEndpointThatIsOffKeepsNothingWaitingUntilItMoves(kind: StoreKind) throws {
+        let test = try open(kind)
+        try test.outbox.turnOff(app)
+        #expect(try test.outbox.endpoints().map(\.isOff) == [true, false])
+        try owe(test, "a", 1...1, to: [app])
+        #expect(try test.outbox.bound(app, OutboxBounds()).becameDead == 1)
+        try test.outbox.keep([KeptEndpoint(name: app, patterns: "call.*", url: "https://x/app")])
+        #expect(try test.outbox.endpoints()[0].isOff)
+        try test.outbox.keep([KeptEndpoint(name: app, patterns: "call.*", url: "https://y/app")])
+        #expect(
+            try test.outbox.endpoints()[0] == KeptEndpoint(name: app, patterns: "call.*", url: "https://y/app"))
+        try test.outbox.forget(app)
+        #expect(try test.outbox.endpoints().map(\.name) == [other])
+        #expect(try test.outbox.count(app) == OutboxCount())
+    }
+
+    /// Every store is held to the rule by what may happen in any order.
+    @Test(arguments: [StoreKind.sqlite, .redis])
+    func whateverHappensEveryStoreFollowsTheRule(kind: StoreKind) throws {
+        for seed in 1...12 as ClosedRange<UInt64> {
+            var random = SplitMix64(seed: seed)
+            let test = try open(kind)
+            let rule = try open(.memory)
+            var held: [WorkerID: [OutboxItem]] = [:]
+            var workers = [WorkerID("w1"), WorkerID("w2")]
+            var revisions: [String: Int] = [:]
+            for step in 1...100 {
+                let place: Comment = "\(kind), seed \(seed), step \(step)"
+                let number = Int(random.next() % 2)
+                let worker = workers[number]
+                switch random.next() % 8 {
+                case 0, 1, 2:
+                    let id = "c\(random.next() % 5)"
+                    let next = revisions[id, default: 0] + 1
+                    let last = next + Int(random.next() % 3)
+                    revisions[id] = last
+                    let names = random.next() % 2 == 0 ? [app] : [app, other]
+                    try owe(test, id, next...last, to: names)
+                    try owe(rule, id, next...last, to: names)
+                case 3:
+                    let name = [app, other].randomElement(using: &random)!
+                    // As a worker does: whose lease is over goes on as another one.
+                    guard try rule.outbox.renew(worker), try test.outbox.renew(worker) else {
+                        workers[number] = WorkerID("\(worker)'")
+                        continue
+                    }
+                    let expected = try claim(rule, worker, name)
+                    let found = try claim(test, worker, name)
+                    #expect(brief(found) == brief(expected), place)
+                    held[worker, default: []] += found
+                case 4, 5:
+                    guard let item = held[worker]?.popLast() else { continue }
+                    let outcome =
+                        [.taken, .givenUp, .released, .again(after: 3_000), .again(after: 0)]
+                        .randomElement(using: &random)! as Settlement.Outcome
+                    let expected = try settle(rule, item, outcome, by: worker)
+                    let found = try settle(test, item, outcome, by: worker)
+                    #expect(brief(found) == brief(expected), place)
+                    if case .next(let next) = found { held[worker, default: []].append(next) }
+                case 6:
+                    #expect(try test.outbox.recover() == rule.outbox.recover(), place)
+                default:
+                    let passed = [300, 1_500, 2_500].randomElement(using: &random)! as Milliseconds
+                    try test.pass(passed)
+                    try rule.pass(passed)
+                }
+                for name in [app, other] { #expect(try test.outbox.count(name) == rule.outbox.count(name), place) }
+            }
+        }
+    }
+
+    private func brief(_ items: [OutboxItem]) -> [String] {
+        items.map { "\($0.id.string) \($0.number) \($0.attempts) \($0.record.count)" }
+    }
+
+    private func brief(_ settled: Settled) -> String {
+        switch settled {
+        case .void: "void"
+        case .done: "done"
+        case .next(let item): brief([item])[0]
+        }
+    }
+}
+
+extension StoreUnderTest {
+    /// The outbox, whose answers are waited for.
+    var outbox: BlockingOutbox { BlockingOutbox(store) }
+}
