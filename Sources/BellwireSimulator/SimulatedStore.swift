@@ -171,6 +171,10 @@ final class SimulatedStore: CallStore {
         return outcome
     }
 
+    func endpoints() async throws(StoreError) -> [KeptEndpoint] {
+        try await run(isWrite: false) { () throws(StoreError) in store.endpoints() }
+    }
+
     func due(before moment: Milliseconds, limit: Int, besides: Set<RecordID>) async throws(StoreError) -> [RecordID] {
         try await run(isWrite: false) { () throws(StoreError) in
             store.due(before: moment, limit: limit, besides: besides)

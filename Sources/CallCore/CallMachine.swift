@@ -7,10 +7,15 @@ import SignalingProtocol
 package struct CallMachine: Sendable {
     package internal(set) var call: Call
     package let settings: CallSettings
+    /// The call at each revision that it had since, and has no more, in their order: whoever is owed every revision is owed these, too.
+    package private(set) var passed: [Call] = []
+    /// With which it began here.
+    private let firstRevision: Int
 
     package init(call: Call, settings: CallSettings) {
         self.call = call
         self.settings = settings
+        firstRevision = call.revision
     }
 
     /// The device that asks, by which request, and when. What must be known beyond it stands in each event's signature, so that a
@@ -88,6 +93,7 @@ package struct CallMachine: Sendable {
 
     /// Opens a new revision: all that changes after it in the same event belongs to it.
     mutating func revise(at now: Milliseconds, by actor: UserID?) {
+        if call.revision > firstRevision { passed.append(call) }
         call.revision += 1
         call.updatedAt = max(now, call.updatedAt)
         call.actor = actor

@@ -5,10 +5,13 @@ import SignalingProtocol
 package struct Writing {
     let settings: ServiceSettings
     let now: Milliseconds
+    /// All that there are.
+    let endpoints: [KeptEndpoint]
 
-    package init(settings: ServiceSettings, now: Milliseconds) {
+    package init(settings: ServiceSettings, now: Milliseconds, endpoints: [KeptEndpoint]) {
         self.settings = settings
         self.now = now
+        self.endpoints = endpoints
     }
 
     /// The record to write; nil when nothing but notes is to be kept.
@@ -30,7 +33,19 @@ package struct Writing {
         commit.formerMembers = decision.subject.before?.participants.filter { call.member($0) == nil } ?? []
         setOutstanding(&commit, before: decision.subject.before, after: call)
         commit.hasJustEnded = !call.isLive && decision.subject.before?.isLive ?? true
+        if decision.isVisiblyChanged { commit.owed = owed(machine.passed + [call]) }
         return commit
+    }
+
+    /// That each of these revisions is owed, and to whom. What exactly, a worker derives from the call as it was.
+    private func owed(_ calls: [Call]) -> Owed? {
+        let names = endpoints.filter(\.wantsCalls).map(\.name)
+        guard !names.isEmpty else { return nil }
+        return Owed(
+            to: names,
+            revisions: calls.map {
+                Owed.Revision(number: Int64($0.revision), time: $0.updatedAt, record: .call($0))
+            })
     }
 
     package func aliasCommit(of decision: Decision) -> Commit? {

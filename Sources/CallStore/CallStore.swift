@@ -77,6 +77,11 @@ package protocol CallStore: AnswersLater {
     /// The call's timeline, as far as it is kept, in the order of its times, and of one coordinator in its own.
     func timeline(of callID: CallID) async throws(StoreError) -> Timeline
 
+    // MARK: The outbox
+
+    /// To whom revisions may be owed (`OutboxStore`).
+    func endpoints() async throws(StoreError) -> [KeptEndpoint]
+
     // MARK: The store itself
 
     /// Removes up to `limit` things whose time is over: ended calls, forgotten cancels, finished messages, expired

@@ -113,6 +113,8 @@
             try await store.timeline(of: callID)
         }
 
+        package func endpoints() async throws(StoreError) -> [KeptEndpoint] { try await store.endpoints() }
+
         package func cameOnline(
             _ sessions: [DeviceSession], policy: PresencePolicy
         ) async throws(StoreError) -> [OnlineOutcome] {

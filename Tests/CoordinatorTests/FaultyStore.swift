@@ -34,6 +34,8 @@ final class FaultyStore: CallStore {
 
     init(_ store: any CallStore) { self.store = store }
 
+    func endpoints() async throws(StoreError) -> [KeptEndpoint] { try await store.endpoints() }
+
     var summary: String { "faulty" }
 
     var time: Milliseconds? { failing.contains(.now) ? nil : store.time }

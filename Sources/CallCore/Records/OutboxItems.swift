@@ -105,7 +105,7 @@ package enum Settled: Sendable, Equatable {
 /// An endpoint as the store knows it, so that every coordinator writes for it.
 package struct KeptEndpoint: Sendable, Equatable {
     package let name: EndpointName
-    /// Which events it wants, in the form of `EventPatterns`.
+    /// Which events it wants: patterns, with spaces between them.
     package let patterns: String
     /// Where they go: one that said that it is gone is off until this changes.
     package let url: String
@@ -116,6 +116,14 @@ package struct KeptEndpoint: Sendable, Equatable {
         self.patterns = patterns
         self.url = url
         self.isOff = isOff
+    }
+
+    /// It wants events of calls, or of messages, at least some: which of them, a worker finds out.
+    package var wantsCalls: Bool { wants("call.") }
+    package var wantsMessages: Bool { wants("message.") }
+
+    private func wants(_ subject: String) -> Bool {
+        patterns.split(separator: " ").contains { $0 == "*" || $0.hasPrefix(subject) }
     }
 }
 

@@ -162,6 +162,20 @@ extension Writing {
         let asked = Outstanding.message(id, by: message.origin.device.userID)
         if decision.before == nil, message.isWaiting { commit.asked = [(asked, message.expiresAt)] }
         if decision.before?.isWaiting ?? false, !message.isWaiting { commit.settled = [asked] }
+        commit.owed = owed(message, before: decision.before, id)
         return commit
+    }
+
+    /// A message has two revisions: it is sent, and then delivered or expired.
+    private func owed(_ message: PeerMessage, before: PeerMessage?, _ id: RecordID) -> Owed? {
+        let names = endpoints.filter(\.wantsMessages).map(\.name)
+        guard !names.isEmpty, before?.state != message.state else { return nil }
+        let isNew = message.state == .sent
+        return Owed(
+            to: names,
+            revisions: [
+                Owed.Revision(
+                    number: isNew ? 1 : 2, time: message.finishedAt ?? message.createdAt, record: .message(message))
+            ])
     }
 }

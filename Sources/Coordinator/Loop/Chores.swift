@@ -16,10 +16,12 @@ final class Chores {
         static let traceInterval: Int64 = 200
         /// How long other coordinators do not know what is kept because of a user.
         static let usageInterval: Int64 = 1_000
+        /// How long a coordinator may not know of an endpoint that is new.
+        static let endpointInterval: Int64 = 1_000
     }
 
     private enum Chore: Int, CaseIterable {
-        case look, sweep, clean, writeTraces, writeUsage
+        case look, sweep, clean, writeTraces, writeUsage, readEndpoints
 
         /// It is done also while deadlines are not served.
         var isAlways: Bool { self != .sweep && self != .clean }
@@ -115,6 +117,9 @@ final class Chores {
         case .writeUsage:
             await service.writeUsage()
             return Bounds.usageInterval
+        case .readEndpoints:
+            await service.readEndpoints()
+            return Bounds.endpointInterval
         }
     }
 

@@ -38,6 +38,15 @@ package final class CallService {
 
     func set(_ metric: Metric, to count: Int) { context.counters.set(metric, to: count) }
 
+    /// To be called every second: endpoints come and go.
+    func readEndpoints() async {
+        do throws(StoreError) {
+            try await context.readEndpoints()
+        } catch {
+            context.failed(error)
+        }
+    }
+
     // MARK: What came from the broker
 
     /// Decodes what came, and answers what cannot be served. What can be is put into the queue, to be served in its turn.

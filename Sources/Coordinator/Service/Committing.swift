@@ -22,7 +22,8 @@ struct Committing {
     func write(_ decisions: [Decision], of works: [CallWork]) async throws(StoreError) -> Outcome {
         let first = decisions.flatMap(\.firstNotes)
         if !first.isEmpty { try await store.note(first) }
-        let writing = Writing(settings: serving.settings, now: serving.now)
+        let writing = Writing(
+            settings: serving.settings, now: serving.now, endpoints: try await serving.context.endpoints())
         // The alias of a merge comes first: a cancel of the inviter's own id finds it, or is found by it.
         var isLost = try await writeAliases(
             decisions.map { decision in decision.subject.alias == nil ? nil : writing.aliasCommit(of: decision) })

@@ -149,7 +149,8 @@ struct Gathering {
     private func fence(_ claim: Claim, _ facts: inout Facts) async throws(StoreError) {
         guard case .some(.some(let holder)) = facts.holders[claim] else { return }
         let stored = facts.records[.call(holder.callID)] ?? nil
-        guard let fence = Writing(settings: settings, now: now).fence(holder.callID, stored),
+        let writing = Writing(settings: settings, now: now, endpoints: [])
+        guard let fence = writing.fence(holder.callID, stored),
             try await !Committing(serving: serving).commit([fence])[0]
         else {
             facts.fenced.insert(holder)

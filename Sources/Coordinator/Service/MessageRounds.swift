@@ -39,7 +39,8 @@ struct MessageRounds {
             }
             decisions.append(decision)
         }
-        let writing = Writing(settings: serving.settings, now: serving.now)
+        let writing = Writing(
+            settings: serving.settings, now: serving.now, endpoints: try await context.endpoints())
         let commits = zip(works, decisions).map { writing.commit(of: $1, $0.id) }
         let changed = commits.indices.filter { commits[$0] != nil }
         let written = try await changed.isEmpty ? [] : Committing(serving: serving).commit(commits.compactMap(\.self))

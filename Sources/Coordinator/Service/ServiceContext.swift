@@ -16,6 +16,8 @@ final class ServiceContext {
     var setAside = SetAside()
     var tidied = TidyLists()
     var health = StoreHealth()
+    /// To whom revisions may be owed; nil while that was never read.
+    private var known: [KeptEndpoint]?
     /// Since when messages have been coming without a break; silence of members before that does not count.
     var listeningSince: Milliseconds = 0
     /// Waits for some milliseconds, not always the same, when another coordinator is in the middle of something.
@@ -27,6 +29,19 @@ final class ServiceContext {
         budgets = Budgets(settings.limits)
         encoder = MessageEncoder(topics: settings.topics)
         recorder = TraceRecorder(policy: settings.trace, coordinator: settings.coordinator)
+    }
+
+    /// To whom revisions may be owed, as it was read a second ago at the earliest: nothing is committed before it is known.
+    func endpoints() async throws(StoreError) -> [KeptEndpoint] {
+        if let known { return known }
+        return try await readEndpoints()
+    }
+
+    @discardableResult
+    func readEndpoints() async throws(StoreError) -> [KeptEndpoint] {
+        let endpoints = try await store.endpoints()
+        known = endpoints
+        return endpoints
     }
 
     func failed(_ error: StoreError) {
