@@ -24,6 +24,7 @@ let package = Package(
         .systemLibrary(name: "CMicrohttpd"),
         .systemLibrary(name: "COpenSSL"),
         .systemLibrary(name: "CMosquittoBroker"),
+        .systemLibrary(name: "CCurl"),
         .target(name: "CProcess"),
         .target(name: "CBrokerSocket"),
         .target(name: "SplitMix", swiftSettings: strict),
@@ -40,6 +41,7 @@ let package = Package(
             ],
             swiftSettings: strict),
         .target(name: "MQTTClient", dependencies: ["ServerURL", "SystemClocks", "COpenSSL"], swiftSettings: strict),
+        .target(name: "HTTPSending", dependencies: ["SystemClocks", "CCurl", "COpenSSL"], swiftSettings: strict),
         .target(
             name: "Coordinator",
             dependencies: [
@@ -96,6 +98,7 @@ let package = Package(
         .testTarget(name: "ServerURLTests", dependencies: ["ServerURL"], swiftSettings: strict),
         .testTarget(
             name: "MQTTClientTests", dependencies: ["MQTTClient", "SystemClocks", "COpenSSL"], swiftSettings: strict),
+        .testTarget(name: "HTTPSendingTests", dependencies: ["HTTPSending", "COpenSSL"], swiftSettings: strict),
         .testTarget(
             name: "CoordinatorTests",
             dependencies: ["Coordinator", "CallDeciding", "CallStore", "CallCore", "SignalingProtocol", "SplitMix"],

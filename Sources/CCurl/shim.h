@@ -1,0 +1,63 @@
+#pragma once
+#include <curl/curl.h>
+
+/* Options are set and answers read through variable argument lists, which Swift cannot call: one function for each type
+   that an argument has. */
+static inline CURLcode bellwire_curl_set_number(CURL *transfer, CURLoption option, long value) {
+    return curl_easy_setopt(transfer, option, value);
+}
+
+static inline CURLcode bellwire_curl_set_size(CURL *transfer, CURLoption option, curl_off_t value) {
+    return curl_easy_setopt(transfer, option, value);
+}
+
+/* curl keeps a copy. */
+static inline CURLcode bellwire_curl_set_text(CURL *transfer, CURLoption option, const char *value) {
+    return curl_easy_setopt(transfer, option, value);
+}
+
+/* What `value` leads to must outlive the transfer, except with CURLOPT_COPYPOSTFIELDS. */
+static inline CURLcode bellwire_curl_set_pointer(CURL *transfer, CURLoption option, const void *value) {
+    return curl_easy_setopt(transfer, option, value);
+}
+
+/* Swift does not see CURLVERSION_NOW. */
+static inline const curl_version_info_data *bellwire_curl_version(void) {
+    return curl_version_info(CURLVERSION_NOW);
+}
+
+/* Who makes the sockets, and who says yes before a request leaves by a connection. */
+static inline CURLcode bellwire_curl_set_judges(
+    CURL *transfer, curl_opensocket_callback open_socket, curl_prereq_callback before_request, void *context) {
+    CURLcode code = curl_easy_setopt(transfer, CURLOPT_OPENSOCKETFUNCTION, open_socket);
+    if (code == CURLE_OK) code = curl_easy_setopt(transfer, CURLOPT_OPENSOCKETDATA, context);
+    if (code == CURLE_OK) code = curl_easy_setopt(transfer, CURLOPT_PREREQFUNCTION, before_request);
+    if (code == CURLE_OK) code = curl_easy_setopt(transfer, CURLOPT_PREREQDATA, context);
+    return code;
+}
+
+/* Who gets the answer. */
+static inline CURLcode bellwire_curl_set_receivers(
+    CURL *transfer, curl_write_callback header, curl_write_callback body, void *context) {
+    CURLcode code = curl_easy_setopt(transfer, CURLOPT_HEADERFUNCTION, header);
+    if (code == CURLE_OK) code = curl_easy_setopt(transfer, CURLOPT_HEADERDATA, context);
+    if (code == CURLE_OK) code = curl_easy_setopt(transfer, CURLOPT_WRITEFUNCTION, body);
+    if (code == CURLE_OK) code = curl_easy_setopt(transfer, CURLOPT_WRITEDATA, context);
+    return code;
+}
+
+/* 0 when curl does not know. */
+static inline long bellwire_curl_number(CURL *transfer, CURLINFO info) {
+    long value = 0;
+    return curl_easy_getinfo(transfer, info, &value) == CURLE_OK ? value : 0;
+}
+
+/* 0 when curl does not know. */
+static inline curl_off_t bellwire_curl_size(CURL *transfer, CURLINFO info) {
+    curl_off_t value = 0;
+    return curl_easy_getinfo(transfer, info, &value) == CURLE_OK ? value : 0;
+}
+
+static inline CURLMcode bellwire_curl_set_multi_number(CURLM *transfers, CURLMoption option, long value) {
+    return curl_multi_setopt(transfers, option, value);
+}

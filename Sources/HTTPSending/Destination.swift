@@ -1,0 +1,63 @@
+import CCurl
+
+/// A URL as curl reads it. It is read once, and what was judged here is what curl asks.
+final class Destination {
+    /// Who is asked, as the URL says it.
+    struct Host: Hashable {
+        let name: String
+        let port: Int
+    }
+
+    /// Why a request is not sent.
+    struct Problem: Error {
+        let reason: String
+    }
+
+    let url: OpaquePointer
+    let host: Host
+
+    init(_ text: String) throws(Problem) {
+        guard text.utf8.count <= HTTPRequest.longestURL else {
+            throw Problem(reason: "the URL is longer than \(HTTPRequest.longestURL) bytes")
+        }
+        guard text.utf8.allSatisfy({ (0x21...0x7E).contains($0) }) else {
+            throw Problem(reason: "the URL has a character that is not printable ASCII")
+        }
+        guard let url = curl_url() else { throw Problem(reason: "no memory") }
+        do throws(Problem) {
+            try Self.read(text, into: url)
+            host = try Self.host(of: url)
+        } catch {
+            curl_url_cleanup(url)
+            throw error
+        }
+        self.url = url
+    }
+
+    deinit { curl_url_cleanup(url) }
+
+    private static func read(_ text: String, into url: OpaquePointer) throws(Problem) {
+        switch curl_url_set(url, CURLUPART_URL, text, UInt32(CURLU_DISALLOW_USER)) {
+        case CURLUE_OK: break
+        case CURLUE_UNSUPPORTED_SCHEME: throw Problem(reason: "the URL is not one of https")
+        case CURLUE_USER_NOT_ALLOWED: throw Problem(reason: "the URL has a user or a password")
+        case let code: throw Problem(reason: "the URL is not one: \(String(cString: curl_url_strerror(code)))")
+        }
+        guard part(CURLUPART_SCHEME, of: url) == "https" else { throw Problem(reason: "the URL is not one of https") }
+    }
+
+    private static func host(of url: OpaquePointer) throws(Problem) -> Host {
+        guard var name = part(CURLUPART_HOST, of: url), let text = part(CURLUPART_PORT, of: url), let port = Int(text)
+        else { throw Problem(reason: "the URL names no host") }
+        // The same host, as a whole name of the DNS.
+        if name.utf8.last == UInt8(ascii: ".") { name.removeLast() }
+        return Host(name: name.lowercased(), port: port)
+    }
+
+    private static func part(_ part: CURLUPart, of url: OpaquePointer) -> String? {
+        var text: UnsafeMutablePointer<CChar>?
+        guard curl_url_get(url, part, &text, UInt32(CURLU_DEFAULT_PORT)) == CURLUE_OK, let text else { return nil }
+        defer { curl_free(text) }
+        return String(cString: text)
+    }
+}

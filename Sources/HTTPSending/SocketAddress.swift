@@ -1,0 +1,29 @@
+import CCurl
+import Glibc
+
+/// Where a socket would be connected to.
+struct SocketAddress {
+    let address: IPAddress
+    let port: Int
+
+    /// What curl is about to connect to; nil when it is of neither IPv4 nor IPv6.
+    init?(_ address: UnsafePointer<curl_sockaddr>) {
+        guard let offset = MemoryLayout<curl_sockaddr>.offset(of: \.addr) else { return nil }
+        // The address is longer than the structure says that it is: curl has room for any behind it.
+        let bytes = UnsafeRawPointer(address) + offset
+        let length = Int(address.pointee.addrlen)
+        switch (address.pointee.family, length) {
+        case (AF_INET, MemoryLayout<sockaddr_in>.size...):
+            let address = bytes.loadUnaligned(as: sockaddr_in.self)
+            guard address.sin_family == sa_family_t(AF_INET) else { return nil }
+            self.address = IPAddress(v4: UInt32(bigEndian: address.sin_addr.s_addr))
+            port = Int(UInt16(bigEndian: address.sin_port))
+        case (AF_INET6, MemoryLayout<sockaddr_in6>.size...):
+            let address = bytes.loadUnaligned(as: sockaddr_in6.self)
+            guard address.sin6_family == sa_family_t(AF_INET6) else { return nil }
+            self.address = IPAddress(address.sin6_addr)
+            port = Int(UInt16(bigEndian: address.sin6_port))
+        default: return nil
+        }
+    }
+}

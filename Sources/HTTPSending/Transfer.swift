@@ -1,0 +1,203 @@
+import CCurl
+import Glibc
+import SystemClocks
+
+/// One request on its way: curl's handle for it, and what has come back. It belongs to the sender's thread.
+final class Transfer {
+    let posted: PostedRequest
+    let destination: Destination
+    let handle: UnsafeMutableRawPointer
+    private var headers: UnsafeMutablePointer<curl_slist>?
+    /// Why there was no socket: the last one's reason.
+    private var problem: String?
+    private var hasSocket = false
+    /// The request may have reached the other side.
+    private(set) var wasHandedOver = false
+    private var body: [UInt8] = []
+    private var isCut = false
+    private var headerBytes = 0
+
+    private var request: HTTPRequest { posted.request }
+
+    /// All headers of an answer together, those before the last status line and after the body too, in bytes. curl by itself takes up to
+    /// 100 KiB for one and, since 8.3 and in Debian's 7.88, 300 KiB for all of them.
+    static let mostHeaderBytes = 64 * 1024
+
+    /// Nil when there is no memory, or this curl does not know something that it must.
+    init?(_ posted: PostedRequest, to destination: Destination, _ settings: SenderSettings) {
+        guard let handle = curl_easy_init() else { return nil }
+        self.posted = posted
+        self.destination = destination
+        self.handle = handle
+        var options = TransferOptions(handle)
+        options.setSafety()
+        options.setTLS(settings.certificateAuthorityFile)
+        options.setConnection(timeout: request.timeout)
+        options.set(CURLOPT_CURLU, pointer: UnsafeRawPointer(destination.url))
+        options.set(CURLOPT_USERAGENT, settings.userAgent)
+        setMethod(&options)
+        setHeaders(&options)
+        // Not retained: the sender's loop holds this object until curl has let the handle go.
+        let context = Unmanaged.passUnretained(self).toOpaque()
+        options.note(bellwire_curl_set_judges(handle, openSocket, beforeRequest, context))
+        options.note(bellwire_curl_set_receivers(handle, receiveHeader, receiveBody, context))
+        guard options.areTaken else { return nil }
+    }
+
+    deinit {
+        curl_easy_cleanup(handle)
+        curl_slist_free_all(headers)
+    }
+
+    private func setMethod(_ options: inout TransferOptions) {
+        if request.method == .post || !request.body.isEmpty {
+            options.set(CURLOPT_POST, 1)
+            options.note(
+                bellwire_curl_set_size(handle, CURLOPT_POSTFIELDSIZE_LARGE, curl_off_t(request.body.count)))
+            // curl copies as many bytes as were said, and reads a body from elsewhere when there is no pointer.
+            let body = request.body.isEmpty ? [0] : request.body
+            body.withUnsafeBytes { options.set(CURLOPT_COPYPOSTFIELDS, pointer: $0.baseAddress) }
+        } else {
+            options.set(CURLOPT_HTTPGET, 1)
+        }
+        if request.method == .delete { options.set(CURLOPT_CUSTOMREQUEST, request.method.rawValue) }
+    }
+
+    private func setHeaders(_ options: inout TransferOptions) {
+        // A semicolon is curl's way to write a header without a value; a colon with nothing behind it takes away curl's own.
+        var lines = request.headers.map { $0.value.isEmpty ? "\($0.name);" : "\($0.name): \($0.value)" }
+        lines.append("Expect:")
+        if !request.headers.contains(where: { $0.name.lowercased() == "content-type" }) {
+            lines.append("Content-Type:")
+        }
+        for line in lines {
+            guard let longer = curl_slist_append(headers, line) else { return options.note(CURLE_OUT_OF_MEMORY) }
+            headers = longer
+        }
+        options.set(CURLOPT_HTTPHEADER, pointer: headers)
+    }
+
+    // MARK: What curl asks and tells
+
+    /// A socket for an address that may be asked.
+    fileprivate func socket(for address: UnsafePointer<curl_sockaddr>) -> curl_socket_t {
+        guard let target = SocketAddress(address) else { return refuse("the address is neither of IPv4 nor of IPv6") }
+        if let reason = request.allowed.refuses(target.address, port: target.port) { return refuse(reason) }
+        let kind = address.pointee.socktype | Int32(SOCK_CLOEXEC.rawValue)
+        let descriptor = Glibc.socket(address.pointee.family, kind, address.pointee.protocol)
+        guard descriptor >= 0 else { return refuse("no socket: \(String(cString: strerror(errno)))") }
+        hasSocket = true
+        return descriptor
+    }
+
+    private func refuse(_ reason: String) -> curl_socket_t {
+        problem = reason
+        return CURL_SOCKET_BAD
+    }
+
+    /// Whether the request may leave by a connection to this address. It may have been made for a request with other rules.
+    fileprivate func mayLeave(to address: String, port: Int) -> Bool {
+        if let address = IPAddress(address) {
+            problem = request.allowed.refuses(address, port: port)
+        } else {
+            problem = "the connection's address is not known"
+        }
+        if problem == nil { wasHandedOver = true }
+        return problem == nil
+    }
+
+    /// False when there are too many headers.
+    fileprivate func takeHeader(_ count: Int) -> Bool {
+        headerBytes += count
+        return headerBytes <= Self.mostHeaderBytes
+    }
+
+    /// False when there is more than is wanted.
+    fileprivate func takeBody(_ bytes: UnsafeRawBufferPointer) -> Bool {
+        let room = max(0, request.mostAnswer - body.count)
+        body += bytes.prefix(room)
+        isCut = bytes.count > room
+        return !isCut
+    }
+
+    // MARK: The end
+
+    /// What has become of it when curl ends it with `code`.
+    func outcome(_ code: CURLcode) -> HTTPAnswer.Outcome {
+        guard code == CURLE_OK || code == CURLE_WRITE_ERROR && isCut else {
+            return .failed(reason: reason(code), wasHandedOver: wasHandedOver)
+        }
+        let status = bellwire_curl_number(handle, CURLINFO_RESPONSE_CODE)
+        return .answered(.init(status: status, retryAfter: retryAfter, body: body))
+    }
+
+    /// curl reads both forms, a number and a date.
+    private var retryAfter: Int? {
+        let seconds = bellwire_curl_size(handle, CURLINFO_RETRY_AFTER)
+        return seconds > 0 ? min(Int(seconds), HTTPAnswer.Response.longestRetryAfter) : nil
+    }
+
+    /// In our own words: curl's longer ones may repeat what was sent or received.
+    private func reason(_ code: CURLcode) -> String {
+        switch code {
+        case CURLE_ABORTED_BY_CALLBACK: return problem ?? "not allowed"
+        case CURLE_COULDNT_CONNECT where !hasSocket: return problem ?? "no address to connect to"
+        case CURLE_COULDNT_CONNECT: return "no connection: \(systemReason)"
+        case CURLE_COULDNT_RESOLVE_HOST: return "the host's name was not found"
+        case CURLE_OPERATION_TIMEDOUT:
+            return "\(wasHandedOver ? "no whole answer" : "no connection") within \(request.timeout) ms"
+        case CURLE_PEER_FAILED_VERIFICATION: return "the certificate is not to be trusted: \(certificateReason)"
+        case CURLE_SSL_CONNECT_ERROR: return "TLS was not agreed on"
+        case CURLE_GOT_NOTHING: return "the connection ended without an answer"
+        case CURLE_WRITE_ERROR: return "the answer has more than \(Self.mostHeaderBytes) bytes of headers"
+        default: return String(cString: curl_easy_strerror(code))
+        }
+    }
+
+    private var systemReason: String {
+        let code = bellwire_curl_number(handle, CURLINFO_OS_ERRNO)
+        return code == 0 ? "refused or lost" : String(cString: strerror(Int32(truncatingIfNeeded: code)))
+    }
+
+    private var certificateReason: String {
+        CurlLibrary.certificateReason(bellwire_curl_number(handle, CURLINFO_SSL_VERIFYRESULT))
+            ?? "it is for another host"
+    }
+}
+
+// C callbacks are file-private functions: a closure would inherit the isolation of where it is written. curl calls them on the sender's thread,
+// in the middle of `perform`.
+
+private func transfer(_ context: UnsafeMutableRawPointer?) -> Transfer {
+    guard let context else { preconditionFailure("curl passes on what it was given") }
+    return Unmanaged<Transfer>.fromOpaque(context).takeUnretainedValue()
+}
+
+private func openSocket(
+    _ context: UnsafeMutableRawPointer?, _: curlsocktype, _ address: UnsafeMutablePointer<curl_sockaddr>?
+) -> curl_socket_t {
+    guard let address else { return CURL_SOCKET_BAD }
+    return transfer(context).socket(for: address)
+}
+
+private func beforeRequest(
+    _ context: UnsafeMutableRawPointer?, _ address: UnsafeMutablePointer<CChar>?, _: UnsafeMutablePointer<CChar>?,
+    _ port: Int32, _: Int32
+) -> Int32 {
+    let address = address.map { String(cString: $0) } ?? ""
+    return transfer(context).mayLeave(to: address, port: Int(port)) ? CURL_PREREQFUNC_OK : CURL_PREREQFUNC_ABORT
+}
+
+/// Fewer than there were end the transfer.
+private func receiveHeader(
+    _ bytes: UnsafeMutablePointer<CChar>?, _ size: Int, _ count: Int, _ context: UnsafeMutableRawPointer?
+) -> Int {
+    transfer(context).takeHeader(size * count) ? size * count : 0
+}
+
+private func receiveBody(
+    _ bytes: UnsafeMutablePointer<CChar>?, _ size: Int, _ count: Int, _ context: UnsafeMutableRawPointer?
+) -> Int {
+    guard let bytes, size * count > 0 else { return 0 }
+    return transfer(context).takeBody(UnsafeRawBufferPointer(start: bytes, count: size * count)) ? size * count : 0
+}

@@ -1,0 +1,52 @@
+import Glibc
+import Testing
+
+@testable import HTTPSending
+
+extension AddressRules {
+    /// What lets a test's own servers be asked.
+    static let loopback = AddressRules(allowedNetworks: [Network("127.0.0.0/8")!])
+}
+
+extension HTTPSender {
+    /// Waits until `count` answers have come, but not for ever.
+    func answers(_ count: Int) throws -> [HTTPAnswer] {
+        var answers: [HTTPAnswer] = []
+        while answers.count < count {
+            var waiting = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
+            try #require(poll(&waiting, 1, 30_000) == 1, "\(answers.count) of \(count) answers")
+            answers += take()
+        }
+        return answers
+    }
+
+    /// What becomes of one request.
+    func outcome(_ request: HTTPRequest) throws -> HTTPAnswer.Outcome {
+        send(request)
+        let answers = try answers(1)
+        return answers[0].outcome
+    }
+}
+
+extension HTTPAnswer.Outcome {
+    var response: HTTPAnswer.Response? {
+        if case .answered(let response) = self { response } else { nil }
+    }
+
+    var reason: String? {
+        if case .failed(let reason, _) = self { reason } else { nil }
+    }
+
+    var wasHandedOver: Bool {
+        if case .failed(_, let wasHandedOver) = self { wasHandedOver } else { true }
+    }
+}
+
+/// Waits until `condition` holds, but not for ever.
+func eventually(_ condition: () -> Bool) throws {
+    for _ in 0..<15_000 {
+        if condition() { return }
+        usleep(2_000)
+    }
+    try #require(Bool(false), "it never came to be")
+}
