@@ -15,7 +15,7 @@ package struct WebhookEndpoint: Sendable {
     package let backlog: Int
     /// How many bytes those that wait and dead letters may take together; beyond it the oldest are deleted.
     package let backlogBytes: Int
-    /// Private networks and ports that its URL may lead to, as they were written.
+    /// Networks in which its URL may lead to private addresses and to any port, as they were written.
     package let allowedNetworks: [String]
 
     package static let standardRetryFor = 86_400

@@ -16,7 +16,7 @@ private func message(_ id: String = "m-1", to recipient: UserID = bob, isWithhel
         let event = WebhookEvent(message: message())
         #expect(event.type == .messageSent)
         #expect(event.time == start)
-        #expect(event.id == "m-1~sent~Ym9i")
+        #expect(event.id == "m-1~sent~Ym9i~1790000000123")
         #expect(text(event.data) == #"{"messageID":"m-1","from":"alice","to":"bob","data":{ "a" : 1.0 }}"#)
     }
 
@@ -26,7 +26,7 @@ private func message(_ id: String = "m-1", to recipient: UserID = bob, isWithhel
         let event = WebhookEvent(message: delivered)
         #expect(event.type == .messageDelivered)
         #expect(event.time == start + 70)
-        #expect(event.id == "m-1~delivered~Ym9i")
+        #expect(event.id == "m-1~delivered~Ym9i~1790000000123")
         #expect(text(event.data) == #"{"messageID":"m-1","from":"alice","to":"bob"}"#)
     }
 
@@ -35,7 +35,7 @@ private func message(_ id: String = "m-1", to recipient: UserID = bob, isWithhel
         #expect(WebhookEvent(message: expired) == WebhookEvent(message: message()))
         expired.deadlineReached(now: start + 30_000)
         #expect(WebhookEvent(message: expired).type == .messageExpired)
-        #expect(WebhookEvent(message: expired).id == "m-1~expired~Ym9i")
+        #expect(WebhookEvent(message: expired).id == "m-1~expired~Ym9i~1790000000123")
     }
 
     @Test func noTwoEventsShareAnID() throws {
@@ -61,7 +61,7 @@ private func message(_ id: String = "m-1", to recipient: UserID = bob, isWithhel
         var message = message(String(repeating: "m", count: 64), to: longest)
         _ = message.acknowledged(now: start)
         let id = WebhookEvent(message: message).id
-        #expect(id.utf8.count == 161)
+        #expect(id.utf8.count == 175)
         #expect(id.contains(String(repeating: "m", count: 64)) && !id.contains("."))
     }
 }
