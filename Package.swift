@@ -51,6 +51,9 @@ let package = Package(
             swiftSettings: strict
         ),
         .target(name: "Tokens", dependencies: ["SignalingProtocol", "COpenSSL"], swiftSettings: strict),
+        .target(
+            name: "Webhooks", dependencies: ["CallCore", "SignalingProtocol", "ServerURL", "Tokens"],
+            swiftSettings: strict),
         .target(name: "BrokerAuth", dependencies: ["SignalingProtocol", "Tokens"], swiftSettings: strict),
         .target(
             name: "BellwireBrokerAuth",
@@ -92,6 +95,9 @@ let package = Package(
             swiftSettings: strict),
         .testTarget(
             name: "TokensTests", dependencies: ["Tokens", "SignalingProtocol", "SplitMix"], swiftSettings: strict),
+        .testTarget(
+            name: "WebhooksTests", dependencies: ["Webhooks", "CallCore", "SignalingProtocol", "Tokens"],
+            swiftSettings: strict),
         .testTarget(
             name: "BrokerAuthTests", dependencies: ["BrokerAuth", "Tokens", "SignalingProtocol"],
             swiftSettings: strict),

@@ -162,7 +162,7 @@ extension MemberSnapshot {
 }
 
 extension MemberChange {
-    func write(to writer: inout JSONWriter) {
+    package func write(to writer: inout JSONWriter) {
         writer.field("userID", userID)
         writer.field("state", state.rawValue)
         writer.field("device", device)

@@ -144,7 +144,8 @@ public func stableHash(_ bytes: some Sequence<UInt8>) -> UInt64 {
     bytes.reduce(0xcbf2_9ce4_8422_2325) { ($0 ^ UInt64($1)) &* 0x100_0000_01b3 }
 }
 
-private func isToken(_ string: String, extra: [UInt8] = []) -> Bool {
+/// Whether it is 1–64 of the id alphabet, `A-Z a-z 0-9 _ -`, and of `extra` (section 1).
+package func isToken(_ string: String, extra: [UInt8] = []) -> Bool {
     guard (1...64).contains(string.utf8.count) else { return false }
     return string.utf8.allSatisfy { byte in
         switch byte {

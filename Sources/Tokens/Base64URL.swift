@@ -1,6 +1,6 @@
 /// Base 64 with the URL alphabet and without padding (RFC 4648, section 5; RFC 7515, section 2).
-enum Base64URL {
-    static func encode(_ bytes: some Collection<UInt8>) -> String {
+package enum Base64URL {
+    package static func encode(_ bytes: some Collection<UInt8>) -> String {
         var text: [UInt8] = []
         text.reserveCapacity((bytes.count * 4 + 2) / 3)
         var bits: UInt32 = 0
@@ -18,7 +18,7 @@ enum Base64URL {
     }
 
     /// Nil unless `text` is what `encode` makes of something: each value has one spelling.
-    static func decode(_ text: some Collection<UInt8>) -> [UInt8]? {
+    package static func decode(_ text: some Collection<UInt8>) -> [UInt8]? {
         guard text.count % 4 != 1 else { return nil }
         var bytes: [UInt8] = []
         bytes.reserveCapacity(text.count * 3 / 4)

@@ -1,7 +1,7 @@
 import COpenSSL
 
 /// A key as OpenSSL has it. This file alone calls OpenSSL; nothing here is cryptography of our own.
-final class CryptographicKey: @unchecked Sendable {
+package final class CryptographicKey: @unchecked Sendable {
     // Sendable: never changed after it is made, and OpenSSL's keys may be used by several threads at once.
 
     private enum Material {
@@ -13,7 +13,7 @@ final class CryptographicKey: @unchecked Sendable {
     private let material: Material
 
     /// A secret for HMAC.
-    init(secret: [UInt8]) {
+    package init(secret: [UInt8]) {
         algorithm = .hs256
         material = .secret(secret)
     }
@@ -168,7 +168,7 @@ final class CryptographicKey: @unchecked Sendable {
 
     // MARK: Signatures
 
-    func sign(_ message: [UInt8]) throws(TokenError) -> [UInt8] {
+    package func sign(_ message: [UInt8]) throws(TokenError) -> [UInt8] {
         switch material {
         case .secret(let secret):
             guard let code = Self.code(of: message, secret) else { throw Self.failure("no signature") }

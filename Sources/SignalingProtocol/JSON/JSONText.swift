@@ -17,8 +17,8 @@ public struct JSONText: Equatable, Sendable, CustomStringConvertible {
         bytes = writer.bytes
     }
 
-    /// For bytes that the parser has just accepted.
-    init(parsed bytes: ArraySlice<UInt8>) { self.bytes = Array(bytes) }
+    /// For bytes that the parser has accepted, or that `JSONWriter` made.
+    package init(parsed bytes: ArraySlice<UInt8>) { self.bytes = Array(bytes) }
 
     /// The value as text.
     public var description: String { String(decoding: bytes, as: UTF8.self) }

@@ -1,0 +1,19 @@
+import Glibc
+
+/// The bytes of a file. The error says which file, and why.
+func readFile(_ path: String, maxBytes: Int) throws(SettingsError) -> [UInt8] {
+    guard let file = fopen(path, "re") else { throw SettingsError("\(path): \(String(cString: strerror(errno)))") }
+    defer { fclose(file) }
+    var bytes = [UInt8](repeating: 0, count: maxBytes + 1)
+    let count = fread(&bytes, 1, bytes.count, file)
+    guard ferror(file) == 0 else { throw SettingsError("\(path): \(String(cString: strerror(errno)))") }
+    guard count <= maxBytes else { throw SettingsError("\(path): over \(maxBytes) bytes") }
+    bytes.removeLast(bytes.count - count)
+    return bytes
+}
+
+/// Where `path` leads that stands in the file at `settings`: paths are relative to the file in which they stand.
+func resolve(_ path: String, besides settings: String) -> String {
+    guard !path.hasPrefix("/"), let slash = settings.utf8.lastIndex(of: UInt8(ascii: "/")) else { return path }
+    return settings[...slash] + path
+}

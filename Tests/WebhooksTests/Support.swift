@@ -1,0 +1,82 @@
+import CallCore
+import Foundation
+import SignalingProtocol
+
+@testable import Webhooks
+
+let alice = UserID("alice")!
+let bob = UserID("bob")!
+let carol = UserID("carol")!
+let phone = DeviceID("phone")!
+let web = DeviceID("web")!
+let callID = CallID("call-1")!
+let start: Milliseconds = 1_790_000_000_123
+
+func bytes(_ text: String) -> [UInt8] { Array(text.utf8) }
+func text(_ bytes: [UInt8]) -> String { String(decoding: bytes, as: UTF8.self) }
+
+/// A request of the user at `now`.
+func acting(_ user: UserID, _ device: DeviceID = phone, now: Milliseconds = start) -> CallMachine.Acting {
+    let address = DeviceAddress(userID: user, deviceID: device)
+    return CallMachine.Acting(key: RequestKey(device: address, requestID: RequestID("r")!), now: now)
+}
+
+/// Alice's invitation on her phone.
+func invited(
+    _ mode: CallMode = .advanced, _ invitees: [UserID] = [bob], isCancelled: Bool = false, withheld: [UserID] = [],
+    notReceivedCheck: Bool = false
+) throws -> CallMachine {
+    let invite = Request.Invite(invitees: invitees, mode: mode, notReceivedCheck: notReceivedCheck)
+    return try CallMachine.invited(
+        .init(callID: callID, invite: invite, busy: [], isCancelled: isCancelled), acting(alice),
+        .init(profiles: [:], unregistered: [], limited: [], withheld: withheld), activeElsewhere: nil,
+        settings: CallSettings())
+}
+
+extension CallMachine {
+    mutating func accept(_ user: UserID, now: Milliseconds = start) throws {
+        try acceptRequested(.init(callID: callID), acting(user, now: now), activeElsewhere: nil)
+    }
+
+    mutating func timePasses(to now: Milliseconds) {
+        deadlineReached(.init(now: now, heard: [:], listeningSince: 0, isInviterOnline: false))
+    }
+}
+
+extension WebhookEvent {
+    /// The data as values.
+    var json: JSONObject? { (try? JSONParser.parse(data))?.object }
+
+    /// `user state` of each change, in their order.
+    var changes: [String] {
+        let changes = json?["changes"]?.array?.compactMap(\.object) ?? []
+        return changes.map { "\($0["userID"]?.string ?? "") \($0["state"]?.string ?? "")" }
+    }
+}
+
+/// A directory of its own, which goes with the value.
+final class TemporaryDirectory {
+    let path: String
+
+    init() throws {
+        let url = FileManager.default.temporaryDirectory.appending(path: "bellwire-\(UUID().uuidString)")
+        path = url.path()
+        try FileManager.default.createDirectory(at: url, withIntermediateDirectories: false)
+    }
+
+    deinit { try? FileManager.default.removeItem(atPath: path) }
+
+    /// Returns where it is.
+    @discardableResult
+    func write(_ name: String, _ content: [UInt8]) throws -> String {
+        let file = "\(path)/\(name)"
+        try Data(content).write(to: URL(filePath: file))
+        return file
+    }
+
+    @discardableResult
+    func write(_ name: String, _ content: String) throws -> String { try write(name, bytes(content)) }
+}
+
+/// The one of the specification's examples.
+let exampleSecret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
