@@ -41,6 +41,10 @@ let package = Package(
             ],
             swiftSettings: strict),
         .target(name: "MQTTClient", dependencies: ["ServerURL", "SystemClocks", "COpenSSL"], swiftSettings: strict),
+        .target(
+            name: "Delivery",
+            dependencies: ["CallCore", "CallStore", "HTTPSending", "SignalingProtocol", "SystemClocks", "Webhooks"],
+            swiftSettings: strict),
         .target(name: "HTTPSending", dependencies: ["SystemClocks", "CCurl", "COpenSSL"], swiftSettings: strict),
         .target(
             name: "Coordinator",
@@ -76,7 +80,7 @@ let package = Package(
             name: "bellwire",
             dependencies: [
                 "Coordinator", "CallDeciding", "CallStore", "CallCore", "BellwireClient", "SignalingProtocol",
-                "MQTTClient", "CProcess", "SystemClocks",
+                "MQTTClient", "CProcess", "SystemClocks", "Delivery", "HTTPSending", "Webhooks",
                 "HistoryChecker", "BellwireSimulator", "Tokens",
             ],
             swiftSettings: strict,
@@ -104,6 +108,11 @@ let package = Package(
         .testTarget(name: "ServerURLTests", dependencies: ["ServerURL"], swiftSettings: strict),
         .testTarget(
             name: "MQTTClientTests", dependencies: ["MQTTClient", "SystemClocks", "COpenSSL"], swiftSettings: strict),
+        .testTarget(
+            name: "DeliveryTests",
+            dependencies: [
+                "Delivery", "CallCore", "CallStore", "FuzzEntries", "HTTPSending", "SignalingProtocol", "Webhooks",
+            ], swiftSettings: strict),
         .testTarget(name: "HTTPSendingTests", dependencies: ["HTTPSending", "COpenSSL"], swiftSettings: strict),
         .testTarget(
             name: "CoordinatorTests",

@@ -171,6 +171,10 @@ final class SimulatedStore: CallStore {
         return outcome
     }
 
+    func bound(_ endpoint: EndpointName, _ bounds: OutboxBounds) async throws(StoreError) -> OutboxLoss {
+        try await run { () throws(StoreError) in store.bound(endpoint, bounds) }
+    }
+
     func endpoints() async throws(StoreError) -> [KeptEndpoint] {
         try await run(isWrite: false) { () throws(StoreError) in store.endpoints() }
     }

@@ -31,6 +31,8 @@ package enum Metric: Int, Sendable, CaseIterable {
     case lookups
     case refusedEarly
     case resendsPutOff
+    case deadLetters
+    case revisionsDeleted
     case publicationsDropped
     case publicationsRefused
     case brokerConnections

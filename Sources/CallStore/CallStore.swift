@@ -82,6 +82,9 @@ package protocol CallStore: AnswersLater {
     /// To whom revisions may be owed (`OutboxStore`).
     func endpoints() async throws(StoreError) -> [KeptEndpoint]
 
+    /// Holds an endpoint to its bounds, step by step when much is beyond them: to be called again while it loses something.
+    func bound(_ endpoint: EndpointName, _ bounds: OutboxBounds) async throws(StoreError) -> OutboxLoss
+
     // MARK: The store itself
 
     /// Removes up to `limit` things whose time is over: ended calls, forgotten cancels, finished messages, expired

@@ -113,6 +113,12 @@
             try await store.timeline(of: callID)
         }
 
+        package func bound(
+            _ endpoint: EndpointName, _ bounds: OutboxBounds
+        ) async throws(StoreError) -> OutboxLoss {
+            try await store.bound(endpoint, bounds)
+        }
+
         package func endpoints() async throws(StoreError) -> [KeptEndpoint] { try await store.endpoints() }
 
         package func cameOnline(

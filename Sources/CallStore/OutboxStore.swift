@@ -31,7 +31,7 @@ package protocol OutboxStore: AnswersLater {
 
     func count(_ endpoint: EndpointName) async throws(StoreError) -> OutboxCount
 
-    /// Holds an endpoint to its bounds, step by step when much is beyond them: to be called again while it loses something.
+    /// As coordinators do (`CallStore`).
     func bound(_ endpoint: EndpointName, _ bounds: OutboxBounds) async throws(StoreError) -> OutboxLoss
 
     /// The earliest revisions first.

@@ -2,7 +2,7 @@ import Glibc
 
 /// Runs `body` on a new thread, which must be joined; nil when there can be none. No signal is delivered to it: they are for the
 /// threads that wait for them, and a connection that broke must not end the process (SIGPIPE).
-func startThread(_ body: @escaping @Sendable () -> Void) -> pthread_t? {
+package func startThread(_ body: @escaping @Sendable () -> Void) -> pthread_t? {
     var thread = pthread_t()
     let context = Unmanaged.passRetained(ThreadBody(run: body))
     guard pthread_create(&thread, nil, runThread, context.toOpaque()) == 0 else {

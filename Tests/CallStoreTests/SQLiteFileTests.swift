@@ -38,7 +38,10 @@ import Testing
             .heard(CallID("a")!, UserHeard(userID: bob, at: 500)),
         ])
         _ = try test.online(alicePhone, "s1")
-        try test.offline(bobPhone, "gone")
+        // Longer than anything may take that is done with the file here.
+        var policy = PresencePolicy()
+        policy.sessionMemory = 3_600_000
+        try test.offline(bobPhone, "gone", policy)
     }
 
     @Test func aReopenedFileHasEverything() throws {

@@ -34,6 +34,10 @@ final class FaultyStore: CallStore {
 
     init(_ store: any CallStore) { self.store = store }
 
+    func bound(_ endpoint: EndpointName, _ bounds: OutboxBounds) async throws(StoreError) -> OutboxLoss {
+        try await store.bound(endpoint, bounds)
+    }
+
     func endpoints() async throws(StoreError) -> [KeptEndpoint] { try await store.endpoints() }
 
     var summary: String { "faulty" }

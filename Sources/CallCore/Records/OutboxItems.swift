@@ -109,14 +109,24 @@ package struct KeptEndpoint: Sendable, Equatable {
     package let patterns: String
     /// Where they go: one that said that it is gone is off until this changes.
     package let url: String
+    /// What may be kept for it: every coordinator holds it to that.
+    package let backlog: Int
+    package let bytes: Int
     package var isOff: Bool
 
-    package init(name: EndpointName, patterns: String, url: String, isOff: Bool = false) {
+    package init(
+        name: EndpointName, patterns: String, url: String, backlog: Int = 100_000, bytes: Int = 64 * 1024 * 1024,
+        isOff: Bool = false
+    ) {
         self.name = name
         self.patterns = patterns
         self.url = url
+        self.backlog = backlog
+        self.bytes = bytes
         self.isOff = isOff
     }
+
+    package var bounds: OutboxBounds { OutboxBounds(backlog: backlog, bytes: bytes) }
 
     /// It wants events of calls, or of messages, at least some: which of them, a worker finds out.
     package var wantsCalls: Bool { wants("call.") }

@@ -43,16 +43,17 @@ extension RedisCallStore: OutboxStore {
 
     // MARK: Endpoints
 
-    /// Of each: "off url patterns".
+    /// Of each: "off backlog bytes url patterns".
     package func endpoints() async throws(StoreError) -> [KeptEndpoint] {
         var pipeline = try session.pipeline()
         pipeline.command("HGETALL", 1) { $0.add(endpointsKey) }
         let endpoints = try await session.run(pipeline)[0].pairs().compactMap { pair -> KeptEndpoint? in
             guard let name = pair.name.text.flatMap(EndpointName.init), let text = pair.value.text else { return nil }
-            let parts = text.split(separator: " ", maxSplits: 2, omittingEmptySubsequences: false)
-            guard parts.count == 3 else { return nil }
+            let parts = text.split(separator: " ", maxSplits: 4, omittingEmptySubsequences: false)
+            guard parts.count == 5, let backlog = Int(parts[1]), let bytes = Int(parts[2]) else { return nil }
             return KeptEndpoint(
-                name: name, patterns: String(parts[2]), url: String(parts[1]), isOff: parts[0] == "1")
+                name: name, patterns: String(parts[4]), url: String(parts[3]), backlog: backlog, bytes: bytes,
+                isOff: parts[0] == "1")
         }
         return endpoints.sorted { $0.name < $1.name }
     }
@@ -79,7 +80,9 @@ extension RedisCallStore: OutboxStore {
             pipeline.command("HSET", 3) {
                 $0.add(endpointsKey)
                 $0.add(endpoint.name.string)
-                $0.add("\(endpoint.isOff ? 1 : 0) \(endpoint.url) \(endpoint.patterns)")
+                $0.add(
+                    "\(endpoint.isOff ? 1 : 0) \(endpoint.backlog) \(endpoint.bytes) \(endpoint.url) \(endpoint.patterns)"
+                )
             }
         }
         for reply in try await session.run(pipeline, isWrite: true) { _ = try reply.number() }

@@ -4,9 +4,13 @@ import SignalingProtocol
 /// The outbox: revisions in one table, a row for each line in another, counts with the endpoint.
 extension SQLiteCallStore: OutboxStore {
     package func endpoints() throws(StoreError) -> [KeptEndpoint] {
-        try database.query("SELECT name, patterns, url, off FROM outbox_endpoints ORDER BY name") { row in
+        try database.query(
+            "SELECT name, patterns, url, backlog, most_bytes, off FROM outbox_endpoints ORDER BY name"
+        ) { row in
             EndpointName(row.text(0)).map {
-                KeptEndpoint(name: $0, patterns: row.text(1), url: row.text(2), isOff: row.integer(3) != 0)
+                KeptEndpoint(
+                    name: $0, patterns: row.text(1), url: row.text(2), backlog: Int(row.integer(3)),
+                    bytes: Int(row.integer(4)), isOff: row.integer(5) != 0)
             }
         }
     }
@@ -16,9 +20,10 @@ extension SQLiteCallStore: OutboxStore {
             for endpoint in endpoints {
                 try database.run(
                     """
-                    INSERT INTO outbox_endpoints VALUES(?1,?2,?3,0,0,0,0)
-                    ON CONFLICT(name) DO UPDATE SET off=off AND url=?3, patterns=?2, url=?3
-                    """, .id(endpoint.name), .text(endpoint.patterns), .text(endpoint.url))
+                    INSERT INTO outbox_endpoints VALUES(?1,?2,?3,?4,?5,0,0,0,0)
+                    ON CONFLICT(name) DO UPDATE SET off=off AND url=?3, patterns=?2, url=?3, backlog=?4, most_bytes=?5
+                    """, .id(endpoint.name), .text(endpoint.patterns), .text(endpoint.url),
+                    .integer(Int64(endpoint.backlog)), .integer(Int64(endpoint.bytes)))
             }
         }
     }

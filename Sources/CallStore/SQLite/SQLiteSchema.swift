@@ -103,8 +103,8 @@ enum SQLiteSchema {
     /// Since version 6. `id` is a record's; a line is all that is owed to one endpoint of one record, `time` that of its first revision.
     private static let tablesOfOutbox = """
         CREATE TABLE IF NOT EXISTS outbox_endpoints(
-            name BLOB PRIMARY KEY, patterns BLOB NOT NULL, url BLOB NOT NULL, off INTEGER NOT NULL,
-            waiting INTEGER NOT NULL, dead INTEGER NOT NULL, bytes INTEGER NOT NULL) WITHOUT ROWID;
+            name BLOB PRIMARY KEY, patterns BLOB NOT NULL, url BLOB NOT NULL, backlog INTEGER NOT NULL,
+            most_bytes INTEGER NOT NULL, off INTEGER NOT NULL, waiting INTEGER NOT NULL, dead INTEGER NOT NULL, bytes INTEGER NOT NULL) WITHOUT ROWID;
         CREATE TABLE IF NOT EXISTS outbox(
             endpoint BLOB, id BLOB, number INTEGER, time INTEGER NOT NULL, record BLOB NOT NULL,
             PRIMARY KEY(endpoint, id, number)) WITHOUT ROWID;

@@ -1,3 +1,4 @@
+import CallCore
 import CallDeciding
 import CallStore
 import Glibc
@@ -54,6 +55,7 @@ package final class Coordinator {
     private let loop: CoordinatorLoop
     private let status: CoordinatorStatus
     private let log: Log
+    private let companion: (any Companion)?
 
     private var connection: MQTTConnection?
     /// What was shown as the password.
@@ -71,13 +73,19 @@ package final class Coordinator {
     private var lastFailure: Int64 = 0
     private var knownClockSteps: Int?
 
-    package init(configuration: Configuration, store: any CallStore, status: CoordinatorStatus, log: Log) {
+    /// `owes`: is told of the records of which something is owed to endpoints.
+    package init(
+        configuration: Configuration, store: any CallStore, status: CoordinatorStatus, log: Log,
+        companion: (any Companion)? = nil, owes: @escaping ([RecordID]) -> Void = { _ in }
+    ) {
+        self.companion = companion
         self.configuration = configuration
         self.status = status
         self.log = log
         var settings = configuration.settings
         settings.coordinator = configuration.id
         service = CallService(store: store, settings: settings)
+        service.owes = owes
         loop = CoordinatorLoop(service, now: SystemClock.boot.milliseconds) { Int64.random(in: $0) }
     }
 
@@ -101,12 +109,14 @@ package final class Coordinator {
             }
         }
         connection?.disconnect()
+        companion?.stop()
+        companion?.turn(SystemClock.boot.milliseconds)
         log(.info, "coordinator stopped", ["id": configuration.id])
     }
 
     private func turn() {
         let before = SystemClock.boot.milliseconds
-        let wait = max(0, loop.nextTick - before)
+        let wait = max(0, min(loop.nextTick, companion?.nextTurn ?? .max) - before)
         let messages = receive(wait)
         let now = SystemClock.boot.milliseconds
         if now - before > wait + Bounds.frozenAfter {
@@ -117,6 +127,7 @@ package final class Coordinator {
             handle(messages.isEmpty ? .tick : .received(messages), now)
             confirmReceipts(now)
         }
+        companion?.turn(SystemClock.boot.milliseconds)
         countRefusals()
         report(now)
     }
@@ -166,7 +177,8 @@ package final class Coordinator {
     /// Waits for messages, for the store, and no longer than `wait`.
     private func receive(_ wait: Int64) -> [InboundMessage] {
         let socket = service.store.socket
-        var other = pollfd(fd: socket?.descriptor ?? -1, events: Int16(POLLIN), revents: 0)
+        // A companion is beside a store that answers at once.
+        var other = pollfd(fd: socket?.descriptor ?? companion?.descriptor ?? -1, events: Int16(POLLIN), revents: 0)
         if socket?.waitsToSend ?? false { other.events |= Int16(POLLOUT) }
         var limit = wait
         // What the store does not answer is given up in time.

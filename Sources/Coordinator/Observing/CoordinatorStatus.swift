@@ -26,6 +26,8 @@ package final class CoordinatorStatus: Sendable {
     }
 
     private let state = Mutex(Snapshot())
+    /// What else `/metrics` shows, in its format.
+    private let more = Mutex<@Sendable () -> String>({ "" })
     private let stopRequested = Atomic<Bool>(false)
 
     /// A loop that does not turn for this long, in milliseconds, is not healthy.
@@ -36,6 +38,10 @@ package final class CoordinatorStatus: Sendable {
     private static let unauthorizedMost = 8
 
     package init() {}
+
+    package func alsoShow(_ metrics: @escaping @Sendable () -> String) { more.withLock { $0 = metrics } }
+
+    var moreMetrics: String { more.withLock(\.self)() }
 
     /// Asks the coordinator to drain and return from `run`.
     package func stop() { stopRequested.store(true, ordering: .releasing) }

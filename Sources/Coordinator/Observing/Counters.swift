@@ -84,6 +84,8 @@ extension Metric {
         case .lookups: "bellwire_lookups_total"
         case .refusedEarly: "bellwire_refused_early_total"
         case .resendsPutOff: "bellwire_resends_put_off_total"
+        case .deadLetters: "bellwire_webhook_backlog_given_up_total"
+        case .revisionsDeleted: "bellwire_webhook_deleted_total"
         case .publicationsDropped: "bellwire_publications_dropped_total"
         case .publicationsRefused: "bellwire_publications_refused_total"
         case .brokerConnections: "bellwire_broker_connections_total"
@@ -102,6 +104,7 @@ extension Metric {
         case .refusedEarly: "why"
         case .callsEnded, .publicationsRefused: "reason"
         case .peerMessages: "state"
+        case .deadLetters, .revisionsDeleted: "endpoint"
         case .signals, .traceEntriesDropped, .messagesReceived, .messagesSent, .messagesDropped, .eventsTrimmed,
             .acks, .staleAcks, .heartbeats,
             .deadlines,
@@ -145,6 +148,9 @@ extension Metric {
         case .listEntriesMended: "Entries of users' lists of calls that were left without their call."
         case .recordsCleaned: "Records removed because their time was over."
         case .lookups: "Times that a decision asked for what nobody had foreseen."
+        case .deadLetters: "Webhooks that became dead letters unsent: too many waited, or the endpoint is off."
+        case .revisionsDeleted:
+            "Dead letters, and at last what waited, that were deleted for want of room or after 7 days."
         case .resendsPutOff:
             "Calls whose resends were put off by a second, since there was more to do than could be done."
         case .refusedEarly: "Messages for which there was no time (late) or no room (full)."

@@ -87,7 +87,7 @@ private func page(_ url: String, method: String, _ status: CoordinatorStatus) ->
     case "/readyz":
         if let reason = status.notReadyReason { return (503, reason + "\n") }
         return (200, "ready\n")
-    case "/metrics": return (200, metrics(status.snapshot))
+    case "/metrics": return (200, metrics(status.snapshot) + status.moreMetrics)
     default: return (404, "no such page: /healthz, /readyz, /metrics\n")
     }
 }

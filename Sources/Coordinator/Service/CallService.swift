@@ -32,16 +32,27 @@ package final class CallService {
     package var storeFailure: String? { context.health.failure }
     var isStoreOutOfReach: Bool { context.health.isOutOfReach }
 
+    /// Is told of the records of which something is owed to endpoints, once it is written.
+    package var owes: ([RecordID]) -> Void {
+        get { context.owes }
+        set { context.owes = newValue }
+    }
+
     func count(_ metric: Metric, _ count: Int = 1) { context.counters.add(metric, count) }
 
     func count(_ metric: Metric, _ label: String, _ count: Int) { context.counters.add(metric, label, count) }
 
     func set(_ metric: Metric, to count: Int) { context.counters.set(metric, to: count) }
 
-    /// To be called every second: endpoints come and go.
+    /// To be called every second: endpoints come and go, and what is kept for them is bounded, whoever hands it over or does not.
     func readEndpoints() async {
         do throws(StoreError) {
-            try await context.readEndpoints()
+            for endpoint in try await context.readEndpoints() {
+                let loss = try await store.bound(endpoint.name, endpoint.bounds)
+                let name = endpoint.name.string
+                if loss.becameDead > 0 { context.counters.add(.deadLetters, name, loss.becameDead) }
+                if loss.deleted > 0 { context.counters.add(.revisionsDeleted, name, loss.deleted) }
+            }
         } catch {
             context.failed(error)
         }

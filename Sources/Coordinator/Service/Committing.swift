@@ -41,7 +41,9 @@ struct Committing {
         if !writes.isEmpty || !notes.isEmpty || !told.isEmpty {
             let written = try await store.write(writes, notes, thenRead: Lookup(presence: told))
             let places = commits.indices.filter { commits[$0] != nil }
-            for (place, isWritten) in zip(places, try judge(written.outcomes)) { isLost[place] = !isWritten }
+            for (place, isWritten) in zip(places, try judge(written.outcomes, of: writes)) {
+                isLost[place] = !isWritten
+            }
             presence = written.findings.map { Presence(uniqueKeysWithValues: zip(told, $0.presence)) }
         }
         serving.context.health.answered(isWrite: !writes.isEmpty)
@@ -61,7 +63,7 @@ struct Committing {
 
     /// Of each: whether it was written.
     func commit(_ commits: [Commit]) async throws(StoreError) -> [Bool] {
-        try judge(try await store.commit(dated(commits)))
+        try judge(try await store.commit(dated(commits)), of: commits)
     }
 
     /// With how long the decisions count.
@@ -76,7 +78,9 @@ struct Committing {
 
     /// Throws when the decisions were made so long ago that they no longer count: this process stood still, and a call
     /// must not begin, or change, as of a time that is past.
-    private func judge(_ outcomes: [CommitOutcome]) throws(StoreError) -> [Bool] {
+    private func judge(_ outcomes: [CommitOutcome], of commits: [Commit]) throws(StoreError) -> [Bool] {
+        let owed = zip(commits, outcomes).filter { $0.owed != nil && !$1.isLost }.map(\.0.id)
+        if !owed.isEmpty { serving.context.owes(owed) }
         if outcomes.contains(.stale) { throw StoreError(.unsettled, "this process stood still for too long") }
         return outcomes.map { outcome in
             guard case .committed = outcome else {

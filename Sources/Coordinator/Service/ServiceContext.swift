@@ -16,6 +16,8 @@ final class ServiceContext {
     var setAside = SetAside()
     var tidied = TidyLists()
     var health = StoreHealth()
+    /// Is told of the records of which something is owed to endpoints, once it is written.
+    var owes: ([RecordID]) -> Void = { _ in }
     /// To whom revisions may be owed; nil while that was never read.
     private var known: [KeptEndpoint]?
     /// Since when messages have been coming without a break; silence of members before that does not count.

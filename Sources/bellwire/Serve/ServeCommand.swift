@@ -11,7 +11,7 @@ enum ServeCommand {
     static let command = Command(
         name: "serve", arguments: "",
         summary: "Runs a coordinator: it takes its share of the requests at the broker and rings phones.",
-        options: connectionOptions + SettingsOptions.all + faultOptions, positionals: 0...0)
+        options: connectionOptions + WebhookDelivery.options + SettingsOptions.all + faultOptions, positionals: 0...0)
 
     private static let connectionOptions = [
         Option(
@@ -67,13 +67,20 @@ enum ServeCommand {
             format: try arguments.required("log-format", "text or json", Log.Format.init(rawValue:)),
             coordinator: configuration.id)
         let store = try withFault(try openStore(arguments, configuration.settings), arguments)
+        let delivery = try WebhookDelivery(arguments, "bellwire serve", beside: store) {
+            try openStore(arguments, configuration.settings)
+        }
         let status = CoordinatorStatus()
+        if let metrics = delivery?.metrics { status.alsoShow(metrics) }
         let server = try statusServer(arguments, status)
 
         signals.onSignal { status.stop() }
-        let coordinator = Coordinator(configuration: configuration, store: store, status: status, log: log)
+        let coordinator = Coordinator(
+            configuration: configuration, store: store, status: status, log: log, companion: delivery?.companion,
+            owes: delivery?.owes ?? { _ in })
         // The loop blocks this thread for the life of the process; nothing else waits for it.
         coordinator.run()
+        delivery?.stop()
         withExtendedLifetime(server) {}
     }
 

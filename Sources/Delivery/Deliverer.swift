@@ -1,0 +1,356 @@
+import CallCore
+import CallStore
+import HTTPSending
+import SignalingProtocol
+import SystemClocks
+import Webhooks
+
+/// Hands over what is owed to endpoints (docs/decisions/0019): claims it, derives what it is, sends it, and settles what became of it.
+///
+/// It belongs to one thread, which calls `turn`; neither the store nor an endpoint is ever waited for. Times are of the boot clock in
+/// milliseconds, unless they are the store's.
+package final class Deliverer {
+    package typealias Store = CallStore & OutboxStore
+
+    private enum Bounds {
+        /// How often it is looked everywhere for what is due; what this process has committed is known at once.
+        static let look: Int64 = 500
+        static let keep: Int64 = 1_000
+        static let count: Int64 = 1_000
+        /// Settlements in one step of the store.
+        static let settlements = 64
+        /// An attempt begins only while the claim is sure for so long.
+        static let margin: Int64 = 500
+    }
+
+    private struct Flight {
+        let item: OutboxItem
+        let target: Int
+    }
+
+    private let store: any Store
+    private let sender: any RequestSender
+    /// Who brings the answers.
+    package var requests: any RequestSender { sender }
+    private let executor = WorkExecutor()
+    private let newName: () -> String
+    private var targets: [Target]
+    private var worker: WorkerID
+    /// Until when the claims are sure to stand.
+    private var sureUntil: Int64 = 0
+    private var now: Int64
+    private var flights: [UInt64: Flight] = [:]
+    private var lastFlight: UInt64 = 0
+    private var settlements: [(settlement: Settlement, target: Int)] = []
+    private var isSettling = false
+    private var hints: [RecordID] = []
+    private var isFollowingHints = false
+    private var isStopping = false
+    private var nextKeep: Int64? = 0
+    private var nextRenewal: Int64? = 0
+    private var nextSearch: Int64? = 0
+    private var nextCount: Int64? = 0
+    private var counts = DeliveryCounts()
+    /// The last failure of the store, while it fails.
+    private var failure: String?
+    package let report = DeliveryReport()
+    /// False: it tells the store of the endpoints and counts, and leaves the handing over to others.
+    private let delivers: Bool
+
+    /// `newName`: names that no worker ever had. Nil when an endpoint's networks are none.
+    package init?(
+        _ store: any Store, _ endpoints: [WebhookEndpoint], sender: any RequestSender, delivers: Bool = true,
+        now: Int64, newName: @escaping () -> String
+    ) {
+        let targets = endpoints.compactMap { Target($0) }
+        guard targets.count == endpoints.count else { return nil }
+        self.delivers = delivers
+        self.store = store
+        self.sender = sender
+        self.targets = targets
+        self.newName = newName
+        self.now = now
+        worker = WorkerID(newName())
+        for target in targets { counts.endpoints[target.name] = DeliveryCounts.Endpoint() }
+    }
+
+    /// These records are owed something new.
+    package func committed(_ ids: [RecordID]) {
+        // Beyond that it is found by looking everywhere.
+        if hints.count < 4_096 { hints += ids }
+    }
+
+    /// What it has claimed is given back, and nothing more is begun. `hasStopped` tells when that is done.
+    package func stop() { isStopping = true }
+
+    package var hasStopped: Bool { isStopping && flights.isEmpty && settlements.isEmpty && !isSettling }
+
+    // MARK: Time
+
+    package var nextTurn: Int64 {
+        var next = [nextKeep, nextRenewal, nextSearch, nextCount].compactMap(\.self).min() ?? .max
+        if isKept { for target in targets { if let look = target.nextLook { next = min(next, look) } } }
+        if !settlements.isEmpty, !isSettling { next = now }
+        if !hints.isEmpty, !isFollowingHints, isKept { next = now }
+        return next
+    }
+
+    /// To be called when its time has come, when answers have come, and when the store has answered.
+    package func turn(_ now: Int64) {
+        self.now = max(self.now, now)
+        for answer in sender.take() { answered(answer) }
+        if isStopping { giveBack() } else { begin() }
+        settle()
+        executor.run()
+        // What that has begun may have been settled at once.
+        settle()
+        executor.run()
+        report.update(counts, failure)
+    }
+
+    /// The endpoints are in the store.
+    private var isKept = false
+
+    private func begin() {
+        every(\.nextKeep, Bounds.keep) { [self] () async throws(StoreError) in try await keep() }
+        guard isKept else { return }
+        every(\.nextCount, Bounds.count) { [self] () async throws(StoreError) in try await count() }
+        guard delivers else {
+            (nextRenewal, nextSearch, hints) = (nil, nil, [])
+            for place in targets.indices { targets[place].nextLook = nil }
+            return
+        }
+        every(\.nextRenewal, WorkerLease.renewal) { [self] () async throws(StoreError) in try await renew() }
+        every(\.nextSearch, WorkerLease.search) { [self] () async throws(StoreError) in
+            _ = try await store.recover()
+        }
+        followHints()
+        for place in targets.indices { look(place) }
+    }
+
+    /// Begins a chore whose time has come; it is due again so long after its end.
+    private func every(
+        _ next: ReferenceWritableKeyPath<Deliverer, Int64?>, _ pause: Int64,
+        _ chore: @escaping () async throws(StoreError) -> Void
+    ) {
+        guard let due = self[keyPath: next], due <= now else { return }
+        self[keyPath: next] = nil
+        start(chore) { [self] in self[keyPath: next] = now + pause }
+    }
+
+    private func start(_ work: @escaping () async throws(StoreError) -> Void, done: @escaping () -> Void) {
+        executor.start { [self] in
+            do throws(StoreError) {
+                try await work()
+                failure = nil
+            } catch {
+                failure = error.description
+            }
+            done()
+        }
+    }
+
+    // MARK: Chores
+
+    /// The file is right, once when it begins; what an endpoint said is right after that.
+    private func keep() async throws(StoreError) {
+        if !isKept { try await store.keep(targets.map(\.kept)) }
+        let known = try await store.endpoints()
+        for place in targets.indices {
+            targets[place].isOff = known.first { $0.name == targets[place].name }?.isOff ?? false
+            counts.endpoints[targets[place].name]?.isOff = targets[place].isOff
+        }
+        isKept = true
+    }
+
+    private func renew() async throws(StoreError) {
+        let (began, renewed) = (now, worker)
+        if try await store.renew(renewed) {
+            sureUntil = max(sureUntil, began + WorkerLease.life)
+        } else if renewed == worker {
+            becomeAnother()
+        }
+    }
+
+    /// The claims are void. Requests that are on their way are not settled: whoever has claimed the lines since sends them again.
+    private func becomeAnother() {
+        worker = WorkerID(newName())
+        sureUntil = 0
+        flights = [:]
+        settlements = []
+        for place in targets.indices { targets[place].held = 0 }
+    }
+
+    private func count() async throws(StoreError) {
+        for target in targets {
+            let count = try await store.count(target.name)
+            counts.endpoints[target.name]?.count = count
+            counts.endpoints[target.name]?.age = max(0, storeTime - (count.oldest ?? storeTime))
+        }
+    }
+
+    // MARK: Claiming
+
+    private func followHints() {
+        guard !hints.isEmpty, !isFollowingHints else { return }
+        let near = Array(hints.prefix(256))
+        hints.removeFirst(near.count)
+        isFollowingHints = true
+        start { [self] () async throws(StoreError) in
+            for place in targets.indices { try await claim(place, near: near) }
+        } done: { [self] in
+            isFollowingHints = false
+        }
+    }
+
+    private func look(_ place: Int) {
+        guard let due = targets[place].nextLook, due <= now else { return }
+        targets[place].nextLook = nil
+        start { [self] () async throws(StoreError) in
+            try await claim(place, near: nil)
+        } done: { [self] in
+            targets[place].nextLook = now + Bounds.look
+        }
+    }
+
+    private func claim(_ place: Int, near: [RecordID]?) async throws(StoreError) {
+        let target = targets[place]
+        let room = Target.mostHeld - target.held
+        guard !target.isOff, room > 0, !isStopping else { return }
+        let (began, claimer) = (now, worker)
+        let items = try await store.claim(
+            target.name, by: claimer, limit: room, near: near)
+        guard claimer == worker, !items.isEmpty else { return }
+        sureUntil = max(sureUntil, began + WorkerLease.life)
+        targets[place].held += items.count
+        if items.count >= room { targets[place].hasMore = true }
+        for item in items { send(item, place) }
+    }
+
+    // MARK: Sending
+
+    private func send(_ item: OutboxItem, _ place: Int) {
+        let target = targets[place]
+        guard !isStopping, now + Bounds.margin < sureUntil else { return settled(item, .released, place) }
+        guard let event = WebhookEvent(item) else { return settled(item, .givenUp, place) }
+        guard target.endpoint.events.matches(event.type) else { return settled(item, .taken, place) }
+        guard let request = request(event, target) else { return settled(item, .givenUp, place) }
+        flights[request.id] = Flight(item: item, target: place)
+        sender.send(request)
+    }
+
+    private func request(_ event: WebhookEvent, _ target: Target) -> HTTPRequest? {
+        let body = WebhookBody(event, format: target.endpoint.format)
+        let signature = try? WebhookSignature(
+            id: event.id, body: body.bytes, secrets: target.endpoint.secrets, at: storeTime)
+        guard let signature else { return nil }
+        lastFlight += 1
+        return HTTPRequest(
+            id: lastFlight, url: target.endpoint.url.text,
+            headers: [("content-type", body.contentType)] + signature.headers, body: body.bytes,
+            allowed: target.rules)
+    }
+
+    private var storeTime: Milliseconds { store.time ?? SystemClock.wall.milliseconds }
+
+    private func answered(_ answer: HTTPAnswer) {
+        guard let flight = flights.removeValue(forKey: answer.id) else { return }
+        var status: Int?
+        var asked: Milliseconds?
+        if case .answered(let response) = answer.outcome {
+            status = response.status
+            asked = response.retryAfter.map { Milliseconds($0) * 1_000 }
+        }
+        switch Verdict(status: status) {
+        case .taken: settled(flight.item, .taken, flight.target, .taken)
+        case .gone:
+            let name = targets[flight.target].name
+            targets[flight.target].isOff = true
+            start { [store] () async throws(StoreError) in
+                try await store.turnOff(name)
+            } done: {
+            }
+            settled(flight.item, .givenUp, flight.target, .dead)
+        case .again: again(flight, asked)
+        }
+    }
+
+    private func again(_ flight: Flight, _ asked: Milliseconds?) {
+        let item = flight.item
+        let due = RetryDelay.next(
+            afterAttempts: item.attempts + 1, first: item.firstAttempt ?? storeTime, now: storeTime,
+            retryFor: targets[flight.target].endpoint.retryFor, asked: asked)
+        if let due {
+            settled(item, .again(after: max(0, due - storeTime)), flight.target, .again)
+        } else {
+            settled(item, .givenUp, flight.target, .dead)
+        }
+    }
+
+    // MARK: Settling
+
+    private func settled(
+        _ item: OutboxItem, _ outcome: Settlement.Outcome, _ place: Int, _ counted: DeliveryCounts.Outcome? = nil
+    ) {
+        if let counted { counts.endpoints[targets[place].name]?.attempts[counted, default: 0] += 1 }
+        settlements.append((Settlement(item, outcome), place))
+    }
+
+    /// All that has come meanwhile in one step.
+    private func settle() {
+        guard !isSettling, !settlements.isEmpty else { return }
+        isSettling = true
+        let batch = Array(settlements.prefix(Bounds.settlements))
+        settlements.removeFirst(batch.count)
+        let settler = worker
+        start { [self] () async throws(StoreError) in
+            do throws(StoreError) {
+                let settled = try await store.settle(batch.map(\.settlement), by: settler)
+                guard settler == worker else { return }
+                for ((settlement, place), settled) in zip(batch, settled) { go(on: settled, settlement, place) }
+            } catch {
+                // Whether it was settled is not known: told once more, it is so, or void.
+                if settler == worker { settlements = batch + settlements }
+                throw error
+            }
+        } done: { [self] in
+            isSettling = false
+        }
+    }
+
+    private func go(on settled: Settled, _ settlement: Settlement, _ place: Int) {
+        switch settled {
+        case .next(let item): send(item, place)
+        case .done: release(place)
+        case .void:
+            release(place)
+            counts.endpoints[targets[place].name]?.attempts[.void, default: 0] += 1
+        }
+    }
+
+    private func release(_ place: Int) {
+        targets[place].held -= 1
+        // What waits for room is claimed at once, but not one by one.
+        guard targets[place].hasMore, targets[place].held <= Target.mostHeld / 2, targets[place].nextLook != nil
+        else { return }
+        targets[place].hasMore = false
+        targets[place].nextLook = now
+    }
+
+    /// What is on its way is not waited for: whoever goes on sends it again.
+    private func giveBack() {
+        for flight in flights.values { settled(flight.item, .released, flight.target) }
+        flights = [:]
+    }
+}
+
+extension WebhookEvent {
+    /// Nil for a record that this version cannot read.
+    fileprivate init?(_ item: OutboxItem) {
+        switch RecordCodec.decode(item.record, item.id) {
+        case .call(let call): self.init(call: call)
+        case .message(let message): self.init(message: message)
+        case .alias, .cancelled, .void, .unreadable: return nil
+        }
+    }
+}

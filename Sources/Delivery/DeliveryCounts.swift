@@ -1,0 +1,69 @@
+import CallCore
+import SignalingProtocol
+import Synchronization
+
+/// What became of attempts, and what is kept, by endpoint.
+package struct DeliveryCounts: Sendable {
+    /// What an attempt came to.
+    package enum Outcome: String, Sendable, CaseIterable {
+        /// The endpoint has it.
+        case taken
+        /// It is tried again.
+        case again
+        /// It became a dead letter.
+        case dead
+        /// Somebody else goes on: the claim was void.
+        case void
+    }
+
+    package struct Endpoint: Sendable {
+        package var attempts: [Outcome: Int] = [:]
+        package var count = OutboxCount()
+        /// For how long the oldest that waits has been waiting, in milliseconds.
+        package var age: Milliseconds = 0
+        package var isOff = false
+    }
+
+    package var endpoints: [EndpointName: Endpoint] = [:]
+
+    package init() {}
+}
+
+/// What other threads may know of a worker.
+package final class DeliveryReport: Sendable {
+    private let state = Mutex((counts: DeliveryCounts(), failure: String?.none))
+
+    package init() {}
+
+    package var counts: DeliveryCounts { state.withLock(\.counts) }
+
+    /// Why the store cannot be asked, while it cannot.
+    package var failure: String? { state.withLock(\.failure) }
+
+    func update(_ counts: DeliveryCounts, _ failure: String?) { state.withLock { $0 = (counts, failure) } }
+
+    /// In the Prometheus text format.
+    package var metrics: String {
+        let endpoints = counts.endpoints.sorted { $0.key < $1.key }
+        let attempts = "bellwire_webhook_attempts_total"
+        var text =
+            "# HELP \(attempts) Attempts to hand a webhook over, by what became of it.\n# TYPE \(attempts) counter\n"
+        for (name, endpoint) in endpoints {
+            for outcome in DeliveryCounts.Outcome.allCases {
+                let count = endpoint.attempts[outcome] ?? 0
+                text += "\(attempts){endpoint=\"\(name)\",outcome=\"\(outcome.rawValue)\"} \(count)\n"
+            }
+        }
+        func gauge(_ kind: String, _ help: String, _ value: (DeliveryCounts.Endpoint) -> Int) {
+            let metric = "bellwire_webhook_\(kind)"
+            text += "# HELP \(metric) \(help)\n# TYPE \(metric) gauge\n"
+            for (name, endpoint) in endpoints { text += "\(metric){endpoint=\"\(name)\"} \(value(endpoint))\n" }
+        }
+        gauge("backlog", "Webhooks that wait.") { $0.count.waiting }
+        gauge("backlog_age_seconds", "For how long the oldest of them has been waiting.") { Int($0.age / 1_000) }
+        gauge("dead_letters", "Webhooks that were given up.") { $0.count.dead }
+        gauge("bytes", "What both take in the store.") { $0.count.bytes }
+        gauge("off", "Whether the endpoint has said that it is gone.") { $0.isOff ? 1 : 0 }
+        return text
+    }
+}

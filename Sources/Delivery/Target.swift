@@ -1,0 +1,38 @@
+import CallCore
+import HTTPSending
+import SignalingProtocol
+import Webhooks
+
+/// An endpoint, and what this worker holds of it.
+struct Target {
+    let name: EndpointName
+    let endpoint: WebhookEndpoint
+    let rules: AddressRules
+    /// It said that it is gone, and has not moved since.
+    var isOff = false
+    /// How many lines this worker has claimed.
+    var held = 0
+    /// There were more lines than it could claim.
+    var hasMore = false
+    /// When it is looked for lines everywhere; nil while that is done.
+    var nextLook: Int64? = 0
+
+    /// How many lines a worker has claimed at most: more would only wait for their turn with the host.
+    static let mostHeld = 64
+
+    /// Nil when one of the networks is none.
+    init?(_ endpoint: WebhookEndpoint) {
+        guard let name = EndpointName(endpoint.name) else { return nil }
+        let networks = endpoint.allowedNetworks.compactMap { Network($0) }
+        guard networks.count == endpoint.allowedNetworks.count else { return nil }
+        self.name = name
+        self.endpoint = endpoint
+        rules = AddressRules(allowedNetworks: networks)
+    }
+
+    var kept: KeptEndpoint {
+        KeptEndpoint(
+            name: name, patterns: endpoint.events.stored, url: endpoint.url.text, backlog: endpoint.backlog,
+            bytes: endpoint.backlogBytes)
+    }
+}

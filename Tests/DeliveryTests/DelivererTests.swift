@@ -1,0 +1,243 @@
+@testable import CallCore
+import CallStore
+import HTTPSending
+import SignalingProtocol
+import Testing
+import Webhooks
+
+@testable import Delivery
+
+/// What a worker does with what is owed (docs/decisions/0019), in virtual time.
+@Suite struct DelivererTests {
+    /// Endpoints that answer what they are told to, when they are told to.
+    private final class Endpoints: RequestSender {
+        var open: [HTTPRequest] = []
+        private var answers: [HTTPAnswer] = []
+        let descriptor: Int32 = -1
+
+        func send(_ request: HTTPRequest) { open.append(request) }
+
+        func take() -> [HTTPAnswer] {
+            defer { answers = [] }
+            return answers
+        }
+
+        func answer(_ status: Int?, retryAfter: Int? = nil, _ place: Int = 0) {
+            let outcome: HTTPAnswer.Outcome =
+                status.map { .answered(.init(status: $0, retryAfter: retryAfter, body: [])) }
+                ?? .failed(reason: "no answer", wasHandedOver: true)
+            answers.append(HTTPAnswer(id: open.remove(at: place).id, outcome: outcome, took: 1))
+        }
+
+        /// The ids of what is open.
+        var ids: [String] { open.map { request in request.headers.first { $0.name == "webhook-id" }!.value } }
+    }
+
+    private final class Clock {
+        var now: Milliseconds = 1_790_000_000_000
+    }
+
+    private final class Rig {
+        let clock = Clock()
+        let store: MemoryCallStore
+        let endpoints = Endpoints()
+        var deliverer: Deliverer
+        private var workers = 0
+        private let settings: [WebhookEndpoint]
+        let app = EndpointName("app")!
+
+        init(events: [String] = ["*"], retryFor: Int = 60) {
+            let clock = clock
+            store = MemoryCallStore { clock.now }
+            settings = [
+                WebhookEndpoint(
+                    name: "app", url: try! WebhookURL("https://app.example/hook"),
+                    secrets: [try! WebhookSecret("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")],
+                    events: EventPatterns(events)!, retryFor: retryFor)
+            ]
+            deliverer = Deliverer(store, settings, sender: endpoints, now: 0) { "w0" }!
+            turn()
+        }
+
+        func turn(after duration: Milliseconds = 0) {
+            clock.now += duration
+            for _ in 0..<3 { deliverer.turn(clock.now - 1_790_000_000_000) }
+        }
+
+        /// The one there was is never heard of again; what it has sent stays open.
+        func another() {
+            workers += 1
+            let name = "w\(workers)"
+            deliverer = Deliverer(store, settings, sender: endpoints, now: 0) { name }!
+            turn()
+        }
+
+        func owe(_ id: String, _ numbers: ClosedRange<Int>) {
+            let calls = numbers.map { call(id, $0) }
+            let known = store.load([.call(CallID(id)!)])[0]?.version ?? 0
+            var commit = Commit(
+                .call(CallID(id)!), record: .call(calls.last!), expected: known, deadline: nil, expiresAt: nil)
+            commit.owed = Owed(
+                to: [app],
+                revisions: calls.map { .init(number: Int64($0.revision), time: clock.now, record: .call($0)) })
+            #expect(store.commit([commit]) == [.committed(version: known + 1)])
+            deliverer.committed([.call(CallID(id)!)])
+            turn()
+        }
+
+        private func call(_ id: String, _ revision: Int) -> Call {
+            let (alice, bob) = (UserID("alice")!, UserID("bob")!)
+            let key = RequestKey(
+                device: DeviceAddress(userID: alice, deviceID: DeviceID("phone")!), requestID: RequestID("r")!)
+            var call = Call(
+                callID: CallID(id)!, mode: .common, media: nil, inviter: alice, createdAt: clock.now, timeout: 60,
+                extendedData: nil, joinPolicy: .invited, autoEnd: true, notReceivedAfter: nil, origin: key)
+            call.revision = revision
+            call.members = [alice, bob].map { Member(userID: $0, state: .inviting, updatedAt: clock.now) }
+            return call
+        }
+
+        var count: OutboxCount { store.count(app) }
+    }
+
+    private let rig = Rig()
+
+    @Test func whatIsOwedIsSentSignedAndSettled() {
+        rig.owe("a", 1...1)
+        #expect(rig.endpoints.ids == ["a_1"])
+        let headers = Dictionary(rig.endpoints.open[0].headers.map { ($0.name, $0.value) }) { $1 }
+        #expect(headers["webhook-timestamp"] == "1790000000")
+        #expect(headers["webhook-signature"]?.hasPrefix("v1,") ?? false)
+        #expect(headers["content-type"] == "application/json")
+        rig.endpoints.answer(204)
+        rig.turn()
+        #expect(rig.count == OutboxCount())
+        #expect(rig.deliverer.report.counts.endpoints[rig.app]?.attempts == [.taken: 1])
+    }
+
+    @Test func revisionsOfOneCallWaitForEachOtherAndCallsDoNot() {
+        rig.owe("a", 1...2)
+        rig.owe("b", 1...1)
+        #expect(rig.endpoints.ids == ["a_1", "b_1"])
+        rig.endpoints.answer(200, 1)
+        rig.turn()
+        #expect(rig.endpoints.ids == ["a_1"])
+        rig.endpoints.answer(200)
+        rig.turn()
+        #expect(rig.endpoints.ids == ["a_2"])
+    }
+
+    @Test func whatIsNotTakenIsTriedAgainLaterAndLater() {
+        rig.owe("a", 1...1)
+        for wait in [1_000, 2_000, 4_000] as [Milliseconds] {
+            rig.endpoints.answer(wait == 2_000 ? nil : 503)
+            rig.turn()
+            rig.turn(after: wait - 1)
+            #expect(rig.endpoints.ids.isEmpty)
+            rig.turn(after: 600)
+            #expect(rig.endpoints.ids == ["a_1"])
+        }
+        rig.endpoints.answer(503, retryAfter: 20)
+        rig.turn()
+        rig.turn(after: 19_000)
+        #expect(rig.endpoints.ids.isEmpty)
+        rig.turn(after: 1_600)
+        #expect(rig.endpoints.ids == ["a_1"])
+    }
+
+    @Test func whatIsNotTakenInItsTimeIsADeadLetterAndTheNextRevisionGoesOn() {
+        let rig = Rig(retryFor: 0)
+        rig.owe("a", 1...2)
+        rig.endpoints.answer(500)
+        rig.turn()
+        #expect(rig.endpoints.ids == ["a_2"])
+        #expect(rig.count.dead == 1)
+        #expect(rig.deliverer.report.counts.endpoints[rig.app]?.attempts == [.dead: 1])
+    }
+
+    @Test func eventsThatNobodyAskedForAreNotSent() {
+        let rig = Rig(events: ["call.ended"])
+        rig.owe("a", 1...3)
+        #expect(rig.endpoints.ids.isEmpty)
+        #expect(rig.count == OutboxCount())
+    }
+
+    @Test func anEndpointThatIsGoneIsSentNothingMore() {
+        rig.owe("a", 1...1)
+        rig.owe("b", 1...1)
+        rig.endpoints.answer(410)
+        rig.turn()
+        #expect(rig.store.endpoints()[0].isOff)
+        rig.endpoints.answer(503)
+        rig.turn()
+        rig.owe("c", 1...1)
+        rig.turn(after: 5_000)
+        #expect(rig.endpoints.ids.isEmpty)
+        _ = rig.store.bound(rig.app, OutboxBounds())
+        #expect(rig.count.dead == 3 && rig.count.waiting == 0)
+    }
+
+    @Test func anotherWorkerGoesOnWithinThreeSecondsAfterOneDied() {
+        rig.owe("a", 1...1)
+        rig.another()
+        #expect(rig.endpoints.ids == ["a_1"])
+        for _ in 0..<6 { rig.turn(after: 500) }
+        #expect(rig.endpoints.ids == ["a_1", "a_1"], "at least once")
+        rig.endpoints.answer(200, 1)
+        rig.turn()
+        #expect(rig.count == OutboxCount())
+    }
+
+    @Test func aWorkerThatWakesLateFindsItsClaimsVoid() {
+        rig.owe("a", 1...2)
+        let late = rig.deliverer
+        rig.another()
+        for _ in 0..<6 { rig.turn(after: 500) }
+        #expect(rig.endpoints.ids == ["a_1", "a_1"])
+        rig.endpoints.answer(200, 0)
+        for _ in 0..<3 { late.turn(rig.clock.now - 1_790_000_000_000) }
+        #expect(rig.count.waiting == 2, "it settles nothing")
+        #expect(rig.endpoints.ids == ["a_1"], "and sends nothing")
+    }
+
+    @Test func aWorkerThatLivesIsNotReplaced() {
+        rig.owe("a", 1...1)
+        let first = rig.deliverer
+        rig.another()
+        for _ in 0..<20 {
+            rig.turn(after: 500)
+            for _ in 0..<3 { first.turn(rig.clock.now - 1_790_000_000_000) }
+        }
+        #expect(rig.endpoints.ids == ["a_1"])
+    }
+
+    @Test func whoStopsGivesBackWhatItHasClaimed() {
+        rig.owe("a", 1...1)
+        rig.deliverer.stop()
+        rig.turn()
+        #expect(rig.deliverer.hasStopped)
+        rig.endpoints.open = []
+        rig.another()
+        rig.turn(after: 500)
+        #expect(rig.endpoints.ids == ["a_1"])
+    }
+
+    @Test func noMoreIsClaimedThanIsOnItsWay() {
+        for number in 0..<100 { rig.owe("c\(number)", 1...1) }
+        #expect(rig.endpoints.open.count == Target.mostHeld)
+        for _ in 0..<40 { rig.endpoints.answer(200) }
+        rig.turn()
+        #expect(rig.endpoints.open.count == 60, "the rest is claimed as soon as there is room")
+    }
+
+    @Test func whoDoesNotDeliverTellsTheStoreOfTheEndpointsAndCounts() {
+        let store = MemoryCallStore { 1_790_000_000_000 }
+        let endpoint = WebhookEndpoint(
+            name: "app", url: try! WebhookURL("https://app.example/"), secrets: [], events: EventPatterns(["call.*"])!,
+            backlog: 7)
+        let deliverer = Deliverer(store, [endpoint], sender: Endpoints(), delivers: false, now: 0) { "w" }!
+        deliverer.turn(0)
+        #expect(store.endpoints().map(\.backlog) == [7])
+        #expect(deliverer.report.metrics.contains(#"bellwire_webhook_backlog{endpoint="app"} 0"#))
+    }
+}
