@@ -26,6 +26,7 @@ final class WebServer: Sendable {
     var port: Int { server.port }
     var accepted: Int { server.accepted }
     var certificateFile: String { server.certificate.certificate }
+    var certificate: String { get throws { try server.certificate.text } }
     /// What has arrived.
     var requests: [Request] { record.requests.withLock { $0 } }
     /// How many requests there were at once, at most.
