@@ -1,4 +1,5 @@
 import Glibc
+import Synchronization
 import Testing
 
 @testable import HTTPSending
@@ -59,6 +60,31 @@ struct HTTPSenderTests {
         for id in UInt64(0)..<3 { _ = try sender.outcome(HTTPRequest(id: id, url: server.url(), allowed: .loopback)) }
         #expect(server.requests.count == 3)
         #expect(server.accepted == 1)
+    }
+
+    @Test func aRequestIsSentAgainWhenTheConnectionThatWasKeptEndsWithoutAnAnswer() throws {
+        final class Counter: Sendable {
+            let value = Mutex(0)
+        }
+        let requests = Counter()
+        let server = try TLSServer { connection in
+            while connection.readHead() != nil {
+                let isSecond = requests.value.withLock { value in
+                    value += 1
+                    return value == 2
+                }
+                if isSecond { return }
+                connection.answer(200)
+            }
+        }
+        let file = server.certificate.certificate
+        let sender = try HTTPSender(certificateAuthorityFile: file, userAgent: "bellwire-tests")
+        for id in UInt64(0)..<2 {
+            let request = HTTPRequest(id: id, url: "https://127.0.0.1:\(server.port)/", allowed: .loopback)
+            #expect(try sender.outcome(request).response?.status == 200)
+        }
+        #expect(requests.value.withLock { $0 } == 3)
+        #expect(server.accepted == 2)
     }
 
     // MARK: What the answer says
