@@ -19,7 +19,7 @@ final class SenderMailbox: Sendable {
 
     /// Readable while there are answers.
     var descriptor: Int32 { signal.read }
-    var isStopping: Bool { state.withLock(\.isStopping) }
+    var isStopping: Bool { state.withLock { $0.isStopping } }
 
     /// Nil when there are no descriptors left.
     init?(mostOpen: Int) {

@@ -20,10 +20,11 @@ extension HTTPSender {
         return answers
     }
 
-    /// What becomes of one request.
-    func outcome(_ request: HTTPRequest) throws -> HTTPAnswer.Outcome {
+    /// What becomes of one request, and in so many milliseconds.
+    func outcome(_ request: HTTPRequest, within milliseconds: Int64 = 30_000) throws -> HTTPAnswer.Outcome {
         send(request)
         let answers = try answers(1)
+        #expect(answers[0].took < milliseconds)
         return answers[0].outcome
     }
 }

@@ -1,3 +1,4 @@
+import FoundationEssentials
 import Glibc
 import Testing
 
@@ -6,6 +7,8 @@ final class CertificateFiles: Sendable {
     private let directory: String
     var certificate: String { directory + "/server.crt" }
     var key: String { directory + "/server.key" }
+    /// What the certificate's file says.
+    var text: String { get throws { try String(contentsOfFile: certificate, encoding: .utf8) } }
 
     init(_ alternativeNames: String = "DNS:localhost,IP:127.0.0.1") throws {
         var name = Array("/tmp/bellwire-https-XXXXXX".utf8CString)

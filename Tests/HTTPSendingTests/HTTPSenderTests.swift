@@ -1,4 +1,5 @@
 import Glibc
+import Synchronization
 import Testing
 
 @testable import HTTPSending
@@ -59,6 +60,31 @@ struct HTTPSenderTests {
         for id in UInt64(0)..<3 { _ = try sender.outcome(HTTPRequest(id: id, url: server.url(), allowed: .loopback)) }
         #expect(server.requests.count == 3)
         #expect(server.accepted == 1)
+    }
+
+    @Test func aRequestIsSentAgainWhenTheConnectionThatWasKeptEndsWithoutAnAnswer() throws {
+        final class Counter: Sendable {
+            let value = Mutex(0)
+        }
+        let requests = Counter()
+        let server = try TLSServer { connection in
+            while connection.readHead() != nil {
+                let isSecond = requests.value.withLock { value in
+                    value += 1
+                    return value == 2
+                }
+                if isSecond { return }
+                connection.answer(200)
+            }
+        }
+        let file = server.certificate.certificate
+        let sender = try HTTPSender(certificateAuthorityFile: file, userAgent: "bellwire-tests")
+        for id in UInt64(0)..<2 {
+            let request = HTTPRequest(id: id, url: "https://127.0.0.1:\(server.port)/", allowed: .loopback)
+            #expect(try sender.outcome(request).response?.status == 200)
+        }
+        #expect(requests.value.withLock { $0 } == 3)
+        #expect(server.accepted == 2)
     }
 
     // MARK: What the answer says
@@ -155,7 +181,7 @@ struct HTTPSenderTests {
         let server = try WebServer { _, _ in gate.wait() }
         var request = HTTPRequest(id: 1, url: server.url(), allowed: .loopback)
         request.timeout = 300
-        let outcome = try sender(for: server).outcome(request)
+        let outcome = try sender(for: server).outcome(request, within: 5_000)
         #expect(outcome == .failed(reason: "no whole answer within 300 ms", wasHandedOver: true))
         gate.open()
     }
@@ -167,7 +193,7 @@ struct HTTPSenderTests {
         }
         var request = HTTPRequest(id: 1, url: server.url(), allowed: .loopback)
         request.timeout = 500
-        let outcome = try sender(for: server).outcome(request)
+        let outcome = try sender(for: server).outcome(request, within: 5_000)
         #expect(outcome == .failed(reason: "no whole answer within 500 ms", wasHandedOver: true))
     }
 
@@ -177,7 +203,8 @@ struct HTTPSenderTests {
         let sender = try HTTPSender(userAgent: "bellwire-tests")
         var request = HTTPRequest(id: 1, url: "https://127.0.0.1:\(listener.port)/", allowed: .loopback)
         request.timeout = 300
-        #expect(try sender.outcome(request) == .failed(reason: "no connection within 300 ms", wasHandedOver: false))
+        let outcome = try sender.outcome(request, within: 5_000)
+        #expect(outcome == .failed(reason: "no connection within 300 ms", wasHandedOver: false))
         gate.open()
     }
 
@@ -226,7 +253,7 @@ struct HTTPSenderTests {
             connection.answer(200)
         }
         let quick = try WebServer(certificate: try CertificateFiles()) { $1.answer(204) }
-        let both = try AuthorityFile([slow.certificateFile, quick.certificateFile])
+        let both = try TextFile(slow.certificate + quick.certificate)
         let sender = try HTTPSender(certificateAuthorityFile: both.path, userAgent: "bellwire-tests")
         for id in UInt64(0)..<30 { sender.send(HTTPRequest(id: id, url: slow.url(), allowed: .loopback)) }
         for id in UInt64(100)..<120 { sender.send(HTTPRequest(id: id, url: quick.url(), allowed: .loopback)) }

@@ -22,7 +22,7 @@ final class Listener: Sendable {
     }
 
     /// Connections so far.
-    var accepted: Int { shared.state.withLock(\.accepted) }
+    var accepted: Int { shared.state.withLock { $0.accepted } }
 
     init(_ serve: @escaping @Sendable (Int32) -> Void) {
         let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)

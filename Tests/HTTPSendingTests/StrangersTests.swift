@@ -142,13 +142,6 @@ struct StrangersTests {
         #expect(server.requests.isEmpty)
     }
 
-    @Test func aServerOfOldTLSIsNotAsked() throws {
-        let server = try WebServer(.old) { $1.answer(200) }
-        let sender = try HTTPSender(certificateAuthorityFile: server.certificateFile, userAgent: "bellwire-tests")
-        let outcome = try sender.outcome(HTTPRequest(id: 1, url: server.url(), allowed: .loopback))
-        #expect(outcome == .failed(reason: "TLS was not agreed on", wasHandedOver: false))
-    }
-
     @Test func aFileWithoutAuthoritiesMakesNoSender() {
         for file in ["/nowhere/ca.crt", "/dev/null"] {
             #expect(throws: HTTPSender.SetupError.self) {
@@ -160,7 +153,8 @@ struct StrangersTests {
 
     // MARK: The environment
 
-    /// In a process of its own: nobody else may read the environment while it is changed.
+    // In processes of their own: nobody else may read the environment while it is changed.
+
     @Test func proxiesInTheEnvironmentAreNotUsed() async {
         await #expect(processExitsWith: .success) {
             let proxy = Listener { _ in }
@@ -172,6 +166,29 @@ struct StrangersTests {
             let outcome = try sender.outcome(HTTPRequest(id: 1, url: server.url(), allowed: .loopback))
             #expect(outcome.response?.status == 200)
             #expect(proxy.accepted == 0)
+        }
+    }
+
+    /// Also where the system's settings would let OpenSSL speak it.
+    @Test func aServerOfOldTLSIsNotAsked() async {
+        await #expect(processExitsWith: .success) {
+            let certificate = try CertificateFiles()
+            let settings = try TextFile(
+                """
+                openssl_conf = all
+                [all]
+                ssl_conf = uses
+                [uses]
+                system_default = weak
+                [weak]
+                MinProtocol = TLSv1
+                CipherString = ALL:@SECLEVEL=0
+                """)
+            setenv("OPENSSL_CONF", settings.path, 1)
+            let server = try WebServer(.old, certificate: certificate) { $1.answer(200) }
+            let sender = try HTTPSender(certificateAuthorityFile: server.certificateFile, userAgent: "bellwire-tests")
+            let outcome = try sender.outcome(HTTPRequest(id: 1, url: server.url(), allowed: .loopback))
+            #expect(outcome == .failed(reason: "TLS was not agreed on", wasHandedOver: false))
         }
     }
 

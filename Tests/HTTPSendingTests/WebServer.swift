@@ -15,9 +15,14 @@ final class WebServer: Sendable {
         var path: String { String(line.split(separator: " ")[1]) }
     }
 
+    private struct Counts {
+        var now = 0
+        var most = 0
+    }
+
     private final class Record: Sendable {
         let requests = Mutex<[Request]>([])
-        let counts = Mutex((now: 0, most: 0))
+        let counts = Mutex(Counts())
     }
 
     private let server: TLSServer
@@ -26,10 +31,11 @@ final class WebServer: Sendable {
     var port: Int { server.port }
     var accepted: Int { server.accepted }
     var certificateFile: String { server.certificate.certificate }
+    var certificate: String { get throws { try server.certificate.text } }
     /// What has arrived.
     var requests: [Request] { record.requests.withLock { $0 } }
     /// How many requests there were at once, at most.
-    var mostAtOnce: Int { record.counts.withLock(\.most) }
+    var mostAtOnce: Int { record.counts.withLock { $0.most } }
 
     /// Calls `answer` for each request, with the connection to answer on.
     init(
@@ -41,7 +47,10 @@ final class WebServer: Sendable {
         server = try TLSServer(kind, certificate: certificate) { connection in
             while let request = Self.read(connection) {
                 record.requests.withLock { $0.append(request) }
-                record.counts.withLock { $0 = ($0.now + 1, max($0.most, $0.now + 1)) }
+                record.counts.withLock { counts in
+                    counts.now += 1
+                    counts.most = max(counts.most, counts.now)
+                }
                 answer(request, connection)
                 record.counts.withLock { $0.now -= 1 }
             }
