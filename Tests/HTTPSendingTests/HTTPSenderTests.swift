@@ -180,9 +180,9 @@ struct HTTPSenderTests {
         let gate = Gate()
         let server = try WebServer { _, _ in gate.wait() }
         var request = HTTPRequest(id: 1, url: server.url(), allowed: .loopback)
-        request.timeout = 300
-        let outcome = try sender(for: server).outcome(request, within: 5_000)
-        #expect(outcome == .failed(reason: "no whole answer within 300 ms", wasHandedOver: true))
+        request.timeout = 2_000
+        let outcome = try sender(for: server).outcome(request, within: 8_000)
+        #expect(outcome == .failed(reason: "no whole answer within 2000 ms", wasHandedOver: true))
         gate.open()
     }
 
@@ -192,9 +192,9 @@ struct HTTPSenderTests {
             while connection.send("x") { usleep(20_000) }
         }
         var request = HTTPRequest(id: 1, url: server.url(), allowed: .loopback)
-        request.timeout = 500
-        let outcome = try sender(for: server).outcome(request, within: 5_000)
-        #expect(outcome == .failed(reason: "no whole answer within 500 ms", wasHandedOver: true))
+        request.timeout = 2_000
+        let outcome = try sender(for: server).outcome(request, within: 8_000)
+        #expect(outcome == .failed(reason: "no whole answer within 2000 ms", wasHandedOver: true))
     }
 
     @Test func aServerThatDoesNotShakeHandsIsGivenUp() throws {

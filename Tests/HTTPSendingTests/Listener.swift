@@ -25,19 +25,9 @@ final class Listener: Sendable {
     var accepted: Int { shared.state.withLock { $0.accepted } }
 
     init(_ serve: @escaping @Sendable (Int32) -> Void) {
-        let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
-        var address = sockaddr_in()
-        address.sin_family = sa_family_t(AF_INET)
-        address.sin_addr.s_addr = in_addr_t(0x7F00_0001).bigEndian
-        var length = socklen_t(MemoryLayout<sockaddr_in>.size)
-        port = withUnsafeMutablePointer(to: &address) { pointer in
-            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { address in
-                bind(descriptor, address, length)
-                listen(descriptor, 64)
-                getsockname(descriptor, address, &length)
-            }
-            return Int(UInt16(bigEndian: pointer.pointee.sin_port))
-        }
+        let descriptor: Int32
+        (descriptor, port) = boundSocket()
+        listen(descriptor, 64)
         let shared = Shared(serve)
         self.descriptor = descriptor
         self.shared = shared
@@ -71,6 +61,23 @@ final class Listener: Sendable {
             }
         }
     }
+}
+
+/// A socket with a port of 127.0.0.1 that nobody else has, and that port.
+func boundSocket() -> (descriptor: Int32, port: Int) {
+    let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
+    var address = sockaddr_in()
+    address.sin_family = sa_family_t(AF_INET)
+    address.sin_addr.s_addr = in_addr_t(0x7F00_0001).bigEndian
+    var length = socklen_t(MemoryLayout<sockaddr_in>.size)
+    let port = withUnsafeMutablePointer(to: &address) { pointer in
+        pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { address in
+            bind(descriptor, address, length)
+            getsockname(descriptor, address, &length)
+        }
+        return Int(UInt16(bigEndian: pointer.pointee.sin_port))
+    }
+    return (descriptor, port)
 }
 
 /// Runs `body` on a thread without signals: a client that has gone must not end the tests (SIGPIPE).

@@ -62,8 +62,9 @@ struct StrangersTests {
     }
 
     @Test func aPortWhereNobodyListensIsSaidToBeOne() throws {
-        let port = Listener { _ in }.port
-        try eventually { isFree(port) }
+        // Taken, so that nobody else is given it.
+        let (descriptor, port) = boundSocket()
+        defer { close(descriptor) }
         let url = "https://127.0.0.1:\(port)/"
         let outcome = try sender.outcome(HTTPRequest(id: 1, url: url, allowed: .loopback))
         #expect(outcome == .failed(reason: "no connection: Connection refused", wasHandedOver: false))
@@ -189,20 +190,6 @@ struct StrangersTests {
             let sender = try HTTPSender(certificateAuthorityFile: server.certificateFile, userAgent: "bellwire-tests")
             let outcome = try sender.outcome(HTTPRequest(id: 1, url: server.url(), allowed: .loopback))
             #expect(outcome == .failed(reason: "TLS was not agreed on", wasHandedOver: false))
-        }
-    }
-
-    private func isFree(_ port: Int) -> Bool {
-        let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
-        defer { close(descriptor) }
-        var address = sockaddr_in()
-        address.sin_family = sa_family_t(AF_INET)
-        address.sin_port = in_port_t(port).bigEndian
-        address.sin_addr.s_addr = in_addr_t(0x7F00_0001).bigEndian
-        return withUnsafePointer(to: &address) {
-            $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                connect(descriptor, $0, socklen_t(MemoryLayout<sockaddr_in>.size)) != 0
-            }
         }
     }
 }
