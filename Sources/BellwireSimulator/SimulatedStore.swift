@@ -175,6 +175,10 @@ final class SimulatedStore: CallStore {
         try await run { () throws(StoreError) in store.bound(endpoint, bounds) }
     }
 
+    func keep(_ endpoints: [KeptEndpoint]) async throws(StoreError) {
+        try await run { () throws(StoreError) in store.keep(endpoints) }
+    }
+
     func endpoints() async throws(StoreError) -> [KeptEndpoint] {
         try await run(isWrite: false) { () throws(StoreError) in store.endpoints() }
     }

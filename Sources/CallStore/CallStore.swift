@@ -82,6 +82,9 @@ package protocol CallStore: AnswersLater {
     /// To whom revisions may be owed (`OutboxStore`).
     func endpoints() async throws(StoreError) -> [KeptEndpoint]
 
+    /// Keeps endpoints as settings have them.
+    func keep(_ endpoints: [KeptEndpoint]) async throws(StoreError)
+
     /// Holds an endpoint to its bounds, step by step when much is beyond them: to be called again while it loses something.
     func bound(_ endpoint: EndpointName, _ bounds: OutboxBounds) async throws(StoreError) -> OutboxLoss
 

@@ -119,6 +119,8 @@
             try await store.bound(endpoint, bounds)
         }
 
+        package func keep(_ endpoints: [KeptEndpoint]) async throws(StoreError) { try await store.keep(endpoints) }
+
         package func endpoints() async throws(StoreError) -> [KeptEndpoint] { try await store.endpoints() }
 
         package func cameOnline(

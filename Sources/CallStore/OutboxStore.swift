@@ -6,7 +6,6 @@ package protocol OutboxStore: AnswersLater {
     /// All that settings have ever named, and nobody has told it to forget, in the order of their names.
     func endpoints() async throws(StoreError) -> [KeptEndpoint]
 
-    /// Keeps endpoints as settings have them.
     func keep(_ endpoints: [KeptEndpoint]) async throws(StoreError)
 
     func turnOff(_ endpoint: EndpointName) async throws(StoreError)

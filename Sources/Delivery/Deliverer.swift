@@ -154,7 +154,7 @@ package final class Deliverer {
 
     /// The file is right, once when it begins; what an endpoint said is right after that.
     private func keep() async throws(StoreError) {
-        if !isKept { try await store.keep(targets.map(\.kept)) }
+        if !isKept { try await store.keep(targets.compactMap { KeptEndpoint($0.endpoint) }) }
         let known = try await store.endpoints()
         for place in targets.indices {
             targets[place].isOff = known.first { $0.name == targets[place].name }?.isOff ?? false
@@ -232,7 +232,7 @@ package final class Deliverer {
     private func send(_ item: OutboxItem, _ place: Int) {
         let target = targets[place]
         guard !isStopping, now + Bounds.margin < sureUntil else { return settled(item, .released, place) }
-        guard let event = WebhookEvent(item) else { return settled(item, .givenUp, place) }
+        guard let event = WebhookEvent(stored: item.record, item.id) else { return settled(item, .givenUp, place) }
         guard target.endpoint.events.matches(event.type) else { return settled(item, .taken, place) }
         guard let request = request(event, target) else { return settled(item, .givenUp, place) }
         flights[request.id] = Flight(item: item, target: place)
@@ -345,9 +345,9 @@ package final class Deliverer {
 }
 
 extension WebhookEvent {
-    /// Nil for a record that this version cannot read.
-    fileprivate init?(_ item: OutboxItem) {
-        switch RecordCodec.decode(item.record, item.id) {
+    /// Of a record as it is stored; nil for one that this version cannot read.
+    package init?(stored record: [UInt8], _ id: RecordID) {
+        switch RecordCodec.decode(record, id) {
         case .call(let call): self.init(call: call)
         case .message(let message): self.init(message: message)
         case .alias, .cancelled, .void, .unreadable: return nil

@@ -30,8 +30,13 @@ struct Target {
         rules = AddressRules(allowedNetworks: networks)
     }
 
-    var kept: KeptEndpoint {
-        KeptEndpoint(
+}
+
+extension KeptEndpoint {
+    /// As settings have it; nil when its name is none.
+    package init?(_ endpoint: WebhookEndpoint) {
+        guard let name = EndpointName(endpoint.name) else { return nil }
+        self.init(
             name: name, patterns: endpoint.events.stored, url: endpoint.url.text, backlog: endpoint.backlog,
             bytes: endpoint.backlogBytes)
     }

@@ -38,6 +38,8 @@ final class FaultyStore: CallStore {
         try await store.bound(endpoint, bounds)
     }
 
+    func keep(_ endpoints: [KeptEndpoint]) async throws(StoreError) { try await store.keep(endpoints) }
+
     func endpoints() async throws(StoreError) -> [KeptEndpoint] { try await store.endpoints() }
 
     var summary: String { "faulty" }

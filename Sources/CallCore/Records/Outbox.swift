@@ -234,7 +234,9 @@ package struct Outbox: Equatable, Sendable {
     package func deadLetters(_ name: EndpointName, since: Milliseconds, limit: Int) -> [DeadLetter] {
         let dead = (shelves[name]?.dead ?? []).filter { $0.entry.time >= since }
         return dead.sorted { ($0.entry.time, $0.id, $0.entry.number) < ($1.entry.time, $1.id, $1.entry.number) }
-            .prefix(limit).map { DeadLetter(id: $0.id, number: $0.entry.number, time: $0.entry.time) }
+            .prefix(limit).map {
+                DeadLetter(id: $0.id, number: $0.entry.number, time: $0.entry.time, record: $0.entry.record)
+            }
     }
 
     /// They are owed again, each in its place in its line. Returns how many there were.

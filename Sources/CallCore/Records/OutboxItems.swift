@@ -186,10 +186,13 @@ package struct DeadLetter: Sendable, Equatable {
     package let number: Int64
     /// When the revision was made.
     package let time: Milliseconds
+    /// The record as it stood then, as it is stored.
+    package let record: [UInt8]
 
-    package init(id: RecordID, number: Int64, time: Milliseconds) {
+    package init(id: RecordID, number: Int64, time: Milliseconds, record: [UInt8]) {
         self.id = id
         self.number = number
         self.time = time
+        self.record = record
     }
 }

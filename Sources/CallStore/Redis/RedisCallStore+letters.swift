@@ -134,7 +134,7 @@ extension RedisCallStore {
             let id = name.text.flatMap({ RecordID($0) }), entry.part(before: UInt8(ascii: ":")) != nil,
             let time = entry.part(before: UInt8(ascii: ":")).flatMap(StoredNumber.time)
         else { return nil }
-        return DeadLetter(id: id, number: number, time: time)
+        return DeadLetter(id: id, number: number, time: time, record: Array(entry))
     }
 
     package func replay(_ letters: [DeadLetter], of endpoint: EndpointName) async throws(StoreError) -> Int {

@@ -120,10 +120,13 @@ extension SQLiteCallStore {
     ) throws(StoreError) -> [DeadLetter] {
         try database.query(
             """
-            SELECT id, number, time FROM outbox_dead WHERE endpoint=? AND time>=? ORDER BY time, id, number LIMIT ?
+            SELECT id, number, time, record FROM outbox_dead WHERE endpoint=? AND time>=?
+            ORDER BY time, id, number LIMIT ?
             """, .id(endpoint), .integer(since), .integer(Int64(limit))
         ) { row in
-            RecordID(row.text(0)).map { DeadLetter(id: $0, number: row.integer(1), time: row.integer(2)) }
+            RecordID(row.text(0)).map {
+                DeadLetter(id: $0, number: row.integer(1), time: row.integer(2), record: row.bytes(3))
+            }
         }
     }
 

@@ -24,6 +24,8 @@ package final class Coordinator {
         /// Where the token stands that is this coordinator's password at the broker. Read for each connection, so that it may be
         /// replaced.
         package var tokenFile: String?
+        /// Endpoints of webhooks that this coordinator's settings name.
+        package var endpoints: [KeptEndpoint] = []
         /// What is known here of why a connection failed, beside the error; it is given what was shown as the password.
         package var cause: @Sendable (MQTTError, String?) -> String? = { _, _ in nil }
         package var settings = ServiceSettings()
@@ -86,6 +88,7 @@ package final class Coordinator {
         settings.coordinator = configuration.id
         service = CallService(store: store, settings: settings)
         service.owes = owes
+        service.name(configuration.endpoints)
         loop = CoordinatorLoop(service, now: SystemClock.boot.milliseconds) { Int64.random(in: $0) }
     }
 

@@ -38,6 +38,8 @@ package final class CallService {
         set { context.owes = newValue }
     }
 
+    package func name(_ endpoints: [KeptEndpoint]) { context.ownEndpoints = endpoints }
+
     func count(_ metric: Metric, _ count: Int = 1) { context.counters.add(metric, count) }
 
     func count(_ metric: Metric, _ label: String, _ count: Int) { context.counters.add(metric, label, count) }

@@ -18,6 +18,8 @@ final class ServiceContext {
     var health = StoreHealth()
     /// Is told of the records of which something is owed to endpoints, once it is written.
     var owes: ([RecordID]) -> Void = { _ in }
+    /// Those that this coordinator's own settings name. The store is told of them before anything is committed.
+    var ownEndpoints: [KeptEndpoint] = []
     /// To whom revisions may be owed; nil while that was never read.
     private var known: [KeptEndpoint]?
     /// Since when messages have been coming without a break; silence of members before that does not count.
@@ -41,6 +43,7 @@ final class ServiceContext {
 
     @discardableResult
     func readEndpoints() async throws(StoreError) -> [KeptEndpoint] {
+        if known == nil, !ownEndpoints.isEmpty { try await store.keep(ownEndpoints) }
         let endpoints = try await store.endpoints()
         known = endpoints
         return endpoints

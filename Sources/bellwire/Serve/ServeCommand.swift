@@ -61,15 +61,17 @@ enum ServeCommand {
         setrlimit(__rlimit_resource_t(RLIMIT_CORE.rawValue), &none)
         // Before any other thread exists.
         let signals = TerminationSignals()
-        let configuration = try coordinatorConfiguration(arguments)
+        var configuration = try coordinatorConfiguration(arguments)
         let log = Log(
             level: try arguments.required("log-level", "debug, info, warning or error", Log.Level.init(rawValue:)),
             format: try arguments.required("log-format", "text or json", Log.Format.init(rawValue:)),
             coordinator: configuration.id)
         let store = try withFault(try openStore(arguments, configuration.settings), arguments)
+        let settings = configuration.settings
         let delivery = try WebhookDelivery(arguments, "bellwire serve", beside: store) {
-            try openStore(arguments, configuration.settings)
+            try openStore(arguments, settings)
         }
+        configuration.endpoints = delivery?.endpoints ?? []
         let status = CoordinatorStatus()
         if let metrics = delivery?.metrics { status.alsoShow(metrics) }
         let server = try statusServer(arguments, status)

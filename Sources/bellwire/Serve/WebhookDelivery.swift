@@ -15,6 +15,8 @@ struct WebhookDelivery {
 
     /// In the coordinator's thread; nil when it has its own.
     let companion: Deliverer?
+    /// Those of the file.
+    let endpoints: [KeptEndpoint]
     /// To be told of the records of which something is owed.
     let owes: ([RecordID]) -> Void
     /// In the Prometheus text format.
@@ -35,6 +37,7 @@ struct WebhookDelivery {
         } catch {
             throw UsageError("\(command): --webhooks \(file): \(error.description)")
         }
+        endpoints = settings.endpoints.compactMap { KeptEndpoint($0) }
         let own = store.isShared ? try another() : store
         guard let outbox = own as? any Deliverer.Store else {
             throw UsageError("\(command): --webhooks: this store keeps no webhooks")
