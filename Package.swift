@@ -74,7 +74,7 @@ let package = Package(
             name: "BellwireSimulator",
             dependencies: [
                 "Coordinator", "CallDeciding", "CallStore", "CallCore", "BellwireClient", "SignalingProtocol",
-                "HistoryChecker", "SplitMix",
+                "HistoryChecker", "SplitMix", "Delivery", "HTTPSending", "Webhooks",
             ], swiftSettings: strict),
         .executableTarget(
             name: "bellwire",

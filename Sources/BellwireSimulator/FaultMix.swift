@@ -48,6 +48,14 @@ struct FaultMix: Sendable, Equatable {
     /// Presence that is published with the retain flag.
     var retainedPresence = 0
 
+    // Of the endpoint of webhooks.
+    /// It refuses.
+    var endpointFailure = 0
+    /// It has taken it, and its answer is lost.
+    var endpointLostAnswer = 0
+    /// The longest time that it takes.
+    var endpointLatency: Milliseconds = 5
+
     /// By which devices' clocks go wrong, in millionths.
     var drift = 0
 
@@ -89,6 +97,7 @@ struct FaultMix: Sendable, Equatable {
         { $0.loss = 0 }, { $0.duplication = 0 }, { $0.delay = 1 }, { $0.storeFailure = 0 }, { $0.lostAnswer = 0 },
         { $0.crashAtOperation = 0 }, { $0.storeLatency = 0 }, { $0.lateRelease = 0 }, { $0.unreadableRecords = 0 },
         { $0.drift = 0 }, { $0.persistentSessions = 0 }, { $0.retainedPresence = 0 }, { $0.keptSessions = 0 },
+        { $0.endpointFailure = 0 }, { $0.endpointLostAnswer = 0 }, { $0.endpointLatency = 1 },
     ]
 
     /// What `calmer` has left.
@@ -97,7 +106,8 @@ struct FaultMix: Sendable, Equatable {
             ("messages lost", loss), ("messages doubled", duplication), ("store operations fail", storeFailure),
             ("store answers lost", lostAnswer), ("coordinators die within an operation", crashAtOperation),
             ("persistent sessions", persistentSessions), ("presence retained", retainedPresence),
-            ("sessions kept", keptSessions),
+            ("sessions kept", keptSessions), ("webhooks refused", endpointFailure),
+            ("webhooks' answers lost", endpointLostAnswer),
         ].filter { $0.1 > 0 }.map { "\($0.0) \($0.1) ‰" }
         return (rates + ["network up to \(delay) ms", "store up to \(storeLatency) ms"]).joined(separator: ", ")
     }

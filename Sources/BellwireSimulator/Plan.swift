@@ -36,6 +36,8 @@ struct Plan: Sendable {
     /// The store takes the steps of a commit one after the other, and not in one transaction.
     var commitsInSteps: Bool
     var coordinators: Int
+    /// There is an endpoint that is to be told of every revision of every call.
+    var hasWebhooks = false
     var users: [(user: UserID, devices: [DeviceID])]
     /// How long people and accidents act, in milliseconds.
     var duration: Milliseconds
@@ -67,8 +69,19 @@ struct Plan: Sendable {
         plan.drawPeople(&random, every: random.pick([150, 400, 1_000]))
         plan.drawAccidents(&random)
         if !isLite { plan.drawLaterFaults() }
+        plan.drawWebhooks()
         plan.acts.sort { ($0.at, $0.number) < ($1.at, $1.number) }
         return plan
+    }
+
+    /// By numbers of its own, so that everything else in the world of a seed stays as it was.
+    private mutating func drawWebhooks() {
+        var random = SeededRandom(seed: seed &* 0xD1B5_4A32 &+ 7)
+        hasWebhooks = random.chance(400)
+        guard hasWebhooks, !isLite else { return }
+        mix.endpointFailure = random.pick([0, 50, 300])
+        mix.endpointLostAnswer = random.pick([0, 0, 30])
+        mix.endpointLatency = random.pick([0, 20, 400, 6_000])
     }
 
     var addresses: [DeviceAddress] {

@@ -1,6 +1,7 @@
 import CallCore
 import CallStore
 import Coordinator
+import Delivery
 import SignalingProtocol
 
 /// A real coordinator's loop, driven by virtual time and a simulated broker: what `Coordinator.Coordinator` is with sockets.
@@ -16,6 +17,9 @@ final class SimulatedCoordinator: BrokerClient {
     private let memory: MemoryCallStore
     private var store: SimulatedStore!
     private var loop: CoordinatorLoop!
+    /// The worker beside it, in worlds with webhooks.
+    private var deliverer: Deliverer?
+    private var workers = 0
     private var random: SeededRandom
     private var connection: Int?
     private var inbox: [InboundMessage] = []
@@ -48,12 +52,20 @@ final class SimulatedCoordinator: BrokerClient {
         life += 1
         store = SimulatedStore(memory, of: self, in: world, random: random.fork())
         var draws = random.fork()
-        let loop = CoordinatorLoop(CallService(store: store, settings: world.settings), now: world.now) {
+        let service = CallService(store: store, settings: world.settings)
+        service.owes = { [unowned self] ids in self.deliverer?.committed(ids) }
+        let loop = CoordinatorLoop(service, now: world.now) {
             draws.between($0.lowerBound, $0.upperBound)
         }
         self.loop = loop
+        let deliverer = startWorker()
         store.onAnswer = { [unowned self, life] in
-            if self.life == life { handle(.tick) } else { loop.giveUp() }
+            if self.life == life {
+                handle(.tick)
+            } else {
+                loop.giveUp()
+                deliverer?.giveUp()
+            }
         }
         inbox = []
         isStopping = false
@@ -61,6 +73,19 @@ final class SimulatedCoordinator: BrokerClient {
         wakeAt = .max
         stale = 0
         handle(.tick)
+    }
+
+    private func startWorker() -> Deliverer? {
+        guard let endpoint = world.endpoint else { return nil }
+        let sender = SimulatedSender(endpoint)
+        sender.onAnswer = { [unowned self, life] in
+            if self.life == life { handle(.tick) }
+        }
+        deliverer = Deliverer(store, [SimulatedEndpoint.settings], sender: sender, now: world.now) { [unowned self] in
+            workers += 1
+            return "\(clientID)-\(workers)"
+        }
+        return deliverer
     }
 
     /// `kill -9`: all that it had in memory is gone.
@@ -86,6 +111,8 @@ final class SimulatedCoordinator: BrokerClient {
         inbox = []
         disconnect()
         loop.giveUp()
+        deliverer?.giveUp()
+        deliverer = nil
     }
 
     private func disconnect() {
@@ -135,11 +162,13 @@ final class SimulatedCoordinator: BrokerClient {
             perform(action)
         }
         guard self.life == life else { return }
+        deliverer?.turn(world.now)
+        guard self.life == life, !store.isDead else { return }
         if loop.stale > stale {
             stale = loop.stale
             world.workWasStale("stale work dropped")
         }
-        wake(at: max(loop.nextTick, world.now))
+        wake(at: max(min(loop.nextTick, deliverer?.nextTurn ?? .max), world.now))
     }
 
     /// What the broker says comes a little later, of the same moment.

@@ -5,7 +5,7 @@ import SignalingProtocol
 
 /// One coordinator's way to the common store. Every operation takes time, in which the others go on, and may fail, do its
 /// work and lose the answer, or be the last thing that its coordinator does.
-final class SimulatedStore: CallStore {
+final class SimulatedStore: CallStore, OutboxStore {
     private let store: MemoryCallStore
     private unowned let world: World
     private unowned let owner: SimulatedCoordinator
@@ -239,5 +239,49 @@ final class SimulatedStore: CallStore {
 
     func clean(limit: Int) async throws(StoreError) -> Int {
         try await run { () throws(StoreError) in store.clean(limit: limit) }
+    }
+
+    // MARK: The outbox
+
+    func turnOff(_ endpoint: EndpointName) async throws(StoreError) {
+        try await run { () throws(StoreError) in store.turnOff(endpoint) }
+    }
+
+    func forget(_ endpoint: EndpointName) async throws(StoreError) {
+        try await run { () throws(StoreError) in store.forget(endpoint) }
+    }
+
+    func claim(
+        _ endpoint: EndpointName, by worker: WorkerID, limit: Int, near: [RecordID]?
+    ) async throws(StoreError) -> [OutboxItem] {
+        try await run { () throws(StoreError) in store.claim(endpoint, by: worker, limit: limit, near: near) }
+    }
+
+    func settle(_ settlements: [Settlement], by worker: WorkerID) async throws(StoreError) -> [Settled] {
+        try await run { () throws(StoreError) in store.settle(settlements, by: worker) }
+    }
+
+    func renew(_ worker: WorkerID) async throws(StoreError) -> Bool {
+        try await run { () throws(StoreError) in store.renew(worker) }
+    }
+
+    func recover() async throws(StoreError) -> Int {
+        try await run { () throws(StoreError) in store.recover() }
+    }
+
+    func count(_ endpoint: EndpointName) async throws(StoreError) -> OutboxCount {
+        try await run(isWrite: false) { () throws(StoreError) in store.count(endpoint) }
+    }
+
+    func deadLetters(
+        _ endpoint: EndpointName, since: Milliseconds, limit: Int
+    ) async throws(StoreError) -> [DeadLetter] {
+        try await run(isWrite: false) { () throws(StoreError) in
+            store.deadLetters(endpoint, since: since, limit: limit)
+        }
+    }
+
+    func replay(_ letters: [DeadLetter], of endpoint: EndpointName) async throws(StoreError) -> Int {
+        try await run { () throws(StoreError) in store.replay(letters, of: endpoint) }
     }
 }

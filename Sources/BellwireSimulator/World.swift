@@ -2,6 +2,7 @@ import CallCore
 import CallDeciding
 import CallStore
 import Coordinator
+import Delivery
 import HistoryChecker
 import SignalingProtocol
 
@@ -42,6 +43,8 @@ final class World {
     private(set) var broker: SimulatedBroker!
     private(set) var coordinators: [SimulatedCoordinator] = []
     private(set) var devices: [SimulatedDevice] = []
+    /// Nil in a world without webhooks.
+    private(set) var endpoint: SimulatedEndpoint?
     private var memory: MemoryCallStore!
     /// Since the store lost something, it alone says which calls there are, and how those of before stand.
     private var hasLostWrites = false
@@ -93,6 +96,9 @@ final class World {
             SimulatedCoordinator("coordinator-\($0)", memory: memory, in: self, random: random.fork())
         }
         devices = plan.addresses.map { SimulatedDevice($0, in: self, random: random.fork()) }
+        guard plan.hasWebhooks else { return }
+        endpoint = SimulatedEndpoint(in: self, random: SeededRandom(seed: plan.seed &* 31 &+ 3))
+        memory.keep([KeptEndpoint(SimulatedEndpoint.settings)!])
     }
 
     /// As in the chaos test, but for what a slow store costs: a request takes some ten operations, each as long as it likes.
@@ -171,7 +177,22 @@ final class World {
         }
         // Resends of what was lost last, and whoever still has to learn something.
         run(until: now + 20_000)
+        checkWebhooks()
         note(.settled)
+    }
+
+    /// What a store loses is owed to nobody, and what was told before may be told once more.
+    private func checkWebhooks() {
+        guard let endpoint, plan.mix.storeLoss == 0, !hasLostWrites, isAtRest else { return }
+        var rest = 120
+        while rest > 0, memory.count(SimulatedEndpoint.name).waiting > 0 {
+            rest -= 1
+            run(until: now + 1_000)
+        }
+        let excuses = ["coordinator", "store", "endpoint"]
+        endpoint.judge(
+            memory.contents.calls, mayRepeat: faults.keys.contains { fault in excuses.contains { fault.hasPrefix($0) } }
+        )
     }
 
     /// How much of the rest is left when everybody must be welcome: 30 s after the last fault.
@@ -214,7 +235,7 @@ final class World {
         }
     }
 
-    func violated(_ kind: Violation.Kind, _ callID: CallID?, _ device: DeviceAddress, _ what: String) {
+    func violated(_ kind: Violation.Kind, _ callID: CallID?, _ device: DeviceAddress?, _ what: String) {
         ownViolations.append(Violation(kind, callID: callID, device: device, "\(clock(now)): \(what)"))
     }
 

@@ -2,7 +2,6 @@ import CallCore
 import CallStore
 import HTTPSending
 import SignalingProtocol
-import SystemClocks
 import Webhooks
 
 /// Hands over what is owed to endpoints (docs/decisions/0019): claims it, derives what it is, sends it, and settles what became of it.
@@ -17,6 +16,8 @@ package final class Deliverer {
         static let look: Int64 = 500
         static let keep: Int64 = 1_000
         static let count: Int64 = 1_000
+        /// Before something is tried again that the store has failed at.
+        static let pause: Int64 = 100
         /// Settlements in one step of the store.
         static let settlements = 64
         /// An attempt begins only while the claim is sure for so long.
@@ -39,10 +40,14 @@ package final class Deliverer {
     /// Until when the claims are sure to stand.
     private var sureUntil: Int64 = 0
     private var now: Int64
+    /// The store's time minus `now`, as it was last known.
+    private var storeClock: Milliseconds?
     private var flights: [UInt64: Flight] = [:]
     private var lastFlight: UInt64 = 0
     private var settlements: [(settlement: Settlement, target: Int)] = []
     private var isSettling = false
+    /// When it may be tried again to settle: at once, unless the store has just failed.
+    private var nextSettling: Int64 = 0
     private var hints: [RecordID] = []
     private var isFollowingHints = false
     private var isStopping = false
@@ -85,19 +90,25 @@ package final class Deliverer {
 
     package var hasStopped: Bool { isStopping && flights.isEmpty && settlements.isEmpty && !isSettling }
 
+    /// It is dead: who waited comes to its end.
+    package func giveUp() { executor.run() }
+
     // MARK: Time
 
     package var nextTurn: Int64 {
-        var next = [nextKeep, nextRenewal, nextSearch, nextCount].compactMap(\.self).min() ?? .max
-        if isKept { for target in targets { if let look = target.nextLook { next = min(next, look) } } }
-        if !settlements.isEmpty, !isSettling { next = now }
-        if !hints.isEmpty, !isFollowingHints, isKept { next = now }
-        return next
+        let settling = settlements.isEmpty || isSettling ? .max : max(now, nextSettling)
+        if settling == now { return now }
+        // Until the store knows the endpoints, nothing else is done.
+        guard isKept, !isStopping else { return min(nextKeep ?? .max, settling) }
+        if !hints.isEmpty, !isFollowingHints { return now }
+        let chores = [nextKeep, nextRenewal, nextSearch, nextCount] + targets.map(\.nextLook)
+        return min(chores.compactMap(\.self).min() ?? .max, settling)
     }
 
     /// To be called when its time has come, when answers have come, and when the store has answered.
     package func turn(_ now: Int64) {
         self.now = max(self.now, now)
+        if let time = store.time { storeClock = time - self.now }
         for answer in sender.take() { answered(answer) }
         if isStopping { giveBack() } else { begin() }
         settle()
@@ -154,6 +165,9 @@ package final class Deliverer {
 
     /// The file is right, once when it begins; what an endpoint said is right after that.
     private func keep() async throws(StoreError) {
+        // Nothing is tried before the store's time is known: attempts are dated by it.
+        let time = try await store.now()
+        storeClock = time - now
         if !isKept { try await store.keep(targets.compactMap { KeptEndpoint($0.endpoint) }) }
         let known = try await store.endpoints()
         for place in targets.indices {
@@ -218,8 +232,14 @@ package final class Deliverer {
         let room = Target.mostHeld - target.held
         guard !target.isOff, room > 0, !isStopping else { return }
         let (began, claimer) = (now, worker)
-        let items = try await store.claim(
-            target.name, by: claimer, limit: room, near: near)
+        let items: [OutboxItem]
+        do throws(StoreError) {
+            items = try await store.claim(target.name, by: claimer, limit: room, near: near)
+        } catch {
+            // It may have claimed what it does not know of, and would hold it for as long as it lives.
+            if claimer == worker { becomeAnother() }
+            throw error
+        }
         guard claimer == worker, !items.isEmpty else { return }
         sureUntil = max(sureUntil, began + WorkerLease.life)
         targets[place].held += items.count
@@ -251,7 +271,11 @@ package final class Deliverer {
             allowed: target.rules)
     }
 
-    private var storeTime: Milliseconds { store.time ?? SystemClock.wall.milliseconds }
+    /// While the store's clock is looked at, it goes on from when it was last known.
+    private var storeTime: Milliseconds {
+        if let time = store.time { return time }
+        return (storeClock ?? 0) + now
+    }
 
     private func answered(_ answer: HTTPAnswer) {
         guard let flight = flights.removeValue(forKey: answer.id) else { return }
@@ -298,7 +322,7 @@ package final class Deliverer {
 
     /// All that has come meanwhile in one step.
     private func settle() {
-        guard !isSettling, !settlements.isEmpty else { return }
+        guard !isSettling, !settlements.isEmpty, nextSettling <= now else { return }
         isSettling = true
         let batch = Array(settlements.prefix(Bounds.settlements))
         settlements.removeFirst(batch.count)
@@ -311,6 +335,7 @@ package final class Deliverer {
             } catch {
                 // Whether it was settled is not known: told once more, it is so, or void.
                 if settler == worker { settlements = batch + settlements }
+                nextSettling = now + Bounds.pause
                 throw error
             }
         } done: { [self] in

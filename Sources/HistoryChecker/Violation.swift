@@ -12,6 +12,8 @@ package struct Violation: Equatable, Sendable, CustomStringConvertible {
         case illegalTransition
         /// A call contradicts itself within one revision.
         case inconsistentCall
+        /// A webhook was missing, out of order, or came twice without a reason.
+        case webhook
         /// A call that had ended changed.
         case finalStateChanged
         /// A request was answered `ok`, but the call does not show it.

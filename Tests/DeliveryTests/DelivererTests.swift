@@ -230,6 +230,13 @@ import Webhooks
         #expect(rig.endpoints.open.count == 60, "the rest is claimed as soon as there is room")
     }
 
+    @Test func whoCannotReachTheStoreWaitsBeforeItTriesAgain() {
+        let rig = Rig()
+        #expect(rig.deliverer.nextTurn > 0, "nor does it turn without end while there is nothing to do")
+        rig.owe("a", 1...1)
+        #expect(rig.deliverer.nextTurn > rig.clock.now - 1_790_000_000_000)
+    }
+
     @Test func whoDoesNotDeliverTellsTheStoreOfTheEndpointsAndCounts() {
         let store = MemoryCallStore { 1_790_000_000_000 }
         let endpoint = WebhookEndpoint(

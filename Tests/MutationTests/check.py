@@ -62,7 +62,8 @@ def mutated(path: Path, text: str) -> str:
     for number, mutant in enumerate(MUTANTS, 1):
         if Path(mutant.file) == path:
             text = text.replace(mutant.old, re.sub(r"\bmutant\b", f"isMutant({number})", mutant.new))
-    return text
+    # Where the switch stands.
+    return text if "import SignalingProtocol\n" in text else "import SignalingProtocol\n" + text
 
 
 def run(command: list[str], mutant: int, timeout: float) -> tuple[bool, str]:

@@ -39,9 +39,9 @@ MUTANTS = [
     ),
     Mutant(
         "the will of an old session ends the new one",
-        STORE,
-        "known.isOnline, known.isSession(session)\n        else { return false }",
-        "known.isOnline, known.isSession(session) || mutant\n        else { return false }",
+        CORE + "Records/UserPresence.swift",
+        "devices[place].isOnline, devices[place].isSession(session.id)\n        else { return false }",
+        "devices[place].isOnline, devices[place].isSession(session.id) || mutant\n        else { return false }",
     ),
     Mutant(
         "a clock that was set is followed",
@@ -126,8 +126,8 @@ MUTANTS = [
     Mutant(
         "the loser is not told that another device won",
         CORE + "CallMachine+answering.swift",
-        "if let device = member.device, device != context.device {",
-        "if let device = member.device, device != context.device, !mutant {",
+        "if let device = member.device, device != acting.device {",
+        "if let device = member.device, device != acting.device, !mutant {",
     ),
     Mutant(
         "busy and declined are swapped",
@@ -150,8 +150,8 @@ MUTANTS = [
     Mutant(
         "a user can be in two advanced calls",
         CORE + "CallMachine+answering.swift",
-        "if settings.oneActiveCall, let active = context.activeElsewhere, active != call.callID {",
-        "if settings.oneActiveCall, !mutant, let active = context.activeElsewhere, active != call.callID {",
+        "if settings.oneActiveCall, let active = activeElsewhere, active != call.callID {",
+        "if settings.oneActiveCall, !mutant, let active = activeElsewhere, active != call.callID {",
     ),
     # The call as a whole.
     Mutant(
@@ -292,14 +292,14 @@ MUTANTS = [
     Mutant(
         "who joined on another device is not handed over",
         CORE + "CallMachine+membership.swift",
-        "guard member.device != context.device else { return }",
-        "guard member.device != context.device, !mutant else { return }",
+        "guard member.device != acting.device else { return }",
+        "guard member.device != acting.device, !mutant else { return }",
     ),
     Mutant(
         "nobody knows who hung up",
         CORE + "CallMachine+membership.swift",
-        "call.endedBy = context.user",
-        "call.endedBy = mutant ? nil : context.user",
+        "call.endedBy = acting.user",
+        "call.endedBy = mutant ? nil : acting.user",
     ),
     # Peer messages.
     Mutant(
@@ -342,8 +342,8 @@ MUTANTS = [
     Mutant(
         "a message of a blocked user waits for the recipient",
         CORE + "PeerMessage.swift",
-        "public var isListed: Bool { isWaiting && !isWithheld }",
-        "public var isListed: Bool { isWaiting && (!isWithheld || mutant) }",
+        "package var isListed: Bool { isWaiting && !isWithheld }",
+        "package var isListed: Bool { isWaiting && (!isWithheld || mutant) }",
     ),
     # Rounds.
     Mutant(
@@ -421,6 +421,43 @@ MUTANTS = [
         SERVICE + "Arrivals.swift",
         "serving.withdraw(arrivals.indices.filter { waiting.contains(arrivals[$0].device) }.map { place + $0 })",
         "serving.withdraw(arrivals.indices.filter { waiting.contains(arrivals[$0].device) && !mutant }.map { place + $0 })",
+    ),
+    # The outbox.
+    Mutant(
+        "what a worker has claimed may be claimed by others",
+        CORE + "Records/Outbox.swift",
+        "            shelves[name]!.lines[id]!.due = nil\n",
+        "            if !mutant { shelves[name]!.lines[id]!.due = nil }\n",
+    ),
+    Mutant(
+        "a claim outlives its worker",
+        CORE + "Records/Outbox.swift",
+        "where line.holder.map({ leases[$0] ?? 0 <= now }) ?? false {",
+        "where line.holder.map({ leases[$0] ?? 0 <= now && !mutant }) ?? false {",
+    ),
+    Mutant(
+        "what is owed is written after the commit, by whoever is still there",
+        STORE,
+        "if let owed = commit.owed {",
+        "if let owed = commit.owed, !mutant || clock() % 8 > 0 {",
+    ),
+    Mutant(
+        "the newest revision goes first",
+        CORE + "Records/Outbox.swift",
+        "let entry = line.entries.first else { return nil }",
+        "let entry = mutant ? line.entries.last : line.entries.first else { return nil }",
+    ),
+    Mutant(
+        "a webhook is done with when it is sent",
+        "Sources/Delivery/Deliverer.swift",
+        "        flights[request.id] = Flight(item: item, target: place)\n",
+        "        if mutant { settled(item, .taken, place) } else { flights[request.id] = Flight(item: item, target: place) }\n",
+    ),
+    Mutant(
+        "the revisions through which a commit passes are owed to nobody",
+        DECIDING + "Writing.swift",
+        "commit.owed = owed(machine.passed + [call])",
+        "commit.owed = owed(mutant ? [call] : machine.passed + [call])",
     ),
     # The SDK.
     Mutant(

@@ -1,0 +1,104 @@
+import CallCore
+import Delivery
+import HTTPSending
+import HistoryChecker
+import SignalingProtocol
+import Webhooks
+
+/// An app's backend, as all workers reach it: it takes its time, refuses, and answers that get lost.
+final class SimulatedEndpoint {
+    static let name = EndpointName("app")!
+    static let settings = WebhookEndpoint(
+        name: "app", url: try! WebhookURL("https://app.example/"),
+        secrets: [try! WebhookSecret("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")], events: EventPatterns(["call.*"])!)
+
+    private unowned let world: World
+    private let mix: FaultMix
+    private var random: SeededRandom
+    /// The revisions of each call, as they were taken.
+    private(set) var taken: [CallID: [Int]] = [:]
+
+    init(in world: World, random: SeededRandom) {
+        self.world = world
+        mix = world.mix
+        self.random = random
+    }
+
+    /// A worker's request leaves; it arrives whatever becomes of the worker.
+    func send(_ request: HTTPRequest, _ answered: @escaping (HTTPAnswer) -> Void) {
+        let id = request.headers.first { $0.name == "webhook-id" }!.value
+        let there = random.between(0, mix.endpointLatency) / 2
+        world.at(world.now + there) { [self] in
+            let status = world.hasFaults && random.chance(mix.endpointFailure) ? 503 : 200
+            if status == 200 { take(id) }
+            world.tell("endpoint answers \(status) to \(id)")
+            let isLost = world.hasFaults && random.chance(mix.endpointLostAnswer)
+            if isLost { world.count("endpoint's answer lost") }
+            // As long as an attempt may take.
+            let back = isLost ? 10_000 : random.between(0, mix.endpointLatency) / 2
+            world.at(world.now + back) {
+                answered(
+                    HTTPAnswer(
+                        id: request.id,
+                        outcome: isLost
+                            ? .failed(reason: "no answer", wasHandedOver: true)
+                            : .answered(.init(status: status, retryAfter: nil, body: [])), took: there + back))
+            }
+        }
+    }
+
+    private func take(_ id: String) {
+        let parts = id.split(separator: "_")
+        guard parts.count == 2, let callID = CallID(String(parts[0])), let revision = Int(parts[1]) else {
+            world.violated(.webhook, nil, nil, "it was sent \(id), which is no webhook of a call")
+            return
+        }
+        taken[callID, default: []].append(revision)
+    }
+
+    /// Everything is at rest. `calls`: as they are in the store. `mayRepeat`: somebody died, or did not know what became of something.
+    func judge(_ calls: [Call], mayRepeat: Bool) {
+        for call in calls {
+            let taken = taken[call.callID] ?? []
+            var highest = 0
+            for revision in taken {
+                if revision > highest + 1 {
+                    world.violated(
+                        .webhook, call.callID, nil, "revision \(revision) came before \(highest + 1): \(taken)")
+                    break
+                }
+                if revision <= highest, !mayRepeat {
+                    world.violated(.webhook, call.callID, nil, "revision \(revision) came twice: \(taken)")
+                    break
+                }
+                highest = max(highest, revision)
+            }
+            if highest != call.revision {
+                world.violated(.webhook, call.callID, nil, "of \(call.revision) revisions \(highest) came: \(taken)")
+            }
+        }
+    }
+}
+
+/// One worker's way to the endpoint.
+final class SimulatedSender: RequestSender {
+    private let endpoint: SimulatedEndpoint
+    private var answers: [HTTPAnswer] = []
+    /// Something has come.
+    var onAnswer: () -> Void = {}
+    let descriptor: Int32 = -1
+
+    init(_ endpoint: SimulatedEndpoint) { self.endpoint = endpoint }
+
+    func send(_ request: HTTPRequest) {
+        endpoint.send(request) { [weak self] answer in
+            self?.answers.append(answer)
+            self?.onAnswer()
+        }
+    }
+
+    func take() -> [HTTPAnswer] {
+        defer { answers = [] }
+        return answers
+    }
+}
