@@ -243,8 +243,8 @@ final class SimulatedStore: CallStore, OutboxStore {
 
     // MARK: The outbox
 
-    func turnOff(_ endpoint: EndpointName) async throws(StoreError) {
-        try await run { () throws(StoreError) in store.turnOff(endpoint) }
+    func turnOff(_ endpoint: EndpointName, at url: String) async throws(StoreError) {
+        try await run { () throws(StoreError) in store.turnOff(endpoint, at: url) }
     }
 
     func forget(_ endpoint: EndpointName) async throws(StoreError) {

@@ -7,7 +7,7 @@ extension MemoryCallStore: OutboxStore {
 
     package func keep(_ endpoints: [KeptEndpoint]) { contents.outbox.keep(endpoints) }
 
-    package func turnOff(_ endpoint: EndpointName) { contents.outbox.turnOff(endpoint) }
+    package func turnOff(_ endpoint: EndpointName, at url: String) { contents.outbox.turnOff(endpoint, at: url) }
 
     package func forget(_ endpoint: EndpointName) { contents.outbox.forget(endpoint) }
 

@@ -8,7 +8,8 @@ package protocol OutboxStore: AnswersLater {
 
     func keep(_ endpoints: [KeptEndpoint]) async throws(StoreError)
 
-    func turnOff(_ endpoint: EndpointName) async throws(StoreError)
+    /// It has said at this URL that it is gone; of no matter when it has moved since.
+    func turnOff(_ endpoint: EndpointName, at url: String) async throws(StoreError)
 
     /// Removes an endpoint, with all that is kept for it.
     func forget(_ endpoint: EndpointName) async throws(StoreError)

@@ -99,7 +99,8 @@ package final class Deliverer {
         let settling = settlements.isEmpty || isSettling ? .max : max(now, nextSettling)
         if settling == now { return now }
         // Until the store knows the endpoints, nothing else is done.
-        guard isKept, !isStopping else { return min(nextKeep ?? .max, settling) }
+        if isStopping { return settling }
+        guard isKept else { return min(nextKeep ?? .max, settling) }
         if !hints.isEmpty, !isFollowingHints { return now }
         let chores = [nextKeep, nextRenewal, nextSearch, nextCount] + targets.map(\.nextLook)
         return min(chores.compactMap(\.self).min() ?? .max, settling)
@@ -171,7 +172,10 @@ package final class Deliverer {
         if !isKept { try await store.keep(targets.compactMap { KeptEndpoint($0.endpoint) }) }
         let known = try await store.endpoints()
         for place in targets.indices {
-            targets[place].isOff = known.first { $0.name == targets[place].name }?.isOff ?? false
+            guard let known = known.first(where: { $0.name == targets[place].name }) else { continue }
+            targets[place].isOff = known.isOff
+            // Another process may have been started with a newer file.
+            targets[place].events = EventPatterns(stored: known.patterns)
             counts.endpoints[targets[place].name]?.isOff = targets[place].isOff
         }
         isKept = true
@@ -252,8 +256,10 @@ package final class Deliverer {
     private func send(_ item: OutboxItem, _ place: Int) {
         let target = targets[place]
         guard !isStopping, now + Bounds.margin < sureUntil else { return settled(item, .released, place) }
-        guard let event = WebhookEvent(stored: item.record, item.id) else { return settled(item, .givenUp, place) }
-        guard target.endpoint.events.matches(event.type) else { return settled(item, .taken, place) }
+        guard !target.isOff, let event = WebhookEvent(stored: item.record, item.id) else {
+            return settled(item, .givenUp, place, .dead)
+        }
+        guard target.events.matches(event.type) else { return settled(item, .taken, place) }
         guard let request = request(event, target) else { return settled(item, .givenUp, place) }
         flights[request.id] = Flight(item: item, target: place)
         sender.send(request)
@@ -288,10 +294,10 @@ package final class Deliverer {
         switch Verdict(status: status) {
         case .taken: settled(flight.item, .taken, flight.target, .taken)
         case .gone:
-            let name = targets[flight.target].name
+            let (name, url) = (targets[flight.target].name, targets[flight.target].endpoint.url.text)
             targets[flight.target].isOff = true
             start { [store] () async throws(StoreError) in
-                try await store.turnOff(name)
+                try await store.turnOff(name, at: url)
             } done: {
             }
             settled(flight.item, .givenUp, flight.target, .dead)

@@ -8,6 +8,8 @@ struct Target {
     let name: EndpointName
     let endpoint: WebhookEndpoint
     let rules: AddressRules
+    /// What it wants, as the store has it.
+    var events: EventPatterns
     /// It said that it is gone, and has not moved since.
     var isOff = false
     /// How many lines this worker has claimed.
@@ -27,6 +29,7 @@ struct Target {
         guard networks.count == endpoint.allowedNetworks.count else { return nil }
         self.name = name
         self.endpoint = endpoint
+        events = endpoint.events
         rules = AddressRules(allowedNetworks: networks)
     }
 

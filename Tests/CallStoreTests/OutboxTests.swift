@@ -149,6 +149,19 @@ import Testing
     }
 
     @Test(arguments: StoreKind.allCases)
+    func aDeadLetterOfACallWhoseIDWasUsedBeforeGivesWay(kind: StoreKind) throws {
+        let test = try open(kind)
+        for _ in 1...2 {
+            try owe(test, "a", 1...1, to: [app])
+            let item = try #require(try claim(test, one).first)
+            #expect(try settle(test, item, .givenUp, by: one) == .done)
+        }
+        let count = try test.outbox.count(app)
+        #expect(count.dead == 1)
+        #expect(try count.bytes == test.outbox.deadLetters(app, since: 0, limit: 9)[0].record.count)
+    }
+
+    @Test(arguments: StoreKind.allCases)
     func beyondItsBoundsTheOldestGo(kind: StoreKind) throws {
         let test = try open(kind)
         for number in 1...40 { try owe(test, "c\(number)", number...number, to: [app]) }
@@ -191,7 +204,9 @@ import Testing
     @Test(arguments: StoreKind.allCases)
     func anEndpointThatIsOffKeepsNothingWaitingUntilItMoves(kind: StoreKind) throws {
         let test = try open(kind)
-        try test.outbox.turnOff(app)
+        try test.outbox.turnOff(app, at: "https://before/app")
+        #expect(try test.outbox.endpoints().map(\.isOff) == [false, false], "it has moved since")
+        try test.outbox.turnOff(app, at: "https://x/app")
         #expect(try test.outbox.endpoints().map(\.isOff) == [true, false])
         try owe(test, "a", 1...1, to: [app])
         #expect(try test.outbox.bound(app, OutboxBounds()).becameDead == 1)

@@ -177,6 +177,24 @@ import Webhooks
         #expect(rig.count.dead == 3 && rig.count.waiting == 0)
     }
 
+    @Test func ofALineThatIsHeldNothingMoreGoesToAnEndpointThatIsGone() {
+        rig.owe("a", 1...5)
+        rig.endpoints.answer(410)
+        rig.turn()
+        #expect(rig.endpoints.ids.isEmpty)
+        rig.turn(after: 1_000)
+        #expect(rig.count.dead == 5)
+    }
+
+    @Test func whatTheStoreKnowsOfAnEndpointCounts() {
+        let rig = Rig(events: ["call.ended"])
+        // Another process was started with a newer file.
+        rig.store.keep([KeptEndpoint(name: rig.app, patterns: "call.*", url: "https://app.example/hook")])
+        rig.turn(after: 1_100)
+        rig.owe("a", 1...1)
+        #expect(rig.endpoints.ids == ["a_1"])
+    }
+
     @Test func anotherWorkerGoesOnWithinThreeSecondsAfterOneDied() {
         rig.owe("a", 1...1)
         rig.another()

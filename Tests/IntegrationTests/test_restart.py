@@ -328,7 +328,7 @@ def test_a_burst_of_requests_is_answered_in_full(rig: Any, invitees: int) -> Non
         return [m.body["id"] for m in list(world.tap.messages) if m.topic == caller.device_topic and m.body["ok"]]
 
     try:
-        wait_until(lambda: len(responses()) >= len(requests), 10, "a response to every request", every=0.1)
+        wait_until(lambda: len(responses()) >= len(requests), 30, "a response to every request", every=0.1)
     finally:
         metrics = world.service.metrics()
         dropped = {name: value for name, value in metrics.items() if "dropped" in name}

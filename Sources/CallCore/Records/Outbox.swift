@@ -60,9 +60,9 @@ package struct Outbox: Equatable, Sendable {
         endpoints.sort { $0.name < $1.name }
     }
 
-    /// It has said that it is gone.
-    package mutating func turnOff(_ name: EndpointName) {
-        guard let place = endpoints.firstIndex(where: { $0.name == name }) else { return }
+    /// It has said at this URL that it is gone.
+    package mutating func turnOff(_ name: EndpointName, at url: String) {
+        guard let place = endpoints.firstIndex(where: { $0.name == name && $0.url == url }) else { return }
         endpoints[place].isOff = true
     }
 

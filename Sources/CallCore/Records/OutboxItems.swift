@@ -4,7 +4,7 @@ import SignalingProtocol
 package struct Owed: Sendable, Equatable {
     /// One revision of a record, as it stood then.
     package struct Revision: Sendable, Equatable {
-        /// Grows with each revision of the record: a call's revision, 1 and 2 of a peer message.
+        /// Grows with each revision of the record: of a call it is the revision.
         package let number: Int64
         /// When the revision was made, by the store's clock.
         package let time: Milliseconds

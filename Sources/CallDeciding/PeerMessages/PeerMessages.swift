@@ -166,7 +166,7 @@ extension Writing {
         return commit
     }
 
-    /// A message has two revisions: it is sent, and then delivered or expired.
+    /// A message has two revisions: it is sent, and then delivered or expired. Its id may be used again once it is forgotten.
     private func owed(_ message: PeerMessage, before: PeerMessage?, _ id: RecordID) -> Owed? {
         let names = endpoints.filter(\.wantsMessages).map(\.name)
         guard !names.isEmpty, before?.state != message.state else { return nil }
@@ -175,7 +175,8 @@ extension Writing {
             to: names,
             revisions: [
                 Owed.Revision(
-                    number: isNew ? 1 : 2, time: message.finishedAt ?? message.createdAt, record: .message(message))
+                    number: 2 * message.createdAt + (isNew ? 0 : 1), time: message.finishedAt ?? message.createdAt,
+                    record: .message(message))
             ])
     }
 }

@@ -68,8 +68,8 @@ extension RedisCallStore: OutboxStore {
             })
     }
 
-    package func turnOff(_ endpoint: EndpointName) async throws(StoreError) {
-        guard var known = try await endpoints().first(where: { $0.name == endpoint }) else { return }
+    package func turnOff(_ endpoint: EndpointName, at url: String) async throws(StoreError) {
+        guard var known = try await endpoints().first(where: { $0.name == endpoint && $0.url == url }) else { return }
         known.isOff = true
         try await write([known])
     }

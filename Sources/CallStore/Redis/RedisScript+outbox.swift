@@ -27,8 +27,15 @@ extension RedisScript {
             return #record
           end
           redis.call('ZADD', dead, now, number .. ':' .. id)
+          -- One of a call whose id was used before gives way.
+          local former = redis.call('HGET', texts, number .. ':' .. id)
+          if former then
+            local _, _, text = split(former)
+            redis.call('HINCRBY', counts, 'b', -#text)
+          else
+            redis.call('HINCRBY', counts, 'd', 1)
+          end
           redis.call('HSET', texts, number .. ':' .. id, entry)
-          redis.call('HINCRBY', counts, 'd', 1)
           return 0
         end
 

@@ -28,9 +28,9 @@ extension SQLiteCallStore: OutboxStore {
         }
     }
 
-    package func turnOff(_ endpoint: EndpointName) throws(StoreError) {
+    package func turnOff(_ endpoint: EndpointName, at url: String) throws(StoreError) {
         try database.transaction { () throws(StoreError) in
-            _ = try database.run("UPDATE outbox_endpoints SET off=1 WHERE name=?", .id(endpoint))
+            _ = try database.run("UPDATE outbox_endpoints SET off=1 WHERE name=? AND url=?", .id(endpoint), .text(url))
         }
     }
 
@@ -183,6 +183,12 @@ extension SQLiteCallStore: OutboxStore {
 
     func bury(_ item: OutboxItem, _ now: Milliseconds) throws(StoreError) {
         guard try remove(item) else { return }
+        // One of a call whose id was used before gives way.
+        let former = try database.query(
+            "SELECT length(record) FROM outbox_dead WHERE endpoint=? AND id=? AND number=?", .id(item.endpoint),
+            .id(item.id), .integer(item.number)
+        ) { Int($0.integer(0)) }
+        if let bytes = former.first { try add(dead: -1, bytes: -bytes, to: item.endpoint) }
         try database.run(
             "INSERT OR REPLACE INTO outbox_dead VALUES(?,?,?,?,?,?)", .id(item.endpoint), .id(item.id),
             .integer(item.number), .integer(item.time), .blob(item.record), .integer(now))

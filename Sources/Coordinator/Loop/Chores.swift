@@ -18,6 +18,8 @@ final class Chores {
         static let usageInterval: Int64 = 1_000
         /// How long a coordinator may not know of an endpoint that is new.
         static let endpointInterval: Int64 = 1_000
+        /// Between two steps while more is kept for an endpoint than may be: some 256 revisions each, more than come meanwhile.
+        static let boundInterval: Int64 = 25
     }
 
     private enum Chore: Int, CaseIterable {
@@ -118,8 +120,7 @@ final class Chores {
             await service.writeUsage()
             return Bounds.usageInterval
         case .readEndpoints:
-            await service.readEndpoints()
-            return Bounds.endpointInterval
+            return await service.readEndpoints() ? Bounds.boundInterval : Bounds.endpointInterval
         }
     }
 

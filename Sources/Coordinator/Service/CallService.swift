@@ -47,17 +47,21 @@ package final class CallService {
     func set(_ metric: Metric, to count: Int) { context.counters.set(metric, to: count) }
 
     /// To be called every second: endpoints come and go, and what is kept for them is bounded, whoever hands it over or does not.
-    func readEndpoints() async {
+    /// Returns whether something was beyond its bounds, so that there may be more of it.
+    func readEndpoints() async -> Bool {
+        var isBeyond = false
         do throws(StoreError) {
             for endpoint in try await context.readEndpoints() {
                 let loss = try await store.bound(endpoint.name, endpoint.bounds)
                 let name = endpoint.name.string
                 if loss.becameDead > 0 { context.counters.add(.deadLetters, name, loss.becameDead) }
                 if loss.deleted > 0 { context.counters.add(.revisionsDeleted, name, loss.deleted) }
+                if loss != OutboxLoss() { isBeyond = true }
             }
         } catch {
             context.failed(error)
         }
+        return isBeyond
     }
 
     // MARK: What came from the broker

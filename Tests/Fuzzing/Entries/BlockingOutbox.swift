@@ -22,8 +22,8 @@ package struct BlockingOutbox {
         try wait { store throws(StoreError) in try await store.keep(endpoints) }
     }
 
-    package func turnOff(_ endpoint: EndpointName) throws(StoreError) {
-        try wait { store throws(StoreError) in try await store.turnOff(endpoint) }
+    package func turnOff(_ endpoint: EndpointName, at url: String) throws(StoreError) {
+        try wait { store throws(StoreError) in try await store.turnOff(endpoint, at: url) }
     }
 
     package func forget(_ endpoint: EndpointName) throws(StoreError) {
