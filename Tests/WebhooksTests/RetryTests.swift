@@ -39,32 +39,6 @@ import Testing
         #expect(next(asked: 10_001) == nil)
     }
 
-    /// 1994-11-06, 08:49:37, of which RFC 9110 makes its examples.
-    private static let example: Milliseconds = 784_111_777_000
-
-    @Test(
-        arguments: [
-            ("0", 0), ("120", 120_000), ("00030", 30_000), ("3601", 3_600_000),
-            ("99999999999999999999999", 3_600_000), ("Sun, 06 Nov 1994 08:49:37 GMT", 60_000),
-            ("Sun Nov  6 08:49:37 1994", 60_000), ("Sun, 06 Nov 1994 08:40:00 GMT", 0),
-            ("Mon, 07 Nov 1994 08:49:37 GMT", 3_600_000),
-        ] as [(String, Milliseconds)])
-    func retryAfterIsSecondsOrADate(_ value: String, _ expected: Milliseconds) {
-        #expect(RetryAfter.milliseconds(value, now: Self.example - 60_000) == expected)
-    }
-
-    @Test func aYearOfTwoDigitsIsOfThisCentury() {
-        // 2026-09-21, 14:13:20.
-        #expect(RetryAfter.milliseconds("Monday, 21-Sep-26 14:13:20 GMT", now: 1_789_999_990_000) == 10_000)
-    }
-
-    @Test(arguments: [
-        "", "-1", "+1", "1.5", "soon", "１２", "Sun, 06 Nov 1994 08:49:37 CET", "Sun, 32 Nov 1994 08:49:37 GMT",
-        "Sun, 06 Nov 1994 08:49 GMT", "Sun, 06 Nov 1994 08:49:37 GMT GMT", "a b c d e",
-        "Sun, 06 Nov 99999999999 1:1:1 GMT",
-    ])
-    func whatIsNeitherAsksForNothing(_ value: String) { #expect(RetryAfter.milliseconds(value, now: 0) == nil) }
-
     @Test(arguments: [200, 202, 204, 299])
     func anySuccessIsTaken(_ status: Int) { #expect(Verdict(status: status) == .taken) }
 

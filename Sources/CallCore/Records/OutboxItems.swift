@@ -113,6 +113,9 @@ package struct KeptEndpoint: Sendable, Equatable {
     package let backlog: Int
     package let bytes: Int
     package var isOff: Bool
+    /// It wants events of calls, or of messages, at least some: which of them, a worker finds out.
+    package let wantsCalls: Bool
+    package let wantsMessages: Bool
 
     package init(
         name: EndpointName, patterns: String, url: String, backlog: Int = 100_000, bytes: Int = 64 * 1024 * 1024,
@@ -124,17 +127,13 @@ package struct KeptEndpoint: Sendable, Equatable {
         self.backlog = backlog
         self.bytes = bytes
         self.isOff = isOff
+        let wanted = patterns.split(separator: " ")
+        wantsCalls = wanted.contains { $0 == "*" || $0.hasPrefix("call.") }
+        wantsMessages = wanted.contains { $0 == "*" || $0.hasPrefix("message.") }
     }
 
     package var bounds: OutboxBounds { OutboxBounds(backlog: backlog, bytes: bytes) }
 
-    /// It wants events of calls, or of messages, at least some: which of them, a worker finds out.
-    package var wantsCalls: Bool { wants("call.") }
-    package var wantsMessages: Bool { wants("message.") }
-
-    private func wants(_ subject: String) -> Bool {
-        patterns.split(separator: " ").contains { $0 == "*" || $0.hasPrefix(subject) }
-    }
 }
 
 /// What may be kept for one endpoint.
