@@ -29,6 +29,7 @@ let package = Package(
         .target(name: "CBrokerSocket"),
         .target(name: "SplitMix", swiftSettings: strict),
         .target(name: "SystemClocks", swiftSettings: strict),
+        .target(name: "SystemThreads", swiftSettings: strict),
 
         .target(name: "ServerURL", swiftSettings: strict),
         .target(name: "SignalingProtocol", swiftSettings: strict),
@@ -43,9 +44,14 @@ let package = Package(
         .target(name: "MQTTClient", dependencies: ["ServerURL", "SystemClocks", "COpenSSL"], swiftSettings: strict),
         .target(
             name: "Delivery",
-            dependencies: ["CallCore", "CallStore", "HTTPSending", "SignalingProtocol", "SystemClocks", "Webhooks"],
+            dependencies: [
+                "CallCore", "CallStore", "HTTPSending", "SignalingProtocol", "SystemClocks", "SystemThreads",
+                "Webhooks",
+            ],
             swiftSettings: strict),
-        .target(name: "HTTPSending", dependencies: ["SystemClocks", "CCurl", "COpenSSL"], swiftSettings: strict),
+        .target(
+            name: "HTTPSending", dependencies: ["SystemClocks", "SystemThreads", "CCurl", "COpenSSL"],
+            swiftSettings: strict),
         .target(
             name: "Coordinator",
             dependencies: [
@@ -67,7 +73,8 @@ let package = Package(
             ],
             swiftSettings: strict),
         .target(
-            name: "BellwireClient", dependencies: ["SignalingProtocol", "MQTTClient", "SystemClocks"],
+            name: "BellwireClient",
+            dependencies: ["SignalingProtocol", "MQTTClient", "SystemClocks", "SystemThreads"],
             swiftSettings: strict),
         .target(name: "HistoryChecker", dependencies: ["SignalingProtocol"], swiftSettings: strict),
         .target(
@@ -80,7 +87,7 @@ let package = Package(
             name: "bellwire",
             dependencies: [
                 "Coordinator", "CallDeciding", "CallStore", "CallCore", "BellwireClient", "SignalingProtocol",
-                "MQTTClient", "CProcess", "SystemClocks", "Delivery", "HTTPSending", "Webhooks",
+                "MQTTClient", "CProcess", "SystemClocks", "SystemThreads", "Delivery", "HTTPSending", "Webhooks",
                 "HistoryChecker", "BellwireSimulator", "Tokens",
             ],
             swiftSettings: strict,

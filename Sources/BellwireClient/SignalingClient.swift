@@ -1,6 +1,7 @@
 import MQTTClient
 import SignalingProtocol
 import Synchronization
+import SystemThreads
 
 /// A device of a user: makes calls, answers them, and is told of them.
 ///
@@ -117,7 +118,8 @@ public final class SignalingClient: Sendable {
 
     private func startDriver() {
         let (configuration, mailbox, sink) = (configuration, mailbox, eventSink)
-        let isStarted = startThread {
+        // MQTTConnection wants one thread, which blocks: not one of Swift's few.
+        let isStarted = startDetachedThread {
             ConnectionDriver(configuration, mailbox: mailbox, deliver: sink.deliver, refused: sink.refuse).run()
             sink.finish()
         }

@@ -11,31 +11,6 @@ private func hex(_ value: UInt64) -> String {
     return String(repeating: "0", count: 16 - digits.count) + digits
 }
 
-/// Runs `body` on a new thread. MQTTConnection wants one thread, which blocks: not one of Swift's few.
-func startThread(_ body: @escaping @Sendable () -> Void) -> Bool {
-    var thread = pthread_t()
-    let context = Unmanaged.passRetained(ThreadBody(run: body))
-    guard pthread_create(&thread, nil, runThread, context.toOpaque()) == 0 else {
-        context.release()
-        return false
-    }
-    pthread_detach(thread)
-    return true
-}
-
-private final class ThreadBody: Sendable {
-    let run: @Sendable () -> Void
-
-    init(run: @escaping @Sendable () -> Void) { self.run = run }
-}
-
-// A C callback is a file-private function: a closure would inherit the isolation of where it is written.
-private func runThread(_ context: UnsafeMutableRawPointer?) -> UnsafeMutableRawPointer? {
-    guard let context else { return nil }
-    Unmanaged<ThreadBody>.fromOpaque(context).takeRetainedValue().run()
-    return nil
-}
-
 /// Waits between attempts to reach the broker: 0.25 s, doubled up to 8 s, shortened at random by up to a half, so that
 /// the devices of a broker that restarts do not all come at once.
 struct ReconnectBackoff {

@@ -251,6 +251,10 @@ final class SimulatedStore: CallStore, OutboxStore {
         try await run { () throws(StoreError) in store.forget(endpoint) }
     }
 
+    func clear(_ endpoint: EndpointName) async throws(StoreError) -> Bool {
+        try await run { () throws(StoreError) in store.clear(endpoint) }
+    }
+
     func claim(
         _ endpoint: EndpointName, by worker: WorkerID, limit: Int, near: [RecordID]?
     ) async throws(StoreError) -> [OutboxItem] {

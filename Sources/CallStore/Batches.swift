@@ -14,7 +14,7 @@ package struct Written: Sendable {
 }
 
 /// Batches of one kind.
-extension CallStore {
+extension RecordStore {
     /// The records under these ids, in this order; nil where there is none.
     package func load(_ ids: [RecordID]) async throws(StoreError) -> [StoredRecord?] {
         try await read(Lookup(records: ids)).records

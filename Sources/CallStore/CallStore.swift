@@ -1,13 +1,26 @@
 import CallCore
 import SignalingProtocol
 
-/// Where coordinators keep what must survive them (docs/architecture.md, Store).
+/// Where coordinators keep what must survive them (docs/architecture.md, Store): all roles that a store has for them.
 ///
 /// The methods take batches, and throw `StoreError` when the store cannot answer. What is asked is asked in the order of the calls,
-/// also while others wait for their answers. A commit is a compare-and-set on the record's version; notes are merged and never
-/// conflict.
-package protocol CallStore: AnswersLater {
-    /// The store's clock, by which all coordinators write and serve deadlines.
+/// also while others wait for their answers.
+package protocol CallStore: RecordStore, UserStore, PresenceStore, TimelineStore, EndpointStore {
+    /// A short name for logs, without credentials.
+    var summary: String { get }
+
+    /// What a crash of the store's machine may lose, for the log; nil while that is not known.
+    var durability: String? { get }
+
+    /// Whether it may be out of reach for this coordinator, and not for others.
+    var isShared: Bool { get }
+
+    /// How often it was waited for since the start.
+    var roundTrips: Int { get }
+}
+
+/// The store's clock, by which all coordinators write and serve deadlines.
+package protocol StoreTime: AnswersLater {
     func now() async throws(StoreError) -> Milliseconds
 
     /// The same as far as it is known without asking.
@@ -18,8 +31,16 @@ package protocol CallStore: AnswersLater {
     @discardableResult
     func lookAtClock() async throws(StoreError) -> Bool
 
-    // MARK: Records
+    /// How far the store's time is from this machine's, in milliseconds.
+    var clockSkew: Milliseconds { get }
 
+    /// How often the clock of the store's machine was found to be set, by whichever coordinator; and by how much the last time.
+    var clockSteps: (count: Int, last: Milliseconds) { get }
+}
+
+/// Records and what lies beside them: deadlines, claims, notes. A commit is a compare-and-set on the record's version; notes are merged
+/// and never conflict.
+package protocol RecordStore: StoreTime {
     /// Reads all that is asked for, in one round trip.
     func read(_ lookup: Lookup) async throws(StoreError) -> Findings
 
@@ -35,8 +56,13 @@ package protocol CallStore: AnswersLater {
     /// Those of the records whose deadline lies at or before `moment`, in their order.
     func due(_ ids: [RecordID], before moment: Milliseconds) async throws(StoreError) -> [RecordID]
 
-    // MARK: What belongs to a user
+    /// Removes up to `limit` things whose time is over: ended calls, forgotten cancels, finished messages, expired
+    /// presence. Returns how many were removed.
+    func clean(limit: Int) async throws(StoreError) -> Int
+}
 
+/// What belongs to a user: the list of calls, the profile, blocks, and what counts with the user.
+package protocol UserStore: AnswersLater {
     /// All of the user's calls that are kept, the newest first, those of the same time by falling id; only those that
     /// stand behind `place`.
     func history(of user: UserID, after place: HistoryPlace?, limit: Int) async throws(StoreError) -> [HistoryPlace]
@@ -56,9 +82,10 @@ package protocol CallStore: AnswersLater {
 
     /// Counts what is kept because of users.
     func charge(_ charges: [StoredCharge]) async throws(StoreError)
+}
 
-    // MARK: Presence
-
+/// Which devices are there. `UserPresence` is the rule.
+package protocol PresenceStore: AnswersLater {
     /// Devices published `online: true`.
     func cameOnline(_ sessions: [DeviceSession], policy: PresencePolicy) async throws(StoreError) -> [OnlineOutcome]
 
@@ -67,19 +94,21 @@ package protocol CallStore: AnswersLater {
 
     /// Renews the lease of devices that sent something.
     func renew(_ devices: [DeviceAddress]) async throws(StoreError)
+}
 
-    // MARK: Timelines
-
+/// Timelines of calls (docs/protocol.md, section 6).
+package protocol TimelineStore: AnswersLater {
     /// Adds entries to calls' timelines, which are kept for `life` milliseconds beyond the last one. Of each timeline the last
     /// `Limits.traceEntries` by their time are kept, in whichever order coordinators write.
     func trace(_ traces: [CallTrace], life: Milliseconds) async throws(StoreError)
 
     /// The call's timeline, as far as it is kept, in the order of its times, and of one coordinator in its own.
     func timeline(of callID: CallID) async throws(StoreError) -> Timeline
+}
 
-    // MARK: The outbox
-
-    /// To whom revisions may be owed (`OutboxStore`).
+/// To whom revisions may be owed, and how much of that is kept: coordinators see to it, whoever hands over. `Outbox` is the rule.
+package protocol EndpointStore: AnswersLater {
+    /// All that settings have ever named, and nobody has told it to forget, in the order of their names.
     func endpoints() async throws(StoreError) -> [KeptEndpoint]
 
     /// Keeps endpoints as settings have them.
@@ -87,43 +116,31 @@ package protocol CallStore: AnswersLater {
 
     /// Holds an endpoint to its bounds, step by step when much is beyond them: to be called again while it loses something.
     func bound(_ endpoint: EndpointName, _ bounds: OutboxBounds) async throws(StoreError) -> OutboxLoss
-
-    // MARK: The store itself
-
-    /// Removes up to `limit` things whose time is over: ended calls, forgotten cancels, finished messages, expired
-    /// presence. Returns how many were removed.
-    func clean(limit: Int) async throws(StoreError) -> Int
-
-    /// A short name for logs, without credentials.
-    var summary: String { get }
-
-    /// What a crash of the store's machine may lose, for the log; nil while that is not known.
-    var durability: String? { get }
-
-    /// How far the store's time is from this machine's, in milliseconds.
-    var clockSkew: Milliseconds { get }
-
-    /// How often the clock of the store's machine was found to be set, by whichever coordinator; and by how much the last time.
-    var clockSteps: (count: Int, last: Milliseconds) { get }
-
-    /// Whether it may be out of reach for this coordinator, and not for others.
-    var isShared: Bool { get }
-
-    /// How often it was waited for since the start.
-    var roundTrips: Int { get }
 }
 
-extension CallStore {
+extension StoreTime {
     package var clockSkew: Milliseconds { 0 }
     package var clockSteps: (count: Int, last: Milliseconds) { (0, 0) }
-    package var isShared: Bool { false }
     package func lookAtClock() async throws(StoreError) -> Bool { false }
+}
+
+extension RecordStore {
     package func due(before moment: Milliseconds, limit: Int) async throws(StoreError) -> [RecordID] {
         try await due(before: moment, limit: limit, besides: [])
     }
+}
+
+extension UserStore {
     package func tidyCalls(of user: UserID) async throws(StoreError) -> Int { 0 }
+}
+
+extension CallStore {
+    package var isShared: Bool { false }
     package var durability: String? { nil }
     package var roundTrips: Int { 0 }
+}
+
+extension AnswersLater {
     package var socket: StoreSocket? { nil }
     package func receive() {}
 }

@@ -11,6 +11,11 @@ extension MemoryCallStore: OutboxStore {
 
     package func forget(_ endpoint: EndpointName) { contents.outbox.forget(endpoint) }
 
+    package func clear(_ endpoint: EndpointName) -> Bool {
+        contents.outbox.clear(endpoint)
+        return false
+    }
+
     package func claim(
         _ endpoint: EndpointName, by worker: WorkerID, limit: Int, near: [RecordID]?
     ) -> [OutboxItem] {

@@ -1,18 +1,16 @@
 import CallCore
 import SignalingProtocol
 
-/// What is owed to endpoints, in a store (docs/decisions/0019). `Outbox` is the rule; each operation is one step for everybody else.
-package protocol OutboxStore: AnswersLater {
-    /// All that settings have ever named, and nobody has told it to forget, in the order of their names.
-    func endpoints() async throws(StoreError) -> [KeptEndpoint]
-
-    func keep(_ endpoints: [KeptEndpoint]) async throws(StoreError)
-
+/// What is owed to endpoints, for who hands it over (docs/decisions/0019). `Outbox` is the rule; each operation is one step for everybody else.
+package protocol OutboxStore: EndpointStore, StoreTime {
     /// It has said at this URL that it is gone; of no matter when it has moved since.
     func turnOff(_ endpoint: EndpointName, at url: String) async throws(StoreError)
 
-    /// Removes an endpoint, with all that is kept for it.
+    /// Takes an endpoint from the list: nothing more is written for it as soon as every coordinator has read that.
     func forget(_ endpoint: EndpointName) async throws(StoreError)
+
+    /// Removes some of what is kept for an endpoint that is not in the list. False when there is nothing left.
+    func clear(_ endpoint: EndpointName) async throws(StoreError) -> Bool
 
     /// Claims what is due for an endpoint, up to `limit` lines or a few more, and renews the worker's lease. `near`: looked for only where
     /// these records are, or more widely; nil: everywhere.
@@ -30,9 +28,6 @@ package protocol OutboxStore: AnswersLater {
     func recover() async throws(StoreError) -> Int
 
     func count(_ endpoint: EndpointName) async throws(StoreError) -> OutboxCount
-
-    /// As coordinators do (`CallStore`).
-    func bound(_ endpoint: EndpointName, _ bounds: OutboxBounds) async throws(StoreError) -> OutboxLoss
 
     /// The earliest revisions first.
     func deadLetters(

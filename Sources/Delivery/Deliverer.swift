@@ -9,8 +9,6 @@ import Webhooks
 /// It belongs to one thread, which calls `turn`; neither the store nor an endpoint is ever waited for. Times are of the boot clock in
 /// milliseconds, unless they are the store's.
 package final class Deliverer {
-    package typealias Store = CallStore & OutboxStore
-
     private enum Bounds {
         /// How often it is looked everywhere for what is due; what this process has committed is known at once.
         static let look: Int64 = 500
@@ -29,7 +27,7 @@ package final class Deliverer {
         let target: Int
     }
 
-    private let store: any Store
+    private let store: any OutboxStore
     private let sender: any RequestSender
     /// Who brings the answers.
     package var requests: any RequestSender { sender }
@@ -58,13 +56,15 @@ package final class Deliverer {
     private var counts = DeliveryCounts()
     /// The last failure of the store, while it fails.
     private var failure: String?
+    /// Told when the store begins to fail, and with nil when it has come back.
+    package var onFailure: (String?) -> Void = { _ in }
     package let report = DeliveryReport()
     /// False: it tells the store of the endpoints and counts, and leaves the handing over to others.
     private let delivers: Bool
 
     /// `newName`: names that no worker ever had. Nil when an endpoint's networks are none.
     package init?(
-        _ store: any Store, _ endpoints: [WebhookEndpoint], sender: any RequestSender, delivers: Bool = true,
+        _ store: any OutboxStore, _ endpoints: [WebhookEndpoint], sender: any RequestSender, delivers: Bool = true,
         now: Int64, newName: @escaping () -> String
     ) {
         let targets = endpoints.compactMap { Target($0) }
@@ -117,7 +117,7 @@ package final class Deliverer {
         // What that has begun may have been settled at once.
         settle()
         executor.run()
-        report.update(counts, failure)
+        report.update(counts, isFailing: failure != nil)
     }
 
     /// The endpoints are in the store.
@@ -154,8 +154,10 @@ package final class Deliverer {
         executor.start { [self] in
             do throws(StoreError) {
                 try await work()
+                if failure != nil { onFailure(nil) }
                 failure = nil
             } catch {
+                if failure == nil { onFailure(error.description) }
                 failure = error.description
             }
             done()
@@ -285,11 +287,15 @@ package final class Deliverer {
 
     private func answered(_ answer: HTTPAnswer) {
         guard let flight = flights.removeValue(forKey: answer.id) else { return }
-        var status: Int?
+        let status: Int?
         var asked: Milliseconds?
-        if case .answered(let response) = answer.outcome {
+        switch answer.outcome {
+        case .answered(let response):
             status = response.status
             asked = response.retryAfter.map { Milliseconds($0) * 1_000 }
+        case .failed: status = nil
+        // The endpoint has not been asked: that is no attempt of its.
+        case .notTried: return settled(flight.item, .released, flight.target)
         }
         switch Verdict(status: status) {
         case .taken: settled(flight.item, .taken, flight.target, .taken)

@@ -31,19 +31,17 @@ package struct DeliveryCounts: Sendable {
 
 /// What other threads may know of a worker.
 package final class DeliveryReport: Sendable {
-    private let state = Mutex((counts: DeliveryCounts(), failure: String?.none))
+    private let state = Mutex((counts: DeliveryCounts(), isFailing: false))
 
     package init() {}
 
     package var counts: DeliveryCounts { state.withLock(\.counts) }
 
-    /// Why the store cannot be asked, while it cannot.
-    package var failure: String? { state.withLock(\.failure) }
-
-    func update(_ counts: DeliveryCounts, _ failure: String?) { state.withLock { $0 = (counts, failure) } }
+    func update(_ counts: DeliveryCounts, isFailing: Bool) { state.withLock { $0 = (counts, isFailing) } }
 
     /// In the Prometheus text format.
     package var metrics: String {
+        let (counts, isFailing) = state.withLock(\.self)
         let endpoints = counts.endpoints.sorted { $0.key < $1.key }
         let attempts = "bellwire_webhook_attempts_total"
         var text =
@@ -64,6 +62,8 @@ package final class DeliveryReport: Sendable {
         gauge("dead_letters", "Webhooks that were given up.") { $0.count.dead }
         gauge("bytes", "What both take in the store.") { $0.count.bytes }
         gauge("off", "Whether the endpoint has said that it is gone.") { $0.isOff ? 1 : 0 }
-        return text
+        let failing = "bellwire_webhook_store_failing"
+        text += "# HELP \(failing) Whether the store fails the worker: nothing is handed over then.\n"
+        return text + "# TYPE \(failing) gauge\n\(failing) \(isFailing ? 1 : 0)\n"
     }
 }

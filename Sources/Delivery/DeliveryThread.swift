@@ -5,6 +5,7 @@ import HTTPSending
 import SignalingProtocol
 import Synchronization
 import SystemClocks
+import SystemThreads
 import Webhooks
 
 /// A deliverer with a thread, a store and a sender of its own: it costs calls nothing.
@@ -23,7 +24,7 @@ package final class DeliveryThread: Sendable {
     /// Belongs to the thread from its start to its end.
     private struct Work: @unchecked Sendable {
         let deliverer: Deliverer
-        let store: any Deliverer.Store
+        let store: any OutboxStore
         let sender: any RequestSender
     }
 
@@ -33,7 +34,7 @@ package final class DeliveryThread: Sendable {
     private let thread: Mutex<pthread_t?>
 
     /// Nil when there is no thread or descriptor for it.
-    package init?(_ deliverer: Deliverer, _ store: any Deliverer.Store, _ sender: any RequestSender) {
+    package init?(_ deliverer: Deliverer, _ store: any OutboxStore, _ sender: any RequestSender) {
         var descriptors: [Int32] = [-1, -1]
         let kind = SOCK_STREAM.rawValue | SOCK_NONBLOCK.rawValue | SOCK_CLOEXEC.rawValue
         guard socketpair(AF_UNIX, Int32(kind), 0, &descriptors) == 0 else { return nil }

@@ -3,6 +3,8 @@ package struct HTTPAnswer: Sendable {
     package enum Outcome: Sendable, Equatable {
         /// The server has answered, with whatever status; a redirect is an answer like any other.
         case answered(Response)
+        /// It was not begun: too many others went before it, or the sender has ended.
+        case notTried(reason: String)
         /// There is no whole answer. The reason names neither the URL's path or query nor what a header says. `wasHandedOver`: the request may
         /// have reached the other side.
         case failed(reason: String, wasHandedOver: Bool)

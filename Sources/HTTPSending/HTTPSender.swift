@@ -1,6 +1,7 @@
 import Glibc
 import Synchronization
 import SystemClocks
+import SystemThreads
 
 /// Sends requests to strangers' servers, over HTTPS.
 ///
@@ -68,7 +69,7 @@ package final class HTTPSender: Sendable {
     }
 
     private func turnDown(_ posted: PostedRequest, _ reason: String) {
-        mailbox.turnDown(posted.answer(.failed(reason: reason, wasHandedOver: false), at: posted.time))
+        mailbox.turnDown(posted.answer(.notTried(reason: reason), at: posted.time))
     }
 
     /// The answers that have come since the last time, for any thread.

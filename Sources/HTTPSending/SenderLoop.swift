@@ -56,12 +56,16 @@ final class SenderLoop {
         answers.append(posted.answer(.failed(reason: reason, wasHandedOver: wasHandedOver), at: now))
     }
 
+    private func turnDown(_ posted: PostedRequest, _ reason: String) {
+        answers.append(posted.answer(.notTried(reason: reason), at: now))
+    }
+
     private func take(_ posted: PostedRequest) {
         if let problem = posted.request.problem { return fail(posted, problem) }
         do throws(Destination.Problem) {
             let waiting = Waiting(posted: posted, destination: try Destination(posted.request.url))
             guard admission.add(waiting, to: waiting.destination.host) else {
-                return fail(posted, "\(HTTPSender.mostWaitingPerHost) requests wait for this host already")
+                return turnDown(posted, "\(HTTPSender.mostWaitingPerHost) requests wait for this host already")
             }
             firstEnd = min(firstEnd, waiting.end)
         } catch {
@@ -94,14 +98,16 @@ final class SenderLoop {
     private func endWaiting() {
         guard now >= firstEnd else { return }
         for waiting in admission.remove(where: { $0.end <= now }) {
-            fail(waiting.posted, "not sent within \(waiting.posted.request.timeout) ms: others went before it")
+            turnDown(waiting.posted, "not sent within \(waiting.posted.request.timeout) ms: others went before it")
         }
         firstEnd = admission.waiting.lazy.map(\.end).min() ?? .max
     }
 
     private func failAll() {
         now = SystemClock.boot.milliseconds
-        for waiting in mailbox.takePosted() + admission.waiting.map(\.posted) { fail(waiting, HTTPSender.isStopped) }
+        for waiting in mailbox.takePosted() + admission.waiting.map(\.posted) {
+            turnDown(waiting, HTTPSender.isStopped)
+        }
         for transfer in underWay.values {
             fail(transfer.posted, HTTPSender.isStopped, wasHandedOver: transfer.wasHandedOver)
             transfers.remove(transfer.handle)

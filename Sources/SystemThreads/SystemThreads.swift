@@ -12,6 +12,14 @@ package func startThread(_ body: @escaping @Sendable () -> Void) -> pthread_t? {
     return thread
 }
 
+/// Runs `body` on a new thread that nobody joins; false when there can be none.
+@discardableResult
+package func startDetachedThread(_ body: @escaping @Sendable () -> Void) -> Bool {
+    guard let thread = startThread(body) else { return false }
+    pthread_detach(thread)
+    return true
+}
+
 private final class ThreadBody: Sendable {
     let run: @Sendable () -> Void
 

@@ -148,6 +148,44 @@ import Testing
         #expect(try test.outbox.count(app).dead == 0 && test.outbox.count(app).waiting == 3)
     }
 
+    /// Behind it waits one that was tried often, and is not due for long.
+    @Test(arguments: StoreKind.allCases)
+    func aDeadLetterThatGoesFirstIsDueAtOnceAndUntried(kind: StoreKind) throws {
+        let test = try open(kind)
+        try owe(test, "a", 1...2, to: [app])
+        let first = try #require(try claim(test, one).first)
+        guard case .next(let second) = try settle(test, first, .givenUp, by: one) else {
+            Issue.record("no second revision")
+            return
+        }
+        #expect(try settle(test, second, .again(after: 600_000), by: one) == .done)
+        #expect(try claim(test, one).isEmpty)
+        let dead = try test.outbox.deadLetters(app, since: 0, limit: 10)
+        #expect(try test.outbox.replay(dead, of: app) == 1)
+        let again = try #require(try claim(test, one).first)
+        #expect(again.number == 1 && again.attempts == 0 && again.firstAttempt == nil)
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func whatIsForgottenLeavesNothingAndStartsAnewIfItComesBack(kind: StoreKind) throws {
+        let test = try open(kind)
+        let endpoint = try #require(try test.outbox.endpoints().first { $0.name == app })
+        try owe(test, "a", 1...3, to: [app])
+        let item = try #require(try claim(test, one).first)
+        _ = try settle(test, item, .givenUp, by: one)
+        try test.outbox.forget(app)
+        #expect(try !test.outbox.endpoints().contains { $0.name == app })
+        // A coordinator that has not read of it yet.
+        try owe(test, "b", 1...1, to: [app])
+        while try test.outbox.clear(app) {}
+        try test.outbox.keep([endpoint])
+        #expect(try test.outbox.count(app) == OutboxCount())
+        #expect(try test.outbox.deadLetters(app, since: 0, limit: 9).isEmpty)
+        #expect(try claim(test, one).isEmpty)
+        try owe(test, "c", 1...1, to: [app])
+        #expect(try test.outbox.count(app).waiting == 1)
+    }
+
     @Test(arguments: StoreKind.allCases)
     func aDeadLetterOfACallWhoseIDWasUsedBeforeGivesWay(kind: StoreKind) throws {
         let test = try open(kind)
@@ -216,6 +254,7 @@ import Testing
         #expect(
             try test.outbox.endpoints()[0] == KeptEndpoint(name: app, patterns: "call.*", url: "https://y/app"))
         try test.outbox.forget(app)
+        while try test.outbox.clear(app) {}
         #expect(try test.outbox.endpoints().map(\.name) == [other])
         #expect(try test.outbox.count(app) == OutboxCount())
     }

@@ -29,6 +29,11 @@ import Webhooks
             answers.append(HTTPAnswer(id: open.remove(at: place).id, outcome: outcome, took: 1))
         }
 
+        func turnDown(_ place: Int = 0) {
+            answers.append(
+                HTTPAnswer(id: open.remove(at: place).id, outcome: .notTried(reason: "its turn never came"), took: 1))
+        }
+
         /// The ids of what is open.
         var ids: [String] { open.map { request in request.headers.first { $0.name == "webhook-id" }!.value } }
     }
@@ -101,6 +106,20 @@ import Webhooks
     }
 
     private let rig = Rig()
+
+    /// The endpoint was not asked: with `retryFor` at 0 any attempt would be the last one.
+    @Test func whatNeverHadItsTurnIsNoAttempt() {
+        let rig = Rig(retryFor: 0)
+        rig.owe("a", 1...1)
+        rig.endpoints.turnDown()
+        rig.turn()
+        #expect(rig.count.dead == 0 && rig.count.waiting == 1)
+        rig.turn(after: 500)
+        #expect(rig.endpoints.ids == ["a_1"])
+        rig.endpoints.answer(200)
+        rig.turn()
+        #expect(rig.count.waiting == 0)
+    }
 
     @Test func whatIsOwedIsSentSignedAndSettled() {
         rig.owe("a", 1...1)

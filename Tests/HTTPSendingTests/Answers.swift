@@ -35,11 +35,18 @@ extension HTTPAnswer.Outcome {
     }
 
     var reason: String? {
-        if case .failed(let reason, _) = self { reason } else { nil }
+        switch self {
+        case .failed(let reason, _), .notTried(let reason): reason
+        case .answered: nil
+        }
     }
 
     var wasHandedOver: Bool {
-        if case .failed(_, let wasHandedOver) = self { wasHandedOver } else { true }
+        switch self {
+        case .failed(_, let wasHandedOver): wasHandedOver
+        case .notTried: false
+        case .answered: true
+        }
     }
 }
 

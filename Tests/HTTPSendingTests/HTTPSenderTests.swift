@@ -240,8 +240,7 @@ struct HTTPSenderTests {
         let answers = try sender.answers(waiting + 1)
         #expect(answers[0].id == UInt64(1000 + waiting))
         #expect(answers[0].outcome.reason == "500 requests wait for this host already")
-        let late = HTTPAnswer.Outcome.failed(
-            reason: "not sent within 2000 ms: others went before it", wasHandedOver: false)
+        let late = HTTPAnswer.Outcome.notTried(reason: "not sent within 2000 ms: others went before it")
         #expect(answers.dropFirst().allSatisfy { $0.outcome == late && $0.took >= 2_000 })
         gate.open()
     }

@@ -249,6 +249,10 @@ def test_dead_letters_are_listed_and_sent_again(
     assert webhooks("replay", "--endpoint", "app") == f"app: {last - 1} to be sent again\n"
     wait_until(lambda: sorted(revisions(receiver, call)) == list(range(1, last + 1)), 10, "all of them")
     wait_until(lambda: "0 waiting, 0 dead" in webhooks("list"), 5, "nothing is left")
+    assert webhooks("forget", "--endpoint", "app") == "app: forgotten\n"
+    assert webhooks("list") == ""
+    alice.end(talk(alice, bob))
+    assert webhooks("list") == "", "who serves has read of it"
 
 
 def test_the_command_line_names_what_is_wrong(tmp_path: Path) -> None:

@@ -66,11 +66,11 @@ package struct Outbox: Equatable, Sendable {
         endpoints[place].isOff = true
     }
 
-    /// Removes it, with all that is kept for it.
-    package mutating func forget(_ name: EndpointName) {
-        endpoints.removeAll { $0.name == name }
-        shelves[name] = nil
-    }
+    /// Nothing more is written for it by who knows of that.
+    package mutating func forget(_ name: EndpointName) { endpoints.removeAll { $0.name == name } }
+
+    /// Removes what is kept for it.
+    package mutating func clear(_ name: EndpointName) { shelves[name] = nil }
 
     // MARK: Lines
 
@@ -250,7 +250,10 @@ package struct Outbox: Equatable, Sendable {
             else { continue }
             let entry = shelves[name]!.dead.remove(at: place).entry
             var line = shelves[name]!.lines[letter.id] ?? Line()
-            if line.entries.isEmpty { line.due = now }
+            if line.entries.first.map({ $0.number > entry.number }) ?? true, line.holder == nil {
+                // It goes first, and was not tried.
+                (line.due, line.attempts, line.firstAttempt) = (now, 0, nil)
+            }
             line.insert(entry)
             shelves[name]!.lines[letter.id] = line
             count += 1

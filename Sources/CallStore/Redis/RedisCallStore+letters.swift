@@ -142,8 +142,10 @@ extension RedisCallStore {
         var pipeline = try session.pipeline()
         for (id, letters) in Dictionary(grouping: letters, by: \.id) {
             let keys = outbox(endpoint, of: id)
-            pipeline.script(.replayLetters, keys: 6, arguments: 1 + letters.count) {
-                for key in [keys.line(id), keys.due, keys.age, keys.counts, keys.dead, keys.texts] { $0.add(key) }
+            pipeline.script(.replayLetters, keys: 8, arguments: 1 + letters.count) {
+                for key in [
+                    keys.line(id), keys.due, keys.age, keys.counts, keys.dead, keys.texts, keys.holders, keys.attempts,
+                ] { $0.add(key) }
                 $0.add(id.string)
                 for letter in letters { $0.add(letter.number) }
             }

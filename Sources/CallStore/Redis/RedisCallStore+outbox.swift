@@ -59,33 +59,27 @@ extension RedisCallStore: OutboxStore {
     }
 
     package func keep(_ endpoints: [KeptEndpoint]) async throws(StoreError) {
-        let known = try await self.endpoints()
-        try await write(
-            endpoints.map { endpoint in
-                var endpoint = endpoint
-                endpoint.isOff = known.contains { $0.name == endpoint.name && $0.url == endpoint.url && $0.isOff }
-                return endpoint
-            })
-    }
-
-    package func turnOff(_ endpoint: EndpointName, at url: String) async throws(StoreError) {
-        guard var known = try await endpoints().first(where: { $0.name == endpoint && $0.url == url }) else { return }
-        known.isOff = true
-        try await write([known])
-    }
-
-    private func write(_ endpoints: [KeptEndpoint]) async throws(StoreError) {
+        guard !endpoints.isEmpty else { return }
         var pipeline = try session.pipeline()
         for endpoint in endpoints {
-            pipeline.command("HSET", 3) {
+            pipeline.script(.keepEndpoint, keys: 1, arguments: 3) {
                 $0.add(endpointsKey)
                 $0.add(endpoint.name.string)
-                $0.add(
-                    "\(endpoint.isOff ? 1 : 0) \(endpoint.backlog) \(endpoint.bytes) \(endpoint.url) \(endpoint.patterns)"
-                )
+                $0.add(endpoint.url)
+                $0.add("\(endpoint.backlog) \(endpoint.bytes) \(endpoint.url) \(endpoint.patterns)")
             }
         }
         for reply in try await session.run(pipeline, isWrite: true) { _ = try reply.number() }
+    }
+
+    package func turnOff(_ endpoint: EndpointName, at url: String) async throws(StoreError) {
+        var pipeline = try session.pipeline()
+        pipeline.script(.turnOffEndpoint, keys: 1, arguments: 2) {
+            $0.add(endpointsKey)
+            $0.add(endpoint.string)
+            $0.add(url)
+        }
+        _ = try await session.run(pipeline, isWrite: true)[0].number()
     }
 
     package func forget(_ endpoint: EndpointName) async throws(StoreError) {
@@ -95,11 +89,15 @@ extension RedisCallStore: OutboxStore {
             $0.add(endpoint.string)
         }
         _ = try await session.run(pipeline, isWrite: true)[0].number()
-        for partition in 0..<Bounds.partitions { try await forget(endpoint, in: partition) }
+    }
+
+    package func clear(_ endpoint: EndpointName) async throws(StoreError) -> Bool {
+        for partition in 0..<Bounds.partitions { try await clear(endpoint, in: partition) }
+        return false
     }
 
     /// Lines first, which nothing but the order of their ages names.
-    private func forget(_ endpoint: EndpointName, in partition: Int) async throws(StoreError) {
+    private func clear(_ endpoint: EndpointName, in partition: Int) async throws(StoreError) {
         let keys = outbox(endpoint, in: partition)
         var reading = try session.pipeline()
         reading.command("ZRANGE", 3) {
@@ -136,11 +134,20 @@ extension RedisCallStore: OutboxStore {
         var ids: [RecordID] = []
         for (partition, reply) in zip(partitions, try await session.run(pipeline, isWrite: true)) {
             let claimed = try reply.values().compactMap { $0.text.flatMap { RecordID($0) } }
-            if !claimed.isEmpty { heldPartitions[worker, default: []].insert(partition) }
+            if !claimed.isEmpty { held(partition, by: worker) }
             ids += claimed
         }
         return try await firsts(of: ids, endpoint)
     }
+
+    /// Of workers only those are remembered that may still live: one that found its claims void goes on as another.
+    private func held(_ partition: Int, by worker: WorkerID) {
+        if heldPartitions[worker] == nil, heldPartitions.count >= Self.mostWorkers { heldPartitions = [:] }
+        heldPartitions[worker, default: []].insert(partition)
+    }
+
+    /// A process has one at a time.
+    private static let mostWorkers = 16
 
     private func firsts(of ids: [RecordID], _ endpoint: EndpointName) async throws(StoreError) -> [OutboxItem] {
         guard !ids.isEmpty else { return [] }

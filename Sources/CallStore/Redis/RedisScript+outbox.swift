@@ -1,5 +1,23 @@
 /// The scripts of the outbox. A line is a sorted set of "number:time:record", by number.
 extension RedisScript {
+    /// One that is off stays so, unless it has moved. Of each is kept: "off backlog bytes url patterns".
+    static let keepEndpointBody = """
+        local known = redis.call('HGET', KEYS[1], ARGV[1])
+        local off, url
+        if known then off, url = string.match(known, '^(%d) %d+ %d+ (%S*)') end
+        if url ~= ARGV[2] then off = '0' end
+        redis.call('HSET', KEYS[1], ARGV[1], off .. ' ' .. ARGV[3])
+        return 1
+        """
+
+    static let turnOffEndpointBody = """
+        local known = redis.call('HGET', KEYS[1], ARGV[1])
+        local url = known and string.match(known, '^%d %d+ %d+ (%S*)')
+        if url ~= ARGV[2] then return 0 end
+        redis.call('HSET', KEYS[1], ARGV[1], '1' .. string.sub(known, 2))
+        return 1
+        """
+
     static let claimLinesBody = """
         local time = redis.call('TIME')
         local now = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -139,11 +157,11 @@ extension RedisScript {
         """
 
     static let replayLettersBody = """
-        local line, due, age, counts, dead, texts = unpack(KEYS)
+        local line, due, age, counts, dead, texts, holders, attempts = unpack(KEYS)
         local time = redis.call('TIME')
         local now = time[1] * 1000 + math.floor(time[2] / 1000)
         local id, count = ARGV[1], 0
-        local isNew = redis.call('EXISTS', line) == 0
+        local former = redis.call('ZRANGE', line, 0, 0)[1]
         for i = 2, #ARGV do
           local name = ARGV[i] .. ':' .. id
           local entry = redis.call('HGET', texts, name)
@@ -156,8 +174,13 @@ extension RedisScript {
           end
         end
         if count > 0 then
-          if isNew then redis.call('ZADD', due, now, id) end
-          local _, made = string.match(redis.call('ZRANGE', line, 0, 0)[1], '^(%d+):(%d+):')
+          local first = redis.call('ZRANGE', line, 0, 0)[1]
+          -- What goes first now was not tried.
+          if first ~= former and redis.call('HEXISTS', holders, id) == 0 then
+            redis.call('ZADD', due, now, id)
+            redis.call('HDEL', attempts, id)
+          end
+          local _, made = string.match(first, '^(%d+):(%d+):')
           redis.call('ZADD', age, made, id)
         end
         return count

@@ -35,6 +35,10 @@ package enum RedisScript: CaseIterable {
     /// What the coordinators agree on about Redis's clock. KEYS: its entry. ARGV: the entry as it was read, or "", as it is to be.
     /// Returns 1, or 0 when somebody else changed it meanwhile.
     case clock
+    /// Keeps an endpoint. KEYS: endpoints. ARGV: name, URL, what is kept of it after whether it is off. Returns 1.
+    case keepEndpoint
+    /// It has said at this URL that it is gone. KEYS: endpoints. ARGV: name, URL. Returns 1, or 0 when it has moved since.
+    case turnOffEndpoint
     /// Claims lines. KEYS: lines that are due, holders, the worker's lease. ARGV: worker, how many, life of the lease. Returns their records.
     case claimLines
     /// A worker tells what became of a revision. KEYS: line, lines that are due, lines by age, holders, attempts, the worker's lease,
@@ -47,8 +51,8 @@ package enum RedisScript: CaseIterable {
     /// lines to be shortened. ARGV: how many dead letters may be deleted for their number, since when they are too old, the bytes that are
     /// too many, how many of the lines become dead letters, then the records of the lines. Returns {became dead, deleted}.
     case boundLines
-    /// Puts dead letters back into their line. KEYS: line, lines that are due, lines by age, counts, dead letters, their texts.
-    /// ARGV: record, numbers. Returns how many.
+    /// Puts dead letters back into their line. KEYS: line, lines that are due, lines by age, counts, dead letters, their texts,
+    /// holders, attempts. ARGV: record, numbers. Returns how many.
     case replayLetters
 
     var source: String {
@@ -64,6 +68,8 @@ package enum RedisScript: CaseIterable {
         case .renew: Self.sharedPresence + Self.renewBody
         case .mend: Self.mendBody
         case .clock: Self.clockBody
+        case .keepEndpoint: Self.keepEndpointBody
+        case .turnOffEndpoint: Self.turnOffEndpointBody
         case .claimLines: Self.claimLinesBody
         case .settleLine: Self.sharedLines + Self.settleLineBody
         case .freeLines: Self.freeLinesBody

@@ -145,6 +145,13 @@ extension SQLiteCallStore {
         ) { $0.bytes(0) }.first
         guard let record else { return 0 }
         try delete(endpoint, letter.id.string, letter.number, bytes: record.count)
+        // Before the first of a line, it goes first, and was not tried.
+        try database.run(
+            """
+            UPDATE outbox_lines SET due=?4, attempts=0, first_attempt=NULL
+            WHERE endpoint=?1 AND id=?2 AND holder IS NULL
+            AND ?3 < (SELECT min(number) FROM outbox WHERE endpoint=?1 AND id=?2)
+            """, .id(endpoint), .id(letter.id), .integer(letter.number), .integer(now()))
         try insert(
             OutboxItem(
                 endpoint: endpoint, id: letter.id, number: letter.number, time: letter.time, record: record,

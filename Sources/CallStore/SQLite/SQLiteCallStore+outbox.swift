@@ -20,7 +20,11 @@ extension SQLiteCallStore: OutboxStore {
             for endpoint in endpoints {
                 try database.run(
                     """
-                    INSERT INTO outbox_endpoints VALUES(?1,?2,?3,?4,?5,0,0,0,0)
+                    INSERT INTO outbox_endpoints VALUES(?1,?2,?3,?4,?5,0,
+                      (SELECT count(*) FROM outbox WHERE endpoint=?1),
+                      (SELECT count(*) FROM outbox_dead WHERE endpoint=?1),
+                      (SELECT coalesce(sum(length(record)),0) FROM outbox WHERE endpoint=?1)
+                      + (SELECT coalesce(sum(length(record)),0) FROM outbox_dead WHERE endpoint=?1))
                     ON CONFLICT(name) DO UPDATE SET off=off AND url=?3, patterns=?2, url=?3, backlog=?4, most_bytes=?5
                     """, .id(endpoint.name), .text(endpoint.patterns), .text(endpoint.url),
                     .integer(Int64(endpoint.backlog)), .integer(Int64(endpoint.bytes)))
@@ -36,10 +40,28 @@ extension SQLiteCallStore: OutboxStore {
 
     package func forget(_ endpoint: EndpointName) throws(StoreError) {
         try database.transaction { () throws(StoreError) in
-            try database.run("DELETE FROM outbox_endpoints WHERE name=?", .id(endpoint))
-            try database.run("DELETE FROM outbox WHERE endpoint=?", .id(endpoint))
-            try database.run("DELETE FROM outbox_lines WHERE endpoint=?", .id(endpoint))
-            try database.run("DELETE FROM outbox_dead WHERE endpoint=?", .id(endpoint))
+            _ = try database.run("DELETE FROM outbox_endpoints WHERE name=?", .id(endpoint))
+        }
+    }
+
+    package func clear(_ endpoint: EndpointName) throws(StoreError) -> Bool {
+        try database.transaction { () throws(StoreError) in
+            let revisions = try database.run(
+                """
+                DELETE FROM outbox WHERE (endpoint, id, number) IN
+                (SELECT endpoint, id, number FROM outbox WHERE endpoint=? LIMIT 16)
+                """, .id(endpoint))
+            let lines = try database.run(
+                """
+                DELETE FROM outbox_lines WHERE (endpoint, id) IN
+                (SELECT endpoint, id FROM outbox_lines WHERE endpoint=? LIMIT 16)
+                """, .id(endpoint))
+            let letters = try database.run(
+                """
+                DELETE FROM outbox_dead WHERE (endpoint, id, number) IN
+                (SELECT endpoint, id, number FROM outbox_dead WHERE endpoint=? LIMIT 16)
+                """, .id(endpoint))
+            return revisions + lines + letters > 0
         }
     }
 

@@ -35,23 +35,23 @@ package final class SQLiteCallStore: CallStore {
     /// `stamp`: whose the file must be; nil: anybody's.
     package convenience init(
         path: String, stamp: DeploymentStamp? = nil, synchronous: Synchronous = .normal, historyPerUser: Int = 200,
-        lease: Milliseconds = PresencePolicy().lease
+        lease: Milliseconds = PresencePolicy().lease, isVisited: Bool = false
     ) throws(StoreError) {
         try self.init(
             path: path, stamp: stamp, synchronous: synchronous, historyPerUser: historyPerUser, lease: lease,
-            machine: .system)
+            isVisited: isVisited, machine: .system)
     }
 
     /// With clocks of a test's.
     package init(
         path: String, stamp: DeploymentStamp? = nil, synchronous: Synchronous = .normal, historyPerUser: Int = 200,
-        lease: Milliseconds = PresencePolicy().lease, machine: MachineClock
+        lease: Milliseconds = PresencePolicy().lease, isVisited: Bool = false, machine: MachineClock
     ) throws(StoreError) {
         self.path = path
         self.synchronous = synchronous
         self.historyPerUser = historyPerUser
         self.lease = lease
-        database = try SQLiteDatabase(path: path)
+        database = try SQLiteDatabase(path: path, patience: isVisited ? .visitor : .coordinator)
         do throws(StoreError) {
             try database.executeWhenFree("PRAGMA journal_mode=WAL")
             try database.execute("PRAGMA synchronous=\(synchronous.rawValue)")

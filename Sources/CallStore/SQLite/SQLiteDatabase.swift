@@ -9,16 +9,22 @@ final class SQLiteDatabase {
     /// How many transactions there were, and statements outside of one.
     private(set) var transactions = 0
 
-    /// How long another process may hold the file before we give up, in milliseconds. Below the age at which
-    /// publications are stale, so that requests can still be answered `unavailable`.
-    private static let busyTimeout: Int32 = 250
+    /// How long another process may hold the file before this one gives up, in milliseconds.
+    enum Patience: Int32 {
+        /// Below the age at which publications are stale, so that requests can still be answered `unavailable`.
+        case coordinator = 250
+        /// Who only looks on, or helps out, tries again.
+        case visitor = 50
+    }
+
+    private let patience: Patience
     /// The same at the start, when nobody waits yet.
     private static let openingTimeout: Int32 = 2_000
     private static let busyPause: Int32 = 5
     /// The same while another process brings the file up to date, which takes about a minute for a million calls.
     private static let upgradeTimeout: Int32 = 300_000
 
-    init(path: String) throws(StoreError) {
+    init(path: String, patience: Patience = .coordinator) throws(StoreError) {
         var handle: OpaquePointer?
         let flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX
         let code = sqlite3_open_v2(path, &handle, flags, nil)
@@ -28,7 +34,8 @@ final class SQLiteDatabase {
             throw StoreError(.failed, "\(path): \(reason)")
         }
         self.handle = handle
-        sqlite3_busy_timeout(handle, Self.busyTimeout)
+        self.patience = patience
+        sqlite3_busy_timeout(handle, patience.rawValue)
     }
 
     deinit {
@@ -67,7 +74,7 @@ final class SQLiteDatabase {
     /// The same when the file may have to be brought up to date: nobody is served before.
     func upgrade<Result>(_ body: () throws(StoreError) -> Result) throws(StoreError) -> Result {
         sqlite3_busy_timeout(handle, Self.upgradeTimeout)
-        defer { sqlite3_busy_timeout(handle, Self.busyTimeout) }
+        defer { sqlite3_busy_timeout(handle, patience.rawValue) }
         return try transaction(body)
     }
 

@@ -7,13 +7,14 @@ import SignalingProtocol
 struct Arrivals {
     let serving: Serving
 
+    private var store: any RecordStore & PresenceStore { serving.store }
     private var context: ServiceContext { serving.context }
     private var settings: ServiceSettings { serving.settings }
 
     /// At most one change of each device. A device publishes its presence again until it is welcomed.
     func serve(_ changes: [PresenceChange]) async throws(StoreError) {
         guard !changes.isEmpty else { return }
-        let outcomes = try await serving.store.cameOnline(changes.map(\.session), policy: settings.presence)
+        let outcomes = try await store.cameOnline(changes.map(\.session), policy: settings.presence)
         let current = zip(changes, outcomes).filter { $0.1 == .current }.map(\.0)
         for (change, outcome) in zip(changes, outcomes) {
             context.counters.add(.presence, outcome == .current ? "online" : "over")
@@ -48,14 +49,14 @@ struct Arrivals {
 
     private func lookAround(_ changes: [PresenceChange]) async throws(StoreError) -> [Arrival] {
         let lookup = Arrival.lookup(changes.map(\.session.device.userID), settings, now: serving.now)
-        return Arrival.all(changes, try await serving.store.read(lookup), now: serving.now)
+        return Arrival.all(changes, try await store.read(lookup), now: serving.now)
     }
 
     /// Welcomes devices, and then tells them what they are owed.
     private func welcome(_ arrivals: [Arrival]) async throws(StoreError) {
         let callIDs = arrivals.flatMap(\.live).unique
         var known: [CallID: Call] = [:]
-        for stored in try await callIDs.isEmpty ? [] : serving.store.load(callIDs) {
+        for stored in try await callIDs.isEmpty ? [] : store.load(callIDs) {
             if case .call(let call)? = stored?.record { known[call.callID] = call }
         }
         let place = serving.outbox.count

@@ -7,7 +7,7 @@ import SignalingProtocol
 struct Committing {
     let serving: Serving
 
-    private var store: any CallStore { serving.store }
+    private var store: any RecordStore { serving.store }
 
     /// What became of decisions.
     struct Outcome {

@@ -7,11 +7,13 @@ import SignalingProtocol
 struct Departures {
     let serving: Serving
 
+    private var store: any PresenceStore { serving.store }
+
     /// At most one change of each device. A goodbye that is lost is bounded by the invitation's timeout.
     func serve(_ changes: [(session: DeviceSession, reason: PresenceMessage.OfflineReason)]) async throws(StoreError) {
         guard !changes.isEmpty else { return }
         let policy = serving.settings.presence
-        let hasEnded = try await serving.store.wentOffline(changes.map(\.session), policy: policy)
+        let hasEnded = try await store.wentOffline(changes.map(\.session), policy: policy)
         let gone = zip(changes, hasEnded).filter(\.1).map(\.0)
         for (change, hasEnded) in zip(changes, hasEnded) {
             serving.context.counters.add(.presence, hasEnded ? change.reason.rawValue : "stale")

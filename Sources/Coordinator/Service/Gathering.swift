@@ -7,7 +7,7 @@ import SignalingProtocol
 struct Gathering {
     let serving: Serving
 
-    private var store: any CallStore { serving.store }
+    private var store: any RecordStore & PresenceStore { serving.store }
     private var settings: ServiceSettings { serving.settings }
     private var now: Milliseconds { serving.now }
 

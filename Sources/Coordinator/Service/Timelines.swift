@@ -7,10 +7,12 @@ import SignalingProtocol
 struct Timelines {
     let context: ServiceContext
 
+    private var store: any TimelineStore { context.store }
+
     /// The call's timeline, with what this coordinator has not written yet.
     func timeline(of callID: CallID) async throws(StoreError) -> Timeline {
         await write()
-        return try await context.store.timeline(of: callID)
+        return try await store.timeline(of: callID)
     }
 
     /// Writes what was noted. Nobody waits for it, and what cannot be written is dropped.
@@ -19,7 +21,7 @@ struct Timelines {
         context.counters.add(.traceEntriesDropped, dropped)
         guard !traces.isEmpty else { return }
         do throws(StoreError) {
-            try await context.store.trace(traces, life: context.settings.historyRetention)
+            try await store.trace(traces, life: context.settings.historyRetention)
         } catch {
             context.counters.add(.traceEntriesDropped, traces.reduce(0) { $0 + $1.entries.count })
             context.failed(error)

@@ -7,13 +7,15 @@ import SignalingProtocol
 struct UserCalls {
     let serving: Serving
 
+    private var store: any RecordStore & UserStore { serving.store }
+
     /// The users' live calls, the newest first. A list that is full is put right first: what stands in it without a call must not keep
     /// a call out.
     func live(of users: [UserID], limit: Int) async throws(StoreError) -> [[CallID]] {
         let lists = users.map { CallList.live(of: $0, limit: limit) }
-        var calls = try await serving.store.read(Lookup(calls: lists)).calls
+        var calls = try await store.read(Lookup(calls: lists)).calls
         for place in users.indices where calls[place].count == limit {
-            if try await tidy(users[place]) { calls[place] = try await serving.store.calls(lists[place]) }
+            if try await tidy(users[place]) { calls[place] = try await store.calls(lists[place]) }
         }
         return calls
     }
@@ -25,7 +27,7 @@ struct UserCalls {
         guard !context.tidied.contains(user, now: serving.now) else { return false }
         var removed = 0
         for _ in 0..<ServiceBounds.tidyings {
-            let count = try await serving.store.tidyCalls(of: user)
+            let count = try await store.tidyCalls(of: user)
             removed += count
             guard count > 0 else {
                 context.tidied.insert(user, now: serving.now)

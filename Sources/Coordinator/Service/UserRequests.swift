@@ -7,7 +7,7 @@ import SignalingProtocol
 struct UserRequests {
     let serving: Serving
 
-    private var store: any CallStore { serving.store }
+    private var store: any RecordStore & UserStore { serving.store }
     private var context: ServiceContext { serving.context }
 
     func serve(_ received: ReceivedRequest) async {

@@ -5,6 +5,7 @@ import Coordinator
 import Glibc
 import MQTTClient
 import Synchronization
+import SystemThreads
 
 /// `bellwire dev`: broker, coordinator and a demonstration call, all on this machine.
 enum DevCommand {
@@ -83,7 +84,7 @@ enum DevCommand {
         // The coordinator's thread alone uses the store from here on.
         nonisolated(unsafe) let coordinator = Coordinator(
             configuration: configuration, store: store, status: status, log: log)
-        startThread {
+        startDetachedThread {
             coordinator.run()
             state.hasStopped.store(true, ordering: .releasing)
         }

@@ -1,5 +1,6 @@
 import Glibc
 import Synchronization
+import SystemThreads
 
 /// The keys of a terminal and the signals that end the process, read by one thread.
 enum PhoneConsole {
@@ -27,7 +28,7 @@ enum PhoneConsole {
         }
         let hasKeys = hasKeys && TerminalMode.readSingleKeys()
         let signals = ends[0]
-        startThread { read(signals: signals, hasKeys: hasKeys, report) }
+        startDetachedThread { read(signals: signals, hasKeys: hasKeys, report) }
     }
 
     private static func read(signals: Int32, hasKeys: Bool, _ report: (Input) -> Void) {

@@ -68,7 +68,7 @@ enum ServeCommand {
             coordinator: configuration.id)
         let store = try withFault(try openStore(arguments, configuration.settings), arguments)
         let settings = configuration.settings
-        let delivery = try WebhookDelivery(arguments, "bellwire serve", beside: store) {
+        let delivery = try WebhookDelivery(arguments, "bellwire serve", beside: store, log: log) {
             try openStore(arguments, settings)
         }
         configuration.endpoints = delivery?.endpoints ?? []

@@ -42,6 +42,8 @@ enum StoreAddress: CustomStringConvertible {
         var historyPerUser = 200
         /// Whose the store must be; nil: anybody's.
         var stamp: DeploymentStamp?
+        /// Another process serves it: it is not kept waiting.
+        var isVisited = false
     }
 
     func open(_ options: Options = Options(), _ settings: ServiceSettings = ServiceSettings()) throws -> any CallStore {
@@ -53,7 +55,7 @@ enum StoreAddress: CustomStringConvertible {
         case .sqlite(let path):
             return try SQLiteCallStore(
                 path: path, stamp: options.stamp, synchronous: options.synchronous,
-                historyPerUser: options.historyPerUser, lease: lease)
+                historyPerUser: options.historyPerUser, lease: lease, isVisited: options.isVisited)
         case .redis(let address):
             let store = RedisCallStore(
                 address: address, prefix: options.redisPrefix, stamp: options.stamp, waitReplicas: options.waitReplicas,

@@ -1,4 +1,5 @@
 import Glibc
+import SystemThreads
 
 /// Turns SIGINT and SIGTERM into a call on a thread of its own, where anything may be done.
 ///
@@ -18,27 +19,10 @@ struct TerminationSignals {
 
     /// Calls `body` at each of these signals.
     func onSignal(_ body: @escaping @Sendable () -> Void) {
-        startThread { [set] in
+        startDetachedThread { [set] in
             var set = set
             var number: Int32 = 0
             while sigwait(&set, &number) == 0 { body() }
         }
     }
-}
-
-/// Runs `body` on a new thread. A thread, not a task: what runs here blocks.
-func startThread(_ body: @escaping @Sendable () -> Void) {
-    final class Box {
-        let body: @Sendable () -> Void
-        init(_ body: @escaping @Sendable () -> Void) { self.body = body }
-    }
-    var thread = pthread_t()
-    let box = Unmanaged.passRetained(Box(body)).toOpaque()
-    pthread_create(
-        &thread, nil,
-        { context in
-            Unmanaged<Box>.fromOpaque(context!).takeRetainedValue().body()
-            return nil
-        }, box)
-    pthread_detach(thread)
 }

@@ -26,7 +26,8 @@ struct WebhookDelivery {
 
     /// Nil without `--webhooks`. `another`: opens the same store once more, for a thread.
     init?(
-        _ arguments: Arguments, _ command: String, beside store: any CallStore, another: () throws -> any CallStore
+        _ arguments: Arguments, _ command: String, beside store: any CallStore, log: Log,
+        another: () throws -> any CallStore
     ) throws {
         let delivers = try arguments.required("deliver", "true or false") { ["true": true, "false": false][$0] }
         guard let file = try arguments.file("webhooks") else { return nil }
@@ -39,13 +40,20 @@ struct WebhookDelivery {
         }
         endpoints = settings.endpoints.compactMap { KeptEndpoint($0) }
         let own = store.isShared ? try another() : store
-        guard let outbox = own as? any Deliverer.Store else {
+        guard let outbox = own as? any OutboxStore else {
             throw UsageError("\(command): --webhooks: this store keeps no webhooks")
         }
         let deliverer = Deliverer(
             outbox, settings.endpoints, sender: sender, delivers: delivers, now: SystemClock.boot.milliseconds
         ) { "w" + randomHex(bytes: 8) }
         guard let deliverer else { throw UsageError("\(command): --webhooks \(file): unusable endpoints") }
+        deliverer.onFailure = { reason in
+            if let reason {
+                log(.warning, "webhooks wait: the store fails", ["reason": reason])
+            } else {
+                log(.info, "webhooks go on: the store is back")
+            }
+        }
         let report = deliverer.report
         metrics = { report.metrics }
         if store.isShared {

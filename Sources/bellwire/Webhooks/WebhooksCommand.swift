@@ -63,6 +63,14 @@ enum WebhooksCommand {
         }
     }
 
+    fileprivate enum Bounds {
+        /// Microseconds: coordinators read the list of endpoints every second.
+        static let reread: UInt32 = 2_000_000
+        /// How often, and after how many microseconds, a step is tried again that another process was in the way of.
+        static let tries = 40
+        static let pause: UInt32 = 25_000
+    }
+
     // MARK: Commands
 
     private static func list(_ words: [String]) throws {
@@ -115,11 +123,18 @@ enum WebhooksCommand {
         guard arguments.text("endpoint").map({ !$0.isEmpty }) ?? false else {
             throw UsageError("bellwire webhooks forget: --endpoint is required")
         }
+        let name = try arguments.required("endpoint", "the name of an endpoint", EndpointName.init)
         let outbox = try OpenOutbox(arguments, forget.name)
-        for endpoint in try outbox.endpoints() {
-            try outbox.ask { store throws(StoreError) in try await store.forget(endpoint.name) }
-            writeOutput("\(endpoint.name): forgotten")
+        let known = try outbox.ask { store throws(StoreError) in try await store.endpoints() }
+        try outbox.ask { store throws(StoreError) in try await store.forget(name) }
+        // Coordinators write for it until they have read that it is gone.
+        usleep(Bounds.reread)
+        // Also of one that is not known: who forgot it may have been interrupted here.
+        while try outbox.ask({ store throws(StoreError) in try await store.clear(name) }) {}
+        guard known.contains(where: { $0.name == name }) else {
+            throw UsageError("bellwire webhooks forget: there is no endpoint \(name)")
         }
+        writeOutput("\(name): forgotten")
     }
 }
 
@@ -143,7 +158,7 @@ private struct Wanted {
 
 /// The outbox of a store that others serve meanwhile.
 private struct OpenOutbox {
-    private let store: any Deliverer.Store
+    private let store: any CallStore & OutboxStore
     private let executor = WorkExecutor()
     private let only: String?
     private let command: String
@@ -153,6 +168,7 @@ private struct OpenOutbox {
         only = arguments.text("endpoint").flatMap { $0.isEmpty ? nil : $0 }
         var address = try arguments.required("store", "sqlite:PATH or redis://…", StoreAddress.init)
         var options = StoreAddress.Options()
+        options.isVisited = true
         options.redisPrefix = try arguments.required("redis-prefix", "a name") { $0.isEmpty ? nil : $0 }
         if case .sqlite(let path) = address, access(path, R_OK | W_OK) != 0 {
             throw UsageError("bellwire \(command): --store sqlite:\(path): \(String(cString: strerror(errno)))")
@@ -161,19 +177,26 @@ private struct OpenOutbox {
             redis.password = readSecret(file)
             address = .redis(redis)
         }
-        guard let store = try address.open(options) as? any Deliverer.Store else {
+        guard let store = try address.open(options) as? any CallStore & OutboxStore else {
             throw UsageError("bellwire \(command): this store keeps no webhooks")
         }
         self.store = store
     }
 
     func ask<Value>(
-        _ question: @escaping (any Deliverer.Store) async throws(StoreError) -> Value
+        _ question: @escaping (any CallStore & OutboxStore) async throws(StoreError) -> Value
     ) throws -> Value {
-        do throws(StoreError) {
-            return try executor.complete(store) { [store] () async throws(StoreError) in try await question(store) }
-        } catch {
-            throw UsageError("bellwire \(command): \(error.description)")
+        var tries = 0
+        while true {
+            do throws(StoreError) {
+                return try executor.complete(store) { [store] () async throws(StoreError) in try await question(store) }
+            } catch {
+                tries += 1
+                guard !store.isShared, error.code == .notWritten, tries < WebhooksCommand.Bounds.tries else {
+                    throw UsageError("bellwire \(command): \(error.description)")
+                }
+                usleep(WebhooksCommand.Bounds.pause)
+            }
         }
     }
 

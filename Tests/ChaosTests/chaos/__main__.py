@@ -55,6 +55,7 @@ def report(options: Options, result: Result) -> int:
     print(f"planned calls: {counts(result.kinds)}")
     print(f"injected: {counts(result.faults)}")
     print(f"largest coordinator: {result.memory_kb} KB")
+    print(f"webhooks: {counts(result.webhooks)}")
     for problem in result.unsettled:
         print(problem)
     if result.is_good and not result.unsettled:

@@ -80,14 +80,18 @@ class Deployment:
         "log_level": "info",
     } | UNLIMITED
 
-    def __init__(self, directory: Path, coordinators: int, store: str, fsync: str, qos: int, fault: str | None) -> None:
+    def __init__(
+        self, directory: Path, coordinators: int, store: str, fsync: str, qos: int, fault: str | None, webhooks: Path
+    ) -> None:
         for part in ("broker", "redis", "coordinators"):
             # A run begins with nothing, also where an earlier one was kept: the same seed makes the same call ids.
             shutil.rmtree(directory / part, ignore_errors=True)
         self.broker = ChaosBroker(directory / "broker")
         self.redis = Redis(directory / "redis", fsync) if store == "redis" else None
         url = f"redis://127.0.0.1:{self.redis.port}" if self.redis else "sqlite"
-        flags: dict[str, Any] = self.FLAGS | {"publish_qos": str(qos)} | ({"fault": fault} if fault else {})
+        flags: dict[str, Any] = self.FLAGS | {"publish_qos": str(qos), "webhooks": str(webhooks)}
+        if fault:
+            flags["fault"] = fault
         self.coordinators = [
             Service(
                 self.broker.url,

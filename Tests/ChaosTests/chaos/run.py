@@ -11,6 +11,7 @@ from pathlib import Path
 
 from harness import executable
 
+from .backend import Backend
 from .deployment import Deployment
 from .history import History
 from .load import Load
@@ -53,6 +54,7 @@ class Result:
     store_kills: int
     memory_kb: int
     unsettled: list[str]
+    webhooks: dict[str, int]
 
 
 class Run:
@@ -62,14 +64,21 @@ class Run:
         self._options = options
         self._loop = Loop()
         self._history = History(directory / "history.jsonl")
-        self._deployment = Deployment(
-            directory, options.coordinators, options.store, options.appendfsync, options.qos, options.fault
-        )
         rng = random.Random(options.seed)
         self._people = People.make(random.Random(rng.random()), options.users)
         self._load = Load(self._loop, random.Random(rng.random()), self._people, options.rate)
         self._network = random.Random(rng.random())
         self._nemesis_rng = random.Random(rng.random())
+        self._backend = Backend(directory / "backend", random.Random(rng.random()))
+        self._deployment = Deployment(
+            directory,
+            options.coordinators,
+            options.store,
+            options.appendfsync,
+            options.qos,
+            options.fault,
+            self._backend.settings,
+        )
         self._unsettled: list[str] = []
         self._auditors: dict[str, Phone] = {}
         self._ended_at = 0.0
@@ -86,6 +95,7 @@ class Run:
         finally:
             self._history.close()
             self._deployment.stop()
+            self._backend.stop()
         verdict = judge(self._history.path)
         return Result(
             self._history.path,
@@ -95,7 +105,8 @@ class Run:
             dict(self._load.kinds),
             nemesis.store_kills,
             memory,
-            self._unsettled,
+            self._unsettled + self._backend.problems,
+            {"taken": self._backend.taken, "repeated": self._backend.repeated},
         )
 
     def _people_come_online(self) -> Nemesis:
@@ -152,6 +163,8 @@ class Run:
         self._audit()
         self._wait(lambda: not any(phone.is_waiting for phone in phones), _ASKING, "the senders are told")
         self._history.write("settled")
+        if not self._loop.run_until(lambda: not self._backend.missing(self._load.latest), _ENDING * self._options.patience):
+            self._unsettled += [f"webhooks missing: {call}" for call in self._backend.missing(self._load.latest)]
 
     def _end_calls(self) -> bool:
         """Ends what is live, and asks: of a call that ended while its members were offline nobody is told."""

@@ -30,6 +30,10 @@ package struct BlockingOutbox {
         try wait { store throws(StoreError) in try await store.forget(endpoint) }
     }
 
+    package func clear(_ endpoint: EndpointName) throws(StoreError) -> Bool {
+        try wait { store throws(StoreError) in try await store.clear(endpoint) }
+    }
+
     package func claim(
         _ endpoint: EndpointName, by worker: WorkerID, limit: Int, near: [RecordID]?
     ) throws(StoreError) -> [OutboxItem] {
