@@ -53,10 +53,13 @@ let package = Package(
             name: "HTTPSending", dependencies: ["SystemClocks", "SystemThreads", "CCurl", "COpenSSL"],
             swiftSettings: strict),
         .target(
+            name: "HTTPServing", dependencies: ["SystemClocks", "SystemThreads", "CMicrohttpd"],
+            swiftSettings: strict),
+        .target(
             name: "Coordinator",
             dependencies: [
-                "SignalingProtocol", "CallCore", "CallDeciding", "CallStore", "MQTTClient", "SystemClocks",
-                "CMicrohttpd",
+                "SignalingProtocol", "CallCore", "CallDeciding", "CallStore", "HTTPServing", "MQTTClient",
+                "SystemClocks",
             ],
             swiftSettings: strict
         ),
@@ -121,6 +124,9 @@ let package = Package(
                 "Delivery", "CallCore", "CallStore", "FuzzEntries", "HTTPSending", "SignalingProtocol", "Webhooks",
             ], swiftSettings: strict),
         .testTarget(name: "HTTPSendingTests", dependencies: ["HTTPSending", "COpenSSL"], swiftSettings: strict),
+        .testTarget(
+            name: "HTTPServingTests", dependencies: ["HTTPServing", "HTTPSending", "SystemClocks", "SystemThreads"],
+            swiftSettings: strict),
         .testTarget(
             name: "CoordinatorTests",
             dependencies: ["Coordinator", "CallDeciding", "CallStore", "CallCore", "SignalingProtocol", "SplitMix"],

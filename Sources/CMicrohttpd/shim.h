@@ -1,24 +1,102 @@
 #pragma once
 #include <microhttpd.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+/* What microhttpd says first about why it cannot start. Empty before. */
+struct bellwire_http_problem {
+    char text[256];
+};
+
+/* What it says later is about single connections, and nobody reads it. */
+static inline void bellwire_http_note(void *problem, const char *format, va_list arguments) {
+    struct bellwire_http_problem *note = (struct bellwire_http_problem *)problem;
+    if (note->text[0] == 0) vsnprintf(note->text, sizeof note->text, format, arguments);
+}
+
+/* Who is called, each with `context`, and always on the thread of the server. */
+struct bellwire_http_callbacks {
+    void *context;
+    MHD_AcceptPolicyCallback accept;
+    MHD_NotifyConnectionCallback connection;
+    void *(*request)(void *context, const char *target, struct MHD_Connection *connection);
+    MHD_AccessHandlerCallback serve;
+    MHD_RequestCompletedCallback completed;
+};
 
 /* MHD_start_daemon takes a variable argument list, which Swift cannot call. The socket is bound by the caller, so
-   that an address in use is reported with its name. */
-static inline struct MHD_Daemon *bellwire_http_start(int listen_socket, MHD_AccessHandlerCallback handler, void *context) {
+   that an address in use is reported with its name. `certificates` and `key` are PEM, for TLS, or both NULL; they are not
+   needed afterwards, but `problem` is as long as the server runs. */
+static inline struct MHD_Daemon *bellwire_http_start(
+    int listen_socket, unsigned int most_connections, size_t memory_per_connection, const char *certificates,
+    const char *key, const struct bellwire_http_callbacks *callbacks, struct bellwire_http_problem *problem) {
+    struct MHD_OptionItem tls[] = {
+        {MHD_OPTION_HTTPS_MEM_CERT, 0, (void *)certificates},
+        {MHD_OPTION_HTTPS_MEM_KEY, 0, (void *)key},
+        {MHD_OPTION_HTTPS_PRIORITIES, 0, (void *)"NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2"},
+        {MHD_OPTION_END, 0, NULL},
+    };
+    unsigned int flags =
+        MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG;
     return MHD_start_daemon(
-        MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_POLL, 0, NULL, NULL, handler, context,
+        certificates == NULL ? flags : flags | MHD_USE_TLS, 0, callbacks->accept, callbacks->context,
+        callbacks->serve, callbacks->context,
+        /* First, since it is about the other options too. */
+        MHD_OPTION_EXTERNAL_LOGGER, bellwire_http_note, (void *)problem,
         MHD_OPTION_LISTEN_SOCKET, (MHD_socket)listen_socket,
-        MHD_OPTION_CONNECTION_LIMIT, (unsigned int)64,
-        MHD_OPTION_CONNECTION_TIMEOUT, (unsigned int)10,
+        MHD_OPTION_CONNECTION_LIMIT, most_connections,
+        MHD_OPTION_CONNECTION_MEMORY_LIMIT, memory_per_connection,
+        MHD_OPTION_NOTIFY_CONNECTION, callbacks->connection, callbacks->context,
+        MHD_OPTION_URI_LOG_CALLBACK, callbacks->request, callbacks->context,
+        MHD_OPTION_NOTIFY_COMPLETED, callbacks->completed, callbacks->context,
+        MHD_OPTION_ARRAY, certificates == NULL ? &tls[3] : tls,
         MHD_OPTION_END);
 }
 
-/* Answers with a copy of `bytes`. Swift does not see the enumerations of this library by name. */
-static inline enum MHD_Result bellwire_http_answer(
-    struct MHD_Connection *connection, unsigned int status, const char *content_type, void *bytes, size_t count) {
-    struct MHD_Response *response = MHD_create_response_from_buffer(count, bytes, MHD_RESPMEM_MUST_COPY);
-    if (response == NULL) return MHD_NO;
-    MHD_add_response_header(response, "Content-Type", content_type);
-    enum MHD_Result result = MHD_queue_response(connection, status, response);
-    MHD_destroy_response(response);
-    return result;
+static inline const char *bellwire_http_problem_text(const struct bellwire_http_problem *problem) { return problem->text; }
+
+/* Swift does not see the enumerations of this library by name: hence what follows. */
+
+/* With a copy of `bytes`. */
+static inline struct MHD_Response *bellwire_http_response(const void *bytes, size_t count) {
+    return MHD_create_response_from_buffer(count, (void *)bytes, MHD_RESPMEM_MUST_COPY);
 }
+
+/* For the callback that is given the target: takes the query from microhttpd, which reads it next. 0.9.75 makes a note of each
+   parameter, and when there is no room for one it never answers. The target lies in the connection's own memory. */
+static inline void bellwire_http_drop_query(const char *target) {
+    char *query = strchr((char *)target, '?');
+    if (query != NULL) query[1] = 0;
+}
+
+static inline void bellwire_http_each_header(
+    struct MHD_Connection *connection, MHD_KeyValueIteratorN each, void *context) {
+    MHD_get_connection_values_n(connection, MHD_HEADER_KIND, each, context);
+}
+
+/* -1 when there is none. */
+static inline int bellwire_http_socket(struct MHD_Connection *connection) {
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    return info == NULL ? -1 : info->connect_fd;
+}
+
+/* Of the response that was given, 0 when there is none. */
+static inline unsigned int bellwire_http_status(struct MHD_Connection *connection) {
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_HTTP_STATUS);
+    return info == NULL ? 0 : info->http_status;
+}
+
+static inline bool bellwire_http_has_started(enum MHD_ConnectionNotificationCode code) {
+    return code == MHD_CONNECTION_NOTIFY_STARTED;
+}
+
+static inline bool bellwire_http_is_complete(enum MHD_RequestTerminationCode code) {
+    return code == MHD_REQUEST_TERMINATED_COMPLETED_OK;
+}
+
+static inline enum MHD_Result bellwire_http_result(bool isFine) { return isFine ? MHD_YES : MHD_NO; }
+
+static inline bool bellwire_http_is_fine(enum MHD_Result result) { return result == MHD_YES; }

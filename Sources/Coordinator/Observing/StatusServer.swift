@@ -1,13 +1,11 @@
-import CMicrohttpd
 import CallDeciding
-import Glibc
+import HTTPServing
 
-/// Answers `/healthz`, `/readyz` and `/metrics` over HTTP.
-package final class StatusServer {
-    private let status: CoordinatorStatus
-    private let daemon: OpaquePointer
+/// Answers `/healthz`, `/readyz` and `/metrics` over HTTP, on a thread of its own: also when the coordinator's loop is stuck.
+package final class StatusServer: Sendable {
+    private let server: HTTPServer
     /// The port it listens on, also when port 0 asked for any.
-    package let port: Int
+    package var port: Int { server.port }
 
     /// Cannot listen there.
     package struct ListenError: Error, CustomStringConvertible {
@@ -15,80 +13,29 @@ package final class StatusServer {
     }
 
     package init(host: String, port: Int, status: CoordinatorStatus) throws(ListenError) {
-        self.status = status
-        let socket = try listeningSocket(host: host, port: port)
-        let context = Unmanaged.passUnretained(status).toOpaque()
-        guard let daemon = bellwire_http_start(socket, answer, context) else {
-            close(socket)
-            throw ListenError(description: "cannot serve HTTP on \(host):\(port)")
-        }
-        self.daemon = daemon
-        self.port = boundPort(socket) ?? port
-    }
-
-    deinit { MHD_stop_daemon(daemon) }
-}
-
-private func listeningSocket(host: String, port: Int) throws(StatusServer.ListenError) -> Int32 {
-    var hints = addrinfo()
-    hints.ai_socktype = Int32(SOCK_STREAM.rawValue)
-    hints.ai_flags = AI_PASSIVE
-    var found: UnsafeMutablePointer<addrinfo>?
-    let code = getaddrinfo(host, String(port), &hints, &found)
-    guard code == 0, let address = found?.pointee else {
-        throw .init(description: "--http \(host):\(port): \(String(cString: gai_strerror(code)))")
-    }
-    defer { freeaddrinfo(found) }
-    let descriptor = socket(address.ai_family, address.ai_socktype, address.ai_protocol)
-    var on: Int32 = 1
-    setsockopt(descriptor, SOL_SOCKET, SO_REUSEADDR, &on, socklen_t(MemoryLayout<Int32>.size))
-    guard descriptor >= 0, bind(descriptor, address.ai_addr, address.ai_addrlen) == 0, listen(descriptor, 64) == 0
-    else {
-        let reason = String(cString: strerror(errno))
-        if descriptor >= 0 { close(descriptor) }
-        throw .init(description: "--http \(host):\(port): \(reason)")
-    }
-    return descriptor
-}
-
-private func boundPort(_ descriptor: Int32) -> Int? {
-    var storage = sockaddr_storage()
-    var length = socklen_t(MemoryLayout<sockaddr_storage>.size)
-    return withUnsafeMutablePointer(to: &storage) { pointer in
-        pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { address in
-            guard getsockname(descriptor, address, &length) == 0 else { return nil }
-            // The port lies at the same place for IPv4 and IPv6.
-            return address.withMemoryRebound(to: sockaddr_in.self, capacity: 1) {
-                Int(UInt16(bigEndian: $0.pointee.sin_port))
-            }
+        var settings = HTTPServerSettings()
+        settings.mostConnections = 64
+        settings.longestTime = 10_000
+        do throws(HTTPServer.SetupError) {
+            server = try HTTPServer(host: host, port: port, settings: settings) { page($0, status) }
+        } catch {
+            throw ListenError(description: "--http \(error)")
         }
     }
 }
 
-/// Runs on microhttpd's thread. The status outlives the daemon, which is stopped before the server is gone.
-private func answer(
-    _ context: UnsafeMutableRawPointer?, _ connection: OpaquePointer?, _ url: UnsafePointer<CChar>?,
-    _ method: UnsafePointer<CChar>?, _: UnsafePointer<CChar>?, _: UnsafePointer<CChar>?,
-    _: UnsafeMutablePointer<Int>?, _: UnsafeMutablePointer<UnsafeMutableRawPointer?>?
-) -> MHD_Result {
-    guard let context, let connection, let url, let method else {
-        preconditionFailure("microhttpd always passes these")
+private func page(_ exchange: HTTPExchange, _ status: CoordinatorStatus) -> HTTPResponse {
+    func text(_ code: Int, _ text: String) -> HTTPResponse {
+        .text(code, text, contentType: "text/plain; version=0.0.4; charset=utf-8")
     }
-    let status = Unmanaged<CoordinatorStatus>.fromOpaque(context).takeUnretainedValue()
-    let (code, body) = page(String(cString: url), method: String(cString: method), status)
-    var bytes = Array(body.utf8)
-    return bellwire_http_answer(connection, code, "text/plain; version=0.0.4; charset=utf-8", &bytes, bytes.count)
-}
-
-private func page(_ url: String, method: String, _ status: CoordinatorStatus) -> (UInt32, String) {
-    guard method == "GET" || method == "HEAD" else { return (405, "only GET\n") }
-    switch url {
-    case "/healthz": return status.isHealthy ? (200, "ok\n") : (503, "the loop is stuck\n")
+    guard exchange.method == "GET" || exchange.method == "HEAD" else { return text(405, "only GET\n") }
+    switch exchange.path {
+    case "/healthz": return status.isHealthy ? text(200, "ok\n") : text(503, "the loop is stuck\n")
     case "/readyz":
-        if let reason = status.notReadyReason { return (503, reason + "\n") }
-        return (200, "ready\n")
-    case "/metrics": return (200, metrics(status.snapshot) + status.moreMetrics)
-    default: return (404, "no such page: /healthz, /readyz, /metrics\n")
+        if let reason = status.notReadyReason { return text(503, reason + "\n") }
+        return text(200, "ready\n")
+    case "/metrics": return text(200, metrics(status.snapshot) + status.moreMetrics)
+    default: return text(404, "no such page: /healthz, /readyz, /metrics\n")
     }
 }
 

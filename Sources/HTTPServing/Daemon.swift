@@ -1,0 +1,90 @@
+import CMicrohttpd
+
+/// microhttpd, with one thread of its own.
+final class Daemon: @unchecked Sendable {
+    // Sendable: after the start everything here belongs to microhttpd's thread, until `stop` has waited for its end.
+
+    private let server: RequestServer
+    private let problem: UnsafeMutablePointer<bellwire_http_problem>
+    private var daemon: OpaquePointer?
+
+    init(_ server: RequestServer) {
+        self.server = server
+        problem = .allocate(capacity: 1)
+        problem.initialize(to: bellwire_http_problem())
+    }
+
+    deinit { problem.deallocate() }
+
+    /// Takes the socket, whatever becomes of it. Nil, or why it cannot serve.
+    func start(_ socket: Int32, _ settings: HTTPServerSettings) -> String? {
+        let context = Unmanaged.passUnretained(server).toOpaque()
+        var callbacks = bellwire_http_callbacks(
+            context: context, accept: accept, connection: connectionChanged, request: requestBegan, serve: serve,
+            completed: requestCompleted)
+        // At its own limit microhttpd would leave further connections waiting.
+        let mostConnections = UInt32(settings.mostConnections + 1)
+        daemon = bellwire_http_start(
+            socket, mostConnections, settings.longestHead, settings.tls?.certificates, settings.tls?.key, &callbacks,
+            problem)
+        // When it fails, microhttpd has closed the socket or has not, as the reason is. To close it twice would be worse than never.
+        guard daemon == nil else { return nil }
+        let reason = String(cString: bellwire_http_problem_text(problem)).split(separator: "\n").joined()
+        if settings.tls != nil { return "no HTTPS with this certificate and key: \(reason)" }
+        return reason.isEmpty ? "microhttpd does not start" : reason
+    }
+
+    /// Ends all connections, and waits for that. None may be suspended.
+    func stop() {
+        MHD_stop_daemon(daemon)
+        daemon = nil
+    }
+}
+
+// C callbacks are file-private functions: a closure would inherit the isolation of where it is written. microhttpd calls them on its
+// thread; the server outlives that.
+
+private func server(_ context: UnsafeMutableRawPointer?) -> RequestServer {
+    guard let context else { preconditionFailure("microhttpd passes on what it was given") }
+    return Unmanaged<RequestServer>.fromOpaque(context).takeUnretainedValue()
+}
+
+private func handle(_ connection: OpaquePointer?) -> ConnectionHandle {
+    guard let connection else { preconditionFailure("microhttpd always passes it") }
+    return ConnectionHandle(pointer: connection)
+}
+
+private func accept(
+    _ context: UnsafeMutableRawPointer?, _: UnsafePointer<sockaddr>?, _: socklen_t
+) -> MHD_Result { bellwire_http_result(server(context).admit()) }
+
+private func connectionChanged(
+    _ context: UnsafeMutableRawPointer?, _ connection: OpaquePointer?,
+    _: UnsafeMutablePointer<UnsafeMutableRawPointer?>?, _ code: MHD_ConnectionNotificationCode
+) { server(context).changed(handle(connection), hasStarted: bellwire_http_has_started(code)) }
+
+/// Before microhttpd reads anything into the target. What is returned is for the application, which needs none.
+private func requestBegan(
+    _ context: UnsafeMutableRawPointer?, _ target: UnsafePointer<CChar>?, _ connection: OpaquePointer?
+) -> UnsafeMutableRawPointer? {
+    guard let target else { return nil }
+    server(context).begin(handle(connection), target: String(cString: target))
+    bellwire_http_drop_query(target)
+    return nil
+}
+
+private func serve(
+    _ context: UnsafeMutableRawPointer?, _ connection: OpaquePointer?, _: UnsafePointer<CChar>?,
+    _ method: UnsafePointer<CChar>?, _ version: UnsafePointer<CChar>?, _ bytes: UnsafePointer<CChar>?,
+    _ count: UnsafeMutablePointer<Int>?, _: UnsafeMutablePointer<UnsafeMutableRawPointer?>?
+) -> MHD_Result {
+    guard let method, let version, let count else { return bellwire_http_result(false) }
+    let body = UnsafeRawBufferPointer(start: bytes, count: bytes == nil ? 0 : count.pointee)
+    count.pointee = 0
+    return bellwire_http_result(server(context).serve(handle(connection), method: method, version: version, body))
+}
+
+private func requestCompleted(
+    _ context: UnsafeMutableRawPointer?, _ connection: OpaquePointer?,
+    _: UnsafeMutablePointer<UnsafeMutableRawPointer?>?, _ code: MHD_RequestTerminationCode
+) { server(context).complete(handle(connection), isComplete: bellwire_http_is_complete(code)) }

@@ -1,0 +1,43 @@
+/// What a client is answered.
+package struct HTTPResponse: Sendable, Equatable {
+    /// 200 to 599.
+    package var status: Int
+    /// Nil when there is no body to have one.
+    package var contentType: String?
+    /// Sent as they are. Not `Content-Length` and `Date`, which follow; `Connection: close` closes the connection afterwards. With one that
+    /// cannot be sent (an empty value, a line break in it) the client is answered 500 instead.
+    package var headers: [Header]
+    /// Not sent to a request with HEAD, nor with 204 and 304.
+    package var body: [UInt8]
+
+    package struct Header: Sendable, Equatable {
+        package let name: String
+        package let value: String
+
+        package init(_ name: String, _ value: String) {
+            self.name = name
+            self.value = value
+        }
+    }
+
+    package init(_ status: Int, contentType: String? = nil, headers: [Header] = [], body: [UInt8] = []) {
+        precondition((200...599).contains(status), "a response's status is 200 to 599")
+        self.status = status
+        self.contentType = contentType
+        self.headers = headers
+        self.body = body
+    }
+
+    package static func text(
+        _ status: Int, _ text: String, contentType: String = "text/plain; charset=utf-8", headers: [Header] = []
+    ) -> HTTPResponse {
+        HTTPResponse(status, contentType: contentType, headers: headers, body: Array(text.utf8))
+    }
+
+    /// The same, and nothing more on this connection.
+    var closing: HTTPResponse {
+        var response = self
+        response.headers.append(Header("Connection", "close"))
+        return response
+    }
+}

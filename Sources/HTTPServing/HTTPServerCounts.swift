@@ -1,0 +1,31 @@
+/// What a server has seen.
+package struct HTTPServerCounts: Sendable, Equatable {
+    /// How a request ended whose first line could be read.
+    package enum Outcome: String, Sendable, CaseIterable {
+        case success = "2xx"
+        case redirect = "3xx"
+        case clientError = "4xx"
+        case serverError = "5xx"
+        /// The connection ended before the response was sent.
+        case unanswered
+
+        init(status: Int) {
+            switch status {
+            case 200..<300: self = .success
+            case 300..<400: self = .redirect
+            case 400..<500: self = .clientError
+            case 500..<600: self = .serverError
+            default: self = .unanswered
+            }
+        }
+    }
+
+    /// Connections now.
+    package var open = 0
+    /// Connections closed since there were too many.
+    package var refused = 0
+    /// Connections closed since their client took too long, to send a request or to read a response.
+    package var late = 0
+    /// Requests that are over.
+    package var requests: [Outcome: Int] = [:]
+}

@@ -1,0 +1,36 @@
+/// What a server grants its clients. All together they can take some `mostConnections` times (`longestHead` + `longestBody`) bytes.
+package struct HTTPServerSettings: Sendable {
+    /// Connections at once, at least 1. Further ones are closed as soon as they are made.
+    package var mostConnections = 1_024
+    /// Bytes of a request's body. A longer one is answered 413, and the connection closed.
+    package var longestBody = 65 * 1_024
+    /// Bytes of memory for one connection, at least 1024. A request's line and headers must fit in, with 64 more for each header. Longer ones
+    /// are answered 414 or 431, and the connection closed.
+    package var longestHead = 32 * 1_024
+    /// Milliseconds, at least 100: so long may it take until a request is whole, from when the connection was made or the last response
+    /// was sent; so long may the server take to answer it; and so long the client to read the response.
+    package var longestTime: Int64 = 30_000
+    /// HTTPS with this, plain HTTP without.
+    package var tls: TLS?
+
+    package struct TLS: Sendable {
+        /// The server's certificate, and behind it those that lead to an authority. PEM.
+        package let certificates: String
+        /// The certificate's private key, without a password. PEM.
+        package let key: String
+
+        package init(certificates: String, key: String) {
+            self.certificates = certificates
+            self.key = key
+        }
+    }
+
+    package init() {}
+
+    /// Bytes that are read and dropped of a body that is too long. A client that is still sending when its connection is closed may never
+    /// see the answer.
+    static let mostDropped = 256 * 1_024
+
+    /// Milliseconds between two looks for clients that are late.
+    var sweepInterval: Int64 { min(1_000, longestTime / 4) }
+}

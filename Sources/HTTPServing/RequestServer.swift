@@ -1,0 +1,129 @@
+import CMicrohttpd
+
+/// Reads requests, has them handled and sends the responses. It does what microhttpd says, on microhttpd's thread, to which all of it
+/// belongs.
+final class RequestServer {
+    private let table: ConnectionTable
+    private let longestBody: Int
+    private let handle: @Sendable (HTTPExchange) -> HTTPResponse?
+    private var requests: [ConnectionHandle: IncomingRequest] = [:]
+
+    init(_ table: ConnectionTable, longestBody: Int, _ handle: @escaping @Sendable (HTTPExchange) -> HTTPResponse?) {
+        self.table = table
+        self.longestBody = longestBody
+        self.handle = handle
+    }
+
+    func admit() -> Bool { table.admit() }
+
+    func changed(_ connection: ConnectionHandle, hasStarted: Bool) {
+        if hasStarted {
+            table.opened(connection, bellwire_http_socket(connection.pointer))
+        } else {
+            table.closed(connection)
+        }
+    }
+
+    /// The first line of a request is here.
+    func begin(_ connection: ConnectionHandle, target: String) {
+        requests[connection] = IncomingRequest(target: target)
+    }
+
+    /// Called when the headers are here, for each piece of the body, when the request is whole, and when it was suspended and no longer is.
+    /// False closes the connection.
+    func serve(
+        _ connection: ConnectionHandle, method: UnsafePointer<CChar>, version: UnsafePointer<CChar>,
+        _ bytes: UnsafeRawBufferPointer
+    ) -> Bool {
+        guard let request = requests[connection] else { return false }
+        guard let head = request.head else {
+            let head = RequestHead(
+                method: String(cString: method), target: request.target, version: String(cString: version),
+                fields: fields(connection))
+            request.head = head
+            // Given before the body, microhttpd reads no further, and closes the connection.
+            return head.refusal(longestBody: longestBody).map { send($0, request, connection) } ?? true
+        }
+        if !bytes.isEmpty { return request.take(bytes, longestBody: longestBody) }
+        let exchange = request.exchange ?? whole(request, head, connection)
+        guard let response = exchange.takeResponse(suspending: connection) else { return true }
+        table.answer(connection)
+        return send(response, request, connection)
+    }
+
+    private func whole(_ request: IncomingRequest, _ head: RequestHead, _ connection: ConnectionHandle) -> HTTPExchange
+    {
+        let exchange = HTTPExchange(head, body: request.body)
+        request.exchange = exchange
+        if !table.begin(connection, exchange) {
+            exchange.respond(.stopping)
+        } else if request.isTooLong {
+            exchange.respond(.tooLong)
+        } else if let response = handle(exchange) {
+            exchange.respond(response)
+        }
+        return exchange
+    }
+
+    /// It is answered, or its connection has ended.
+    func complete(_ connection: ConnectionHandle, isComplete: Bool) {
+        guard let request = requests.removeValue(forKey: connection) else { return }
+        request.exchange?.end()
+        // What microhttpd has answered by itself, to what is not HTTP, is never complete to it.
+        let status = isComplete || !request.isAnswered ? bellwire_http_status(connection.pointer) : 0
+        table.complete(connection, .init(status: Int(status)))
+    }
+
+    // MARK: To and from microhttpd
+
+    private func fields(_ connection: ConnectionHandle) -> [RequestHead.Field] {
+        var fields: [RequestHead.Field] = []
+        withUnsafeMutablePointer(to: &fields) {
+            bellwire_http_each_header(connection.pointer, addField, UnsafeMutableRawPointer($0))
+        }
+        return fields
+    }
+
+    private func send(_ response: HTTPResponse, _ request: IncomingRequest, _ connection: ConnectionHandle) -> Bool {
+        request.isAnswered = true
+        if let made = response.make() { return queue(made, response.status, connection) }
+        let other = HTTPResponse.text(500, "the response cannot be sent\n")
+        return other.make().map { queue($0, other.status, connection) } ?? false
+    }
+
+    private func queue(_ response: OpaquePointer, _ status: Int, _ connection: ConnectionHandle) -> Bool {
+        defer { MHD_destroy_response(response) }
+        return bellwire_http_is_fine(MHD_queue_response(connection.pointer, UInt32(status), response))
+    }
+}
+
+extension HTTPResponse {
+    static let stopping = HTTPResponse.text(503, "the server stops\n").closing
+    static let notInTime = HTTPResponse.text(503, "no answer in time\n")
+
+    /// microhttpd's response; nil when it does not take the headers.
+    fileprivate func make() -> OpaquePointer? {
+        guard let made = body.withUnsafeBytes({ bellwire_http_response($0.baseAddress, $0.count) }) else { return nil }
+        let type = contentType.map { [Header("Content-Type", $0)] } ?? []
+        for header in type + headers
+        where !bellwire_http_is_fine(MHD_add_response_header(made, header.name, header.value)) {
+            MHD_destroy_response(made)
+            return nil
+        }
+        return made
+    }
+}
+
+// A C callback is a file-private function: a closure would inherit the isolation of where it is written.
+private func addField(
+    _ context: UnsafeMutableRawPointer?, _: MHD_ValueKind, _ name: UnsafePointer<CChar>?, _ nameCount: Int,
+    _ value: UnsafePointer<CChar>?, _ valueCount: Int
+) -> MHD_Result {
+    guard let context, let name else { preconditionFailure("microhttpd always passes these") }
+    func text(_ start: UnsafePointer<CChar>?, _ count: Int) -> String {
+        String(decoding: UnsafeRawBufferPointer(start: start, count: count), as: UTF8.self)
+    }
+    let field = RequestHead.Field(name: text(name, nameCount).lowercased(), value: text(value, valueCount))
+    context.assumingMemoryBound(to: [RequestHead.Field].self).pointee.append(field)
+    return bellwire_http_result(true)
+}

@@ -1,0 +1,101 @@
+import FoundationEssentials
+import Glibc
+import HTTPSending
+import Testing
+
+@testable import HTTPServing
+
+/// The server of HTTPS.
+final class TLSTests {
+    private let directory: String
+    private let certificate: String
+    private let key: String
+
+    init() throws {
+        var name = Array("/tmp/bellwire-serving-XXXXXX".utf8CString)
+        directory = String(cString: try #require(mkdtemp(&name)))
+        (certificate, key) = try Self.makeCertificate(directory)
+    }
+
+    deinit { for name in ["/server.crt", "/server.key", ""] { remove(directory + name) } }
+
+    private static func makeCertificate(_ directory: String) throws -> (String, String) {
+        let status = system(
+            "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 1 -subj '/CN=server' "
+                + "-addext 'subjectAltName=IP:127.0.0.1' "
+                + "-keyout \(directory)/server.key -out \(directory)/server.crt 2>/dev/null")
+        try #require(status == 0)
+        return (
+            try String(contentsOfFile: directory + "/server.crt", encoding: .utf8),
+            try String(contentsOfFile: directory + "/server.key", encoding: .utf8)
+        )
+    }
+
+    private func server(_ certificates: String, _ key: String, longestTime: Int64 = 30_000) throws -> HTTPServer {
+        try .local(
+            .with { settings in
+                settings.longestTime = longestTime
+                settings.tls = .init(certificates: certificates, key: key)
+            }
+        ) { .text(200, "\($0.path) \($0.body.count)") }
+    }
+
+    @Test func aRequestIsAnswered() throws {
+        let server = try server(certificate, key)
+        let sender = try HTTPSender(certificateAuthorityFile: directory + "/server.crt", userAgent: "bellwire-tests")
+        let loopback = AddressRules(allowedNetworks: [try #require(Network("127.0.0.0/8"))])
+        for id: UInt64 in 1...3 {
+            let url = "https://127.0.0.1:\(server.port)/a%2Fb"
+            let body = [UInt8](repeating: 0x78, count: 60_000)
+            sender.send(HTTPRequest(id: id, url: url, body: body, allowed: loopback))
+            var waiting = pollfd(fd: sender.descriptor, events: Int16(POLLIN), revents: 0)
+            try #require(poll(&waiting, 1, 30_000) == 1)
+            guard case .answered(let response) = try #require(sender.take().first).outcome else {
+                Issue.record("no response")
+                return
+            }
+            #expect(response.status == 200)
+            #expect(response.body == Array("/a%2Fb 60000".utf8))
+        }
+        try eventually { server.counts == HTTPServerCounts(open: 1, requests: [.success: 3]) }
+    }
+
+    @Test func oldTLSIsNotSpoken() throws {
+        let server = try server(certificate, key)
+        func connect(_ version: String) -> Int32 {
+            system(
+                "openssl s_client -connect 127.0.0.1:\(server.port) \(version) -cipher ALL:@SECLEVEL=0 "
+                    + "</dev/null >/dev/null 2>&1")
+        }
+        #expect(connect("-tls1_2") == 0)
+        #expect(connect("-tls1_1") != 0)
+        #expect(connect("-tls1") != 0)
+    }
+
+    @Test(arguments: ["", "\u{16}\u{3}\u{1}"]) func aHandshakeThatDoesNotEndIsGivenUp(begin: String) throws {
+        let server = try server(certificate, key, longestTime: 300)
+        let client = try Client(server.port)
+        client.send(begin)
+        #expect(try client.isClosed())
+        #expect(server.counts.late == 1)
+    }
+
+    @Test func plainHTTPIsNotAnswered() throws {
+        let server = try server(certificate, key)
+        let client = try Client(server.port)
+        client.request("GET /")
+        try eventually { server.counts.open == 0 }
+        #expect(server.counts.late == 0)
+        #expect(server.counts.requests.isEmpty)
+    }
+
+    @Test func aCertificateThatCannotBeUsedIsSaidToBeOne() throws {
+        let (_, other) = try Self.makeCertificate(directory)
+        let broken = certificate.replacing("M", with: "-")
+        for (certificates, key) in [("", key), (certificate, ""), ("x", "y"), (certificate, other), (broken, key)] {
+            let error = #expect(throws: HTTPServer.SetupError.self) { try server(certificates, key) }
+            let text = try #require(error?.description)
+            #expect(text.hasPrefix("127.0.0.1:0: no HTTPS with this certificate and key: "), "\(text)")
+        }
+    }
+}
