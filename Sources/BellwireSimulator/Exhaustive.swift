@@ -225,12 +225,12 @@ package final class Exhaustive {
     private func send(_ message: UpMessage, from device: DeviceAddress, _ state: inout State) {
         observe(.sent(device, message), &state)
         let topic = settings.topics.up(device)
-        serve(&state) { $0.process([InboundMessage(topic: topic, payload: message.encoded())]) }
+        serve(&state) { $0.process(InboundMessage(topic: topic, payload: message.encoded())) }
     }
 
     private func present(_ device: DeviceAddress, _ presence: PresenceMessage, _ state: inout State) {
         let topic = settings.topics.presence(device)
-        serve(&state) { $0.process([InboundMessage(topic: topic, payload: presence.encoded())]) }
+        serve(&state) { $0.process(InboundMessage(topic: topic, payload: presence.encoded())) }
     }
 
     private func comeOnline(_ device: DeviceAddress, session: String, _ state: inout State) {
@@ -252,7 +252,7 @@ package final class Exhaustive {
             return
         }
         state.now = max(state.now, due)
-        serve(&state) { $0.sweep(grace: 0).messages }
+        serve(&state) { $0.sweep() }
     }
 
     /// A coordinator that was just started serves it: it has no memory that counts. Everybody who is online receives what

@@ -32,7 +32,7 @@ struct BlockTests {
                 world.pass(seconds: 250)
                 for online in isBlocked ? [alice, carol, phone] : [alice, carol] { online.republishPresence() }
             }
-            _ = world.service.clean()
+            _ = world.memory.clean(limit: 100)
             let start = world.published.count
             act(world, alice)
             let published = world.published[start...]

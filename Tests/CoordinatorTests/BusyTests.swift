@@ -142,8 +142,7 @@ struct BusyTests {
         world.route = { _ in 0 }
         faulty.beforeCommit = { _ in
             faulty.beforeCommit = nil
-            world.deliver(
-                world.services[1].process([web.up(.accept(.init(callID: CallID("c")!)))]), from: world.services[1])
+            world.send([web.up(.accept(.init(callID: CallID("c")!)))], to: 1)
         }
         let error = bob.accept("a")?.error
         #expect(error?.code == .alreadyInCall)

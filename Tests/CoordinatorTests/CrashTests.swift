@@ -1,4 +1,5 @@
 import CallCore
+import CallDeciding
 import CallStore
 import Coordinator
 import SignalingProtocol
@@ -46,7 +47,8 @@ struct CrashTests {
             faulty.beforeCommit = nil
             world.clock.now += 10_000
         }
-        #expect(alice.invite("bob", id: id)?.code == .unavailable)
+        #expect(alice.invite("bob", id: id) == nil, "what would be told so late is dropped")
+        #expect(world.service.counters[.responses, "unavailable"] == 1, "and that is what would be told")
         #expect(world.stored(callID) == nil)
         #expect(bob.names.isEmpty)
         #expect(alice.invite("bob", id: id)?.call?.createdAt == world.clock.now, "the resend makes the call")

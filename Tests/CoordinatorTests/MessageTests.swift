@@ -156,9 +156,7 @@ struct MessageTests {
         _ = send(alice, ttl: 1)
         // While one replica commits the ack, the other one serves the deadline.
         race.world.clock.now += 1_000
-        race.atCommit {
-            race.world.deliver(race.world.services[1].sweep(grace: 0).messages, from: race.world.services[1])
-        }
+        race.atCommit { race.world.join() }
         race.world.send([bob.up(.ackMessage(MessageID("m")!))])
         race.world.pass(seconds: 10)
         #expect(alice.receipts.map(\.state) == [.expired])
@@ -170,7 +168,9 @@ struct MessageTests {
         let bob = world.phone("bob/phone", acks: false)
         _ = send(alice)
         // It commits the delivery, and dies before it publishes.
-        _ = world.service.process([bob.up(.ackMessage(MessageID("m")!))])
+        world.diesBeforePublishing = true
+        world.send([bob.up(.ackMessage(MessageID("m")!))])
+        world.diesBeforePublishing = false
         world.restart()
         #expect(alice.receipts.isEmpty)
         world.pass(seconds: 3)
@@ -184,7 +184,9 @@ struct MessageTests {
         let alice = world.phone("alice/phone")
         let bob = world.phone("bob/phone")
         let message = Request.Message(to: bob.user, data: JSONText("1")!, messageID: MessageID("m")!)
-        _ = world.service.process([alice.up(.message(message))])
+        world.diesBeforePublishing = true
+        world.send([alice.up(.message(message))])
+        world.diesBeforePublishing = false
         world.restart()
         world.pass(seconds: 3)
         #expect(bob.messages.count == 1)

@@ -133,9 +133,9 @@ struct QuotaTests {
         return World(settings)
     }
 
-    /// Makes calls and takes them back until one is refused. Returns how many there were.
-    private func calls(of alice: Phone, in world: World, atMost limit: Int = 100, written: Bool = true) -> Int {
-        for number in 0..<limit {
+    /// Makes calls and takes them back until one is refused. Returns how many there were. What they take is written every second.
+    private func calls(of alice: Phone, in world: World, every pause: Milliseconds = 1_000) -> Int {
+        for number in 0..<100 {
             let outcome = alice.invite("u\(number)", callID: "c\(world.elapsed)")
             guard outcome?.call != nil else {
                 #expect(outcome?.code == .rateLimited)
@@ -143,10 +143,9 @@ struct QuotaTests {
                 return number
             }
             alice.cancel("c\(world.elapsed)")
-            world.pass(1_000)
-            if written { world.service.writeUsage() }
+            world.pass(pause)
         }
-        return limit
+        return 100
     }
 
     @Test func theCallsOfAUserTakeNoMoreRoomThanTheyMay() {
@@ -160,7 +159,8 @@ struct QuotaTests {
 
     @Test func whatIsNotWrittenYetIsCounted() {
         let world = world(storedBytes: 50_000)
-        let made = calls(of: world.phone("alice/phone"), in: world, written: false)
+        // All of them within the second after which it is written.
+        let made = calls(of: world.phone("alice/phone"), in: world, every: 1)
         #expect((10..<40).contains(made), "\(made) calls")
     }
 
@@ -169,8 +169,8 @@ struct QuotaTests {
         let alice = world.phone("alice/phone")
         let made = calls(of: alice, in: world)
         // As long as they are kept, and as long again: all of it is gone.
-        world.pass(seconds: 2 * 86_400)
-        _ = world.service.clean()
+        world.clock.now += 2 * 86_400_000
+        world.pass(seconds: 10)
         alice.republishPresence()
         let again = calls(of: alice, in: world)
         #expect(abs(again - made) <= 1)
@@ -182,13 +182,13 @@ struct QuotaTests {
         let bob = world.phone("bob/phone")
         alice.invite("bob")
         for _ in 0..<500 { bob.get() }
-        world.service.writeUsage()
+        world.pass(1_000)
         #expect(alice.invite("carol", callID: "d")?.call != nil, "two hundred entries are kept")
         for number in 0..<2 {
             alice.invite("bob", callID: "e\(number)")
             for _ in 0..<200 { bob.get("e\(number)") }
         }
-        world.service.writeUsage()
+        world.pass(1_000)
         #expect(alice.invite("carol", callID: "f")?.code == .rateLimited)
         #expect(bob.invite("carol", callID: "g")?.call != nil)
     }
@@ -200,7 +200,6 @@ struct QuotaTests {
         func made(_ number: Int) -> ErrorCode? {
             alice.cancel("c\(number)")
             defer { world.pass(1_000) }
-            defer { world.service.writeUsage() }
             return alice.invite("u\(number)", callID: "c\(number)")?.code
         }
         var count = 0
@@ -220,8 +219,8 @@ struct QuotaTests {
         for _ in 0..<100 {
             #expect(others[0].request(.quit(.init(callID: callID, extendedData: long)))?.call != nil)
             #expect(others[0].join()?.call != nil)
-            world.pass(100)
-            world.service.writeUsage()
+            // Twice within the second after which it is written.
+            world.pass(500)
         }
         alice.request(.end(.init(callID: callID)))
         #expect(alice.invite("dave", callID: "d")?.call != nil)

@@ -1,5 +1,6 @@
-import CallStore
+import CallCore
 import CallDeciding
+import CallStore
 import Coordinator
 
 /// A world of two coordinators on one store, which lets the second one in between the first one's looking and writing.
@@ -29,7 +30,15 @@ struct Race {
         store.beforeCommit = { [world, store] count in
             guard count == before + commit else { return }
             store.beforeCommit = nil
-            world.deliver(world.services[1].process([message]), from: world.services[1])
+            world.send([message], to: 1)
         }
+    }
+
+    /// Another coordinator writes the call anew as it is, and dies before it does anything else.
+    func rewrite() {
+        let stored = world.memory.load([RecordID.call(callID)])[0]!
+        _ = world.memory.commit([
+            Commit(.call(callID), record: stored.record, expected: stored.version, deadline: nil, expiresAt: nil)
+        ])
     }
 }

@@ -82,7 +82,7 @@ private final class RandomDrive {
     private func intrude(_ message: InboundMessage) {
         store.beforeCommit = { [world, store] _ in
             store.beforeCommit = nil
-            world.deliver(world.services[1].process([message]), from: world.services[1])
+            world.send([message], to: world.coordinators.firstIndex { !$0.isAtWork }!)
         }
     }
 

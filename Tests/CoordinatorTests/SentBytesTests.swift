@@ -153,6 +153,8 @@ struct SentBytesTests {
         alice.invite("bob", "carol", "dave", mode: .advanced)
         bob.ack(1)
         alice.cancel(invitees: ["carol"])
+        // The first resend is over, and the second one comes after all that follows.
+        world.pass(1_500)
         let before = world.events(to: "bob/phone").count
         func answers() -> Int { world.events(to: "bob/phone").count - before }
         for _ in 0..<500 { bob.ack(1) }

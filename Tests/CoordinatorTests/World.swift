@@ -9,60 +9,28 @@ final class Clock {
     var now: Milliseconds = 1_790_000_000_000
 }
 
-/// A message that the service published, with when.
-struct Published {
-    let at: Milliseconds
-    /// The levels below `down/`.
-    let topic: String
-    let payload: [UInt8]
-    let correlationData: [UInt8]?
-    let expirySeconds: UInt32
-    let message: DownMessage
-
-    var event: Event? { if case .event(let event) = message { event } else { nil } }
-    var response: Response? { if case .response(let response) = message { response } else { nil } }
-
-    /// The message in short: topic, then the event with its revision, or the outcome.
-    var line: String {
-        switch message {
-        case .event(let event): "\(topic) \(event.name.rawValue) \(event.revision)"
-        case .response(let response):
-            switch response.outcome {
-            case .success(let success): "\(topic) ok \(success.call.revision)" + (success.merged ? " merged" : "")
-            case .answer(.message(let id, _, let state)): "\(topic) ok \(id) \(state.rawValue)"
-            case .answer: "\(topic) ok"
-            case .failure(let error): "\(topic) \(error.code)" + (error.state.map { " " + $0 } ?? "")
-            }
-        case .welcome(let welcome):
-            "\(topic) welcome \(welcome.session)" + welcome.calls.map { " \($0.callID)" }.joined()
-        case .error(let error): "\(topic) error \(error.code)"
-        case .signal(let signal): "\(topic) signal \(signal.data)"
-        case .message(let message): "\(topic) message \(message.messageID) \(message.data)"
-        case .receipt(let receipt): "\(topic) receipt \(receipt.messageID) \(receipt.state.rawValue)"
-        case .tokenWillExpire: "\(topic) tokenWillExpire"
-        }
-    }
-}
-
 /// Phones, a broker that loses nothing unless told to, coordinators and their store, in virtual time.
 ///
-/// Each inbound message is handed to one coordinator, as a shared subscription does; deadlines and sweeps are served
-/// when they are due. What the coordinators publish reaches the phones at once, and their acks come back at once.
+/// Each inbound message is handed to one coordinator, as a shared subscription does; what is due is done at its moment, by the loop that
+/// the program runs. What the coordinators publish reaches the phones at once, and their acks come back at once.
 final class World {
     let clock: Clock
     let memory: MemoryCallStore
     let settings: ServiceSettings
-    var services: [CallService]
+    private(set) var coordinators: [WorldCoordinator] = []
     private(set) var phones: [Phone] = []
     /// Everything that was published, also what was lost on the way.
     private(set) var published: [Published] = []
+    /// The same, by what was published together.
+    private(set) var publications: [[Published]] = []
     /// While true the broker takes what the coordinators publish and nobody gets it.
     var losesPublications = false
+    /// While true nothing that the coordinators want to publish gets as far as the broker: they are about to die.
+    var diesBeforePublishing = false
     /// Which coordinator gets the next message; in turns unless a test says otherwise.
     var route: (_ turn: Int) -> Int = { $0 }
     private var turn = 0
     private var taken = 0
-    private var nextSweep: Milliseconds
     private let start: Milliseconds
     private var requests = 0
 
@@ -75,15 +43,14 @@ final class World {
     ) {
         let clock = Clock()
         let memory = MemoryCallStore { clock.now }
-        let front = store?(memory) ?? memory
         self.clock = clock
         self.memory = memory
         self.settings = settings
-        services = (0..<coordinators).map { _ in CallService(store: front, settings: settings) }
         start = clock.now
-        nextSweep = clock.now + Self.sweepInterval
+        begin(coordinators, store?(memory) ?? memory, settings)
     }
 
+    var services: [CallService] { coordinators.map(\.service) }
     var service: CallService { services[0] }
     /// Milliseconds since the world began.
     var elapsed: Milliseconds { clock.now - start }
@@ -112,21 +79,24 @@ final class World {
 
     // MARK: Messages
 
-    /// Hands a batch to one coordinator and what it publishes to the phones.
+    /// Hands what has come together to one coordinator of those that listen.
     func send(_ batch: [InboundMessage]) {
-        let service = services[route(turn) % services.count]
+        let group = coordinators.filter(\.isListening)
+        let coordinator = group[route(turn) % group.count]
         turn += 1
-        deliver(service.process(batch), from: service)
+        coordinator.receive(batch)
     }
+
+    func send(_ batch: [InboundMessage], to index: Int) { coordinators[index].receive(batch) }
 
     func send(_ topic: String, _ payload: String, isRetained: Bool = false) {
         send([InboundMessage(topic: topic, payload: Array(payload.utf8), isRetained: isRetained)])
     }
 
-    /// Publishes what a coordinator wants published.
-    func deliver(_ messages: [OutboundMessage], from service: CallService) {
-        service.published(messages)
+    /// Takes what a coordinator publishes. Returns what the phones send back.
+    func publish(_ messages: [OutboundMessage]) -> [InboundMessage] {
         let prefix = "\(settings.topics.root)/down/"
+        let before = published.count
         var acks: [InboundMessage] = []
         for message in messages {
             precondition(message.topic.hasPrefix(prefix), "published to \(message.topic)")
@@ -139,8 +109,8 @@ final class World {
             guard !losesPublications else { continue }
             for phone in phones where phone.listens(to: entry.topic) { acks += phone.receive(entry) }
         }
-        // One by one: the broker hands each to whichever coordinator it likes.
-        for ack in acks { send([ack]) }
+        publications.append(Array(published[before...]))
+        return acks
     }
 
     /// The lines published since the last look, events that phones acked at once included.
@@ -161,32 +131,34 @@ final class World {
 
     func pass(seconds: Int) { pass(Milliseconds(seconds) * 1000) }
 
-    /// Lets time pass, serving each deadline and each sweep at its moment.
+    /// Lets time pass, from one moment at which a coordinator wants its turn to the next.
     func pass(_ milliseconds: Milliseconds) {
         let end = clock.now + milliseconds
-        while true {
-            let own = services.compactMap(\.nextDeadline).min()
-            let next = min(own ?? .max, nextSweep)
-            guard next <= end else { break }
+        while let next = coordinators.map(\.nextTurn).min(), next <= end {
             clock.now = max(clock.now, next)
-            for service in services where service.nextDeadline.map({ $0 <= clock.now }) ?? false {
-                deliver(service.serveDeadlines(), from: service)
-            }
-            if nextSweep <= clock.now {
-                for service in services { deliver(service.sweep(grace: Self.sweepInterval).messages, from: service) }
-                nextSweep = clock.now + Self.sweepInterval
-            }
+            for coordinator in coordinators where coordinator.nextTurn <= clock.now { coordinator.takeTurn() }
         }
         clock.now = end
     }
 
+    // MARK: Life and death
+
     /// Every coordinator dies with all that it had in memory; new ones take over, sweeping at once.
     func restart(store: (any CallStore)? = nil, _ settings: ServiceSettings? = nil) {
-        services = services.map { _ in CallService(store: store ?? memory, settings: settings ?? self.settings) }
-        for service in services {
-            service.listeningSince = clock.now
-            deliver(service.sweep(grace: 0).messages, from: service)
-        }
+        let count = coordinators.count
+        while !coordinators.isEmpty { kill(0) }
+        begin(count, store ?? memory, settings ?? self.settings)
+    }
+
+    func kill(_ index: Int) { coordinators.remove(at: index).die() }
+
+    /// One that has just been started: it sweeps at once.
+    func join() { begin(1, memory, settings) }
+
+    private func begin(_ count: Int, _ store: any CallStore, _ settings: ServiceSettings) {
+        let new = (0..<count).map { _ in WorldCoordinator(CallService(store: store, settings: settings), in: self) }
+        coordinators += new
+        new.forEach { $0.takeTurn() }
     }
 
     // MARK: What the store holds

@@ -5,28 +5,26 @@ import CallStore
 import Coordinator
 import SignalingProtocol
 
-// The checks of what serves a whole run of messages: the coordinator's service and the client's machine.
+// The checks of what serves a whole run of messages: the coordinator's loop and the client's machine.
 
-/// Each line is a topic, a space and a payload, or "+" and milliseconds that pass. No input stops the service or goes
+/// Each line is a topic, a space and a payload, or "+" and milliseconds that pass. No input stops the coordinator or goes
 /// unanswered in silence (docs/protocol.md, section 2), and what it publishes can be read.
 func checkService(_ input: [UInt8]) throws(Finding) {
     var now = fuzzedNow
-    let service = CallService(store: MemoryCallStore { now }, settings: ServiceSettings())
+    let coordinator = FuzzedCoordinator(MemoryCallStore { now }) { now }
     for line in input.split(separator: UInt8(ascii: "\n")).prefix(64) {
         if let pause = pause(line) {
             now += pause
-            try checkPublished(service.serveDeadlines())
-            try checkPublished(service.sweep(grace: 0).messages)
+            try checkPublished(coordinator.serve([]))
             continue
         }
         let words = line.split(separator: UInt8(ascii: " "), maxSplits: 1, omittingEmptySubsequences: false)
         let topic = String(decoding: words[0], as: UTF8.self)
         let payload = words.count == 2 ? Array(words[1]) : []
-        let published = service.process([InboundMessage(topic: topic, payload: payload)])
+        let published = coordinator.serve([InboundMessage(topic: topic, payload: payload)])
         try checkPublished(published)
         try checkAnswered(topic, payload, published)
     }
-    _ = service.clean()
 }
 
 /// A step of at most ten days.

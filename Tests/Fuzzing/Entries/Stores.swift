@@ -33,23 +33,22 @@ func checkRecord(_ input: [UInt8]) throws(Finding) {
 private func serve(_ record: Record, under id: RecordID) {
     var now = fuzzedNow
     let store = MemoryCallStore { now }
-    _ = store.commit([Commit(id, record: record, expected: 0, deadline: now, expiresAt: nil)])
-    let service = CallService(store: store, settings: ServiceSettings())
+    // Due once all was asked.
+    _ = store.commit([Commit(id, record: record, expected: 0, deadline: now + 1, expiresAt: nil)])
+    let coordinator = FuzzedCoordinator(store) { now }
     let presence = PresenceMessage(.online, session: "s")
     for device in [alicePhone, bobPhone] {
-        _ = service.process([.init(topic: Topics.standard.presence(device), payload: presence.encoded())])
+        coordinator.serve([.init(topic: Topics.standard.presence(device), payload: presence.encoded())])
     }
-    ask(service)
+    ask(coordinator)
     for pause: Milliseconds in [1, 1_000, 60_000, 600_000, 7 * 86_400_000] {
         now += pause
-        _ = service.sweep(grace: 0)
-        _ = service.serveDeadlines()
+        coordinator.serve([])
     }
-    ask(service)
-    _ = service.clean()
+    ask(coordinator)
 }
 
-private func ask(_ service: CallService) {
+private func ask(_ coordinator: FuzzedCoordinator) {
     let bodies: [Request.Body] = [
         .get(.init(callID: callID)), .trace(.init(callID: callID)), .accept(.init(callID: callID)),
         .join(.init(callID: callID)), .signal(.init(callID: callID, data: JSONText("1")!)),
@@ -64,7 +63,7 @@ private func ask(_ service: CallService) {
         }
         messages += [.ackCall(callID, revision: .max), .ackMessage(messageID), .heartbeat(callID)]
         for message in messages {
-            _ = service.process([.init(topic: Topics.standard.up(device), payload: message.encoded())])
+            coordinator.serve([.init(topic: Topics.standard.up(device), payload: message.encoded())])
         }
     }
 }
@@ -137,14 +136,13 @@ private enum RedisQuestion: String, CaseIterable {
         case .serve:
             // The replies are those to the loads of a whole service.
             let service = CallService(store: store.store, settings: ServiceSettings())
-            _ = service.process([
+            _ = service.process(
                 .init(
                     topic: Topics.standard.up(bobPhone),
                     payload: UpMessage.request(
                         Request(id: RequestID("r1")!, body: .accept(.init(callID: callID)))
-                    ).encoded())
-            ])
-            _ = service.sweep(grace: 0)
+                    ).encoded()))
+            _ = service.sweep()
         }
     }
 }
