@@ -63,6 +63,12 @@ let package = Package(
             ],
             swiftSettings: strict
         ),
+        .target(
+            name: "Gateway",
+            dependencies: [
+                "CallCore", "CallStore", "HTTPServing", "MQTTClient", "SignalingProtocol", "SystemClocks",
+                "SystemThreads", "Tokens",
+            ], resources: [.embedInCode("openapi.yaml")], swiftSettings: strict),
         .target(name: "Tokens", dependencies: ["SignalingProtocol", "COpenSSL"], swiftSettings: strict),
         .target(
             name: "Webhooks", dependencies: ["CallCore", "SignalingProtocol", "ServerURL", "Tokens"],
@@ -91,6 +97,7 @@ let package = Package(
             dependencies: [
                 "Coordinator", "CallDeciding", "CallStore", "CallCore", "BellwireClient", "SignalingProtocol",
                 "MQTTClient", "CProcess", "SystemClocks", "SystemThreads", "Delivery", "HTTPSending", "Webhooks",
+                "Gateway", "HTTPServing",
                 "HistoryChecker", "BellwireSimulator", "Tokens",
             ],
             swiftSettings: strict,
@@ -124,6 +131,8 @@ let package = Package(
                 "Delivery", "CallCore", "CallStore", "FuzzEntries", "HTTPSending", "SignalingProtocol", "Webhooks",
             ], swiftSettings: strict),
         .testTarget(name: "HTTPSendingTests", dependencies: ["HTTPSending", "COpenSSL"], swiftSettings: strict),
+        .testTarget(
+            name: "GatewayTests", dependencies: ["Gateway", "HTTPServing", "SignalingProtocol"], swiftSettings: strict),
         .testTarget(
             name: "HTTPServingTests", dependencies: ["HTTPServing", "HTTPSending", "SystemClocks", "SystemThreads"],
             swiftSettings: strict),

@@ -257,13 +257,14 @@ package final class Exhaustive {
 
     /// A coordinator that was just started serves it: it has no memory that counts. Everybody who is online receives what
     /// it says.
-    private func serve(_ state: inout State, _ work: (CallService) -> [OutboundMessage]) {
+    private func serve(_ state: inout State, _ work: (OneAtATime) -> [OutboundMessage]) {
         store.contents = state.contents
         now = state.now
         let service = CallService(store: store, settings: settings)
         service.listeningSince = Self.start
-        let messages = work(service)
-        service.published(messages)
+        let coordinator = OneAtATime(service)
+        let messages = work(coordinator)
+        coordinator.published(messages)
         state.contents = store.contents
         state.contentsKey = state.contents.fingerprint
         for message in messages {

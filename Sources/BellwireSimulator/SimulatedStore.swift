@@ -229,6 +229,8 @@ final class SimulatedStore: CallStore, OutboxStore {
         try await run { () throws(StoreError) in store.renew(devices) }
     }
 
+    func erase(_ user: UserID) async throws(StoreError) { try await run { () throws(StoreError) in store.erase(user) } }
+
     func charge(_ charges: [StoredCharge]) async throws(StoreError) {
         try await run { () throws(StoreError) in store.charge(charges) }
     }

@@ -319,8 +319,7 @@ final class World {
             broker.crash()
             at(now + away) { [self] in
                 broker.start()
-                // Until the coordinators are back.
-                at(now + 300) { [self] in note(.faultEnded(target: HistoryEntry.broker)) }
+                at(now + 300) { [self] in brokerServed(by: now + Self.longestReconnection) }
             }
         case .storeOutage(let away):
             guard !isStoreDown, !isStoreReadOnly else { return }
@@ -383,6 +382,19 @@ final class World {
             return
         }
         note(.faultEnded(target: coordinator.clientID))
+    }
+
+    /// A coordinator tries again that late after attempts that failed, in milliseconds.
+    private static let longestReconnection: Int64 = 5_000
+
+    /// The broker serves again once the coordinators are back, unless it was killed again meanwhile; they have so long for it.
+    private func brokerServed(by end: Int64) {
+        guard broker.isUp else { return }
+        guard now >= end || coordinators.allSatisfy({ !$0.isUp || $0.isServing }) else {
+            at(now + 100) { [self] in brokerServed(by: end) }
+            return
+        }
+        note(.faultEnded(target: HistoryEntry.broker))
     }
 
     // MARK: People

@@ -41,6 +41,9 @@ extension ClientIdentity {
             guard let device = Topics.device(clientID: clientID), device.userID == token.user else {
                 throw Refusal("the client id is not {user}/{device} of the token's user")
             }
+            guard device.deviceID != .server else {
+                throw Refusal("the device name server is for backends: a token of role server publishes for it")
+            }
             if let only = token.device, only != device.deviceID {
                 throw Refusal("the token is for another device of the user")
             }

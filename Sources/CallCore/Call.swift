@@ -126,13 +126,18 @@ package struct RequestKey: Equatable, Sendable {
 /// A successful request and what its response said beyond the call, so that a resend gets the same (section 2).
 package struct RequestOutcome: Equatable, Sendable {
     package let key: RequestKey
+    /// What was asked for, as on the wire; empty in records of before it was kept.
+    package let type: String
     /// To `call.invite` and `call.add`: the invitees without an online device.
     package var offline: [UserID]?
     package var errors: [UserError]
     package var merged: Bool
 
-    package init(key: RequestKey, offline: [UserID]? = nil, errors: [UserError] = [], merged: Bool = false) {
+    package init(
+        key: RequestKey, type: String, offline: [UserID]? = nil, errors: [UserError] = [], merged: Bool = false
+    ) {
         self.key = key
+        self.type = type
         self.offline = offline
         self.errors = errors
         self.merged = merged
@@ -150,7 +155,7 @@ extension Member {
 
 extension RequestOutcome {
     fileprivate var approximateBytes: Int {
-        var bytes = 60 + size(key.device.userID.string) + size(key.device.deviceID.string) + size(key.requestID.string)
+        var bytes = 80 + size(key.device.userID.string) + size(key.device.deviceID.string) + size(key.requestID.string)
         for user in offline ?? [] { bytes += size(user.string) + 3 }
         return bytes + errors.count * 60
     }

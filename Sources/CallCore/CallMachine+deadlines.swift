@@ -97,10 +97,11 @@ extension CallMachine {
         for index in call.members.indices where call.members[index].state == .accepted {
             let member = call.members[index]
             let heard = max(context.heard[member.userID] ?? 0, member.updatedAt, context.listeningSince)
-            if heard + settings.heartbeatTimeout <= context.now {
+            let end = heard + settings.silence(of: member.device)
+            if end <= context.now {
                 silent.append(index)
             } else {
-                next = min(next ?? .max, heard + settings.heartbeatTimeout)
+                next = min(next ?? .max, end)
             }
         }
         call.heartbeatDue = next

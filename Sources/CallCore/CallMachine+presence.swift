@@ -27,7 +27,9 @@ extension CallMachine {
     }
 
     private func isRingingFor(_ device: DeviceAddress) -> Bool {
-        call.state == .ringing && call.inviter == device.userID && call.members[0].state == .accepted
+        // A backend is never lost.
+        device.deviceID != .server && call.state == .ringing && call.inviter == device.userID
+            && call.members[0].state == .accepted
             && call.members[0].device == device.deviceID && call.members.contains { $0.state.isPending }
     }
 

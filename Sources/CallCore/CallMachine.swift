@@ -122,6 +122,9 @@ package struct CallMachine: Sendable {
         call.members[index].isWithheld = false
         // A lost inviter who takes the call on another device is back.
         if call.members[index].userID == call.inviter { call.callerLostAt = nil }
+        guard call.mode == .advanced, call.members[index].state == .accepted else { return }
+        let due = call.updatedAt + settings.silence(of: device)
+        call.heartbeatDue = min(call.heartbeatDue ?? due, due)
     }
 
     /// The member enters the call on `device`.
@@ -132,10 +135,6 @@ package struct CallMachine: Sendable {
             if call.acceptedAt == nil { call.acceptedAt = call.updatedAt }
             if call.state == .ringing { call.state = .active }
             call.callerLostAt = nil
-        }
-        if call.mode == .advanced {
-            let due = call.updatedAt + settings.heartbeatTimeout
-            call.heartbeatDue = min(call.heartbeatDue ?? due, due)
         }
     }
 

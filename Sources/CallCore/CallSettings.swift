@@ -1,3 +1,5 @@
+import SignalingProtocol
+
 /// What an operator may set about calls. The defaults are the protocol's (docs/protocol.md, section 3).
 package struct CallSettings: Sendable, Equatable {
     /// Seconds an invitation lasts when the invite does not say.
@@ -8,6 +10,8 @@ package struct CallSettings: Sendable, Equatable {
     package var callerGrace: Milliseconds = 10_000
     /// How long an accepted member of an advanced call may be silent.
     package var heartbeatTimeout: Milliseconds = 60_000
+    /// The same while the app's backend holds the member's place: it asks for no heartbeats.
+    package var heldTimeout: Milliseconds = 86_400_000
     /// How many live members a call may have, the inviter included.
     package var maxMembers = 10
     /// How long an advanced call without `autoEnd` stays when nobody is live.
@@ -18,6 +22,9 @@ package struct CallSettings: Sendable, Equatable {
     package var oneActiveCall = true
 
     package init() {}
+
+    /// How long an accepted member of an advanced call may be silent, who is there through this device.
+    func silence(of device: DeviceID?) -> Milliseconds { device == .server ? heldTimeout : heartbeatTimeout }
 
     /// How many members a call may ever have had, past ones included, so that adding and leaving cannot grow it
     /// without end.

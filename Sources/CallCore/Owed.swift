@@ -51,25 +51,34 @@ extension Call {
 
     private func eventName(for member: Member, _ device: DeviceView) -> EventName? {
         let isOnHandlingDevice = member.device == device.address.deviceID
+        // A user who is there through the backend hears of the call on every device: any of them may take it over.
+        let isHeld = member.device == .server
         switch member.state {
         case .inviting, .notYetReceived, .received:
             if !isLive { return .ended }
             if device.acked < member.invitedRevision { return .invited }
             return othersChanged(since: device.acked, but: member) ? .userStateChanged : nil
-        case .accepted where isOnHandlingDevice:
+        case .accepted where isHeld && device.acked < member.handledRevision && (isLive || mode == .common):
+            return taken(by: member)
+        case .accepted where isOnHandlingDevice || isHeld:
             if !isLive && mode == .advanced { return .ended }
             return othersChanged(since: device.acked, but: member) ? .userStateChanged : nil
-        case .quit where isOnHandlingDevice:
+        case .quit where isOnHandlingDevice || isHeld:
             return device.acked < member.changedRevision ? .userStateChanged : nil
         case .accepted, .quit, .rejected:
             // A user whom the service rejected as busy has no handling device and was never rung.
             guard member.device != nil, !isOnHandlingDevice, device.acked < member.handledRevision else { return nil }
-            return member.userID == inviter && member.handledRevision == 1 ? .created : .handledElsewhere
+            return taken(by: member)
         case .cancelled:
             return member.invitedRevision > 0 && device.acked < member.changedRevision ? .cancelled : nil
         case .timeout:
             return device.acked < member.changedRevision ? .timeout : nil
         }
+    }
+
+    /// The user has taken the call on another device, or made it there.
+    private func taken(by member: Member) -> EventName {
+        member.userID == inviter && member.handledRevision == 1 ? .created : .handledElsewhere
     }
 
     private func othersChanged(since revision: Int, but member: Member) -> Bool {

@@ -2,6 +2,8 @@ import CallCore
 import SignalingProtocol
 
 /// Judges what happened to calls, by what is known. It sees no store, takes nothing, and keeps nothing between calls.
+///
+/// More than 200 lines: one type, since all subjects judge by the same facts; each subject has a file of its own.
 package struct Deciding {
     package var facts: Facts
     package let settings: ServiceSettings
@@ -31,8 +33,8 @@ package struct Deciding {
             case .request(let received): try decideRequest(received, work.id, stored, &decision)
             case .signal(let received): decideSignal(received, stored, &decision)
             case .ack(let device, let revision): try decideAck(device, revision, &decision)
-            case .heartbeat(let device): heard(device, &decision)
-            case .cameOnline(let device): try decideOnline(device, &decision)
+            case .heartbeat(let device): decideHeartbeat(device, &decision)
+            case .cameOnline(let device, let isTold): try decideOnline(device, isTold: isTold, &decision)
             case .wentOffline(let device, let reason):
                 decision.note(presence: reason.rawValue, of: device)
                 _ = decision.subject.machine?.wentOffline(device, reason: reason, now: now)
@@ -118,12 +120,13 @@ package struct Deciding {
     }
 
     func success(
-        _ call: Call, _ outcome: RequestOutcome, reports: [DeviceReport] = [], timeline: Timeline? = nil
+        _ call: Call, _ outcome: RequestOutcome, isRepeated: Bool = false, reports: [DeviceReport] = [],
+        timeline: Timeline? = nil
     ) -> Response.Outcome {
         .success(
             Response.Success(
                 call: call.snapshot, time: call.updatedAt, offline: outcome.offline, errors: outcome.errors,
-                merged: outcome.merged, reports: reports, timeline: timeline))
+                merged: outcome.merged, repeated: isRepeated, reports: reports, timeline: timeline))
     }
 }
 

@@ -49,6 +49,8 @@ package struct Decision {
     package var refresh: [DeviceAddress] = []
     /// Those of them that acked an old revision.
     package var stale: [DeviceAddress] = []
+    /// Those of them that take themselves for in the call, and are not: whatever they acked before, they have forgotten.
+    package var astray: [DeviceAddress] = []
     /// What is resent because its time has come.
     package var resends: [Delivery] = []
     /// Its record is due and nobody can read it: the sweep is to pass over it.
@@ -94,7 +96,7 @@ package struct Reply {
 
     package let device: DeviceAddress
     package let content: Content
-    package let correlationData: [UInt8]?
+    package let path: ReplyPath
 }
 
 /// A signal on its way to other devices, which counts with who sent it.

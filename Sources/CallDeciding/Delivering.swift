@@ -45,6 +45,11 @@ package struct Delivering {
         decision.refresh.compactMap { device in
             guard call.member(device.userID) != nil else { return nil }
             return views(of: device.userID, decision.subject.acks, presence).first { $0.address == device }
+                .map { view in
+                    var view = view
+                    if decision.astray.contains(device) { (view.acked, view.knowsCall) = (0, true) }
+                    return view
+                }
                 .flatMap { call.owed(to: $0, now: now, settings: settings.calls) }
                 .map { delivery($0, to: device.userID, device.deviceID, presence) }
                 .map { delivery in
@@ -98,18 +103,19 @@ package struct Delivering {
     }
 
     /// The devices of a user that can be told something now: those online, and those that publish no presence but
-    /// have acknowledged something of this call.
+    /// have acknowledged something of this call. The backend is told by webhooks.
     func views(of user: UserID, _ acks: [DeviceAck], _ presence: Presence) -> [DeviceView] {
         let known = presence[user] ?? []
         var views: [DeviceView] = []
         for device in known where device.isReachable(at: now, lease: settings.presence.lease) {
+            guard device.device.deviceID != .server else { continue }
             let ack = acks.first { $0.device == device.device && $0.isSession(device.session) }
             views.append(
                 DeviceView(
                     address: device.device, acked: ack?.revision ?? 0, sessionStart: device.since,
                     knowsCall: ack != nil))
         }
-        for ack in acks where ack.device.userID == user && ack.session.isEmpty {
+        for ack in acks where ack.device.userID == user && ack.session.isEmpty && ack.device.deviceID != .server {
             guard !known.contains(where: { $0.device == ack.device }) else { continue }
             views.append(DeviceView(address: ack.device, acked: ack.revision, knowsCall: true))
         }

@@ -7,7 +7,8 @@ package enum CallEvent {
     case signal(ReceivedSignal)
     case ack(DeviceAddress, revision: Int)
     case heartbeat(DeviceAddress)
-    case cameOnline(DeviceAddress)
+    /// `isTold`: its welcome says that the call lives.
+    case cameOnline(DeviceAddress, isTold: Bool)
     case wentOffline(DeviceAddress, PresenceMessage.OfflineReason)
     case deadline
 
@@ -23,7 +24,7 @@ package enum CallEvent {
 
     /// The device that came online.
     package var arrived: DeviceAddress? {
-        if case .cameOnline(let device) = self { device } else { nil }
+        if case .cameOnline(let device, _) = self { device } else { nil }
     }
 }
 
@@ -38,16 +39,29 @@ package enum MessageEvent {
     case receiptSent
 }
 
+/// How a request wants to be answered (docs/protocol.md, section 2, MQTT 5).
+package struct ReplyPath: Sendable, Equatable {
+    /// Correlation Data, which is given back as it came.
+    package var correlationData: [UInt8]?
+    /// The level below the device's topic on which the response is wanted; nil: on the device's topic itself.
+    package var level: String?
+
+    package init(correlationData: [UInt8]? = nil, level: String? = nil) {
+        self.correlationData = correlationData
+        self.level = level
+    }
+}
+
 /// A request with where its response goes.
 package struct ReceivedRequest {
     package let device: DeviceAddress
     package let request: Request
-    package let correlationData: [UInt8]?
+    package let path: ReplyPath
 
-    package init(device: DeviceAddress, request: Request, correlationData: [UInt8]?) {
+    package init(device: DeviceAddress, request: Request, path: ReplyPath = ReplyPath()) {
         self.device = device
         self.request = request
-        self.correlationData = correlationData
+        self.path = path
     }
 
     package var key: RequestKey { RequestKey(device: device, requestID: request.id) }
@@ -58,13 +72,13 @@ package struct ReceivedSignal {
     package let device: DeviceAddress
     package let id: RequestID?
     package let signal: Request.Signal
-    package let correlationData: [UInt8]?
+    package let path: ReplyPath
 
-    package init(device: DeviceAddress, id: RequestID?, signal: Request.Signal, correlationData: [UInt8]?) {
+    package init(device: DeviceAddress, id: RequestID?, signal: Request.Signal, path: ReplyPath = ReplyPath()) {
         self.device = device
         self.id = id
         self.signal = signal
-        self.correlationData = correlationData
+        self.path = path
     }
 
     /// Of the response alone: signals are not remembered.

@@ -80,6 +80,10 @@ package protocol UserStore: AnswersLater {
     /// that died, or lost, in the middle of a commit. Returns how many it found; there may be more, unless there were none.
     func tidyCalls(of user: UserID) async throws(StoreError) -> Int
 
+    /// Removes what is kept of a user: profile, blocks by and of the user, presence, lists of calls and messages, messages that wait, and of
+    /// the listed calls the timelines and what the user's devices acknowledged and reported. The calls themselves are also others'.
+    func erase(_ user: UserID) async throws(StoreError)
+
     /// Counts what is kept because of users.
     func charge(_ charges: [StoredCharge]) async throws(StoreError)
 }

@@ -103,6 +103,8 @@
             try await store.blockList(of: user)
         }
 
+        package func erase(_ user: UserID) async throws(StoreError) { try await store.erase(user) }
+
         package func charge(_ charges: [StoredCharge]) async throws(StoreError) { try await store.charge(charges) }
 
         package func trace(_ traces: [CallTrace], life: Milliseconds) async throws(StoreError) {

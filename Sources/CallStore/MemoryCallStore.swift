@@ -123,7 +123,7 @@ package final class MemoryCallStore: CallStore {
         }
         for claim in commit.claims { contents.claims[claim] = commit.holder }
         if let callID {
-            for user in commit.members where !(contents.index[user] ?? []).contains(callID) {
+            for user in commit.newMembers where !(contents.index[user] ?? []).contains(callID) {
                 contents.index[user, default: []].append(callID)
             }
         }
@@ -256,6 +256,25 @@ package final class MemoryCallStore: CallStore {
 
     package func blockList(of user: UserID) -> [UserID] {
         contents.blocks.filter { $0.user == user }.map(\.blocked).sorted()
+    }
+
+    package func erase(_ user: UserID) {
+        for callID in contents.index[user] ?? [] {
+            contents.timelines[callID] = nil
+            guard var entry = contents.entries[.call(callID)] else { continue }
+            entry.acks = entry.acks.filter { $0.key.userID != user }
+            entry.heard[user] = nil
+            entry.milestones = entry.milestones.filter { $0.key.userID != user }
+            contents.entries[.call(callID)] = entry
+        }
+        for id in messages(MessageList(for: user, limit: .max)) { contents.entries[id] = nil }
+        contents.index[user] = nil
+        contents.profiles[user] = nil
+        contents.blocks = contents.blocks.filter { $0.user != user && $0.blocked != user }
+        contents.presence[user] = nil
+        contents.outstanding[user] = nil
+        contents.stored = contents.stored.filter { $0.key.user != user }
+        contents.claims[.activeCall(of: user)] = nil
     }
 
     package func charge(_ charges: [StoredCharge]) {

@@ -139,6 +139,7 @@ package enum RecordCodec {
 
     private static func encode(_ outcome: RequestOutcome, to writer: inout JSONWriter) {
         encode(outcome.key, to: &writer)
+        if !outcome.type.isEmpty { writer.field("type", outcome.type) }
         if let offline = outcome.offline {
             writer.array("offline") { writer in
                 for user in offline { writer.string(user.string) }
@@ -213,7 +214,8 @@ package enum RecordCodec {
             return UserError(userID: user, code: ErrorCode(rawValue: code))
         }
         return RequestOutcome(
-            key: key, offline: json.strings("offline")?.compactMap { UserID($0) }, errors: errors,
+            key: key, type: json.string("type") ?? "", offline: json.strings("offline")?.compactMap { UserID($0) },
+            errors: errors,
             merged: json.bool("merged") ?? false)
     }
 }

@@ -16,8 +16,6 @@ package final class Deliverer {
         static let count: Int64 = 1_000
         /// Before something is tried again that the store has failed at.
         static let pause: Int64 = 100
-        /// Settlements in one step of the store.
-        static let settlements = 64
         /// An attempt begins only while the claim is sure for so long.
         static let margin: Int64 = 500
     }
@@ -61,15 +59,18 @@ package final class Deliverer {
     package let report = DeliveryReport()
     /// False: it tells the store of the endpoints and counts, and leaves the handing over to others.
     private let delivers: Bool
+    /// Lines that are claimed, or settled, in one step of the store at most.
+    private let inOneStep: Int
 
-    /// `newName`: names that no worker ever had. Nil when an endpoint's networks are none.
+    /// `inOneStep`: lines that are claimed, or settled, in one step of the store. `newName`: names that no worker ever had. Nil when an endpoint's networks are none.
     package init?(
         _ store: any OutboxStore, _ endpoints: [WebhookEndpoint], sender: any RequestSender, delivers: Bool = true,
-        now: Int64, newName: @escaping () -> String
+        inOneStep: Int = 64, now: Int64, newName: @escaping () -> String
     ) {
         let targets = endpoints.compactMap { Target($0) }
         guard targets.count == endpoints.count else { return nil }
         self.delivers = delivers
+        self.inOneStep = inOneStep
         self.store = store
         self.sender = sender
         self.targets = targets
@@ -235,7 +236,7 @@ package final class Deliverer {
 
     private func claim(_ place: Int, near: [RecordID]?) async throws(StoreError) {
         let target = targets[place]
-        let room = Target.mostHeld - target.held
+        let room = min(Target.mostHeld - target.held, inOneStep)
         guard !target.isOff, room > 0, !isStopping else { return }
         let (began, claimer) = (now, worker)
         let items: [OutboxItem]
@@ -336,7 +337,7 @@ package final class Deliverer {
     private func settle() {
         guard !isSettling, !settlements.isEmpty, nextSettling <= now else { return }
         isSettling = true
-        let batch = Array(settlements.prefix(Bounds.settlements))
+        let batch = Array(settlements.prefix(inOneStep))
         settlements.removeFirst(batch.count)
         let settler = worker
         start { [self] () async throws(StoreError) in

@@ -24,6 +24,7 @@ package final class HTTPServer: Sendable {
     /// The port it listens on, also when port 0 asked for any.
     package let port: Int
     private let table: ConnectionTable
+    private let settings: HTTPServerSettings
     /// Nil when it has stopped.
     private let running: Mutex<Running?>
 
@@ -47,13 +48,13 @@ package final class HTTPServer: Sendable {
             throw problem(error.reason)
         }
         let table = ConnectionTable(settings)
-        let daemon = Daemon(RequestServer(table, longestBody: settings.longestBody, handle))
+        let daemon = Daemon(RequestServer(table, settings, handle))
         if let reason = daemon.start(socket.descriptor, settings) { throw problem(reason) }
         let end = DispatchSemaphore(value: 0)
         let interval = Int(settings.sweepInterval)
         let sweeper = startThread {
             while end.wait(timeout: .now() + .milliseconds(interval)) == .timedOut {
-                table.sweep().forEach { $0.respond(.notInTime) }
+                table.sweep().forEach { $0.respond(settings.response(.notInTime)) }
             }
         }
         guard let sweeper else {
@@ -62,6 +63,7 @@ package final class HTTPServer: Sendable {
         }
         self.port = socket.port
         self.table = table
+        self.settings = settings
         running = Mutex(Running(daemon: daemon, sweeper: sweeper, end: end))
     }
 
@@ -76,7 +78,7 @@ package final class HTTPServer: Sendable {
             guard let stopping = running else { return }
             running = nil
             // microhttpd ends the process when it is stopped with a suspended connection.
-            table.stop().forEach { $0.respond(.stopping) }
+            table.stop().forEach { $0.respond(settings.response(.stopping)) }
             table.waitUntilDone(milliseconds: Self.patience)
             stopping.end.signal()
             pthread_join(stopping.sweeper, nil)

@@ -10,6 +10,8 @@ package struct HTTPServerSettings: Sendable {
     /// Milliseconds, at least 100: so long may it take until a request is whole, from when the connection was made or the last response
     /// was sent; so long may the server take to answer it; and so long the client to read the response.
     package var longestTime: Int64 = 30_000
+    /// How the server tells what it refuses by itself: what cannot be one request, is too long, or has no answer in time.
+    package var refuse: @Sendable (HTTPRefusal) -> HTTPResponse = { .text($0.status, $0.reason + "\n") }
     /// HTTPS with this, plain HTTP without.
     package var tls: TLS?
 
@@ -26,6 +28,11 @@ package struct HTTPServerSettings: Sendable {
     }
 
     package init() {}
+
+    func response(_ refusal: HTTPRefusal) -> HTTPResponse {
+        let response = refuse(refusal)
+        return refusal.closes ? response.closing : response
+    }
 
     /// Bytes that are read and dropped of a body that is too long. A client that is still sending when its connection is closed may never
     /// see the answer.

@@ -28,20 +28,20 @@ struct RequestHead {
     ///
     /// microhttpd takes much for HTTP that others read differently. What two servers read differently lets one request hide behind
     /// another when a proxy is in front.
-    func refusal(longestBody: Int) -> HTTPResponse? {
+    func refusal(longestBody: Int) -> HTTPRefusal? {
         guard isToken(method), fields.allSatisfy({ isToken($0.name) }),
             (path + query).utf8.allSatisfy({ (0x21...0x7E).contains($0) })
-        else { return .text(400, "not HTTP\n") }
+        else { return HTTPRefusal(400, "not HTTP") }
         guard version == "HTTP/1.0" || values(of: "host").count == 1 else {
-            return .text(400, "HTTP/1.1 needs one Host\n")
+            return HTTPRefusal(400, "HTTP/1.1 needs one Host")
         }
         let lengths = values(of: "content-length")
         let codings = values(of: "transfer-encoding")
         guard lengths.count + codings.count <= 1 else {
-            return .text(400, "more than one of Content-Length and Transfer-Encoding\n")
+            return HTTPRefusal(400, "more than one of Content-Length and Transfer-Encoding")
         }
         // microhttpd would wait for the end of the connection.
-        guard codings.allSatisfy({ $0.lowercased() == "chunked" }) else { return .text(501, "only chunked\n") }
+        guard codings.allSatisfy({ $0.lowercased() == "chunked" }) else { return HTTPRefusal(501, "only chunked") }
         guard let length = lengths.first, !canBeDropped(length, longestBody) else { return nil }
         return .tooLong
     }
@@ -54,8 +54,23 @@ struct RequestHead {
     }
 }
 
-extension HTTPResponse {
-    static let tooLong = HTTPResponse.text(413, "the body is too long\n").closing
+/// What the server refuses by itself.
+package struct HTTPRefusal: Sendable, Equatable {
+    package let status: Int
+    /// In a few words, without an end of line.
+    package let reason: String
+    /// Nothing more is read on this connection.
+    let closes: Bool
+
+    init(_ status: Int, _ reason: String, closes: Bool = false) {
+        self.status = status
+        self.reason = reason
+        self.closes = closes
+    }
+
+    static let tooLong = HTTPRefusal(413, "the body is too long", closes: true)
+    static let stopping = HTTPRefusal(503, "the server stops", closes: true)
+    static let notInTime = HTTPRefusal(503, "no answer in time")
 }
 
 /// RFC 9110, section 5.6.2.

@@ -4,13 +4,17 @@ import CMicrohttpd
 /// belongs.
 final class RequestServer {
     private let table: ConnectionTable
-    private let longestBody: Int
+    private let settings: HTTPServerSettings
+    private var longestBody: Int { settings.longestBody }
     private let handle: @Sendable (HTTPExchange) -> HTTPResponse?
     private var requests: [ConnectionHandle: IncomingRequest] = [:]
 
-    init(_ table: ConnectionTable, longestBody: Int, _ handle: @escaping @Sendable (HTTPExchange) -> HTTPResponse?) {
+    init(
+        _ table: ConnectionTable, _ settings: HTTPServerSettings,
+        _ handle: @escaping @Sendable (HTTPExchange) -> HTTPResponse?
+    ) {
         self.table = table
-        self.longestBody = longestBody
+        self.settings = settings
         self.handle = handle
     }
 
@@ -42,7 +46,8 @@ final class RequestServer {
                 fields: fields(connection))
             request.head = head
             // Given before the body, microhttpd reads no further, and closes the connection.
-            return head.refusal(longestBody: longestBody).map { send($0, request, connection) } ?? true
+            return head.refusal(longestBody: longestBody).map { send(settings.response($0), request, connection) }
+                ?? true
         }
         if !bytes.isEmpty { return request.take(bytes, longestBody: longestBody) }
         let exchange = request.exchange ?? whole(request, head, connection)
@@ -56,9 +61,9 @@ final class RequestServer {
         let exchange = HTTPExchange(head, body: request.body)
         request.exchange = exchange
         if !table.begin(connection, exchange) {
-            exchange.respond(.stopping)
+            exchange.respond(settings.response(.stopping))
         } else if request.isTooLong {
-            exchange.respond(.tooLong)
+            exchange.respond(settings.response(.tooLong))
         } else if let response = handle(exchange) {
             exchange.respond(response)
         }
@@ -98,9 +103,6 @@ final class RequestServer {
 }
 
 extension HTTPResponse {
-    static let stopping = HTTPResponse.text(503, "the server stops\n").closing
-    static let notInTime = HTTPResponse.text(503, "no answer in time\n")
-
     /// microhttpd's response; nil when it does not take the headers.
     fileprivate func make() -> OpaquePointer? {
         guard let made = body.withUnsafeBytes({ bellwire_http_response($0.baseAddress, $0.count) }) else { return nil }

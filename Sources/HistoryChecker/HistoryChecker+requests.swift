@@ -58,7 +58,7 @@ extension HistoryChecker {
         case .add(let add): for user in add.invitees { calls[callID]?.additions[user, default: 0] += 1 }
         case .join: calls[callID]?.joiners.insert(device.userID)
         case .cancel, .accept, .reject, .quit, .end, .get, .signal, .report, .trace, .query, .message, .userUpdate,
-            .userQuery, .userBlock, .userBlockList:
+            .userQuery, .userBlock, .userBlockList, .userSignOut, .userDelete:
             break
         }
     }

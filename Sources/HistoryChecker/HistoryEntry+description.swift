@@ -60,6 +60,8 @@ extension Request.Body {
         case .userQuery: "user query"
         case .userBlock(let body): "\(body.isBlocked ? "blocks" : "unblocks") \(body.userID)"
         case .userBlockList: "block list"
+        case .userSignOut(let device): "sign out \(device)"
+        case .userDelete: "delete user"
         }
     }
 }

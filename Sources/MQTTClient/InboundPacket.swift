@@ -77,7 +77,8 @@ package enum InboundPacket {
         let properties = try PacketProperties(&body, userProperty: userProperty)
         let message = MQTTMessage(
             topic: topic, payload: Array(body.rest()), qos: qos, retain: head & 0x01 != 0,
-            correlationData: properties.correlationData, userProperty: properties.userProperty)
+            correlationData: properties.correlationData, responseTopic: properties.responseTopic,
+            userProperty: properties.userProperty)
         return .message(message, identifier: identifier)
     }
 }

@@ -13,6 +13,8 @@ package struct MQTTMessage: Sendable, Equatable {
     package var retain: Bool
     /// MQTT 5, section 3.3.2.3.6.
     package var correlationData: [UInt8]?
+    /// Where an answer is wanted (MQTT 5, section 3.3.2.3.5).
+    package var responseTopic: String?
     /// Seconds after which the broker drops the message undelivered (MQTT 5, section 3.3.2.3.3).
     package var expirySeconds: UInt32?
     /// Received: the value of the user property that `MQTTConnection.Configuration.userProperty` names.
@@ -20,13 +22,15 @@ package struct MQTTMessage: Sendable, Equatable {
 
     package init(
         topic: String, payload: [UInt8], qos: QoS = .atLeastOnce, retain: Bool = false,
-        correlationData: [UInt8]? = nil, expirySeconds: UInt32? = nil, userProperty: String? = nil
+        correlationData: [UInt8]? = nil, responseTopic: String? = nil, expirySeconds: UInt32? = nil,
+        userProperty: String? = nil
     ) {
         self.topic = topic
         self.payload = payload
         self.qos = qos
         self.retain = retain
         self.correlationData = correlationData
+        self.responseTopic = responseTopic
         self.expirySeconds = expirySeconds
         self.userProperty = userProperty
     }

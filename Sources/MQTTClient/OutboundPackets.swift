@@ -33,7 +33,8 @@ extension [UInt8] {
     /// Nil when the packet would have more than `maxBytes`: then nothing was appended.
     package mutating func appendPublish(_ message: MQTTMessage, qos: QoS, identifier: UInt16, maxBytes: Int) -> Bool {
         let properties =
-            (message.expirySeconds == nil ? 0 : 5) + (message.correlationData.map { 3 + $0.count } ?? 0)
+            (message.expirySeconds == nil ? 0 : 5) + (message.responseTopic.map { 3 + $0.utf8.count } ?? 0)
+            + (message.correlationData.map { 3 + $0.count } ?? 0)
         let length =
             2 + message.topic.utf8.count + (qos == .atMostOnce ? 0 : 2) + variableIntegerLength(properties) + properties
             + message.payload.count
@@ -46,6 +47,10 @@ extension [UInt8] {
         if let expiry = message.expirySeconds {
             append(PacketProperties.messageExpiryID)
             append(uint32: expiry)
+        }
+        if let topic = message.responseTopic {
+            append(PacketProperties.responseTopicID)
+            append(text: topic)
         }
         if let correlation = message.correlationData {
             append(PacketProperties.correlationDataID)
@@ -90,6 +95,9 @@ extension MQTTMessage {
     var problem: String? {
         let length = topic.utf8.count
         guard (1...65_535).contains(length) else { return "the topic has \(length) bytes; 1 to 65,535 are allowed" }
+        if let topic = responseTopic, topic.utf8.count > 65_535 {
+            return "the response topic has \(topic.utf8.count) bytes"
+        }
         if let data = correlationData, data.count > 65_535 { return "the correlation data has \(data.count) bytes" }
         let isPlain = topic.utf8.allSatisfy { (0x20...0x7E).contains($0) && $0 != 0x2B && $0 != 0x23 }
         if isPlain { return nil }

@@ -1,6 +1,7 @@
 /// The properties of a received packet that mean something to this client (MQTT 5, section 2.2.2).
 package struct PacketProperties {
     var correlationData: [UInt8]?
+    var responseTopic: String?
     /// The value of the user property that was asked for. The last one of that name: what a broker adds stands behind what the
     /// sender wrote.
     var userProperty: String?
@@ -19,6 +20,7 @@ package struct PacketProperties {
         while !fields.isAtEnd {
             switch try fields.byte() {
             case Self.correlationDataID: correlationData = Array(try fields.binary())
+            case Self.responseTopicID: responseTopic = try fields.text()
             case Self.userPropertyID:
                 let (name, value) = (try fields.text(), try fields.text())
                 if name == wanted { userProperty = value }
@@ -36,13 +38,14 @@ package struct PacketProperties {
             case 0x22, 0x23: _ = try fields.uint16()
             case 0x02, 0x11, 0x18: _ = try fields.uint32()
             case 0x0B: _ = try fields.variableInteger()
-            case 0x03, 0x08, 0x12, 0x15, 0x16, 0x1A, 0x1C: _ = try fields.binary()
+            case 0x03, 0x12, 0x15, 0x16, 0x1A, 0x1C: _ = try fields.binary()
             case let id: throw MalformedPacket(reason: "property \(id) is not known")
             }
         }
     }
 
     static let messageExpiryID: UInt8 = 0x02
+    static let responseTopicID: UInt8 = 0x08
     static let correlationDataID: UInt8 = 0x09
     static let receiveMaximumID: UInt8 = 0x21
     static let userPropertyID: UInt8 = 0x26

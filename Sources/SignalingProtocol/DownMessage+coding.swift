@@ -48,6 +48,7 @@ extension Response {
             writer.field("revision", success.call.revision)
             writer.field("time", success.time)
             if success.merged { writer.field("merged", true) }
+            if success.repeated { writer.field("repeated", true) }
             if let offline = success.offline { writer.users("offline", offline) }
             writer.errors(success.errors)
             if !success.reports.isEmpty {
@@ -81,7 +82,7 @@ extension Response {
         let offline = json["offline"]?.array?.compactMap { $0.string.flatMap(UserID.init) }
         let success = Success(
             call: call, time: time, offline: offline, errors: UserError.list(json),
-            merged: json["merged"]?.bool ?? false,
+            merged: json["merged"]?.bool ?? false, repeated: json["repeated"]?.bool ?? false,
             reports: json["reports"]?.array?.compactMap { $0.object.flatMap(DeviceReport.init(json:)) } ?? [],
             timeline: Timeline(json: json))
         self.init(id: id, outcome: .success(success))

@@ -43,6 +43,8 @@ public struct Response: Equatable, Sendable {
         public var errors: [UserError]
         /// The invitation became the acceptance of the invitee's own (section 3, Glare).
         public var merged: Bool
+        /// The request had succeeded before: nothing has changed this time.
+        public var repeated: Bool
         /// To `call.report`, `call.get` and `call.trace`: what devices reported.
         public var reports: [DeviceReport]
         /// To `call.trace`.
@@ -50,13 +52,14 @@ public struct Response: Equatable, Sendable {
 
         public init(
             call: CallSnapshot, time: Int64, offline: [UserID]? = nil, errors: [UserError] = [], merged: Bool = false,
-            reports: [DeviceReport] = [], timeline: Timeline? = nil
+            repeated: Bool = false, reports: [DeviceReport] = [], timeline: Timeline? = nil
         ) {
             self.call = call
             self.time = time
             self.offline = offline
             self.errors = errors
             self.merged = merged
+            self.repeated = repeated
             self.reports = reports
             self.timeline = timeline
         }

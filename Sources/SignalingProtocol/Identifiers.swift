@@ -57,6 +57,9 @@ public struct UserID: ByteIdentifier {
 public struct DeviceID: ByteIdentifier {
     public let string: String
 
+    /// As which the app's backend acts for a user, where it names no device (section 1, Backends): no phone has this name.
+    public static let server = DeviceID("server")!
+
     public init?(_ string: String) {
         guard isToken(string, extra: [UInt8(ascii: "."), UInt8(ascii: "~")]) else { return nil }
         self.string = string

@@ -93,6 +93,8 @@ public enum Answer: Equatable, Sendable {
     case message(MessageID, time: Int64, state: MessageState)
     /// To `user.block`, `user.unblock` and `user.blockList`: whom the user has blocked then.
     case blocked([UserID])
+    /// To `user.signOut` and `user.delete`: it is done with this user.
+    case done(UserID)
 
     /// The cursor of the last page.
     public static let lastCursor = "0"
@@ -157,7 +159,7 @@ extension Receipt {
 }
 
 extension UserSnapshot {
-    func write(to writer: inout JSONWriter) {
+    package func write(to writer: inout JSONWriter) {
         writer.field("userID", userID)
         writer.field("name", name)
         writer.field("avatarURL", avatarURL)
@@ -190,6 +192,7 @@ extension Answer {
             writer.errors(errors)
         case .user(let user): writer.object("user") { user.write(to: &$0) }
         case .blocked(let users): writer.users("blocked", users)
+        case .done(let user): writer.field("userID", user)
         case .message(let messageID, let time, let state):
             writer.field("messageID", messageID)
             writer.field("time", time)
@@ -213,6 +216,8 @@ extension Answer {
             let state = json["state"]?.string.flatMap(MessageState.init)
         {
             self = .message(messageID, time: time, state: state)
+        } else if let user = json["userID"]?.string.flatMap(UserID.init) {
+            self = .done(user)
         } else {
             return nil
         }

@@ -120,6 +120,9 @@ extension Request.Body {
             let user = try fields.required("userID", fields.user("userID"))
             self = .userBlock(.init(userID: user, isBlocked: type == "user.block"))
         case "user.blockList": self = .userBlockList
+        case "user.signOut":
+            self = .userSignOut(try fields.required("device", fields.identifier("device", DeviceID.self)))
+        case "user.delete": self = .userDelete
         default: return nil
         }
     }

@@ -68,7 +68,8 @@ extension Request {
             writer.field("extendedData", body.extendedData)
         case .userQuery(let body): writer.users("userIDs", body.userIDs)
         case .userBlock(let body): writer.field("userID", body.userID)
-        case .userBlockList: break
+        case .userSignOut(let device): writer.field("device", device)
+        case .userBlockList, .userDelete: break
         }
     }
 }
@@ -104,6 +105,8 @@ extension Request.Body {
         case .userQuery: "user.query"
         case .userBlock(let body): body.isBlocked ? "user.block" : "user.unblock"
         case .userBlockList: "user.blockList"
+        case .userSignOut: "user.signOut"
+        case .userDelete: "user.delete"
         }
     }
 }

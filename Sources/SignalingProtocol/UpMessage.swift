@@ -40,6 +40,10 @@ public struct Request: Equatable, Sendable {
         case userBlock(UserBlock)
         /// `user.blockList`: whom this user has blocked.
         case userBlockList
+        /// `user.signOut`, of a backend: the session of one of the user's devices ends as by a logout.
+        case userSignOut(DeviceID)
+        /// `user.delete`, of a backend: all that is kept of the user goes, but the calls of others.
+        case userDelete
     }
 
     /// `call.invite`: creates the call.
@@ -212,7 +216,15 @@ extension Request.Body {
         case .signal(let body): body.callID
         case .report(let body): body.callID
         case .trace(let body): body.callID
-        case .query, .message, .userUpdate, .userQuery, .userBlock, .userBlockList: nil
+        case .query, .message, .userUpdate, .userQuery, .userBlock, .userBlockList, .userSignOut, .userDelete: nil
+        }
+    }
+
+    /// Only the app's backend may ask for this (section 1, Backends).
+    public var isForBackends: Bool {
+        switch self {
+        case .userSignOut, .userDelete: true
+        default: false
         }
     }
 
@@ -221,7 +233,8 @@ extension Request.Body {
     public var changesCall: Bool {
         switch self {
         case .invite, .cancel, .accept, .reject, .add, .join, .quit, .end: true
-        case .get, .signal, .report, .trace, .query, .message, .userUpdate, .userQuery, .userBlock, .userBlockList:
+        case .get, .signal, .report, .trace, .query, .message, .userUpdate, .userQuery, .userBlock, .userBlockList,
+            .userSignOut, .userDelete:
             false
         }
     }

@@ -1,7 +1,7 @@
 import Glibc
 
 /// The bytes of a file. The error says which file, and why.
-func readFile(_ path: String, maxBytes: Int) throws(SettingsError) -> [UInt8] {
+package func readFile(_ path: String, maxBytes: Int) throws(SettingsError) -> [UInt8] {
     guard let file = fopen(path, "re") else { throw SettingsError("\(path): \(String(cString: strerror(errno)))") }
     defer { fclose(file) }
     var bytes = [UInt8](repeating: 0, count: maxBytes + 1)

@@ -13,6 +13,7 @@ struct Main {
         do {
             switch name {
             case "dev": try DevCommand.run(words)
+            case "gateway": try GatewayCommand.run(words)
             case "serve": try ServeCommand.run(words)
             case "call": runAsync(name) { [words] in try await Phone.call(words) }
             case "send": runAsync(name) { [words] in try await SendCommand.run(words) }
@@ -41,6 +42,7 @@ struct Main {
         commands:
           dev      everything on this machine: broker, coordinator, a demonstration call
           serve    a coordinator
+          gateway  REST for backends
           call     call somebody from this terminal
           listen   wait for calls in this terminal
           send     a message to somebody, and what becomes of it

@@ -67,7 +67,8 @@ import Tokens
         let alice = try fixture.token("alice")
         for (clientID, username) in [
             ("bob/phone", nil), ("alice", nil), ("", nil), ("alice/", nil), ("alice/phone/x", nil), ("/phone", nil),
-            ("ALICE/phone", nil), ("alice/phone", "bob"), ("alice/phone", ""), ("coordinator-1", nil),
+            ("ALICE/phone", nil), ("alice/server", nil), ("alice/phone", "bob"), ("alice/phone", ""),
+            ("coordinator-1", nil),
         ] as [(String, String?)] {
             #expect(throws: Refusal.self, "\(clientID)") {
                 try fixture.connect(1, clientID, alice, username: username)

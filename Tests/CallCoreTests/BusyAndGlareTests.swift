@@ -51,7 +51,7 @@ import Testing
         let scene = try Scene(.advanced)
         try scene.accept(bob)
         let key = RequestKey(device: DeviceAddress(userID: bob, deviceID: phone), requestID: RequestID("glare")!)
-        scene.machine.remember(RequestOutcome(key: key, merged: true))
+        scene.machine.remember(RequestOutcome(key: key, type: "call.invite", merged: true))
         #expect(scene.call.outcome(of: key)?.merged == true)
         #expect(scene.call.state == .active)
     }

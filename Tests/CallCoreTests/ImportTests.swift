@@ -42,6 +42,42 @@ import Testing
         }
     }
 
+    /// A type that is longer than a reader keeps in mind says why, beside it.
+    @Test(arguments: ["Coordinator", "CallDeciding"])
+    func noTypeIsLongWithoutAReason(target: String) throws {
+        var lines: [Substring: Int] = [:]
+        var explained: Set<Substring> = []
+        for (_, text) in try sources(of: target) {
+            var open: (name: Substring, start: Int)?
+            var comment = ""
+            for (number, line) in text.split(separator: "\n", omittingEmptySubsequences: false).enumerated() {
+                if line.hasPrefix("///") { comment += line }
+                if open == nil, let name = declaredType(line) {
+                    if comment.contains("More than 200 lines: ") { explained.insert(name) }
+                    if line.hasSuffix("}") { lines[name, default: 0] += 1 } else { open = (name, number) }
+                } else if let (name, start) = open, line.hasPrefix("}") {
+                    lines[name, default: 0] += number - start + 1
+                    open = nil
+                }
+                if !line.hasPrefix("///") { comment = "" }
+            }
+        }
+        #expect(lines.count > 20)
+        #expect(lines.filter { $0.value > 200 && !explained.contains($0.key) } == [:])
+        #expect(explained.allSatisfy { lines[$0] ?? 0 > 200 }, "a reason for what is short by now")
+    }
+
+    /// Of a declaration that begins a line.
+    private func declaredType(_ line: Substring) -> Substring? {
+        let words = line.split { $0 == " " || $0 == ":" || $0 == "<" }
+        guard let first = words.first, line.hasPrefix(first) else { return nil }
+        let kinds: Set<Substring> = ["struct", "class", "enum", "extension", "protocol", "actor"]
+        guard let place = words.firstIndex(where: kinds.contains), place + 1 < words.count,
+            words[..<place].allSatisfy({ isModifier($0) || $0 == "final" })
+        else { return nil }
+        return words[place + 1]
+    }
+
     private func text(_ path: String) throws -> String {
         let root = #filePath.split(separator: "/", omittingEmptySubsequences: false).dropLast(3).joined(separator: "/")
         return try String(contentsOf: URL(filePath: "\(root)/\(path)"), encoding: .utf8)

@@ -12,7 +12,8 @@ import Testing
     @Test func anOutcomeIsFoundByDeviceAndRequest() throws {
         let scene = try Scene(.advanced)
         let outcome = RequestOutcome(
-            key: key(alice, phone, 1), offline: [bob], errors: [UserError(userID: carol, code: .invalidState)],
+            key: key(alice, phone, 1), type: "call.invite", offline: [bob],
+            errors: [UserError(userID: carol, code: .invalidState)],
             merged: true)
         scene.machine.remember(outcome)
         #expect(scene.call.outcome(of: key(alice, phone, 1)) == outcome)
@@ -23,14 +24,18 @@ import Testing
 
     @Test func theLast16RequestsOfADeviceAreRemembered() throws {
         let scene = try Scene(.advanced)
-        for number in 1...40 { scene.machine.remember(RequestOutcome(key: key(alice, phone, number))) }
+        for number in 1...40 {
+            scene.machine.remember(RequestOutcome(key: key(alice, phone, number), type: "call.invite"))
+        }
         #expect(scene.call.outcomes.map(\.key) == (25...40).map { key(alice, phone, $0) })
     }
 
     @Test func oneDevicesRequestsDoNotPushOutAnothers() throws {
         let scene = try Scene(.advanced)
-        scene.machine.remember(RequestOutcome(key: key(bob, phone, 1)))
-        for number in 1...40 { scene.machine.remember(RequestOutcome(key: key(alice, phone, number))) }
+        scene.machine.remember(RequestOutcome(key: key(bob, phone, 1), type: "call.invite"))
+        for number in 1...40 {
+            scene.machine.remember(RequestOutcome(key: key(alice, phone, number), type: "call.invite"))
+        }
         #expect(scene.call.outcome(of: key(bob, phone, 1)) != nil)
     }
 
@@ -38,7 +43,8 @@ import Testing
         let scene = try Scene(.advanced)
         for number in 1...16 {
             for device in 1...20 {
-                scene.machine.remember(RequestOutcome(key: key(alice, DeviceID("d\(device)")!, number)))
+                scene.machine.remember(
+                    RequestOutcome(key: key(alice, DeviceID("d\(device)")!, number), type: "call.invite"))
             }
         }
         #expect(scene.call.outcomes.count == 128)
@@ -48,7 +54,9 @@ import Testing
 
     @Test func theRequestThatMadeTheCallIsKnownForEver() throws {
         let scene = try Scene(.advanced)
-        for number in 1...200 { scene.machine.remember(RequestOutcome(key: key(alice, phone, number))) }
+        for number in 1...200 {
+            scene.machine.remember(RequestOutcome(key: key(alice, phone, number), type: "call.invite"))
+        }
         #expect(scene.call.origin.requestID == RequestID("invite")!)
         #expect(scene.call.origin.device == DeviceAddress(userID: alice, deviceID: phone))
     }
@@ -56,7 +64,7 @@ import Testing
     @Test func rememberingIsNoChangeThatAnybodySees() throws {
         let scene = try Scene(.advanced)
         let before = scene.call.snapshot
-        scene.machine.remember(RequestOutcome(key: key(alice, phone, 1)))
+        scene.machine.remember(RequestOutcome(key: key(alice, phone, 1), type: "call.invite"))
         #expect(scene.call.snapshot == before)
     }
 }

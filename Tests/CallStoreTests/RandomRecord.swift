@@ -66,7 +66,8 @@ struct RandomRecord {
 
     private mutating func outcome() -> RequestOutcome {
         RequestOutcome(
-            key: key(), offline: maybe { random in (0..<random.below(4)).map { _ in random.user() } },
+            key: key(), type: one(["", "call.invite", "call.end"]),
+            offline: maybe { random in (0..<random.below(4)).map { _ in random.user() } },
             errors: (0..<below(3)).map { _ in UserError(userID: user(), code: one(ErrorCode.all)) },
             merged: below(2) == 0)
     }

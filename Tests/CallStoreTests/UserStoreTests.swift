@@ -1,4 +1,4 @@
-import CallCore
+@testable import CallCore
 import FuzzEntries
 import SignalingProtocol
 import Testing
@@ -7,6 +7,64 @@ import Testing
 
 /// What every store promises of peer messages, profiles, histories, reports and timelines.
 @Suite struct UserStoreTests {
+    // Deleting
+
+    @Test(arguments: StoreKind.allCases)
+    func ofAnErasedUserOnlyTheCallsOfOthersAreLeft(kind: StoreKind) throws {
+        let test = try kind.open()
+        let policy = PresencePolicy()
+        let now = try test.store.now()
+        var ended = call("ended")
+        try test.write(ended)
+        ended.state = .ended
+        ended.endedAt = now
+        try test.write(ended, over: 1) { $0.hasJustEnded = true }
+        try test.write(call("live"))
+        for id in ["ended", "live"] {
+            let callID = CallID(id)!
+            try test.store.note([
+                .ack(callID, DeviceAck(device: alicePhone, session: "s", revision: 1)),
+                .ack(callID, DeviceAck(device: bobPhone, session: "s", revision: 1)),
+                .heard(callID, UserHeard(userID: alice, at: now)), .heard(callID, UserHeard(userID: bob, at: now)),
+                .milestone(callID, alicePhone, Milestone(name: "a", milliseconds: 1)),
+                .milestone(callID, bobPhone, Milestone(name: "a", milliseconds: 1)),
+            ])
+            let entry = TraceEntry(time: now, coordinator: "c", step: .presence(alicePhone, state: "online"))
+            try test.store.trace([CallTrace(callID, [entry])], life: 60_000)
+        }
+        _ = try test.store.update(alice, .init(name: "Alice"))
+        _ = try test.store.set(Block(by: alice, of: bob), true)
+        _ = try test.store.set(Block(by: carol, of: alice), true)
+        _ = try test.store.set(Block(by: carol, of: bob), true)
+        _ = try test.store.cameOnline(
+            [DeviceSession(alicePhone, id: "s"), DeviceSession(bobPhone, id: "s")], policy: policy)
+        _ = try test.store.wentOffline([DeviceSession(alicePhone, id: "old")], policy: policy)
+        #expect(try write(test, try message("m", to: alice, at: now), over: 0) == .committed(version: 1))
+
+        try test.store.erase(alice)
+        #expect(try test.store.history(of: alice, after: nil, limit: 9).isEmpty)
+        #expect(try test.store.history(of: bob, after: nil, limit: 9).count == 2)
+        for id in ["ended", "live"] {
+            let stored = try #require(try test.store.load([CallID(id)!])[0])
+            #expect(stored.acks.map(\.device) == [bobPhone] && stored.heard.map(\.userID) == [bob])
+            #expect(stored.reports.map(\.device) == [bobPhone])
+            #expect(try test.store.timeline(of: CallID(id)!).entries.isEmpty)
+        }
+        #expect(try test.store.profiles(of: [alice])[0] == nil)
+        #expect(try test.store.devices(of: [alice])[0].isEmpty && test.store.devices(of: [bob])[0].count == 1)
+        #expect(try test.store.blockList(of: alice).isEmpty && test.store.blockList(of: carol) == [bob])
+        #expect(try test.store.messages(MessageList(for: alice, limit: 9)).isEmpty)
+        #expect(try test.store.load([.message(MessageID("m")!, to: alice)])[0] == nil)
+        #expect(try test.store.cameOnline([DeviceSession(alicePhone, id: "old")], policy: policy) == [.current])
+
+        // The one that lived ends: nothing of it comes back.
+        var end = call("live")
+        (end.state, end.endedAt) = (.ended, now)
+        try test.write(end, over: 1) { $0.hasJustEnded = true }
+        #expect(try test.store.history(of: alice, after: nil, limit: 9).isEmpty)
+        try test.store.erase(alice)
+    }
+
     // Peer messages
 
     private func message(_ id: String, to user: UserID = bob, at created: Milliseconds) throws -> PeerMessage {

@@ -79,7 +79,7 @@ def start(stack: Stack, say: Say) -> None:
     began = time.monotonic()
     stack.up(3)
     say(f"healthy after {time.monotonic() - began:.1f} s")
-    for service in ("mosquitto", "redis", "coordinator"):
+    for service in ("mosquitto", "redis", "coordinator", "gateway"):
         for container in stack.containers(service):
             status = docker("exec", container, "cat", "/proc/1/status")
             user = next(line.split()[1] for line in status.splitlines() if line.startswith("Uid:"))
@@ -139,10 +139,10 @@ def networks(stack: Stack, say: Say) -> None:
     """what can be reached from outside"""
     ports = stack.open_ports()
     published = stack.published
-    numbers = (published.port, published.web_port, published.tls_port, published.wss_port)
+    numbers = (published.port, published.web_port, published.tls_port, published.wss_port, published.gateway_port)
     expected = sorted(("127.0.0.1", str(number)) for number in numbers)
     assert ports == expected, ports
-    say(f"published: {', '.join(':'.join(port) for port in ports)} (the broker's), nothing else")
+    say(f"published: {', '.join(':'.join(port) for port in ports)} (the broker's and the gateway's), nothing else")
     broker, redis, coordinator = (stack.containers(s)[0] for s in ("mosquitto", "redis", "coordinator"))
     store, internal = stack.address(redis, "store"), stack.address(broker, "broker")
     # Reachable, so that the probe is known to work where it says no.
@@ -156,6 +156,34 @@ def networks(stack: Stack, say: Say) -> None:
         assert not stack.reaches(network, internal, 1884), f"the coordinators' listener can be reached from {network}"
         assert not stack.reaches(network, stack.address(coordinator, "broker"), 9000)
     say("Redis, the coordinators' listener and /metrics: on their internal networks only")
+
+
+def backend(stack: Stack, say: Say) -> None:
+    """a backend, with curl, as README.md has it"""
+    bob = Device(stack.published, "bob").connect()
+    line = """
+        TOKEN=$(docker compose run --rm token --user backend --role server)
+        curl -sS --max-time 10 http://127.0.0.1:$BELLWIRE_GATEWAY_PORTS/v1/calls -H "Authorization: Bearer $TOKEN" -d '{"inviter":"shop","invitees":["bob"]}'
+    """
+    done = stack.script(line)
+    assert done.returncode == 0, done.stderr
+    call = json.loads(done.stdout)["callID"]
+    bob.expect("call.invited", call)
+    bob.accept(call)
+
+    def ask(method: str, path: str, body: str = "", role: str = "server") -> tuple[int, str]:
+        token = stack.published.token("backend", role=role)
+        request = f"curl -sS --max-time 10 -w '\\n%{{http_code}}' -X {method} http://127.0.0.1:{stack.published.gateway_port}{path}"
+        done = stack.script(f"{request} -H 'Authorization: Bearer {token}'" + (f" -d '{body}'" if body else ""))
+        text, status = done.stdout.rsplit("\n", 1)
+        return int(status), text
+
+    assert ask("GET", f"/v1/calls/{call}")[1].count('"state":"ended"') == 1
+    assert ask("POST", "/v1/tokens", '{"userID":"bob"}')[0] == 501, "no running container makes tokens"
+    assert ask("GET", f"/v1/calls/{call}", role="device")[0] == 403
+    assert ask("DELETE", "/v1/users/bob")[0] == 204
+    bob.logout()
+    say("a phone rings, and the call is told; no token is made; a device's token counts for nothing")
 
 
 def calls(stack: Stack, say: Say) -> None:
@@ -450,7 +478,7 @@ def stop(stack: Stack, say: Say) -> None:
 
 
 STEPS = (
-    *(before_anything_is_built, build, start, first_steps, up_again, networks, calls, rights, secrets_are_kept, own_certificate, limits),
+    *(before_anything_is_built, build, start, first_steps, up_again, networks, backend, calls, rights, secrets_are_kept, own_certificate, limits),
     *(killed_while_ringing, under_load, store_away, crashed_neighbours, kept, stop),
 )
 

@@ -37,6 +37,7 @@ class Published:
         self.web_port = free_port()
         self.tls_port = free_port()
         self.wss_port = free_port()
+        self.gateway_port = free_port()
         self.key: dict[str, Any] = {}
         self.authority = ""
 
@@ -80,6 +81,7 @@ class Stack:
             "BELLWIRE_WEBSOCKET_PORT": str(self.published.web_port),
             "BELLWIRE_MQTTS_PORT": str(self.published.tls_port),
             "BELLWIRE_WSS_PORT": str(self.published.wss_port),
+            "BELLWIRE_GATEWAY_PORTS": str(self.published.gateway_port),
             "BELLWIRE_GROUP": self.group,
             "BELLWIRE_APPENDFSYNC": "always",
             "BELLWIRE_COORDINATORS": str(self.coordinators),

@@ -139,6 +139,8 @@ final class FaultyStore: CallStore {
         return try await store.tidyCalls(of: user)
     }
 
+    func erase(_ user: UserID) async throws(StoreError) { try await store.erase(user) }
+
     func charge(_ charges: [StoredCharge]) async throws(StoreError) {
         try await pass(.charge)
         try await store.charge(charges)

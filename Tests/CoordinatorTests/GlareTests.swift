@@ -208,7 +208,7 @@ struct GlareTests {
             var machine = CallMachine(call: call, settings: world.settings.calls)
             _ = try? machine.acceptRequested(
                 .init(callID: call.callID), CallMachine.Acting(key: key, now: world.clock.now), activeElsewhere: nil)
-            machine.remember(RequestOutcome(key: key, offline: [], merged: true))
+            machine.remember(RequestOutcome(key: key, type: "call.invite", offline: [], merged: true))
             // Its claim is given up in the next step, which is still to come.
             _ = world.memory.commit([
                 Commit(

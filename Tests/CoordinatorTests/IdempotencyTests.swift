@@ -86,6 +86,16 @@ struct IdempotencyTests {
         #expect(alice.request(cancel, id: id) == first)
     }
 
+    /// As a backend does that uses one Idempotency-Key for all that it does.
+    @Test func anIDThatWasUsedForAnotherRequestDoesNotPassForIt() {
+        alice.invite("bob", id: id, mode: .advanced)
+        #expect(alice.cancel(id: id)?.code == .badRequest, "the invite's")
+        #expect(bob.accept(id: id)?.success != nil, "another device's ids are others")
+        let end = bob.request(.end(.init(callID: callID)), id: id)
+        #expect(end?.code == .badRequest && end?.error?.message.contains("call.accept") ?? false)
+        #expect(world.stored(callID)?.state == .active)
+    }
+
     @Test func aRefusedRequestIsJudgedAgain() {
         #expect(bob.accept(id: id)?.code == .callNotFound)
         alice.invite("bob")

@@ -69,9 +69,10 @@ final class Phone {
 
     // MARK: What it sends
 
-    func up(_ message: UpMessage, correlationData: [UInt8]? = nil) -> InboundMessage {
+    func up(_ message: UpMessage, correlationData: [UInt8]? = nil, responseTopic: String? = nil) -> InboundMessage {
         InboundMessage(
-            topic: world.settings.topics.up(address), payload: message.encoded(), correlationData: correlationData)
+            topic: world.settings.topics.up(address), payload: message.encoded(), correlationData: correlationData,
+            responseTopic: responseTopic)
     }
 
     func up(_ body: Request.Body, id: RequestID? = nil) -> InboundMessage {

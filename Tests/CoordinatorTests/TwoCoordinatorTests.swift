@@ -79,6 +79,31 @@ struct TwoCoordinatorTests {
         #expect(!race.bob.names.contains(.cancelled))
     }
 
+    /// Between the look that makes the welcome and the one that decides what is owed, another coordinator ends the call, as of a moment
+    /// before the device's session began: it was told that the call lives, and is told of the end.
+    @Test func aCallThatEndsWhileItsDeviceIsWelcomedIsNotTakenForLive() {
+        let race = Race()
+        race.alice.invite("bob", mode: .advanced)
+        race.bob.accept()
+        race.bob.lose()
+        race.world.pass(seconds: 1)
+        race.world.route = { _ in 0 }
+        var loads = 0
+        race.store.beforeOperation = { operation in
+            guard operation == .load else { return }
+            loads += 1
+            guard loads == 2 else { return }
+            race.store.beforeOperation = nil
+            race.world.clock.now -= 5
+            race.world.send([race.alice.up(.end(.init(callID: callID)))], to: 1)
+            race.world.clock.now += 5
+        }
+        race.bob.comeOnline()
+        #expect(race.bob.welcomes.last?.calls.map(\.state) == [.active])
+        race.world.pass(seconds: 2)
+        #expect(race.bob.names == [.ended])
+    }
+
     @Test func acceptOnTwoDevicesHasOneWinner() {
         let race = Race()
         let web = race.world.phone("bob/web")

@@ -25,7 +25,7 @@ struct WorkQueueTests {
 
     private func received(_ name: String, _ body: Request.Body) -> ReceivedRequest {
         ReceivedRequest(
-            device: device(name), request: Request(id: RequestID("r")!, body: body), correlationData: nil)
+            device: device(name), request: Request(id: RequestID("r")!, body: body))
     }
 
     private mutating func end(_ name: String, _ callID: String) {

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import re
+import subprocess
+from pathlib import Path
 
 import pytest
 
-from harness import PROJECT
+from harness import PROJECT, World
+from harness.gateway import Gateway
+from harness.processes import clean_environment
 
 DOCS = PROJECT / "docs"
 
@@ -48,3 +52,26 @@ def test_links_within_the_project_lead_somewhere(document: str) -> None:
     path = DOCS / document
     for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", path.read_text()):
         assert (path.parent / target).exists(), target
+
+
+def test_every_command_of_backend_md_works(deployment: World, tmp_path: Path) -> None:
+    """In their order, in one shell. What fails there on purpose says so."""
+    blocks = re.findall(r"^```sh\n(.*?)^```$", (DOCS / "backend.md").read_text(), re.MULTILINE | re.DOTALL)
+    assert len(blocks) >= 8
+    gateway = Gateway(tmp_path, deployment.broker.url, deployment.service.store).start()
+    try:
+        done = subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", "".join(blocks)],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            env=clean_environment({"GATEWAY": f"http://127.0.0.1:{gateway.port}", "TOKEN": gateway.token}),
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        # What the comments say that it prints.
+        lines = done.stdout.splitlines()
+        expected = ["active", "hangup", '"alice"', '"server"', "204", "alice", "201", "200", '"unauthorized"', '"callNotFound"', '"callEnded"']
+        rest = iter(lines)
+        assert all(text in rest for text in expected), done.stdout
+    finally:
+        gateway.stop()

@@ -316,7 +316,8 @@ def test_json_logs_are_json(own: World) -> None:
 
 def dev(directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Runs `bellwire dev` to its end, on free ports."""
-    ports = ["--port", str(free_port()), "--websocket-port", str(free_port()), "--data", str(directory)]
+    ports = ["--port", str(free_port()), "--websocket-port", str(free_port()), "--gateway-port", "0"]
+    ports += ["--data", str(directory)]
     return run("dev", *ports, *arguments, timeout=30)
 
 

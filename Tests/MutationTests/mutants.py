@@ -71,8 +71,8 @@ MUTANTS = [
     Mutant(
         "a request that comes again is judged again",
         DECIDING + "Requests/Requests.swift",
-        "if let known = call.outcome(of: received.key) { return success(call, known) }",
-        "if !mutant, let known = call.outcome(of: received.key) { return success(call, known) }",
+        "if let known = call.outcome(of: received.key) {\n            // A request",
+        "if !mutant, let known = call.outcome(of: received.key) {\n            // A request",
     ),
     Mutant(
         "what lost its commit is published all the same",
@@ -489,5 +489,31 @@ MUTANTS = [
         SERVICE + "Arrivals.swift",
         "if outcome == .over { tellOver(change.session) }",
         "if outcome == .over, !mutant { tellOver(change.session) }",
+    ),
+    # Devices that take themselves for in a call.
+    Mutant(
+        "a call that ends while its device is welcomed is not told of",
+        DECIDING + "Presence/Arriving.swift",
+        "if isTold { view.knowsCall = true }",
+        "if isTold, !mutant { view.knowsCall = true }",
+    ),
+    Mutant(
+        "who sends heartbeats and is not in the call is left to it",
+        DECIDING + "Acks/Acks.swift",
+        "!decision.stale.contains(device), isAnswered(device, staleOn: call.callID, &decision)\n        else { return }",
+        "!mutant, !decision.stale.contains(device), isAnswered(device, staleOn: call.callID, &decision)\n        else { return }",
+    ),
+    # The backend's device.
+    Mutant(
+        "heartbeats are asked for of a backend",
+        CORE + "CallSettings.swift",
+        "device == .server ? heldTimeout",
+        "device == .server && !mutant ? heldTimeout",
+    ),
+    Mutant(
+        "what a backend holds is told to no phone",
+        CORE + "Owed.swift",
+        "let isHeld = member.device == .server",
+        "let isHeld = member.device == .server && !mutant",
     ),
 ]

@@ -93,6 +93,8 @@ struct RandomMessages {
         case 14: .userQuery(.init(userIDs: users(100)))
         case 15: .userBlock(.init(userID: user(), isBlocked: number(0...1) == 0))
         case 16: .userBlockList
+        case 17: .userSignOut(DeviceID(token())!)
+        case 18: .userDelete
         default: .get(.init(callID: callID()))
         }
     }

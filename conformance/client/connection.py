@@ -135,12 +135,15 @@ class Connection:
         return self._client.is_connected() and not self._is_lost
 
     def publish(
-        self, topic: str, payload: bytes, qos: int, retain: bool = False, correlation: bytes | None = None
+        self, topic: str, payload: bytes, qos: int, retain: bool = False, correlation: bytes | None = None, response_topic: str | None = None
     ) -> mqtt.MQTTMessageInfo:
         properties = None
-        if correlation is not None:
+        if correlation is not None or response_topic is not None:
             properties = Properties(PacketTypes.PUBLISH)
+        if correlation is not None:
             properties.CorrelationData = correlation
+        if response_topic is not None:
+            properties.ResponseTopic = response_topic
         return self._client.publish(topic, payload, qos, retain, properties)
 
     def close(self) -> None:

@@ -109,10 +109,12 @@ class Device:
         auto_ack: bool = True,
         qos: int = 1,
         level: str | None = None,
+        hears_all: bool = False,
     ) -> None:
-        """`level` is the user's topic level where it is to differ from the canonical one."""
+        """`level` is the user's topic level where it is to differ from the canonical one. `hears_all`: also what comes below device topics."""
         self.user, self.device = user, device
         self.auto_ack, self.qos = auto_ack, qos
+        self._hears_all = hears_all
         self.session = ""
         self.messages: list[Message] = []
         self.asked: dict[str, list[int]] = {}
@@ -174,11 +176,14 @@ class Device:
         # Set before it is open: what comes right after the SUBACK wants its ack.
         self._connection = connection
         try:
-            connection.open([self.user_topic, self.device_topic], max(10, self._deployment.patience))
+            connection.open(self._filters(), max(10, self._deployment.patience))
         except (BrokerRefused, OSError):
             self._connection = None
             raise
         self._journal.note(repr(self), "·", "", f"connected, MQTT {self._version}")
+
+    def _filters(self) -> list[str]:
+        return [f"{self.user_topic}/#"] if self._hears_all else [self.user_topic, self.device_topic]
 
     def come_online(self) -> Message:
         """Publishes its presence, again after 1, 2, 4, 8 s, until a `welcome` names its session."""
@@ -248,13 +253,14 @@ class Device:
         retain: bool = False,
         hurry: bool = False,
         correlation: bytes | None = None,
+        response_topic: str | None = None,
     ) -> None:
         """Publishes as it is, and waits until the broker has it, unless in a hurry: then with QoS 0."""
         assert self._connection is not None, f"{self} is not connected"
         self._journal.note(repr(self), "→", self._short(topic), payload)
         if topic == self.up and (request := _request_id(payload)):
             self.asked.setdefault(request, []).append(self.mark)
-        info = self._connection.publish(topic, payload, 0 if hurry else self.qos, retain, correlation)
+        info = self._connection.publish(topic, payload, 0 if hurry else self.qos, retain, correlation, response_topic)
         deadline = time.monotonic() + self._deployment.patience
         try:
             while not hurry and not info.is_published() and self.is_connected and time.monotonic() < deadline:

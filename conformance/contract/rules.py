@@ -63,7 +63,10 @@ class Judge:
             yield f"breaks the schema at {violation}"
             return
         shared = message.type == "message" or (message.type == "event" and message["event"] in _USER_TOPIC)
-        if message.topic != device.device_topic and not shared:
+        own = message.topic == device.device_topic or (
+            message.type == "response" and message.topic.startswith(device.device_topic + "/")
+        )
+        if not own and not shared:
             yield f"came on {message.topic}"
         if call := message.get("call"):
             if (message["callID"], message["revision"]) != (call["callID"], call["revision"]):

@@ -4,6 +4,7 @@ from importlib import import_module
 
 SECTIONS = (
     "section_1_connection",
+    "section_1_backends",
     "section_1_presence",
     "section_1_payloads",
     "section_2_requests",

@@ -24,6 +24,19 @@ extension Deciding {
         if call.isOver { decideRest(try presence(of: call.members.map(\.userID)), &decision) }
     }
 
+    /// A device that sends heartbeats takes itself for in the call. One that is not is told what became of its part: the store may have
+    /// lost what it was answered.
+    func decideHeartbeat(_ device: DeviceAddress, _ decision: inout Decision) {
+        heard(device, &decision)
+        guard let call = decision.call, call.mode == .advanced, let member = call.member(device.userID),
+            !call.isLive || member.state != .accepted || member.device != device.deviceID,
+            !decision.stale.contains(device), isAnswered(device, staleOn: call.callID, &decision)
+        else { return }
+        decision.refresh.append(device)
+        decision.stale.append(device)
+        decision.astray.append(device)
+    }
+
     /// Whether a device that acked an old revision is told at once what it is owed; else it has it with the next resend.
     private func isAnswered(_ device: DeviceAddress, staleOn callID: CallID, _ decision: inout Decision) -> Bool {
         guard allowances.mayAnswer(device, staleOn: callID, now: now) else {

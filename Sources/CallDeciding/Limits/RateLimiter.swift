@@ -62,7 +62,7 @@ package struct RateLimiter {
             case .message: self = .messages(user)
             case .invite, .add: self = .invitations(user)
             case .cancel, .accept, .reject, .join, .quit, .end, .get, .report, .trace, .query, .userUpdate, .userQuery,
-                .userBlock, .userBlockList:
+                .userBlock, .userBlockList, .userSignOut, .userDelete:
                 self = .requests(user)
             }
         }

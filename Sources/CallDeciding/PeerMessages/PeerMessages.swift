@@ -117,7 +117,7 @@ extension Deciding {
         decision.replies.append(
             Reply(
                 device: received.device, content: .response(received.request.id, outcome),
-                correlationData: received.correlationData))
+                path: received.path))
     }
 
     private func decideDeadline(_ stored: StoredRecord?, _ decision: inout MessageDecision) {

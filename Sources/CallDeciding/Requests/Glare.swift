@@ -21,7 +21,7 @@ extension Deciding {
         try machine.acceptRequested(
             Request.Accept(callID: call.callID, extendedData: invite.extendedData), acting(received),
             activeElsewhere: active)
-        let outcome = RequestOutcome(key: received.key, offline: [], merged: true)
+        let outcome = RequestOutcome(key: received.key, type: received.request.body.type, offline: [], merged: true)
         machine.remember(outcome)
         decision.adopt(call, acks: other.acks, version: other.version, settings: settings.calls)
         decision.subject.alias = (callID, received.key, stored?.version ?? 0)

@@ -36,7 +36,8 @@ extension Deciding {
         decision.giveBack(butFor: reserved, invitees: errors.map(\.userID))
         let invited = invite.invitees.filter { user in !errors.contains { $0.userID == user } }
         let outcome = RequestOutcome(
-            key: received.key, offline: try offline(invited, withheld: withheld), errors: errors)
+            key: received.key, type: received.request.body.type, offline: try offline(invited, withheld: withheld),
+            errors: errors)
         machine.remember(outcome)
         // Whatever else was under way under this id was of the call to which its alias pointed.
         decision.subject = Decision.Subject(version: stored?.version ?? 0, machine: machine)

@@ -2,6 +2,12 @@ import CallCore
 import SignalingProtocol
 
 /// Requests on a call (docs/protocol.md, section 2).
+extension SignalingError {
+    static func usedID(for type: String) -> SignalingError {
+        SignalingError(.badRequest, "id: was used for another request, \(type)")
+    }
+}
+
 extension Deciding {
     func decideRequest(
         _ received: ReceivedRequest, _ callID: CallID, _ stored: StoredRecord?, _ decision: inout Decision
@@ -44,13 +50,25 @@ extension Deciding {
     /// The outcome of a request that succeeded before: a resend changes nothing, however late it comes.
     private func knownOutcome(of received: ReceivedRequest, _ decision: Decision) -> Response.Outcome? {
         guard let call = decision.call else { return nil }
-        if let known = call.outcome(of: received.key) { return success(call, known) }
-        guard case .invite = received.request.body else { return nil }
+        let type = received.request.body.type
+        if let known = call.outcome(of: received.key) {
+            // A request that is another one is not the first one again: it must not pass for done.
+            guard known.type == type || known.type.isEmpty else { return .failure(.usedID(for: known.type)) }
+            return success(call, known, isRepeated: tellsOfRepeats(received))
+        }
+        guard case .invite = received.request.body else {
+            return call.origin == received.key ? .failure(.usedID(for: "call.invite")) : nil
+        }
         // The request that made the call is known for ever, beyond the ones that are remembered. An alias without its
         // outcome is one whose merge did not come about.
         guard decision.subject.alias == nil, call.origin == received.key else { return nil }
-        return success(call, RequestOutcome(key: received.key, offline: []))
+        return success(
+            call, RequestOutcome(key: received.key, type: received.request.body.type, offline: []),
+            isRepeated: tellsOfRepeats(received))
     }
+
+    /// Only where a response goes back to one of many backends: to devices a repeat looks like the first time.
+    private func tellsOfRepeats(_ received: ReceivedRequest) -> Bool { received.path.level != nil }
 
     /// Applies one request to the decision. Throws `SignalingError` for a refusal.
     private func judge(
@@ -64,7 +82,7 @@ extension Deciding {
             throw SignalingError.callNotFound
         }
         let acting = acting(received)
-        var outcome = RequestOutcome(key: received.key)
+        var outcome = RequestOutcome(key: received.key, type: received.request.body.type)
         let user = received.device.userID
         switch received.request.body {
         case .get:
@@ -113,7 +131,8 @@ extension Deciding {
                 withheld: withheld)
         case .quit(let quit): try machine.quitRequested(quit, acting)
         case .end(let end): try machine.endRequested(end, acting)
-        case .invite, .signal, .query, .message, .userUpdate, .userQuery, .userBlock, .userBlockList:
+        case .invite, .signal, .query, .message, .userUpdate, .userQuery, .userBlock, .userBlockList, .userSignOut,
+            .userDelete:
             preconditionFailure("served elsewhere")
         }
         machine.remember(outcome)
@@ -152,12 +171,12 @@ extension Deciding {
         decision.reply(
             Reply(
                 device: received.device, content: .response(received.request.id, outcome),
-                correlationData: received.correlationData))
+                path: received.path))
     }
 
     /// The acting device knows the revision from its response: that counts as its acknowledgment.
     private func noteActing(_ device: DeviceAddress, _ decision: inout Decision) {
-        guard let call = decision.call else { return }
+        guard let call = decision.call, device.deviceID != .server else { return }
         let ack = DeviceAck(device: device, session: facts.session(of: device), revision: call.revision)
         acknowledged(ack, call.callID, &decision)
     }

@@ -21,7 +21,12 @@ extension Deciding {
             let lastHeard = stored?.heard.first { $0.userID == received.device.userID }?.at ?? 0
             if lastHeard + settings.heartbeatInterval / 2 < now { heard(received.device, &decision) }
             guard received.id != nil else { return }
-            answer(received, success(call, RequestOutcome(key: received.key, errors: errors)), &decision)
+            answer(
+                received,
+                success(
+                    call,
+                    RequestOutcome(key: received.key, type: Request.Body.signal(received.signal).type, errors: errors)),
+                &decision)
         } catch {
             answer(received, .failure(error), &decision)
         }
@@ -32,11 +37,11 @@ extension Deciding {
             decision.counts.add(.responses, outcome.name)
             decision.reply(
                 Reply(
-                    device: received.device, content: .response(id, outcome), correlationData: received.correlationData)
+                    device: received.device, content: .response(id, outcome), path: received.path)
             )
         } else if case .failure(let error) = outcome {
             decision.counts.add(.messagesRefused, error.code.rawValue)
-            decision.reply(Reply(device: received.device, content: .error(error), correlationData: nil))
+            decision.reply(Reply(device: received.device, content: .error(error), path: ReplyPath()))
         }
     }
 
@@ -53,7 +58,8 @@ extension Deciding {
         decision.firstNotes += report.milestones.map { .milestone(machine.call.callID, received.device, $0) }
         decision.observed += report.milestones.map { ($0, role) }
         decision.reports = reports
-        return success(machine.call, RequestOutcome(key: received.key), reports: reports)
+        return success(
+            machine.call, RequestOutcome(key: received.key, type: received.request.body.type), reports: reports)
     }
 
     private func merged(

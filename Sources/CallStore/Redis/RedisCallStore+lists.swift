@@ -10,9 +10,13 @@ extension RedisCallStore {
     }
 
     /// A user's calls: each with its creation and id, by its end; one that lives stands behind every moment.
-    func addEntry(_ call: Call, of user: UserID, score: String, to pipeline: inout RedisPipeline) {
-        pipeline.command("ZADD", 3) {
+    /// `mustBeThere`: it is only given another score.
+    func addEntry(
+        _ call: Call, of user: UserID, score: String, mustBeThere: Bool = false, to pipeline: inout RedisPipeline
+    ) {
+        pipeline.command("ZADD", mustBeThere ? 4 : 3) {
             $0.add(key(user, "calls"))
+            if mustBeThere { $0.add("XX") }
             $0.add(score)
             $0.add(HistoryPlace(createdAt: call.createdAt, callID: call.callID).text)
         }

@@ -108,9 +108,13 @@ extension RedisCallStore {
         // Two that are added at the same instant may be one too many: no harm.
         if isBlocked, try replies[1].number() >= Limits.blockedUsers { return false }
         var pipeline = try session.pipeline()
-        pipeline.command(isBlocked ? "SADD" : "SREM", 2) {
-            $0.add(key(block.user, "blocked"))
-            $0.add(block.blocked.string)
+        // What leads back to it stands for as long as it does, whoever dies in between.
+        let lists = [(key(block.blocked, "blockedBy"), block.user), (key(block.user, "blocked"), block.blocked)]
+        for (list, name) in isBlocked ? lists : lists.reversed() {
+            pipeline.command(isBlocked ? "SADD" : "SREM", 2) {
+                $0.add(list)
+                $0.add(name.string)
+            }
         }
         _ = try await session.run(pipeline, isWrite: true)
         return true
@@ -120,6 +124,83 @@ extension RedisCallStore {
         var pipeline = try session.pipeline()
         pipeline.command("SMEMBERS", 1) { $0.add(key(user, "blocked")) }
         return try await session.run(pipeline)[0].values().compactMap { $0.text.flatMap(UserID.init) }.sorted()
+    }
+
+    // MARK: Deleting a user
+
+    /// What leads to other keys goes last: who is interrupted can begin again.
+    package func erase(_ user: UserID) async throws(StoreError) {
+        var reading = try session.pipeline()
+        for list in ["calls", "messages"] {
+            reading.command("ZRANGE", 3) {
+                $0.add(key(user, list))
+                $0.add(0)
+                $0.add(-1)
+            }
+        }
+        for list in ["blocked", "blockedBy"] { reading.command("SMEMBERS", 1) { $0.add(key(user, list)) } }
+        let replies = try await session.run(reading)
+        let calls = try replies[0].values().compactMap { $0.text.flatMap(HistoryPlace.init)?.callID }
+        let messages = try replies[1].values().compactMap { $0.text.flatMap { RecordID($0) } }
+        try await erase(user, from: calls)
+        var pipeline = try session.pipeline()
+        for id in messages {
+            pipeline.command("UNLINK", 1) { $0.add(key(id)) }
+            pipeline.command("ZREM", 2) {
+                $0.add(dueKey(id))
+                $0.add(id.string)
+            }
+        }
+        for (reply, list) in zip(replies[2...], ["blockedBy", "blocked"]) {
+            for other in try reply.values().compactMap({ $0.text.flatMap(UserID.init) }) {
+                pipeline.command("SREM", 2) {
+                    $0.add(key(other, list))
+                    $0.add(user.string)
+                }
+            }
+        }
+        if !pipeline.commands.isEmpty { _ = try await session.run(pipeline, isWrite: true) }
+        var last = try session.pipeline()
+        let lists = [
+            "profile", "presence", "over", "invitations", "sent", "active", "calls", "messages", "blocked", "blockedBy",
+        ]
+        for list in lists { last.command("UNLINK", 1) { $0.add(key(user, list)) } }
+        let period = try await now() / historyRetention
+        for number in [period - 1, period] {
+            last.command("UNLINK", 1) { $0.add(key(StoredPeriod(of: user, number: number))) }
+        }
+        _ = try await session.run(last, isWrite: true)
+    }
+
+    /// Timelines, and what the user's devices acknowledged and reported.
+    private func erase(_ user: UserID, from calls: [CallID]) async throws(StoreError) {
+        guard !calls.isEmpty else { return }
+        var reading = try session.pipeline()
+        for call in calls { reading.command("HKEYS", 1) { $0.add(key(.call(call))) } }
+        var pipeline = try session.pipeline()
+        for (call, reply) in zip(calls, try await session.run(reading)) {
+            for kind in ["trace", "omitted"] { pipeline.command("UNLINK", 1) { $0.add(traceKey(call, kind)) } }
+            for field in try reply.values() where isField(field, of: user) {
+                pipeline.command("HDEL", 2) {
+                    $0.add(key(.call(call)))
+                    $0.add(Array(field))
+                }
+            }
+        }
+        _ = try await session.run(pipeline, isWrite: true)
+    }
+
+    /// A field beside a record is "h" and the user, or a letter and names of which the user is the last: no other one holds a slash.
+    private func isField(_ field: RedisBytes, of user: UserID) -> Bool {
+        switch field.first {
+        case UInt8(ascii: "h"): field.rest.elementsEqual(user.string.utf8)
+        case UInt8(ascii: "a"): device(field.rest)?.userID == user
+        case UInt8(ascii: "m"):
+            // The name of the milestone stands in front of the device.
+            field.rest.drop { $0 != UInt8(ascii: "/") }.dropFirst().drop { $0 != UInt8(ascii: "/") }.dropFirst()
+                .elementsEqual(user.string.utf8)
+        default: false
+        }
     }
 
     // MARK: Timelines

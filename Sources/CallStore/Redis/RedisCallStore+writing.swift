@@ -240,7 +240,8 @@ extension RedisCallStore {
             $0.add("-inf")
             $0.add("(\(LiveScore.base)")
         }
-        addEntry(call, of: user, score: String(endedAt), to: &pipeline)
+        // Not with a user who was deleted meanwhile.
+        addEntry(call, of: user, score: String(endedAt), mustBeThere: true, to: &pipeline)
         pipeline.command("ZREMRANGEBYSCORE", 3) {
             $0.add(list)
             $0.add("-inf")

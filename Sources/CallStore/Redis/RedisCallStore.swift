@@ -266,7 +266,7 @@ package final class RedisCallStore: CallStore {
     }
 
     /// A milestone's field is "m", its name, "/", the device, "/", the user: only a user may hold a slash.
-    private func milestone(
+    func milestone(
         _ names: RedisBytes, _ value: RedisBytes
     ) -> (DeviceAddress, Milestone)? {
         var rest = names
@@ -277,7 +277,7 @@ package final class RedisCallStore: CallStore {
     }
 
     /// The device, "/", the user.
-    private func device(_ names: RedisBytes) -> DeviceAddress? {
+    func device(_ names: RedisBytes) -> DeviceAddress? {
         var rest = names
         guard let device = rest.part(before: UInt8(ascii: "/"))?.text.flatMap(DeviceID.init),
             let user = rest.text.flatMap(UserID.init)

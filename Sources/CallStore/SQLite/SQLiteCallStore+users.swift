@@ -88,6 +88,33 @@ extension SQLiteCallStore {
         }
     }
 
+    package func erase(_ user: UserID) throws(StoreError) {
+        try database.transaction { () throws(StoreError) in
+            let calls = try database.query("SELECT call FROM user_calls WHERE user_id=?", .id(user)) { $0.integer(0) }
+            for call in calls {
+                try database.run("DELETE FROM trace WHERE call=?", .integer(call))
+                try database.run("DELETE FROM acks WHERE call=? AND user_id=?", .integer(call), .id(user))
+                try database.run("DELETE FROM heard WHERE call=? AND user_id=?", .integer(call), .id(user))
+                try database.run("DELETE FROM milestones WHERE call=? AND user_id=?", .integer(call), .id(user))
+            }
+            let messages = try database.query(
+                "SELECT call FROM user_messages JOIN calls USING(call_id) WHERE user_id=?", .id(user)
+            ) { $0.integer(0) }
+            for message in messages {
+                for deletion in Self.deletions { try database.run(deletion, .integer(message)) }
+            }
+            for deletion in Self.deletionsOfUser { try database.run(deletion, .id(user)) }
+            try database.run("DELETE FROM claims WHERE claim=?", .claim(.activeCall(of: user)))
+        }
+    }
+
+    private static let deletionsOfUser: [StaticString] = [
+        "DELETE FROM user_calls WHERE user_id=?", "DELETE FROM user_messages WHERE user_id=?",
+        "DELETE FROM users WHERE user_id=?", "DELETE FROM blocks WHERE user_id=?1 OR blocked_id=?1",
+        "DELETE FROM presence WHERE user_id=?", "DELETE FROM over_sessions WHERE user_id=?",
+        "DELETE FROM outstanding WHERE user_id=?", "DELETE FROM stored WHERE user_id=?",
+    ]
+
     // MARK: Timelines
 
     /// The timeline goes with its call, so that `life` is the call's.

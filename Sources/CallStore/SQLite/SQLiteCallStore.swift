@@ -196,7 +196,7 @@ package final class SQLiteCallStore: CallStore {
                 "DELETE FROM user_calls WHERE user_id=? AND created_at=? AND call_id=?", .id(user),
                 .integer(call.createdAt), .id(call.callID))
         }
-        for user in commit.hasJustEnded ? call.participants : commit.newMembers {
+        for user in commit.newMembers {
             try database.run(
                 """
                 INSERT INTO user_calls VALUES(?1,?2,?3,?4,?5)
@@ -204,7 +204,9 @@ package final class SQLiteCallStore: CallStore {
                 """, .id(user), .integer(call.createdAt), .id(call.callID), .integer(call.endedAt ?? Self.notEnded),
                 .integer(number))
         }
-        guard commit.hasJustEnded else { return }
+        guard commit.hasJustEnded, let endedAt = call.endedAt else { return }
+        // Where it stands: not with a user who was deleted meanwhile.
+        try database.run("UPDATE user_calls SET ended_at=? WHERE call=?", .integer(endedAt), .integer(number))
         // The look at a whole list costs more than the rest of a commit. Drawn by lot, so that no order of calls can keep a list from its turn.
         for user in call.participants where Int.random(in: 0...historyPerUser / Bounds.historySlack) == 0 {
             try database.run(
@@ -284,7 +286,7 @@ package final class SQLiteCallStore: CallStore {
     }
 
     /// All that is kept of one record.
-    private static let deletions: [StaticString] = [
+    static let deletions: [StaticString] = [
         "DELETE FROM calls WHERE call=?", "DELETE FROM user_calls WHERE call=?", "DELETE FROM acks WHERE call=?",
         "DELETE FROM heard WHERE call=?", "DELETE FROM milestones WHERE call=?", "DELETE FROM claims WHERE call=?",
         "DELETE FROM trace WHERE call=?",

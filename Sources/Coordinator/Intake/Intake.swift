@@ -43,8 +43,13 @@ struct Intake {
         switch decoded(message) {
         case .success(.request(let request)):
             counts.add(.requests, request.body.type)
-            let received = ReceivedRequest(
-                device: device, request: request, correlationData: message.correlationData)
+            guard !request.body.isForBackends || device.deviceID == .server else {
+                let error = SignalingError(.unknownType, "\(request.body.type): for the app's backend")
+                counts.add(.responses, error.code.rawValue)
+                refusals.append(encoder.response(request.id, .failure(error), to: device, path(message, device)))
+                return nil
+            }
+            let received = ReceivedRequest(device: device, request: request, path: path(message, device))
             return isAdmitted(received) ? item(received) : nil
         case .success(.signal(let signal)):
             counts.add(.requests, Request.Body.signal(signal).type)
@@ -55,8 +60,7 @@ struct Intake {
                 refuse(.rateLimited(retryAfter), topic: settings.topics.down(device))
                 return nil
             }
-            return .call(
-                signal.callID, .signal(ReceivedSignal(device: device, id: nil, signal: signal, correlationData: nil)))
+            return .call(signal.callID, .signal(ReceivedSignal(device: device, id: nil, signal: signal)))
         case .success(.heartbeat(let callID)):
             counts.add(.heartbeats)
             guard isQuietlyAdmitted(device) else { return nil }
@@ -73,8 +77,9 @@ struct Intake {
             if let retryAfter = excess(.device(device)) { refusal.error = .rateLimited(retryAfter) }
             if let id = refusal.requestID {
                 counts.add(.responses, refusal.error.code.rawValue)
-                let correlationData = hasLongCorrelationData(message) ? nil : message.correlationData
-                refusals.append(encoder.response(id, .failure(refusal.error), to: device, correlationData))
+                var path = path(message, device)
+                if hasLongCorrelationData(message) { path.correlationData = nil }
+                refusals.append(encoder.response(id, .failure(refusal.error), to: device, path))
             } else {
                 refuse(refusal.error, topic: settings.topics.down(device))
             }
@@ -85,6 +90,19 @@ struct Intake {
     private func decoded(_ message: InboundMessage) -> Result<UpMessage, UpMessageRefusal> {
         let decoded = UpMessage.decode(message.payload, maxBytes: settings.maxPayload)
         return hasLongCorrelationData(message) ? decoded.withLongCorrelationData : decoded
+    }
+
+    /// A Response Topic counts when it is one level below the device's own topic: nobody is answered where others listen.
+    private func path(_ message: InboundMessage, _ device: DeviceAddress) -> ReplyPath {
+        var path = ReplyPath(correlationData: message.correlationData)
+        if let topic = message.responseTopic {
+            let own = settings.topics.down(device) + "/"
+            let level =
+                topic.utf8.starts(with: own.utf8)
+                ? String(decoding: topic.utf8.dropFirst(own.utf8.count), as: UTF8.self) : ""
+            if isToken(level) { path.level = level }
+        }
+        return path
     }
 
     private func hasLongCorrelationData(_ message: InboundMessage) -> Bool {
@@ -99,13 +117,13 @@ struct Intake {
                 signal.callID,
                 .signal(
                     ReceivedSignal(
-                        device: received.device, id: request.id, signal: signal,
-                        correlationData: received.correlationData)))
+                        device: received.device, id: request.id, signal: signal, path: received.path)))
         case .message(let message):
             // A call id has the form of a message id.
             let messageID = message.messageID ?? MessageID(derivedID(received.key).string)!
             return .message(.message(messageID, to: message.to), .send(received, message))
-        case .query, .userUpdate, .userQuery, .userBlock, .userBlockList: return .user(received)
+        case .query, .userUpdate, .userQuery, .userBlock, .userBlockList, .userSignOut, .userDelete:
+            return .user(received)
         case .invite, .cancel, .accept, .reject, .add, .join, .quit, .end, .get, .report, .trace:
             return .call(request.body.callID ?? derivedID(received.key), .request(received))
         }
@@ -134,7 +152,7 @@ struct Intake {
     private mutating func refuse(_ received: ReceivedRequest, _ retryAfter: Int) {
         let outcome = Response.Outcome.failure(.rateLimited(retryAfter))
         counts.add(.responses, outcome.name)
-        refusals.append(encoder.response(received.request.id, outcome, to: received.device, received.correlationData))
+        refusals.append(encoder.response(received.request.id, outcome, to: received.device, received.path))
     }
 
     /// The milliseconds after which to try again; nil when it is admitted.

@@ -8,18 +8,22 @@ package struct InboundMessage: Sendable {
     package var topic: String
     package var payload: [UInt8]
     package var correlationData: [UInt8]?
+    /// Where an answer is wanted (MQTT 5).
+    package var responseTopic: String?
     /// A stale copy that the broker had kept.
     package var isRetained: Bool
     /// When the token of the sender ends, in milliseconds since the epoch, as far as the broker tells.
     package var tokenExpiresAt: Int64?
 
     package init(
-        topic: String, payload: [UInt8], correlationData: [UInt8]? = nil, isRetained: Bool = false,
+        topic: String, payload: [UInt8], correlationData: [UInt8]? = nil, responseTopic: String? = nil,
+        isRetained: Bool = false,
         tokenExpiresAt: Int64? = nil
     ) {
         self.topic = topic
         self.payload = payload
         self.correlationData = correlationData
+        self.responseTopic = responseTopic
         self.isRetained = isRetained
         self.tokenExpiresAt = tokenExpiresAt
     }

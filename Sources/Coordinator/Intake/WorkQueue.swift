@@ -10,6 +10,8 @@ import SignalingProtocol
 ///
 /// One user's burst is spread over what others send: beyond a few works of a user the rest waits in a line of its own, for their end. What
 /// there is no room for is refused.
+///
+/// More than 200 lines: the lines of users and those of records are one structure; apart, each could be wrong by itself.
 struct WorkQueue {
     /// A user of whom something waits or is being served.
     fileprivate final class Sender {

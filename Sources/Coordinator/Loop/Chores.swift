@@ -69,7 +69,7 @@ final class Chores {
         self.now = now
         for chore in Chore.allCases where isServingDeadlines || chore.isAlways {
             guard let at = due[chore.rawValue] else { continue }
-            if now >= at || chore == .writeTraces && service.hasManyTraces { begin(chore) }
+            if now >= at || chore == .writeTraces && service.chores.hasManyTraces { begin(chore) }
         }
     }
 
@@ -105,22 +105,22 @@ final class Chores {
         switch chore {
         case .look:
             let began = now
-            await service.lookAtStore()
+            await service.chores.lookAtStore()
             guard service.storeFailure == nil else { return Bounds.failingLookInterval }
             lastAnswer = began
             return Bounds.storeLookInterval
         case .sweep:
             await sweep()
             return Bounds.sweepInterval + random(0...Bounds.sweepInterval / 4)
-        case .clean: return await service.clean() ? Bounds.sweepInterval : Bounds.cleanInterval
+        case .clean: return await service.chores.clean() ? Bounds.sweepInterval : Bounds.cleanInterval
         case .writeTraces:
-            await service.writeTraces()
+            await service.chores.writeTraces()
             return Bounds.traceInterval
         case .writeUsage:
-            await service.writeUsage()
+            await service.chores.writeUsage()
             return Bounds.usageInterval
         case .readEndpoints:
-            return await service.readEndpoints() ? Bounds.boundInterval : Bounds.endpointInterval
+            return await service.chores.readEndpoints() ? Bounds.boundInterval : Bounds.endpointInterval
         }
     }
 

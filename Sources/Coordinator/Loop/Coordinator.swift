@@ -11,30 +11,7 @@ import SystemClocks
 /// One thread and no hand-over between threads keeps latency low and order certain; more load is served by more
 /// coordinators.
 package final class Coordinator {
-    package struct Configuration: Sendable {
-        package var broker: BrokerAddress
-        /// The MQTT client id, unique among the coordinators.
-        package var id: String
-        /// The share group: the broker hands each message to one coordinator of the group.
-        package var group = "coordinators"
-        package var publishQoS = QoS.atLeastOnce
-        package var certificateAuthorityFile: String?
-        package var certificateFile: String?
-        package var certificateKeyFile: String?
-        /// Where the token stands that is this coordinator's password at the broker. Read for each connection, so that it may be
-        /// replaced.
-        package var tokenFile: String?
-        /// Endpoints of webhooks that this coordinator's settings name.
-        package var endpoints: [KeptEndpoint] = []
-        /// What is known here of why a connection failed, beside the error; it is given what was shown as the password.
-        package var cause: @Sendable (MQTTError, String?) -> String? = { _, _ in nil }
-        package var settings = ServiceSettings()
-
-        package init(broker: BrokerAddress, id: String) {
-            self.broker = broker
-            self.id = id
-        }
-    }
+    package typealias Configuration = CoordinatorConfiguration
 
     /// The bounds of the driver, in milliseconds where nothing else is said.
     private enum Bounds {
@@ -48,8 +25,6 @@ package final class Coordinator {
         static let answeringBeforeTold: Int64 = 2_000
         /// How long nobody looks whether the store is late, when nothing else happens.
         static let storePatience: Int64 = 20
-        /// Messages; beyond it publications are dropped until the broker has caught up.
-        static let brokerBacklog = 50_000
     }
 
     private let configuration: Configuration
@@ -59,16 +34,7 @@ package final class Coordinator {
     private let log: Log
     private let companion: (any Companion)?
 
-    private var connection: MQTTConnection?
-    /// What was shown as the password.
-    private var password: String?
-    /// Subscriptions, or their ends, that the broker has not answered.
-    private var asked: Set<Int32> = []
-    private var isConnecting = false
-    /// Receipts that the broker has not acknowledged: what goes with the connection is sent again.
-    private var receipts: [Int32: OutboundMessage] = [:]
-    /// Why the broker has refused publications on this connection: each is told once.
-    private var refusalsTold: Set<String> = []
+    private let link: BrokerLink
     private var isBusy = false
     private var nextCounters: Int64 = 0
     private var toldFailure = false
@@ -89,6 +55,7 @@ package final class Coordinator {
         service = CallService(store: store, settings: settings)
         service.owes = owes
         service.name(configuration.endpoints)
+        link = BrokerLink(configuration, service, log)
         loop = CoordinatorLoop(service, now: SystemClock.boot.milliseconds) { Int64.random(in: $0) }
     }
 
@@ -100,6 +67,7 @@ package final class Coordinator {
                 "id": configuration.id, "broker": configuration.broker.description, "group": configuration.group,
                 "store": service.store.summary,
             ])
+        link.onLost = { [unowned self] in handle(.lost, SystemClock.boot.milliseconds) }
         handle(.tick, SystemClock.boot.milliseconds)
         var isDraining = false
         while !loop.hasEnded {
@@ -111,7 +79,7 @@ package final class Coordinator {
                 turn()
             }
         }
-        connection?.disconnect()
+        link.disconnect()
         companion?.stop()
         companion?.turn(SystemClock.boot.milliseconds)
         log(.info, "coordinator stopped", ["id": configuration.id])
@@ -125,13 +93,14 @@ package final class Coordinator {
         if now - before > wait + Bounds.frozenAfter {
             handle(.frozen, now)
         } else {
-            tellAnswers(now)
+            for event in link.takeAnswers() { handle(event, now) }
             isBusy = messages.count >= Bounds.busyBatch
             handle(messages.isEmpty ? .tick : .received(messages), now)
-            confirmReceipts(now)
+            let confirmed = link.takeConfirmed()
+            if !confirmed.isEmpty { handle(.taken(confirmed), now) }
         }
         companion?.turn(SystemClock.boot.milliseconds)
-        countRefusals()
+        link.countRefusals()
         report(now)
     }
 
@@ -141,39 +110,13 @@ package final class Coordinator {
 
     private func perform(_ action: CoordinatorLoop.Action) {
         switch action {
-        case .connect: connect()
-        case .disconnect: forget()
-        case .subscribe:
-            ask { connection, filter throws(MQTTError) in try connection.subscribe(filter, qos: .atLeastOnce) }
-        case .unsubscribe: ask { connection, filter throws(MQTTError) in try connection.unsubscribe(filter) }
-        case .publish(let messages, let by): publish(messages, by: by)
+        case .connect: link.connect()
+        case .disconnect: link.forget()
+        case .subscribe: link.subscribe()
+        case .unsubscribe: link.unsubscribe()
+        case .publish(let messages, let by): link.publish(messages, by: by)
         case .note(let notice): tell(notice)
         case .end: break
-        }
-    }
-
-    // MARK: The connection
-
-    private func connect() {
-        var options = MQTTConnection.Configuration(broker: configuration.broker, clientID: configuration.id)
-        options.certificateAuthorityFile = configuration.certificateAuthorityFile
-        options.certificateFile = configuration.certificateFile
-        options.certificateKeyFile = configuration.certificateKeyFile
-        options.userProperty = UserProperty.tokenExpiresAt
-        do throws(MQTTError) {
-            if let file = configuration.tokenFile {
-                guard let token = readSecret(file) else {
-                    throw MQTTError(kind: .refused, message: "no token can be read from \(file)")
-                }
-                options.broker.password = token
-            }
-            password = options.broker.password
-            let connection = try MQTTConnection(options)
-            try connection.connect()
-            self.connection = connection
-            isConnecting = true
-        } catch {
-            lost(error)
         }
     }
 
@@ -187,110 +130,7 @@ package final class Coordinator {
         // What the store does not answer is given up in time.
         if socket?.deadline != nil { limit = min(limit, Bounds.storePatience) }
         defer { if other.revents != 0 || socket?.deadline != nil && limit > 0 { service.store.receive() } }
-        guard let connection else {
-            _ = poll(&other, 1, Int32(clamping: limit))
-            return []
-        }
-        do throws(MQTTError) {
-            return try connection.poll(milliseconds: Int32(clamping: limit), reads: loop.takesMessages, other: &other)
-                .map {
-                    InboundMessage(
-                        topic: $0.topic, payload: $0.payload, correlationData: $0.correlationData,
-                        isRetained: $0.retain, tokenExpiresAt: $0.userProperty.flatMap { Int64($0) })
-                }
-        } catch {
-            lost(error)
-            return []
-        }
-    }
-
-    /// Tells the loop what the broker has answered.
-    private func tellAnswers(_ now: Int64) {
-        guard let connection else { return }
-        if isConnecting, connection.state == .connected {
-            isConnecting = false
-            handle(.connected, now)
-        }
-        guard !asked.isEmpty else { return }
-        asked.subtract(connection.acknowledged)
-        if asked.isEmpty { handle(.answered, now) }
-    }
-
-    private func ask(_ request: (MQTTConnection, String) throws(MQTTError) -> Int32) {
-        guard let connection else { return }
-        do throws(MQTTError) {
-            for filter in configuration.settings.topics.sharedFilters(group: configuration.group) {
-                asked.insert(try request(connection, filter))
-            }
-        } catch {
-            lost(error)
-        }
-    }
-
-    private func lost(_ error: MQTTError) {
-        log(
-            .warning, "broker connection lost",
-            ["reason": error.because(configuration.cause(error, password)).message])
-        forget()
-        handle(.lost, SystemClock.boot.milliseconds)
-    }
-
-    private func forget() {
-        connection = nil
-        isConnecting = false
-        receipts = [:]
-        refusalsTold = []
-        asked = []
-    }
-
-    private func publish(_ messages: [OutboundMessage], by deadline: Int64) {
-        guard let connection, connection.backlog < Bounds.brokerBacklog, SystemClock.boot.milliseconds < deadline else {
-            service.count(.publicationsDropped, messages.count)
-            return
-        }
-        do throws(MQTTError) {
-            try connection.together { () throws(MQTTError) in
-                for message in messages { try publish(message, connection) }
-            }
-        } catch {
-            lost(error)
-        }
-    }
-
-    private func publish(_ message: OutboundMessage, _ connection: MQTTConnection) throws(MQTTError) {
-        do throws(MQTTError) {
-            let identifier = try connection.publish(
-                MQTTMessage(
-                    topic: message.topic, payload: message.payload, qos: configuration.publishQoS,
-                    correlationData: message.correlationData, expirySeconds: message.expirySeconds),
-                isAwaited: message.receiptOf != nil)
-            if message.receiptOf != nil { receipts[identifier] = message }
-        } catch {
-            service.count(.publicationsDropped)
-            guard error.kind == .invalid else { throw error }
-            log(
-                .error, "message cannot be published",
-                ["topic": String(message.topic.prefix(200)), "reason": error.message])
-        }
-    }
-
-    private func confirmReceipts(_ now: Int64) {
-        var confirmed: [OutboundMessage] = []
-        for (identifier, isTaken) in connection?.takeAnswered() ?? [] {
-            guard let receipt = receipts.removeValue(forKey: identifier) else { continue }
-            // One that the broker refuses is sent again when its time comes.
-            if isTaken { confirmed.append(receipt) } else { service.count(.publicationsDropped) }
-        }
-        if !confirmed.isEmpty { handle(.taken(confirmed), now) }
-    }
-
-    /// What the broker has refused to take is lost like a message on the way, and resends cover it; but somebody has to know.
-    private func countRefusals() {
-        for (reason, count) in connection?.takeRefused() ?? [:] {
-            service.count(.publicationsRefused, reason, count)
-            guard refusalsTold.insert(reason).inserted else { continue }
-            log(.error, "the broker refuses publications", ["reason": reason])
-        }
+        return link.receive(milliseconds: Int32(clamping: limit), reads: loop.takesMessages, other: &other)
     }
 
     // MARK: What operators see
@@ -346,7 +186,7 @@ package final class Coordinator {
         }
         status.update {
             $0.isListening = loop.isListening
-            $0.unauthorizedInARow = connection?.unauthorizedInARow ?? 0
+            $0.unauthorizedInARow = link.unauthorizedInARow
             $0.storeFailure = service.storeFailure
             $0.lateness = loop.lateness
             $0.lastTurn = now
@@ -355,7 +195,7 @@ package final class Coordinator {
                 $0.clockSkew = service.store.clockSkew
             }
             $0.waitingDeadlines = service.waitingDeadlines
-            $0.brokerBacklog = connection?.backlog ?? 0
+            $0.brokerBacklog = link.backlog
         }
     }
 }

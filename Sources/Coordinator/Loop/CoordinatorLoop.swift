@@ -7,6 +7,8 @@ import SignalingProtocol
 ///
 /// Several works may be under way while the store answers (`WorkQueue`); each is told when it is done. Time is that of a clock that never
 /// jumps, in milliseconds; the store has its own.
+///
+/// More than 200 lines: which of messages, deadlines and chores comes first, and what is dropped when all is late, is decided in one place.
 package final class CoordinatorLoop {
     package enum Event {
         /// The broker has accepted the connection that was asked for.

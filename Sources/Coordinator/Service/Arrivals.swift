@@ -60,6 +60,8 @@ struct Arrivals {
             if case .call(let call)? = stored?.record { known[call.callID] = call }
         }
         let place = serving.outbox.count
+        var works = WorkList<CallID, CallEvent>()
+        var messages = WorkList<RecordID, MessageEvent>()
         for arrival in arrivals {
             let calls = arrival.calls(known)
             if calls.count < arrival.live.count {
@@ -71,11 +73,10 @@ struct Arrivals {
                 OutboundMessage(
                     topic: settings.topics.down(arrival.device), payload: payload,
                     expirySeconds: ServiceBounds.messageExpirySeconds))
-        }
-        var works = WorkList<CallID, CallEvent>()
-        var messages = WorkList<RecordID, MessageEvent>()
-        for arrival in arrivals {
-            for callID in arrival.owing { works.append(.cameOnline(arrival.device), to: callID) }
+            let told = Set(calls.map(\.callID))
+            for callID in arrival.owing {
+                works.append(.cameOnline(arrival.device, isTold: told.contains(callID)), to: callID)
+            }
             for id in arrival.messages { messages.append(.cameOnline(arrival.device), to: id) }
         }
         let open = await CallRounds(serving: serving).serve(works.works)

@@ -40,29 +40,14 @@ package final class CallService {
 
     package func name(_ endpoints: [KeptEndpoint]) { context.ownEndpoints = endpoints }
 
+    /// What is done now and then.
+    var chores: StoreChores { StoreChores(context: context) }
+
     func count(_ metric: Metric, _ count: Int = 1) { context.counters.add(metric, count) }
 
     func count(_ metric: Metric, _ label: String, _ count: Int) { context.counters.add(metric, label, count) }
 
     func set(_ metric: Metric, to count: Int) { context.counters.set(metric, to: count) }
-
-    /// To be called every second: endpoints come and go, and what is kept for them is bounded, whoever hands it over or does not.
-    /// Returns whether something was beyond its bounds, so that there may be more of it.
-    func readEndpoints() async -> Bool {
-        var isBeyond = false
-        do throws(StoreError) {
-            for endpoint in try await context.readEndpoints() {
-                let loss = try await store.bound(endpoint.name, endpoint.bounds)
-                let name = endpoint.name.string
-                if loss.becameDead > 0 { context.counters.add(.deadLetters, name, loss.becameDead) }
-                if loss.deleted > 0 { context.counters.add(.revisionsDeleted, name, loss.deleted) }
-                if loss != OutboxLoss() { isBeyond = true }
-            }
-        } catch {
-            context.failed(error)
-        }
-        return isBeyond
-    }
 
     // MARK: What came from the broker
 
@@ -169,45 +154,5 @@ package final class CallService {
     /// Deadlines that nobody served for `grace`: their coordinator is gone, or this is a restart. Nil when the store did not say.
     func overdue(grace: Milliseconds, limit: Int) async -> [RecordID]? {
         await Deadlines(serving: Serving(context)).overdue(grace: grace, limit: limit)
-    }
-
-    // MARK: The store
-
-    /// Looks at a shared store: whether it answers, and can be written.
-    func lookAtStore() async {
-        do throws(StoreError) {
-            context.health.answered(isWrite: try await store.lookAtClock())
-        } catch {
-            context.failed(error)
-        }
-    }
-
-    /// Removes what is over. Returns whether there may be more.
-    func clean() async -> Bool {
-        do throws(StoreError) {
-            let removed = try await store.clean(limit: ServiceBounds.recordsPerCleaning)
-            context.health.answered(isWrite: !store.isShared)
-            context.counters.add(.recordsCleaned, removed)
-            return removed == ServiceBounds.recordsPerCleaning
-        } catch {
-            context.failed(error)
-            return false
-        }
-    }
-
-    func writeTraces() async { await Timelines(context: context).write() }
-
-    /// So much is noted that it should be written before there is more.
-    var hasManyTraces: Bool { context.recorder.waitingCount > TraceRecorder.capacity / 4 }
-
-    /// Writes how much is kept because of users. Nobody waits for it; what cannot be written is not counted.
-    func writeUsage() async {
-        let usage = context.usage.take()
-        guard !usage.isEmpty, let now = store.time, settings.quotas.storedBytes > 0 else { return }
-        do throws(StoreError) {
-            try await store.charge(KeptBytes(settings, now: now).charges(usage))
-        } catch {
-            context.failed(error)
-        }
     }
 }

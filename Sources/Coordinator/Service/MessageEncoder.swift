@@ -8,17 +8,18 @@ struct MessageEncoder {
 
     func message(_ reply: Reply) -> OutboundMessage {
         switch reply.content {
-        case .response(let id, let outcome): response(id, outcome, to: reply.device, reply.correlationData)
+        case .response(let id, let outcome): response(id, outcome, to: reply.device, reply.path)
         case .error(let error): refusal(error, topic: topics.down(reply.device))
         }
     }
 
     func response(
-        _ id: RequestID, _ outcome: Response.Outcome, to device: DeviceAddress, _ correlationData: [UInt8]?
+        _ id: RequestID, _ outcome: Response.Outcome, to device: DeviceAddress, _ path: ReplyPath
     ) -> OutboundMessage {
         let (payload, isTrimmed) = bounded(.response(Response(id: id, outcome: outcome)))
         return OutboundMessage(
-            topic: topics.down(device), payload: payload, correlationData: correlationData,
+            topic: path.level.map { topics.down(device) + "/" + $0 } ?? topics.down(device), payload: payload,
+            correlationData: path.correlationData,
             expirySeconds: ServiceBounds.messageExpirySeconds, isTrimmed: isTrimmed)
     }
 

@@ -41,10 +41,10 @@ final class Serving {
         let error = SignalingError.overloaded(retryAfter: ServiceBounds.overloadRetry)
         switch item {
         case .call(_, .request(let received)), .user(let received), .message(_, .send(let received, _)):
-            refuse(received.request.id, error, received.device, received.correlationData)
+            refuse(received.request.id, error, received.device, received.path)
         case .call(_, .signal(let received)):
             if let id = received.id {
-                refuse(id, error, device, received.correlationData)
+                refuse(id, error, device, received.path)
             } else {
                 publish(context.encoder.refusal(error, topic: settings.topics.down(device)))
             }
@@ -52,9 +52,8 @@ final class Serving {
         }
     }
 
-    private func refuse(_ id: RequestID, _ error: SignalingError, _ device: DeviceAddress, _ correlationData: [UInt8]?)
-    {
-        publish(context.encoder.response(id, .failure(error), to: device, correlationData))
+    private func refuse(_ id: RequestID, _ error: SignalingError, _ device: DeviceAddress, _ path: ReplyPath) {
+        publish(context.encoder.response(id, .failure(error), to: device, path))
         context.counters.add(.responses, error.code.rawValue)
     }
 
@@ -68,7 +67,7 @@ final class Serving {
             case .request(let received): answerUnavailable(received)
             case .signal(let received):
                 if let id = received.id {
-                    answerUnavailable(id, received.device, received.correlationData)
+                    answerUnavailable(id, received.device, received.path)
                 } else {
                     context.counters.add(.messagesRefused, ErrorCode.unavailable.rawValue)
                     publish(context.encoder.refusal(.unavailable, topic: settings.topics.down(received.device)))
@@ -79,10 +78,10 @@ final class Serving {
     }
 
     func answerUnavailable(_ received: ReceivedRequest) {
-        answerUnavailable(received.request.id, received.device, received.correlationData)
+        answerUnavailable(received.request.id, received.device, received.path)
     }
 
-    private func answerUnavailable(_ id: RequestID, _ device: DeviceAddress, _ correlationData: [UInt8]?) {
-        refuse(id, .unavailable, device, correlationData)
+    private func answerUnavailable(_ id: RequestID, _ device: DeviceAddress, _ path: ReplyPath) {
+        refuse(id, .unavailable, device, path)
     }
 }

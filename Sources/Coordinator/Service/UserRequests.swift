@@ -30,6 +30,13 @@ struct UserRequests {
             case .userQuery(let query): outcome = try await users(query.userIDs, askedBy: user)
             case .userBlock(let body): outcome = try await set(Block(by: user, of: body.userID), body.isBlocked)
             case .userBlockList: outcome = .answer(.blocked(try await store.blockList(of: user)))
+            case .userSignOut(let device):
+                try await signOut([DeviceAddress(userID: user, deviceID: device)])
+                outcome = .answer(.done(user))
+            case .userDelete:
+                try await delete(user)
+                outcome = .answer(.done(user))
+                isWrite = true
             default: preconditionFailure("served with its call or message")
             }
             context.health.answered(isWrite: isWrite)
@@ -44,7 +51,7 @@ struct UserRequests {
     private func answer(_ received: ReceivedRequest, _ outcome: Response.Outcome) -> Int {
         context.counters.add(.responses, outcome.name)
         let answer = context.encoder.response(
-            received.request.id, outcome, to: received.device, received.correlationData)
+            received.request.id, outcome, to: received.device, received.path)
         serving.publish(answer)
         return answer.payload.count
     }
@@ -78,6 +85,23 @@ struct UserRequests {
             return .failure(SignalingError(.tooLarge, "at most \(Limits.blockedUsers) users can be blocked"))
         }
         return .answer(.blocked(try await store.blockList(of: block.user)))
+    }
+
+    // MARK: For backends
+
+    /// Ends the sessions of these devices as by a logout. Of one that has none there is nothing to end.
+    private func signOut(_ devices: [DeviceAddress]) async throws(StoreError) {
+        guard let user = devices.first?.userID else { return }
+        let known = try await store.devices(of: [user])[0].filter { devices.contains($0.device) && $0.isOnline }
+        try await Departures(serving: serving).serve(
+            known.map { (session: DeviceSession($0.device, id: $0.session), reason: .logout) })
+    }
+
+    /// Signed out everywhere first: what follows from that is written before the rest goes.
+    private func delete(_ user: UserID) async throws(StoreError) {
+        try await signOut(try await store.devices(of: [user])[0].map(\.device))
+        await Timelines(context: context).write()
+        try await store.erase(user)
     }
 
     private func users(_ users: [UserID], askedBy user: UserID) async throws(StoreError) -> Response.Outcome {

@@ -81,6 +81,14 @@ public struct JSONWriter {
         integer(value)
     }
 
+    /// The same with the bytes of a value as they stood where they came from.
+    mutating func field(named key: String, _ value: ArraySlice<UInt8>) {
+        string(key)
+        bytes.append(UInt8(ascii: ":"))
+        bytes.append(contentsOf: value)
+        needsComma = true
+    }
+
     public mutating func string(_ value: String) {
         separate()
         bytes.append(UInt8(ascii: "\""))

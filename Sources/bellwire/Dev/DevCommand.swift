@@ -11,10 +11,14 @@ import SystemThreads
 enum DevCommand {
     static let command = Command(
         name: "dev", arguments: "",
-        summary: "Runs a broker and a coordinator on this machine, shows a call between two devices, and stays up.",
+        summary: """
+            Runs a broker, a coordinator and a gateway on this machine, shows a call between two devices, and stays up.
+            """,
         options: [
             Option("port", "PORT", default: "1883", "where MQTT is served on 127.0.0.1"),
             Option("websocket-port", "PORT", default: "8083", "where MQTT over WebSocket is served on 127.0.0.1"),
+            Option(
+                "gateway-port", "PORT", default: "8080", "where REST for backends is served on 127.0.0.1; any when 0"),
             Option("data", "DIRECTORY", default: ".bellwire", "where the store and the broker's files are kept"),
             Option("http", "PORT", default: "0", "where /healthz, /readyz and /metrics are served; any when 0"),
             Option("rounds", "N", default: "200", "how many calls the demonstration measures"),
@@ -35,6 +39,7 @@ enum DevCommand {
         let ports = 1...65535
         let port = try arguments.integer("port", in: ports)
         let webSocketPort = try arguments.integer("websocket-port", in: ports)
+        let gatewayPort = try arguments.integer("gateway-port", in: 0...65535)
         let rounds = try arguments.integer("rounds", in: 0...10_000)
         let directory = arguments.text("data") ?? ".bellwire"
         guard port != webSocketPort else { throw UsageError("bellwire dev: --port and --websocket-port must differ") }
@@ -70,9 +75,14 @@ enum DevCommand {
         try waitUntilListening(status, broker)
         guard !status.isStopRequested else { return }
         let topics = configuration.settings.topics
+        let gateway = try DevGateway(
+            port: gatewayPort, directory: directory, store: store, broker: configuration.broker, topics: topics,
+            lease: configuration.settings.presence.lease)
+        defer { gateway.stop() }
+        writeOutput("gateway      http://127.0.0.1:\(gateway.port)  token \(gateway.token)")
         demonstrate(Demonstration(broker: configuration.broker, topics: topics, rounds: rounds), state)
         try withExtendedLifetime(server) {
-            let howTo = HowToConnect.text(port: port, topics: topics)
+            let howTo = HowToConnect.text(port: port, topics: topics, gateway)
             try supervise(status, broker, state, isOnce: arguments.isSet("once"), howTo: howTo)
         }
     }

@@ -2,7 +2,7 @@ import SignalingProtocol
 
 /// What `bellwire dev` shows once it is up.
 enum HowToConnect {
-    static func text(port: Int, topics: Topics) -> String {
+    static func text(port: Int, topics: Topics, _ gateway: DevGateway) -> String {
         let bellwire = CommandLine.arguments.first ?? "bellwire"
         let root = topics.root
         let flag = topics == .standard ? "" : " --topic-root \(root)"
@@ -29,6 +29,11 @@ enum HowToConnect {
                   if event.get("event") == "call.invited": send(type="call.accept", id="a" + event["callID"][:60], callID=event["callID"])
               phone.on_message, phone.on_connect = on_message, lambda *_: phone.subscribe([("\(root)/down/carol", 1), ("\(root)/down/carol/py", 1)])
               phone.connect("127.0.0.1", \(port)); phone.loop_forever()
+
+            Be a backend, and make bob's phone ring (docs/backend.md):
+
+              curl http://127.0.0.1:\(gateway.port)/v1/calls -H "Authorization: Bearer $(cat \(gateway.tokenFile))" \\
+                -d '{"inviter":"shop","invitees":["bob"]}'
 
             Ctrl-C stops everything.
             """

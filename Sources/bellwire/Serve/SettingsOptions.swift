@@ -18,8 +18,21 @@ enum SettingsOptions {
         DeploymentStamp(topicRoot: settings.topics.root, takesOver: arguments.isSet("take-over-store"))
     }
 
+    static let topicRoot = Option("topic-root", "TOPIC", default: Topics.defaultRoot, "what all topics begin with")
+    static let presenceLease = Option(
+        "presence-lease", "DURATION", default: duration(standard.presence.lease),
+        "how long a silent device counts as online")
+
+    static func topics(_ arguments: Arguments) throws(UsageError) -> Topics {
+        try arguments.required("topic-root", Topics.rootForm, Topics.init(root:))
+    }
+
+    static func presenceLease(_ arguments: Arguments) throws(UsageError) -> Milliseconds {
+        try arguments.milliseconds("presence-lease", in: 1_000...oneDay)
+    }
+
     static let all = [
-        Option("topic-root", "TOPIC", default: Topics.defaultRoot, "what all topics begin with"),
+        topicRoot,
         Option(
             "invitation-timeout", "DURATION", default: duration(Int64(standard.calls.invitationTimeout) * 1000),
             "how long an invitation lasts that does not say"),
@@ -46,9 +59,10 @@ enum SettingsOptions {
         Option("one-active-call", "BOOL", default: "true", "a user is accepted in at most one live advanced call"),
         Option("max-payload", "BYTES", default: "\(standard.maxPayload)", "largest request"),
         Option("max-devices", "N", default: "\(standard.presence.maxDevices)", "online devices of a user"),
+        presenceLease,
         Option(
-            "presence-lease", "DURATION", default: duration(standard.presence.lease),
-            "how long a silent device counts as online"),
+            "held-timeout", "DURATION", default: duration(standard.calls.heldTimeout),
+            "how long a backend that holds a member's place in a call may be silent"),
         Option(
             "session-memory", "DURATION", default: duration(standard.presence.sessionMemory),
             "how long a session that is over is remembered"),
@@ -98,7 +112,7 @@ enum SettingsOptions {
 
     static func settings(_ arguments: Arguments) throws(UsageError) -> ServiceSettings {
         var settings = ServiceSettings()
-        settings.topics = try arguments.required("topic-root", Topics.rootForm, Topics.init(root:))
+        settings.topics = try topics(arguments)
         settings.calls.invitationTimeout = try seconds(arguments, "invitation-timeout")
         settings.calls.notReceivedAfter = try arguments.milliseconds("not-received-after", in: 100...30_000)
         settings.calls.callerGrace = try arguments.milliseconds("caller-grace", in: 0...600_000)
@@ -114,7 +128,8 @@ enum SettingsOptions {
         settings.calls.oneActiveCall = try arguments.required("one-active-call", "true or false") { Bool($0) }
         settings.maxPayload = try arguments.integer("max-payload", in: 256...Limits.parsedBytes)
         settings.presence.maxDevices = try arguments.integer("max-devices", in: 1...100)
-        settings.presence.lease = try arguments.milliseconds("presence-lease", in: 1_000...oneDay)
+        settings.presence.lease = try presenceLease(arguments)
+        settings.calls.heldTimeout = try arguments.milliseconds("held-timeout", in: 1_000...30 * oneDay)
         settings.presence.sessionMemory = try arguments.milliseconds("session-memory", in: 1_000...3_600_000)
         settings.cancelMemory = try arguments.milliseconds("cancel-memory", in: 1_000...600_000)
         settings.historyRetention = try arguments.milliseconds("retain-history", in: 1_000...3650 * oneDay)

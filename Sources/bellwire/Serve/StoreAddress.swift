@@ -46,7 +46,9 @@ enum StoreAddress: CustomStringConvertible {
         var isVisited = false
     }
 
-    func open(_ options: Options = Options(), _ settings: ServiceSettings = ServiceSettings()) throws -> any CallStore {
+    func open(_ options: Options = Options(), _ settings: ServiceSettings = ServiceSettings()) throws -> any CallStore
+        & OutboxStore
+    {
         let lease = settings.presence.lease
         switch self {
         case .memory:

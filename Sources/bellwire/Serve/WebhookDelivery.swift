@@ -24,9 +24,10 @@ struct WebhookDelivery {
     private let thread: DeliveryThread?
     private let sender: HTTPSender
 
-    /// Nil without `--webhooks`. `another`: opens the same store once more, for a thread.
+    /// Nil without `--webhooks`. `store`: the coordinator's; nil in a process without one. `another`: opens the same store once more, for a
+    /// thread.
     init?(
-        _ arguments: Arguments, _ command: String, beside store: any CallStore, log: Log,
+        _ arguments: Arguments, _ command: String, beside store: (any CallStore)? = nil, log: Log,
         another: () throws -> any CallStore
     ) throws {
         let delivers = try arguments.required("deliver", "true or false") { ["true": true, "false": false][$0] }
@@ -39,12 +40,15 @@ struct WebhookDelivery {
             throw UsageError("\(command): --webhooks \(file): \(error.description)")
         }
         endpoints = settings.endpoints.compactMap { KeptEndpoint($0) }
-        let own = store.isShared ? try another() : store
+        let hasThread = store?.isShared ?? true
+        let own = try hasThread ? another() : store!
         guard let outbox = own as? any OutboxStore else {
             throw UsageError("\(command): --webhooks: this store keeps no webhooks")
         }
         let deliverer = Deliverer(
-            outbox, settings.endpoints, sender: sender, delivers: delivers, now: SystemClock.boot.milliseconds
+            outbox, settings.endpoints, sender: sender, delivers: delivers,
+            // Who visits a store that another process serves keeps nobody waiting.
+            inOneStep: store == nil && !own.isShared ? 1 : 64, now: SystemClock.boot.milliseconds
         ) { "w" + randomHex(bytes: 8) }
         guard let deliverer else { throw UsageError("\(command): --webhooks \(file): unusable endpoints") }
         deliverer.onFailure = { reason in
@@ -56,7 +60,7 @@ struct WebhookDelivery {
         }
         let report = deliverer.report
         metrics = { report.metrics }
-        if store.isShared {
+        if hasThread {
             guard let thread = DeliveryThread(deliverer, outbox, sender) else {
                 throw UsageError("\(command): --webhooks: there is no thread for them")
             }

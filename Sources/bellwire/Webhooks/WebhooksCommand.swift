@@ -177,10 +177,7 @@ private struct OpenOutbox {
             redis.password = readSecret(file)
             address = .redis(redis)
         }
-        guard let store = try address.open(options) as? any CallStore & OutboxStore else {
-            throw UsageError("bellwire \(command): this store keeps no webhooks")
-        }
-        self.store = store
+        store = try address.open(options)
     }
 
     func ask<Value>(

@@ -123,6 +123,10 @@ package final class BlockingStore {
         try wait { store throws(StoreError) in try await store.tidyCalls(of: user) }
     }
 
+    package func erase(_ user: UserID) throws(StoreError) {
+        try wait { store throws(StoreError) in try await store.erase(user) }
+    }
+
     package func charge(_ charges: [StoredCharge]) throws(StoreError) {
         try wait { store throws(StoreError) in try await store.charge(charges) }
     }

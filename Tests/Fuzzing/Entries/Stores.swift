@@ -135,14 +135,14 @@ private enum RedisQuestion: String, CaseIterable {
         case .now: _ = try store.now()
         case .serve:
             // The replies are those to the loads of a whole service.
-            let service = CallService(store: store.store, settings: ServiceSettings())
-            _ = service.process(
+            let coordinator = OneAtATime(CallService(store: store.store, settings: ServiceSettings()))
+            _ = coordinator.process(
                 .init(
                     topic: Topics.standard.up(bobPhone),
                     payload: UpMessage.request(
                         Request(id: RequestID("r1")!, body: .accept(.init(callID: callID)))
                     ).encoded()))
-            _ = service.sweep()
+            _ = coordinator.sweep()
         }
     }
 }

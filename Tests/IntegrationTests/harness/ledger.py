@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -19,7 +20,8 @@ _DOWN_BYTES = 256 * 1024
 class Ledger:
     """Judges each message against the schemas, and against rules that tie messages together:
 
-    * a response answers a request of that very device, at most once for each time it was sent (§2);
+    * a response answers a request of that very device, at most once for each time it was sent (§2), and comes on the
+      topic of that device, or one level below it when the request named that as its Response Topic (§1, Backends);
     * two messages that carry the same revision of a call carry the same call (§4), also across a crash;
     * an event is about a call of the addressed user, and agrees with the state of that user in the call (§5);
     * a signal comes from somebody else, and signals and receipts go to one device (§2);
@@ -44,8 +46,8 @@ class Ledger:
             yield from self._down(message)
         elif message.kind:
             if isinstance(identity := message.body.get("id"), str):
-                self._unanswered["/".join(message.levels), identity] += 1
-            if (message.topic, message.raw) not in self._tap.deliberately_bad:
+                self._unanswered[_answered_on(message), identity] += 1
+            if (message.topic, message.raw) not in self._tap.deliberately_bad and not self._tap.is_mistaken(message):
                 yield from self._up(message)
 
     def _up(self, message: Tapped) -> Iterator[str]:
@@ -85,6 +87,9 @@ class Ledger:
                 yield from self._copy(message, *message.levels, body["to"])
         if body["type"] in ("signal", "receipt", "response", "error", "welcome") and len(message.levels) < 2:
             yield f"a {body['type']} to all devices of a user"
+        # An error mirrors the topic of what it answers, which may be no device's (§1).
+        if body["type"] not in ("response", "error") and len(message.levels) > 2:
+            yield f"a {body['type']} below a device's topic"
 
     def _copy(self, message: Tapped, *names: str) -> Iterator[str]:
         known = self._copies.setdefault((message.body["messageID"], *names), message.raw)
@@ -125,6 +130,16 @@ class Ledger:
         for change in body.get("changes", []):
             if members.get(change["userID"], {}).get("state") != change["state"]:
                 yield f"the change of {change['userID']} is not in the call"
+
+
+def _answered_on(message: Tapped) -> str:
+    """The levels after `down/` on which a request is answered. Another Response Topic than one level below the device's own
+    does not count: nobody is answered where others listen."""
+    own = "/".join(message.levels)
+    wanted = message.topic.removesuffix(f"{message.kind}/{own}") + f"down/{own}/"
+    named = message.response_topic or ""
+    level = named.removeprefix(wanted)
+    return f"{own}/{level}" if named.startswith(wanted) and re.fullmatch(r"[A-Za-z0-9_-]{1,64}", level) else own
 
 
 def _without_nulls(value: Any) -> Any:

@@ -28,6 +28,8 @@ class Tapped:
     raw: bytes
     at: float
     retain: bool
+    response_topic: str | None = None
+    """Where MQTT 5's Response Topic says that the answer is to go."""
 
     @cached_property
     def kind(self) -> str:
@@ -58,6 +60,8 @@ class Tap:
     def __init__(self) -> None:
         self.messages: list[Tapped] = []
         self.deliberately_bad: set[tuple[str, bytes]] = set()
+        self.is_mistaken: Callable[[Tapped], bool] = lambda _: False
+        """Whether a request breaks the contract on purpose, where a test does not know what a gateway will make of it."""
         self._changed = threading.Condition()
         self._client: mqtt.Client | None = None
 
@@ -85,8 +89,9 @@ class Tap:
         self._client = None
 
     def _on_message(self, client: mqtt.Client, _: Any, message: mqtt.MQTTMessage) -> None:
+        answer = getattr(message.properties, "ResponseTopic", None)
         with self._changed:
-            self.messages.append(Tapped(message.topic, bytes(message.payload), time.monotonic(), message.retain))
+            self.messages.append(Tapped(message.topic, bytes(message.payload), time.monotonic(), message.retain, answer))
             self._changed.notify_all()
 
     def wait(self, matches: Callable[[Tapped], bool], timeout: float, what: str, since: int = 0) -> Tapped:

@@ -1,0 +1,32 @@
+import CallCore
+import CallDeciding
+import CallStore
+
+/// One thing at a time, by a coordinator that has nothing else to do and no memory that counts: for who tries everything that can happen
+/// to what is stored. Each of these returns when all is done.
+package struct OneAtATime {
+    private let service: CallService
+
+    package init(_ service: CallService) { self.service = service }
+
+    package func process(_ message: InboundMessage) -> [OutboundMessage] {
+        var queue = WorkQueue()
+        var messages = service.read([message], into: &queue, at: 0)
+        if let next = queue.next(1, 0) { messages += complete { await service.serve(next.round) } }
+        return messages
+    }
+
+    /// Serves what is due.
+    package func sweep() -> [OutboundMessage] {
+        complete {
+            let ids = await service.overdue(grace: 0, limit: ServiceBounds.deadlinesPerRound)
+            return await service.serveDeadlines(ids ?? [])
+        }
+    }
+
+    package func published(_ messages: [OutboundMessage]) { complete { await service.published(messages) } }
+
+    private func complete<Value>(_ work: @escaping () async -> Value) -> Value {
+        WorkExecutor().complete(service.store, work)
+    }
+}

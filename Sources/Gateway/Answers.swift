@@ -1,0 +1,41 @@
+import HTTPServing
+import SignalingProtocol
+
+/// Responses of the service as a backend gets them.
+extension RelayedRequest.Answer {
+    /// Nil for what is no response. `isFirst`: the request went out once; of one that went out again it is not known which came first.
+    func response(_ payload: [UInt8], isFirst: Bool) -> HTTPResponse? {
+        guard case .response(let response)? = DownMessage.decode(payload) else { return nil }
+        if case .failure(let error) = response.outcome { return Problem(error).response }
+        switch (self, response.outcome) {
+        case (.created, .success(let success)):
+            let isRepeated = isFirst && success.repeated
+            var response = Self.passed(on: payload, isRepeated ? 200 : 201)
+            response.headers.append(.init("Location", "/v1/calls/\(success.call.callID)"))
+            return response
+        case (.user, .answer(.users(let users, _))):
+            guard let user = users.first else { return Problem(.userNotRegistered).response }
+            return .json(200) { writer in writer.object("user") { user.write(to: &$0) } }
+        case (.message, .answer(.message(let id, _, _))): return .json(202) { $0.field("messageID", id) }
+        case (.nothing, _), (.unanswered, _): return HTTPResponse(204)
+        default: return Self.passed(on: payload, 200)
+        }
+    }
+
+    /// The response's fields, but for those that say which response it is.
+    static func passed(on payload: [UInt8], _ status: Int) -> HTTPResponse {
+        .json(status) { writer in
+            try? JSONFields(parsing: payload)?.write(to: &writer, but: ["type", "id", "ok", "repeated"])
+        }
+    }
+}
+
+extension SignalingError {
+    static let userNotRegistered = SignalingError(.userNotRegistered, "no such user")
+}
+
+extension HTTPResponse {
+    static func json(_ status: Int, _ write: (inout JSONWriter) -> Void) -> HTTPResponse {
+        HTTPResponse(status, contentType: "application/json", body: JSONWriter.object(write))
+    }
+}

@@ -1,0 +1,118 @@
+import Glibc
+import SignalingProtocol
+import Synchronization
+import SystemClocks
+import Tokens
+
+/// Whether who asks is a backend: a token with `role: server` (docs/protocol.md, section 1, Tokens). For any thread.
+package final class BearerCheck: Sendable {
+    private struct State {
+        var verifier: TokenVerifier
+        /// Tokens that counted, until when: verifying a signature takes longer than all else.
+        var known: [ByteString: Int64] = [:]
+        var file: FileMark?
+        var nextLook: Int64 = 0
+    }
+
+    /// What changes when a file does.
+    private struct FileMark: Equatable {
+        let inode: UInt
+        let size: Int
+        let seconds: Int
+        let nanoseconds: Int
+
+        /// Nil when there is no file.
+        init?(_ path: String) {
+            var found = stat()
+            guard stat(path, &found) == 0 else { return nil }
+            inode = UInt(found.st_ino)
+            size = Int(found.st_size)
+            seconds = found.st_mtim.tv_sec
+            nanoseconds = found.st_mtim.tv_nsec
+        }
+    }
+
+    private enum Bounds {
+        static let known = 1_024
+        /// Milliseconds between looks at the key file: a key that was taken away counts no longer.
+        static let look: Int64 = 1_000
+    }
+
+    private let path: String
+    private let state: Mutex<State>
+
+    package init(keys path: String, issuer: String?, audience: String?) throws(TokenError) {
+        self.path = path
+        let mark = FileMark(path)
+        let verifier = TokenVerifier(keys: try KeySet(file: path), issuer: issuer, audience: audience)
+        state = Mutex(State(verifier: verifier, file: mark))
+    }
+
+    /// Of the headers `Authorization`: there must be one.
+    func check(_ headers: [String]) throws(Problem) {
+        guard headers.count == 1, let token = Self.bearer(headers[0]) else { throw .noToken }
+        let now = SystemClock.wall.milliseconds
+        let key = ByteString(token)
+        let (isKnown, verifier) = state.withLock { ($0.known[key].map { now < $0 } ?? false, $0.verifier) }
+        if isKnown { return }
+        let verified: Token
+        do throws(TokenError) {
+            verified = try verifier.verify(token, now: now).token
+        } catch {
+            throw .unauthorized("the token does not count: \(error)")
+        }
+        guard verified.role == .server else { throw .wrongRole }
+        state.withLock { state in
+            if state.known.count >= Bounds.known { state.known = [:] }
+            state.known[key] = verified.expiresAt
+        }
+    }
+
+    private static func bearer(_ header: String) -> String? {
+        let parts = header.split(separator: " ", omittingEmptySubsequences: true)
+        guard parts.count == 2, parts[0].lowercased() == "bearer" else { return nil }
+        return String(parts[1])
+    }
+
+    /// Reads the keys again when their file has changed. What cannot be read changes nothing. What is to be told of it; nil when there is
+    /// nothing.
+    func lookAtKeys() -> GatewayStatus.Notice? {
+        let now = SystemClock.boot.milliseconds
+        let isDue = state.withLock { state in
+            guard state.nextLook <= now else { return false }
+            state.nextLook = now + Bounds.look
+            return true
+        }
+        guard isDue, let mark = FileMark(path), mark != state.withLock(\.file) else { return nil }
+        do throws(TokenError) {
+            let keys = try KeySet(file: path)
+            state.withLock { state in
+                state.verifier.keys = keys
+                state.known = [:]
+                state.file = mark
+            }
+            return .keysRead
+        } catch {
+            state.withLock { $0.file = mark }
+            return .keysUnreadable(error.description)
+        }
+    }
+
+    /// A device's token; refused without a private key.
+    func makeToken(_ user: UserID, _ device: DeviceID?, life: Int64) throws(Problem) -> (text: String, expiresAt: Int64)
+    {
+        let verifier = state.withLock(\.verifier)
+        guard let key = verifier.keys.signingKey else { throw .noPrivateKey }
+        // A token counts in whole seconds.
+        let now = SystemClock.wall.milliseconds / 1_000 * 1_000
+        var token = Token(user: user, expiresAt: now + life)
+        token.device = device
+        token.issuer = verifier.issuer
+        token.audience = verifier.audience.map { [$0] } ?? []
+        do throws(TokenError) {
+            return (try token.signed(by: key, issuedAt: now), token.expiresAt)
+        } catch {
+            throw Problem(SignalingError(.internal, "the token could not be made"))
+        }
+    }
+}

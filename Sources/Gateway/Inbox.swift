@@ -1,0 +1,48 @@
+import Glibc
+import Synchronization
+import SystemThreads
+
+/// What other threads hand to one that polls. It is bounded: what is too much is refused at once.
+final class Inbox<Item: Sendable>: Sendable {
+    private struct State {
+        var items: [Item] = []
+        var isStopping = false
+    }
+
+    private let state = Mutex(State())
+    private let wakeUp: WakeUp
+    private let most: Int
+
+    var descriptor: Int32 { wakeUp.descriptor }
+    var isStopping: Bool { state.withLock(\.isStopping) }
+
+    init?(most: Int) {
+        guard let wakeUp = WakeUp() else { return nil }
+        self.wakeUp = wakeUp
+        self.most = most
+    }
+
+    /// False when too much waits already, or nobody takes anything any more.
+    func post(_ item: Item) -> Bool {
+        let place: Int? = state.withLock { state in
+            guard state.items.count < most, !state.isStopping else { return nil }
+            state.items.append(item)
+            return state.items.count
+        }
+        if place == 1 { wakeUp.wake() }
+        return place != nil
+    }
+
+    func take() -> [Item] {
+        wakeUp.clear()
+        return state.withLock { state in
+            defer { state.items = [] }
+            return state.items
+        }
+    }
+
+    func stop() {
+        state.withLock { $0.isStopping = true }
+        wakeUp.wake()
+    }
+}

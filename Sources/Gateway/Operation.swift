@@ -1,0 +1,227 @@
+import SignalingProtocol
+
+/// What a backend asks for, once its path and body are understood.
+enum Operation {
+    /// A request of the protocol, which a coordinator judges.
+    case relay(RelayedRequest)
+    /// What only reads.
+    case call(CallID)
+    case trace(CallID)
+    case devices(UserID)
+    case token(UserID, DeviceID?, milliseconds: Int64)
+}
+
+/// A request of the protocol on behalf of a device.
+struct RelayedRequest {
+    /// What becomes of the response.
+    enum Answer {
+        /// 201 with where the call is; 200 when it was made before.
+        case created
+        case fields
+        /// What a list of one user says of that user.
+        case user
+        /// 202 with the message's id.
+        case message
+        /// 204.
+        case nothing
+        /// There is no response: 204 when the broker has the request.
+        case unanswered
+    }
+
+    let device: DeviceAddress
+    let payload: [UInt8]
+    let answer: Answer
+}
+
+/// A request as it came, its path decoded.
+struct Asked {
+    let route: Route
+    let parameters: [String: String]
+    let query: [(name: String, value: String)]
+    let body: [UInt8]
+    /// `Idempotency-Key`.
+    let key: RequestID?
+
+    /// `newID`: for a request without a key.
+    func operation(newID: () -> RequestID) throws(Problem) -> Operation {
+        switch route {
+        case .call: return .call(try callID)
+        case .trace: return .trace(try callID)
+        case .devices: return .devices(try userID)
+        case .token:
+            let body = try fields()
+            let (user, device) = (
+                try required(body, "userID", "a user id of 1 to 64 bytes", UserID.init), try optionalDevice(body)
+            )
+            guard device != .server else { throw .badRequest("device: server is no device's name") }
+            return .token(user, device, milliseconds: try life(body))
+        case .heartbeat:
+            let body = try fields()
+            return .relay(
+                RelayedRequest(
+                    device: try device(body, "userID"), payload: UpMessage.heartbeat(try callID).encoded(),
+                    answer: .unanswered))
+        default: return .relay(try relayed(newID))
+        }
+    }
+
+    // MARK: Requests of the protocol
+
+    private func relayed(_ newID: () -> RequestID) throws(Problem) -> RelayedRequest {
+        let id = key ?? newID()
+        switch route {
+        case .invite: return try onCall("call.invite", id, of: "inviter", .created)
+        case .accept: return try onCall("call.accept", id)
+        case .reject: return try onCall("call.reject", id)
+        case .cancel: return try onCall("call.cancel", id)
+        case .add: return try onCall("call.add", id)
+        case .join: return try onCall("call.join", id)
+        case .quit: return try onCall("call.quit", id)
+        case .end: return try onCall("call.end", id)
+        case .history: return try history(id)
+        case .message: return try message(id)
+        case .updateUser:
+            let (device, body) = (DeviceAddress(userID: try userID, deviceID: .server), try fields())
+            return RelayedRequest(
+                device: device, payload: payload("user.update", id, passing: body, but: []), answer: .fields)
+        case .user:
+            let user = try userID
+            return RelayedRequest(
+                device: DeviceAddress(userID: user, deviceID: .server),
+                payload: payload("user.query", id) { writer in
+                    writer.array("userIDs") { $0.string(user.string) }
+                }, answer: .user)
+        case .deleteUser:
+            return RelayedRequest(
+                device: DeviceAddress(userID: try userID, deviceID: .server), payload: payload("user.delete", id),
+                answer: .nothing)
+        case .signOut:
+            guard let device = DeviceID(parameters["device"]!) else {
+                throw .badRequest("device: expected 1 to 64 of A-Z a-z 0-9 . _ ~ -")
+            }
+            return RelayedRequest(
+                device: DeviceAddress(userID: try userID, deviceID: .server),
+                payload: payload("user.signOut", id) { $0.field("device", device) }, answer: .nothing)
+        case .call, .trace, .heartbeat, .devices, .token, .description, .healthy, .ready, .metrics:
+            preconditionFailure("served elsewhere")
+        }
+    }
+
+    private func onCall(
+        _ type: String, _ id: RequestID, of user: String = "userID", _ answer: RelayedRequest.Answer = .fields
+    ) throws(Problem) -> RelayedRequest {
+        let body = try fields()
+        let device = try device(body, user)
+        // An invite may name its call; in all others the path does.
+        let callID = route == .invite ? nil : try callID
+        return RelayedRequest(
+            device: device,
+            payload: payload(type, id, passing: body, but: [user, "device"] + (callID == nil ? [] : ["callID"])) {
+                $0.field("callID", callID)
+            }, answer: answer)
+    }
+
+    private func history(_ id: RequestID) throws(Problem) -> RelayedRequest {
+        var count: Int?
+        if let text = parameter("count") {
+            guard !text.isEmpty, text.utf8.allSatisfy({ (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }) else {
+                throw .badRequest("count: expected a whole number")
+            }
+            // Of what is too large for a number no more is to be known.
+            count = Int(text) ?? .max
+        }
+        let cursor = parameter("cursor")
+        return RelayedRequest(
+            device: DeviceAddress(userID: try userID, deviceID: .server),
+            payload: payload("call.query", id) { writer in
+                writer.field("count", count)
+                writer.field("cursor", cursor)
+            }, answer: .fields)
+    }
+
+    private func message(_ id: RequestID) throws(Problem) -> RelayedRequest {
+        let (user, body) = (try userID, try fields())
+        return RelayedRequest(
+            device: try device(body, "from"),
+            payload: payload("message.send", id, passing: body, but: ["from", "device", "to"]) {
+                $0.field("to", user)
+            }, answer: .message)
+    }
+
+    /// `body` is passed on byte for byte, but for what the gateway says itself.
+    private func payload(
+        _ type: String, _ id: RequestID, passing body: JSONFields? = nil, but excluded: [String] = [],
+        _ more: (inout JSONWriter) -> Void = { _ in }
+    ) -> [UInt8] {
+        JSONWriter.object(capacity: 256 + self.body.count) { writer in
+            writer.field("type", type)
+            writer.field("id", id)
+            body?.write(to: &writer, but: Set(excluded + ["type", "id"]))
+            more(&writer)
+        }
+    }
+
+    // MARK: What stands in path, query and body
+
+    private var callID: CallID {
+        get throws(Problem) {
+            // One that cannot be is that of no call.
+            guard let id = CallID(parameters["callID"]!) else { throw Problem(.init(.callNotFound, "no such call")) }
+            return id
+        }
+    }
+
+    private var userID: UserID {
+        get throws(Problem) {
+            guard let user = UserID(parameters["userID"]!) else {
+                throw .badRequest("userID: expected 1 to 64 bytes of UTF-8")
+            }
+            return user
+        }
+    }
+
+    /// The first one of this name.
+    private func parameter(_ name: String) -> String? { query.first { $0.name == name }?.value }
+
+    private func fields() throws(Problem) -> JSONFields {
+        let found: JSONFields?
+        do throws(JSONError) {
+            found = try JSONFields(parsing: body)
+        } catch {
+            throw .badRequest("the body is not JSON: \(error)")
+        }
+        guard let found else { throw .badRequest("the body: expected a JSON object") }
+        return found
+    }
+
+    /// Who acts: through the backend, where no device is named.
+    private func device(_ body: JSONFields, _ user: String) throws(Problem) -> DeviceAddress {
+        DeviceAddress(
+            userID: try required(body, user, "a user id of 1 to 64 bytes", UserID.init),
+            deviceID: try optionalDevice(body) ?? .server)
+    }
+
+    private func optionalDevice(_ body: JSONFields) throws(Problem) -> DeviceID? {
+        guard let value = body["device"] else { return nil }
+        guard let device = value.string.flatMap(DeviceID.init) else {
+            throw .badRequest("device: expected 1 to 64 of A-Z a-z 0-9 . _ ~ -")
+        }
+        return device
+    }
+
+    private func required<Value>(
+        _ body: JSONFields, _ name: String, _ expected: String, _ parse: (String) -> Value?
+    ) throws(Problem) -> Value {
+        guard let value = body[name]?.string.flatMap(parse) else { throw .badRequest("\(name): expected \(expected)") }
+        return value
+    }
+
+    /// Seconds in the body.
+    private func life(_ body: JSONFields) throws(Problem) -> Int64 {
+        guard let value = body["ttl"] else { return 3_600_000 }
+        guard let seconds = value.integer, (1...86_400).contains(seconds) else {
+            throw .badRequest("ttl: expected whole seconds from 1 to 86400")
+        }
+        return seconds * 1_000
+    }
+}

@@ -1,0 +1,101 @@
+import HTTPServing
+import SignalingProtocol
+
+/// Why a request is refused: RFC 9457, with `code` and what else an error of the protocol says (docs/backend.md, Errors).
+struct Problem: Error, Equatable {
+    let status: Int
+    let error: SignalingError
+    var headers: [HTTPResponse.Header] = []
+
+    /// A refusal of the service.
+    init(_ error: SignalingError) {
+        self.error = error
+        status = Self.status(of: error.code)
+        if let seconds = retryAfter { headers = [.init("Retry-After", String(seconds))] }
+    }
+
+    private init(_ status: Int, _ code: String, _ message: String, _ headers: [HTTPResponse.Header] = []) {
+        self.status = status
+        error = SignalingError(ErrorCode(rawValue: code), message)
+        self.headers = headers
+    }
+
+    static func badRequest(_ message: String) -> Problem { Problem(SignalingError(.badRequest, message)) }
+    static let noToken = unauthorized("expected Authorization: Bearer and a token with role server")
+    static func unauthorized(_ reason: String) -> Problem {
+        Problem(401, "unauthorized", reason, [.init("WWW-Authenticate", "Bearer")])
+    }
+    static let wrongRole = Problem(403, "forbidden", "the token is not a backend's: its role is not server")
+    static let unknownPath = Problem(404, "notFound", "there is nothing under this path")
+    static func wrongMethod(_ allowed: [String]) -> Problem {
+        let list = allowed.joined(separator: ", ")
+        return Problem(405, "methodNotAllowed", "only \(list)", [.init("Allow", list)])
+    }
+    static let noPrivateKey = Problem(
+        501, "notImplemented", "this gateway has public keys only: it cannot make tokens (--keys)")
+    /// Whether it was done is not known: with its key it may be sent again.
+    static let unavailable = Problem(
+        SignalingError(.unavailable, "not answered in time, or not now: ask again, with the same Idempotency-Key"))
+    static let overloaded = Problem(
+        SignalingError(.unavailable, "there is more to do than can be done", retryAfter: 1_000))
+
+    /// What the HTTP server refuses by itself.
+    @Sendable static func response(_ refusal: HTTPRefusal) -> HTTPResponse {
+        switch refusal.status {
+        case 413: Problem(SignalingError(.tooLarge, refusal.reason)).response
+        case 503: Problem(SignalingError(.unavailable, refusal.reason)).response
+        case 501: Problem(501, "notImplemented", refusal.reason).response
+        default: Problem.badRequest(refusal.reason).response
+        }
+    }
+
+    /// Seconds, rounded up.
+    private var retryAfter: Int? {
+        if let retryAfter = error.retryAfter { return max(1, (retryAfter + 999) / 1_000) }
+        return error.code == .unavailable ? 1 : nil
+    }
+
+    private static func status(of code: ErrorCode) -> Int {
+        switch code {
+        case .badRequest, .unknownType: 400
+        case .notInviter: 403
+        case .callNotFound, .userNotRegistered: 404
+        case .tooLarge: 413
+        case .rateLimited: 429
+        case .unavailable: 503
+        case .internal: 500
+        // A race, or a state that stands in the way.
+        default: 409
+        }
+    }
+
+    var response: HTTPResponse {
+        let body = JSONWriter.object { writer in
+            writer.field("type", "about:blank")
+            writer.field("title", title)
+            writer.field("status", status)
+            writer.field("detail", error.message)
+            writer.field("code", error.code.rawValue)
+            writer.field("state", error.state)
+            writer.field("callID", error.callID)
+            writer.field("retryAfter", error.retryAfter)
+        }
+        return HTTPResponse(status, contentType: "application/problem+json", headers: headers, body: body)
+    }
+
+    private var title: String {
+        switch status {
+        case 400: "Bad Request"
+        case 401: "Unauthorized"
+        case 403: "Forbidden"
+        case 404: "Not Found"
+        case 405: "Method Not Allowed"
+        case 409: "Conflict"
+        case 413: "Content Too Large"
+        case 429: "Too Many Requests"
+        case 501: "Not Implemented"
+        case 503: "Service Unavailable"
+        default: "Internal Server Error"
+        }
+    }
+}

@@ -1,0 +1,141 @@
+import CallCore
+import CallStore
+import Glibc
+import HTTPServing
+import SignalingProtocol
+import SystemClocks
+
+/// Answers what only reads, from the store. It belongs to one thread.
+final class Reader {
+    enum Question: Sendable {
+        case call(CallID)
+        case trace(CallID)
+        case devices(UserID)
+    }
+
+    struct Item: Sendable {
+        let question: Question
+        let asker: Asker
+    }
+
+    enum Bounds {
+        /// Questions that wait.
+        static let waiting = 1_024
+        /// Questions that the store works on at a time.
+        static let underWay = 64
+        /// Milliseconds.
+        static let longestWait: Int64 = 1_000
+        /// Milliseconds between looks at a store that nobody asks: whether it is there is to be known.
+        static let look: Int64 = 1_000
+    }
+
+    private let store: any RecordStore & TimelineStore
+    private let lease: Milliseconds
+    private let inbox: Inbox<Item>
+    private let status: GatewayStatus
+    private let executor = WorkExecutor()
+    private var waiting: [Item] = []
+    private var underWay = 0
+    private var nextLook: Int64 = 0
+
+    init(
+        _ store: any RecordStore & TimelineStore, lease: Milliseconds, _ inbox: Inbox<Item>, _ status: GatewayStatus
+    ) {
+        self.store = store
+        self.lease = lease
+        self.inbox = inbox
+        self.status = status
+    }
+
+    /// Until the inbox says stop.
+    func run() {
+        while !inbox.isStopping {
+            wait()
+            waiting += inbox.take()
+            let now = SystemClock.boot.milliseconds
+            if nextLook <= now {
+                nextLook = now + Bounds.look
+                start { [store] () async throws(StoreError) in _ = try await store.now() }
+            }
+            while underWay < Bounds.underWay, !waiting.isEmpty { answer(waiting.removeFirst()) }
+            executor.run()
+        }
+        for item in waiting + inbox.take() { item.asker.respond(Problem.unavailable.response) }
+    }
+
+    private func wait() {
+        let socket = store.socket
+        var descriptors = [
+            pollfd(fd: inbox.descriptor, events: Int16(POLLIN), revents: 0),
+            pollfd(fd: socket?.descriptor ?? -1, events: Int16(POLLIN), revents: 0),
+        ]
+        if socket?.waitsToSend ?? false { descriptors[1].events |= Int16(POLLOUT) }
+        let now = SystemClock.boot.milliseconds
+        var limit = min(Bounds.longestWait, max(0, nextLook - now))
+        if let deadline = socket?.deadline { limit = min(limit, max(0, deadline - now) + 1) }
+        _ = poll(&descriptors, nfds_t(descriptors.count), Int32(limit))
+        if descriptors[1].revents != 0 || socket?.deadline != nil { store.receive() }
+        executor.run()
+    }
+
+    private func start(
+        _ work: @escaping () async throws(StoreError) -> Void, failed: @escaping () -> Void = {}
+    ) {
+        underWay += 1
+        executor.start { [self] in
+            do throws(StoreError) {
+                try await work()
+                status.store(failure: nil)
+            } catch {
+                status.store(failure: error.description)
+                failed()
+            }
+            underWay -= 1
+        }
+    }
+
+    private func answer(_ item: Item) {
+        let asker = item.asker
+        start { [self] () async throws(StoreError) in
+            switch item.question {
+            case .call(let id): asker.respond(try await call(id, withTimeline: false))
+            case .trace(let id): asker.respond(try await call(id, withTimeline: true))
+            case .devices(let user): asker.respond(try await devices(of: user))
+            }
+        } failed: {
+            asker.respond(Problem.unavailable.response)
+        }
+    }
+
+    /// As `call.get` and `call.trace` answer it.
+    private func call(_ id: CallID, withTimeline: Bool) async throws(StoreError) -> HTTPResponse {
+        var stored = try await store.load([id])[0]
+        if case .alias(let target, _)? = stored?.record { stored = try await store.load([target])[0] }
+        guard let stored, case .call(let call) = stored.record else {
+            return Problem(SignalingError(.callNotFound, "no such call")).response
+        }
+        let timeline = withTimeline ? try await store.timeline(of: call.callID) : nil
+        let success = Response.Success(
+            call: call.snapshot, time: call.updatedAt, reports: stored.reports, timeline: timeline)
+        let response = Response(id: RequestID("-")!, outcome: .success(success))
+        return RelayedRequest.Answer.passed(on: DownMessage.response(response).encoded(), 200)
+    }
+
+    private func devices(of user: UserID) async throws(StoreError) -> HTTPResponse {
+        let now = try await store.now()
+        let devices = try await store.devices(of: [user])[0].sorted { $0.device < $1.device }
+        return .json(200) { writer in
+            writer.array("devices") { writer in
+                for device in devices {
+                    let isOnline = device.isReachable(at: now, lease: lease)
+                    writer.object { writer in
+                        writer.field("device", device.device.deviceID)
+                        writer.field("online", isOnline)
+                        if isOnline { writer.field("since", device.since) }
+                        writer.array("push") { _ in }
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,105 @@
+import HTTPServing
+import SignalingProtocol
+import Synchronization
+import SystemClocks
+
+/// What the HTTP server's thread does with a request: who asks, for what, and to whom it is handed on. It waits for nothing.
+final class RequestHandler: Sendable {
+    private let bearers: BearerCheck
+    private let relay: Inbox<Relay.Item>
+    private let reader: Inbox<Reader.Item>
+    private let status: GatewayStatus
+    /// For its counts.
+    private let server = Mutex<HTTPServer?>(nil)
+
+    init(_ bearers: BearerCheck, _ relay: Inbox<Relay.Item>, _ reader: Inbox<Reader.Item>, _ status: GatewayStatus) {
+        self.bearers = bearers
+        self.relay = relay
+        self.reader = reader
+        self.status = status
+    }
+
+    func serve(_ server: HTTPServer) { self.server.withLock { $0 = server } }
+
+    /// Nil: somebody else answers.
+    func handle(_ exchange: HTTPExchange) -> HTTPResponse? {
+        if let notice = bearers.lookAtKeys() { status.tell(notice) }
+        var asker = Asker(exchange, nil, status)
+        do throws(Problem) {
+            let asked = try asked(exchange) { asker = Asker(exchange, $0, status) }
+            return try serve(asked, asker).map(asker.counted)
+        } catch {
+            return asker.counted(error.response)
+        }
+    }
+
+    private func asked(_ exchange: HTTPExchange, _ found: (Route) -> Void) throws(Problem) -> Asked {
+        guard let levels = RequestPath.levels(exchange.path) else {
+            throw .badRequest("the path is not UTF-8 in percent-encoding")
+        }
+        switch Route.find(exchange.method, levels) {
+        case .unknown: throw .unknownPath
+        case .wrongMethod(let allowed): throw .wrongMethod(allowed)
+        case .found(let route, let parameters):
+            found(route)
+            guard route.needsToken else {
+                return Asked(route: route, parameters: parameters, query: [], body: exchange.body, key: nil)
+            }
+            try bearers.check(exchange.header("Authorization"))
+            let key = try key(exchange.header("Idempotency-Key"))
+            guard let query = RequestQuery.pairs(exchange.query) else {
+                throw .badRequest("the query is not UTF-8 in percent-encoding")
+            }
+            return Asked(route: route, parameters: parameters, query: query, body: exchange.body, key: key)
+        }
+    }
+
+    /// Whatever is asked for: a key that cannot be is a mistake of who asks.
+    private func key(_ headers: [String]) throws(Problem) -> RequestID? {
+        guard let text = headers.first else { return nil }
+        guard headers.count == 1, let key = RequestID(text) else {
+            throw .badRequest("Idempotency-Key: expected one of 1 to 64 of A-Z a-z 0-9 _ -")
+        }
+        return key
+    }
+
+    private func serve(_ asked: Asked, _ asker: Asker) throws(Problem) -> HTTPResponse? {
+        switch asked.route {
+        case .healthy: return .text(200, "ok\n")
+        case .ready:
+            if let reason = status.notReadyReason { return .text(503, reason + "\n") }
+            return .text(200, "ready\n")
+        case .metrics:
+            let counts = server.withLock { $0?.counts }
+            return .text(
+                200, counts.map(status.metrics) ?? "", contentType: "text/plain; version=0.0.4; charset=utf-8")
+        case .description:
+            return HTTPResponse(200, contentType: "application/yaml", body: OpenAPI.document)
+        default: break
+        }
+        switch try asked.operation(newID: Self.newID) {
+        case .relay(let request): try hand(relay, Relay.Item(request: request, asker: asker))
+        case .call(let id): try hand(reader, Reader.Item(question: .call(id), asker: asker))
+        case .trace(let id): try hand(reader, Reader.Item(question: .trace(id), asker: asker))
+        case .devices(let user): try hand(reader, Reader.Item(question: .devices(user), asker: asker))
+        case .token(let user, let device, let life):
+            let (token, expiresAt) = try bearers.makeToken(user, device, life: life)
+            var response = HTTPResponse.json(201) { writer in
+                writer.field("token", token)
+                writer.field("expiresAt", expiresAt)
+            }
+            response.headers.append(.init("Cache-Control", "no-store"))
+            return response
+        }
+        return nil
+    }
+
+    private func hand<Item>(_ inbox: Inbox<Item>, _ item: Item) throws(Problem) {
+        guard inbox.post(item) else { throw .overloaded }
+    }
+
+    private static func newID() -> RequestID {
+        var generator = SystemRandomNumberGenerator()
+        return RequestID(String(generator.next() as UInt64, radix: 36) + String(generator.next() as UInt64, radix: 36))!
+    }
+}

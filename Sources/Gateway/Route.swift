@@ -1,0 +1,79 @@
+/// What a method and a path name (docs/backend.md). This list is the whole of it: docs/openapi.yaml is held to it by a test.
+package enum Route: String, CaseIterable, Sendable {
+    case invite = "POST /v1/calls"
+    case call = "GET /v1/calls/{callID}"
+    case trace = "GET /v1/calls/{callID}/trace"
+    case accept = "POST /v1/calls/{callID}/accept"
+    case reject = "POST /v1/calls/{callID}/reject"
+    case cancel = "POST /v1/calls/{callID}/cancel"
+    case add = "POST /v1/calls/{callID}/add"
+    case join = "POST /v1/calls/{callID}/join"
+    case quit = "POST /v1/calls/{callID}/quit"
+    case end = "POST /v1/calls/{callID}/end"
+    case heartbeat = "POST /v1/calls/{callID}/heartbeat"
+    case history = "GET /v1/users/{userID}/calls"
+    case user = "GET /v1/users/{userID}"
+    case updateUser = "PATCH /v1/users/{userID}"
+    case deleteUser = "DELETE /v1/users/{userID}"
+    case devices = "GET /v1/users/{userID}/devices"
+    case signOut = "DELETE /v1/users/{userID}/devices/{device}"
+    case message = "POST /v1/users/{userID}/messages"
+    case token = "POST /v1/tokens"
+    case description = "GET /openapi.yaml"
+    case healthy = "GET /healthz"
+    case ready = "GET /readyz"
+    case metrics = "GET /metrics"
+
+    /// Who asks must show that it is a backend.
+    package var needsToken: Bool {
+        switch self {
+        case .description, .healthy, .ready, .metrics: false
+        default: true
+        }
+    }
+
+    package var method: Substring { rawValue.prefix { $0 != " " } }
+
+    /// The levels of the path; those in braces are parameters.
+    var levels: [Substring] { rawValue.drop { $0 != "/" }.dropFirst().split(separator: "/") }
+
+    /// What was found under a path.
+    enum Match: Equatable {
+        case found(Route, parameters: [String: String])
+        /// The path is known, with these methods.
+        case wrongMethod(allowed: [String])
+        case unknown
+    }
+
+    private static let table = allCases.map { (route: $0, method: String($0.method), levels: $0.levels) }
+
+    /// `levels`: of the path, decoded. HEAD counts as GET.
+    static func find(_ method: String, _ levels: [String]) -> Match {
+        let fitting = table.compactMap { entry in
+            parameters(entry.levels, levels).map { (entry.route, entry.method, $0) }
+        }
+        guard !fitting.isEmpty else { return .unknown }
+        let wanted = method == "HEAD" ? "GET" : method
+        for (route, method, parameters) in fitting where method == wanted {
+            return .found(route, parameters: parameters)
+        }
+        let allowed = fitting.flatMap { $0.1 == "GET" ? ["GET", "HEAD"] : [$0.1] }
+        return .wrongMethod(allowed: allowed)
+    }
+
+    /// Nil when the path is another one.
+    private static func parameters(_ pattern: [Substring], _ levels: [String]) -> [String: String]? {
+        guard pattern.count == levels.count else { return nil }
+        var parameters: [String: String] = [:]
+        for (expected, level) in zip(pattern, levels) {
+            if expected.hasPrefix("{") {
+                // Nothing has an empty name: `/v1/calls/` is another path.
+                guard !level.isEmpty else { return nil }
+                parameters[String(expected.dropFirst().dropLast())] = level
+            } else if !expected.utf8.elementsEqual(level.utf8) {
+                return nil
+            }
+        }
+        return parameters
+    }
+}

@@ -1,0 +1,82 @@
+import CallDeciding
+import CallStore
+import MQTTClient
+import SignalingProtocol
+
+/// The flags that say which store, and what is to be known of it.
+enum StoreOptions {
+    static let all = [
+        Option(
+            "store", "STORE", default: "sqlite:bellwire.db", isSecret: true,
+            "memory:, sqlite:PATH or redis://[user:password@]host:port[/db]"),
+        Option("sqlite-synchronous", "MODE", default: "normal", "normal, or full: a power cut loses nothing answered"),
+        redisPasswordFile,
+        redisPrefix,
+        Option("redis-wait-replicas", "N", default: "0", "how many Redis replicas must have a write before it counts"),
+        SettingsOptions.takeOverStore,
+    ]
+
+    /// For a process that does not serve the store itself.
+    static let visiting = [
+        Option(
+            "store", "STORE", default: "sqlite:bellwire.db", isSecret: true,
+            "sqlite:PATH or redis://[user:password@]host:port[/db]: the coordinators'"),
+        redisPasswordFile, redisPrefix,
+    ]
+
+    private static let redisPasswordFile = Option(
+        "redis-password-file", "FILE", default: "", "where the password of Redis stands, if not in --store")
+    private static let redisPrefix = Option(
+        "redis-prefix", "NAME", default: "bellwire", "what all Redis keys begin with")
+
+    /// Of groups, coordinators and Redis prefixes: 1 to 64 of `A-Z a-z 0-9 . _ -`.
+    static func isName(_ text: String) -> Bool { DeviceID(text) != nil && !text.contains("~") }
+
+    /// `isVisited`: another process serves it.
+    static func open(
+        _ arguments: Arguments, _ settings: ServiceSettings, isVisited: Bool = false
+    ) throws -> any CallStore & OutboxStore {
+        var options = StoreAddress.Options()
+        options.isVisited = isVisited
+        if !isVisited {
+            options.synchronous = try arguments.required(
+                "sqlite-synchronous", "normal or full", SQLiteCallStore.Synchronous.init(rawValue:))
+            options.historyPerUser = try arguments.integer("history-per-user", in: SettingsOptions.historyPerUser)
+            options.waitReplicas = try arguments.integer("redis-wait-replicas", in: 0...10)
+        }
+        options.redisPrefix = try arguments.required("redis-prefix", "1 to 64 of A-Z a-z 0-9 . _ -") {
+            isName($0) ? $0 : nil
+        }
+        options.stamp =
+            isVisited
+            ? DeploymentStamp(topicRoot: settings.topics.root, takesOver: false)
+            : SettingsOptions.stamp(arguments, settings)
+        var address = try arguments.required("store", StoreAddress.forms, StoreAddress.init)
+        if let file = try arguments.file("redis-password-file"), case .redis(var redis) = address {
+            guard let password = readSecret(file) else {
+                throw UsageError("bellwire \(arguments.command.name): --redis-password-file \(file): no password in it")
+            }
+            redis.password = password
+            address = .redis(redis)
+        }
+        return try address.open(options, settings)
+    }
+}
+
+/// Where a process listens: `--http HOST:PORT`.
+struct ListenAddress {
+    let host: String
+    let port: Int
+
+    /// Nil when it is not given.
+    init?(_ arguments: Arguments) throws(UsageError) {
+        guard let text = arguments.text("http"), !text.isEmpty else { return nil }
+        guard let colon = text.lastIndex(of: ":"), colon != text.startIndex,
+            let port = Int(text[text.index(after: colon)...]), (0...65535).contains(port)
+        else { throw UsageError("bellwire \(arguments.command.name): --http \(text): expected HOST:PORT") }
+        let name = text[..<colon]
+        // `[::1]` as `::1`.
+        host = name.hasPrefix("[") && name.hasSuffix("]") ? String(name.dropFirst().dropLast()) : String(name)
+        self.port = port
+    }
+}

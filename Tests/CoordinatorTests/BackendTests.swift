@@ -1,0 +1,205 @@
+import CallCore
+import CallDeciding
+import CallStore
+import Coordinator
+import SignalingProtocol
+import Testing
+
+/// The app's backend acts for users, as their device `server` (docs/protocol.md, section 1, Backends).
+struct BackendTests {
+    let world = World()
+    /// The backend, acting for alice.
+    let backend: Phone
+    let alice: Phone
+    let tablet: Phone
+    let bob: Phone
+
+    init() {
+        backend = world.stranger("alice/server")
+        alice = world.phone("alice/phone")
+        tablet = world.phone("alice/tablet")
+        bob = world.phone("bob/phone")
+    }
+
+    // MARK: A call that the backend holds
+
+    @Test func allDevicesOfTheUserAreToldOfACallThatTheBackendHolds() {
+        backend.invite("bob", mode: .advanced)
+        // Until they have acked it, also with what has changed since.
+        #expect(!alice.names.isEmpty && alice.names.allSatisfy { $0 == .created })
+        #expect(!tablet.names.isEmpty && tablet.names.allSatisfy { $0 == .created })
+        bob.accept()
+        for phone in [alice, tablet] {
+            #expect(phone.names.last == .userStateChanged, "and each of what follows")
+            #expect(phone.events.last?.changes.map(\.userID) == [bob.user])
+        }
+        backend.end()
+        #expect(alice.names.last == .ended && tablet.names.last == .ended && bob.names.last == .ended)
+        #expect(backend.events.isEmpty, "the backend hears of it by webhooks")
+    }
+
+    @Test func nothingIsResentToTheBackend() {
+        backend.invite("bob", mode: .advanced)
+        bob.accept()
+        world.pass(seconds: 30)
+        #expect(!world.published.contains { $0.event != nil && $0.topic == "alice/server" })
+    }
+
+    @Test func noHeartbeatIsAskedForUntilAPhoneTakesTheCallOver() {
+        backend.invite("bob", mode: .advanced)
+        bob.accept()
+        func pass(minutes: Int) {
+            for _ in 0..<minutes * 2 {
+                world.pass(seconds: 30)
+                bob.heartbeat()
+                alice.republishPresence()
+                tablet.republishPresence()
+            }
+        }
+        pass(minutes: 20)
+        #expect(world.stored(callID)?.state == .active)
+        #expect(tablet.join()?.call?.member(tablet.user)?.device == tablet.address.deviceID)
+        #expect(alice.names.last == .handledElsewhere, "the others are told who has it now")
+        pass(minutes: 2)
+        #expect(world.stored(callID)?.endReason == .heartbeatTimeout)
+        #expect(world.stored(callID)?.member(alice.user)?.state == .quit)
+    }
+
+    @Test func aDayWithoutARequestEndsTheCall() {
+        var settings = ServiceSettings()
+        settings.calls.heldTimeout = 100_000
+        let world = World(settings)
+        let (backend, bob) = (world.stranger("alice/server"), world.phone("bob/phone"))
+        backend.invite("bob", mode: .advanced)
+        bob.accept()
+        func pass(seconds: Int) {
+            for _ in 0..<seconds / 10 {
+                world.pass(seconds: 10)
+                bob.heartbeat()
+            }
+        }
+        pass(seconds: 90)
+        backend.heartbeat()
+        pass(seconds: 90)
+        #expect(world.stored(callID)?.state == .active)
+        pass(seconds: 20)
+        #expect(world.stored(callID)?.endReason == .heartbeatTimeout)
+    }
+
+    @Test func theInviterIsNeverLost() {
+        backend.invite("bob")
+        world.send([backend.presence(.offline(.logout), session: "")])
+        alice.logOut()
+        tablet.lose()
+        world.pass(seconds: 50)
+        #expect(world.stored(callID)?.state == .ringing)
+    }
+
+    @Test(arguments: [CallMode.common, .advanced])
+    func theUsersPhonesStopRingingWhenTheBackendAnswers(_ mode: CallMode) {
+        bob.invite("alice", mode: mode)
+        #expect(alice.names == [.invited])
+        backend.accept()
+        #expect(alice.names.last == .handledElsewhere && tablet.names.last == .handledElsewhere)
+        #expect(bob.events.last?.changes.map(\.state) == [.accepted])
+    }
+
+    @Test func theUsersPhonesStopRingingWhenTheBackendRejects() {
+        bob.invite("alice")
+        backend.reject()
+        #expect(alice.names.last == .handledElsewhere && tablet.names.last == .handledElsewhere)
+    }
+
+    // MARK: Where responses go
+
+    /// What of this was answered where.
+    private func topics(answering responseTopic: String?) -> [String] {
+        let before = world.published.count
+        let get = UpMessage.request(Request(id: world.nextRequestID(), body: .get(.init(callID: callID))))
+        world.send([backend.up(get, correlationData: [7], responseTopic: responseTopic)])
+        let answers = world.published[before...].filter { $0.response != nil }
+        #expect(answers.allSatisfy { $0.correlationData == [7] })
+        return answers.map(\.topic)
+    }
+
+    @Test func aResponseGoesWhereItIsWantedBelowTheDevicesTopic() {
+        let own = world.settings.topics.down(backend.address)
+        #expect(topics(answering: own + "/gateway-1") == ["alice/server/gateway-1"])
+    }
+
+    @Test(arguments: [
+        "bob/phone/x", "alice/phone/x", "alice/server", "alice/server/", "alice/server/a/b", "alice/server/a b", "",
+    ])
+    func noOtherTopicIsAnswered(_ topic: String) {
+        #expect(topics(answering: "\(world.settings.topics.root)/down/\(topic)") == ["alice/server"])
+    }
+
+    // MARK: Signing out, deleting
+
+    @Test func signingOutEndsTheSessionAsALogoutDoes() {
+        alice.invite("bob")
+        #expect(backend.request(.userSignOut(alice.address.deviceID)) == .answer(.done(alice.user)))
+        #expect(bob.names == [.invited, .cancelled] && bob.events.last?.call.endReason == .callerLost)
+        #expect(!world.memory.devices(of: [alice.user])[0].contains { $0.device == alice.address && $0.isOnline })
+        #expect(backend.request(.userSignOut(DeviceID("never")!)) == .answer(.done(alice.user)))
+        alice.republishPresence()
+        #expect(world.lines().last == "alice/phone error sessionOver")
+    }
+
+    @Test(arguments: [Request.Body.userSignOut(DeviceID("phone")!), .userDelete])
+    func aDeviceMayNotAskForThat(_ body: Request.Body) {
+        #expect(bob.request(body)?.code == .unknownType)
+        let devices = world.memory.devices(of: [bob.user])[0]
+        #expect(devices.count(where: \.isOnline) == 1)
+    }
+
+    @Test func ofADeletedUserNothingIsLeftButTheCallsOfOthers() {
+        alice.request(.userUpdate(.init(name: "Alice")))
+        alice.request(.userBlock(.init(userID: UserID("carol")!, isBlocked: true)))
+        bob.request(.userBlock(.init(userID: alice.user, isBlocked: true)))
+        bob.request(.userBlock(.init(userID: alice.user, isBlocked: false)))
+        alice.invite("bob", mode: .advanced)
+        bob.accept()
+        alice.end()
+        world.pass(seconds: 1)
+        #expect(backend.request(.userDelete) == .answer(.done(alice.user)))
+        #expect(world.memory.history(of: alice.user, after: nil, limit: 9).isEmpty)
+        #expect(world.memory.timeline(of: callID).entries.isEmpty)
+        #expect(world.memory.devices(of: [alice.user])[0].isEmpty)
+        #expect(world.memory.read(Lookup(profiles: [alice.user])).profiles == [nil])
+        #expect(world.memory.blockList(of: alice.user).isEmpty)
+        #expect(bob.get()?.call?.member(alice.user) != nil, "the call is bob's as well")
+        #expect(world.memory.history(of: bob.user, after: nil, limit: 9).count == 1)
+        #expect(backend.request(.userDelete) == .answer(.done(alice.user)), "again, for all it is worth")
+    }
+
+    /// It goes on without, and its end brings no entry back.
+    @Test func aCallThatIsLiveWhenAUserIsDeletedEndsWithoutALineInItsList() {
+        let carol = world.phone("carol/phone")
+        bob.invite("alice", "carol", mode: .advanced)
+        carol.accept()
+        backend.request(.userDelete)
+        bob.end()
+        world.pass(seconds: 1)
+        #expect(world.memory.history(of: alice.user, after: nil, limit: 9).isEmpty)
+        #expect(world.memory.history(of: carol.user, after: nil, limit: 9).count == 1)
+    }
+
+    // MARK: Devices that take themselves for in a call
+
+    /// As after a crash of a store that had not written what it answered.
+    @Test func aHeartbeatOfWhoIsNotInTheCallIsAnsweredWithWhatBecameOfIt() {
+        bob.invite("alice", mode: .advanced)
+        bob.cancel()
+        #expect(alice.names == [.invited, .cancelled])
+        world.pass(seconds: 2)
+        let before = world.published.count
+        alice.heartbeat()
+        #expect(world.published[before...].map(\.line) == ["alice/phone call.cancelled 3"])
+        alice.heartbeat()
+        #expect(world.published.count == before + 1, "at most once a second")
+        world.pass(seconds: 2)
+        world.stranger("eve/phone").heartbeat()
+        #expect(world.published.count == before + 1, "a stranger hears nothing")
+    }
+}

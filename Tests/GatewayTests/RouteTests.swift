@@ -1,0 +1,33 @@
+import Testing
+
+@testable import Gateway
+
+/// Which request a method and a path are (docs/backend.md).
+@Suite struct RouteTests {
+    @Test func everyRouteIsFoundUnderItsOwnPathWithItsParameters() {
+        for route in Route.allCases {
+            let levels = route.levels.map { $0.hasPrefix("{") ? "a/b" : String($0) }
+            let names = route.levels.filter { $0.hasPrefix("{") }.map { String($0.dropFirst().dropLast()) }
+            let parameters = Dictionary(uniqueKeysWithValues: names.map { ($0, "a/b") })
+            #expect(Route.find(String(route.method), levels) == .found(route, parameters: parameters))
+        }
+    }
+
+    @Test func aHeadIsAGet() { #expect(Route.find("HEAD", ["healthz"]) == .found(.healthy, parameters: [:])) }
+
+    @Test func anotherMethodIsToldWhichThereAre() {
+        #expect(Route.find("PUT", ["v1", "calls"]) == .wrongMethod(allowed: ["POST"]))
+        #expect(Route.find("get", ["v1", "users", "a"]) == .wrongMethod(allowed: ["GET", "HEAD", "PATCH", "DELETE"]))
+    }
+
+    @Test(arguments: [
+        [], [""], ["v1"], ["v1", "calls", ""], ["v1", "calls", "c", "Accept"], ["v1", "calls", "c", "accept", ""],
+        ["v2", "calls"], ["v1", "calls", "c", "{callID}", "x"],
+    ])
+    func whatIsNoPathIsUnknown(_ levels: [String]) { #expect(Route.find("POST", levels) == .unknown) }
+
+    /// A level that is spelled as one of the table's, in another normal form, is another one.
+    @Test func pathsAreComparedAsBytes() {
+        #expect(Route.find("GET", ["v1", "calls", "c", "trace\u{0301}"]) == .unknown)
+    }
+}

@@ -1,0 +1,308 @@
+"""docs/backend.md: what a backend sees while parts are missing, and that what it was told was done has been done, once."""
+
+from __future__ import annotations
+
+import random
+import secrets
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conftest import Rig
+from harness import STORES, RedisServer, Service, World, member, needs_full_speed, wait_until
+from harness.gateway import Answer, Gateway, user_path
+
+
+@pytest.fixture
+def gateways(tmp_path: Path) -> Iterator[Any]:
+    """Makes gateways of one deployment."""
+    made: list[Gateway] = []
+
+    def make(world: World, name: str = "gateway", ready: bool = True, **flags: str) -> Gateway:
+        made.append(Gateway(tmp_path / "gateways", world.broker.url, world.service.store, name=name, **flags).start(ready))
+        return made[-1]
+
+    yield make
+    for gateway in made:
+        gateway.stop()
+
+
+# ---- What is missing
+
+
+def test_without_a_coordinator_nothing_is_done_and_the_same_request_is_done_later_once(rig: Rig, gateways: Any) -> None:
+    world = rig.world(2)
+    gateway = gateways(world)
+    bob, alice, key = world.phone("bob"), world.user("alice"), secrets.token_hex(8)
+    before = gateway.invite(alice, bob)
+    for service in world.services:
+        service.kill()
+    body = {"inviter": alice, "invitees": [bob.user]}
+    began = time.monotonic()
+    refused = gateway.post("/v1/calls", body, key=key)
+    refused.problem(503, "unavailable")
+    assert int(refused.headers["retry-after"]) >= 1 and 8 < time.monotonic() - began < 13
+    # What only reads needs none, and the gateway is where it can serve.
+    assert gateway.call(before)["state"] == "ringing"
+    gateway.get(f"/v1/calls/{before}/trace").ok()
+    gateway.get(f"{user_path(alice)}/devices").ok()
+    assert gateway.get("/readyz").status == 200
+    for service in world.services:
+        service.start()
+    made = gateway.post("/v1/calls", body, key=key)
+    # The broker may have kept the first one for those who came back: then it has been done already.
+    call = made.ok(made.status)["callID"]
+    assert made.status in (200, 201)
+    assert gateway.post("/v1/calls", body, key=key).ok()["callID"] == call
+    bob.expect("call.invited", call)
+    assert {found["callID"] for found in gateway.get(f"{user_path(alice)}/calls").ok()["calls"]} == {before, call}
+
+
+def test_a_request_is_answered_when_a_coordinator_comes_in_time(rig: Rig, gateways: Any) -> None:
+    """The backend does not notice a restart of all coordinators, but for the time it takes."""
+    world = rig.world()
+    gateway, bob = gateways(world), world.phone("bob")
+    world.service.kill()
+    answers: list[Answer] = []
+    asking = threading.Thread(target=lambda: answers.append(gateway.post("/v1/calls", {"inviter": "alice", "invitees": [bob.user]})))
+    asking.start()
+    world.service.start()
+    asking.join(15)
+    call = answers[0].ok(201)["callID"]
+    bob.expect("call.invited", call)
+
+
+def test_without_a_broker_the_backend_is_told_soon(rig: Rig, gateways: Any) -> None:
+    world = rig.world()
+    gateway = gateways(world)
+    call = gateway.invite("alice", "bob")
+    world.broker.stop()
+    wait_until(lambda: gateway.get("/readyz").status == 503, 5, "it is not ready")
+    assert gateway.get("/readyz").raw.decode().startswith("not connected to the broker")
+    assert gateway.get("/healthz").status == 200
+    for ask in (
+        lambda: gateway.post("/v1/calls", {"inviter": "alice", "invitees": ["bob"]}),
+        lambda: gateway.on_call(call, "cancel", "alice"),
+        lambda: gateway.on_call(call, "heartbeat", "alice"),
+        lambda: gateway.get("/v1/users/alice/calls"),
+        lambda: gateway.ask("PATCH", "/v1/users/alice", {"name": "A"}),
+        lambda: gateway.post("/v1/users/bob/messages", {"from": "alice", "data": 1}),
+    ):
+        began = time.monotonic()
+        ask().problem(503, "unavailable")
+        assert time.monotonic() - began < 4
+    assert gateway.call(call)["state"] == "ringing"
+    gateway.post("/v1/tokens", {"userID": "alice"}).ok(201)
+    world.broker.start()
+    wait_until(lambda: gateway.get("/readyz").status == 200, 10, "it is ready again")
+    world.service.wait_ready()
+    assert gateway.on_call(call, "cancel", "alice").ok()["call"]["state"] == "ended"
+
+
+def test_without_the_store_what_reads_is_unavailable(rig: Rig, gateways: Any, tmp_path: Path) -> None:
+    store = RedisServer(tmp_path / "redis")
+    try:
+        world = rig.world(store=store.url)
+        gateway = gateways(world)
+        call = gateway.invite("alice", "bob")
+        store.stop()
+        for path in (f"/v1/calls/{call}", f"/v1/calls/{call}/trace", "/v1/users/alice/devices"):
+            gateway.get(path).problem(503, "unavailable")
+        wait_until(lambda: gateway.get("/readyz").status == 503, 10, "it is not ready")
+        assert "store" in gateway.get("/readyz").raw.decode()
+    finally:
+        store.stop()
+
+
+def test_a_gateway_that_is_told_to_stop_stops(rig: Rig, gateways: Any) -> None:
+    """Also with a request that waits, which is answered."""
+    world = rig.world()
+    gateway = gateways(world)
+    world.service.kill()
+    answers: list[Answer] = []
+    asking = threading.Thread(target=lambda: answers.append(gateway.post("/v1/calls", {"inviter": "alice", "invitees": ["bob"]})))
+    asking.start()
+    wait_until(lambda: gateway.metrics()["bellwire_http_connections"] >= 2, 5, "the request is there")
+    status, took = gateway.terminate()
+    assert status == 0 and took < 5
+    asking.join(5)
+    assert answers[0].status == 503
+
+
+# ---- kill -9
+
+
+class Backend(threading.Thread):
+    """Makes calls one after the other, each with its keys, at whichever gateway answers. What is not answered, or with 503, is
+    sent again."""
+
+    def __init__(self, number: int, gateways: list[Gateway], stop: threading.Event) -> None:
+        super().__init__(daemon=True)
+        self.inviter = f"inviter-{number}-{secrets.token_hex(3)}"
+        self.done: dict[str, tuple[str, str]] = {}
+        """By the callee: the call, and what became of it."""
+        self.problems: list[str] = []
+        self.repeated = 0
+        self._gateways, self._halt, self._chance = gateways, stop, random.Random(number)
+
+    def run(self) -> None:
+        try:
+            number = 0
+            while not self._halt.is_set():
+                self._call(f"callee-{number}-{self.inviter}")
+                number += 1
+        except Exception as error:  # A thread's exception would be nobody's.
+            self.problems.append(repr(error))
+
+    def _call(self, callee: str) -> None:
+        key = secrets.token_hex(8)
+        made = self._ask("/v1/calls", {"inviter": self.inviter, "invitees": [callee], "timeout": 600}, key, (200, 201))
+        call = made["callID"]
+        action = self._chance.choice(["accept", "reject", "cancel", "ring"])
+        if action != "ring":
+            user = self.inviter if action == "cancel" else callee
+            self._ask(f"/v1/calls/{call}/{action}", {"userID": user}, key + "-2", (200,))
+        self.done[callee] = (call, action)
+
+    def _ask(self, path: str, body: dict[str, Any], key: str, good: tuple[int, ...]) -> dict[str, Any]:
+        for attempt in range(200):
+            answer = self._chance.choice(self._gateways).post(path, body, key=key, timeout=12)
+            if answer.status in good:
+                self.repeated += attempt > 0
+                return answer.body
+            assert answer.status in (0, 503), f"{path} {body}: {answer.status} {answer.raw!r}"
+            time.sleep(0.05)
+        raise AssertionError(f"{path} was never answered")
+
+
+@pytest.mark.parametrize("store", STORES)
+@pytest.mark.timeout(120)
+def test_kill_of_gateways_and_coordinators_loses_nothing_and_does_nothing_twice(
+    rig: Rig, gateways: Any, redis_server: RedisServer, store: str
+) -> None:
+    prefix = {"redis_prefix": f"bellwire-{secrets.token_hex(4)}"} if store == "Redis" else {}
+    where = {"store": redis_server.url} if store == "Redis" else {}
+    world = rig.world(2, **where, **prefix, invite_rate="0/0", live_invitations="1000000")
+    both = [gateways(world, name, **prefix) for name in ("one", "two")]
+    halt, chance = threading.Event(), random.Random(11)
+    backends = [Backend(number, both, halt) for number in range(6)]
+    for backend in backends:
+        backend.start()
+    kills = 0
+    end = time.monotonic() + 8
+    # Children are started by the main thread (harness/processes.py).
+    while time.monotonic() < end:
+        victim: Gateway | Service = chance.choice([*both, *world.services])
+        victim.kill()
+        kills += 1
+        time.sleep(chance.uniform(0, 0.3))
+        victim.start()
+        time.sleep(chance.uniform(0, 0.3))
+    halt.set()
+    for backend in backends:
+        backend.join(40)
+        assert not backend.is_alive() and not backend.problems, backend.problems
+    gateway = both[0]
+    made = 0
+    for backend in backends:
+        history: list[str] = []
+        cursor = "0"
+        while True:
+            page = gateway.get(f"/v1/users/{backend.inviter}/calls?count=100&cursor={cursor}").ok()
+            history += [call["callID"] for call in page["calls"]]
+            if (cursor := page["cursor"]) == "0":
+                break
+        calls = [call for call, _ in backend.done.values()]
+        # Each call that was answered is there, and no other: none was made twice. Of ended ones 200 are kept.
+        assert set(history) <= set(calls) and len(set(calls)) == len(calls)
+        assert len(history) == len(set(history)) and len(history) >= min(len(calls), 200)
+        made += len(calls)
+        for callee, (call, action) in backend.done.items():
+            found = gateway.call(call)
+            state = {"accept": "accepted", "reject": "rejected", "cancel": "cancelled", "ring": "inviting"}[action]
+            assert member(found, callee)["state"] == state, (action, found)
+            # Revision 1 made it, and one more followed: nothing was done twice.
+            assert found["revision"] == (1 if action == "ring" else 2), (action, found)
+    assert made >= 50 and kills >= 6, (made, kills)
+    assert sum(backend.repeated for backend in backends) > 0, "nobody noticed anything"
+
+
+# ---- Who takes much costs others nothing
+
+
+def latencies(gateway: Gateway, count: int) -> list[float]:
+    times = []
+    for number in range(count):
+        began = time.monotonic()
+        gateway.post("/v1/calls", {"inviter": f"alice-{number}", "invitees": ["bob"]}).ok(201)
+        times.append(time.monotonic() - began)
+    return sorted(times)
+
+
+@needs_full_speed
+def test_idle_and_slow_clients_and_large_bodies_cost_others_nothing(rig: Rig, gateways: Any) -> None:
+    world = rig.world(invite_rate="0/0", callee_rate="0/0", pair_rate="0/0")
+    gateway = gateways(world)
+    calm = latencies(gateway, 40)
+    halt = threading.Event()
+    with ExitStack() as stack:
+        idle = []
+        for _ in range(1_000):
+            idle.append(stack.enter_context(socket.create_connection(("127.0.0.1", gateway.port), 5)))
+        # Some of them say something, and never come to an end.
+        head = f"POST /v1/calls HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {gateway.token}\r\n"
+        for connection in idle[:100]:
+            connection.sendall(head.encode())
+        for connection in idle[100:200]:
+            connection.sendall(f"{head}Content-Length: 60000\r\n\r\n".encode() + b"{" + b" " * 30_000)
+        # Others read nothing of what they are answered.
+        for connection in idle[200:210]:
+            connection.sendall("GET /openapi.yaml HTTP/1.1\r\nHost: x\r\n\r\n".encode() * 200)
+
+        def send_much() -> None:
+            while not halt.is_set():
+                gateway.post("/v1/users/sink/messages", b'{"from":"large","more":"' + b"x" * 60_000 + b'"}', timeout=5)
+
+        world.tap.is_mistaken = lambda message: message.levels[0] == "large"
+        threads = [threading.Thread(target=send_much) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        try:
+            busy = latencies(gateway, 40)
+        finally:
+            halt.set()
+            for thread in threads:
+                thread.join()
+        assert gateway.metrics()["bellwire_http_connections"] >= 1_000
+    assert busy[len(busy) // 2] < max(0.1, 10 * calm[len(calm) // 2]) and busy[-1] < 2, (calm, busy)
+    wait_until(lambda: gateway.metrics()["bellwire_http_connections"] < 50, 10, "all have gone")
+
+
+def test_more_connections_than_there_may_be_are_closed_at_once(rig: Rig, gateways: Any) -> None:
+    """Those that are there go on, and new ones are taken when some have gone."""
+    world = rig.world()
+    gateway = gateways(world)
+    with ExitStack() as stack:
+        first = stack.enter_context(socket.create_connection(("127.0.0.1", gateway.port), 5))
+        many = [stack.enter_context(socket.create_connection(("127.0.0.1", gateway.port), 5)) for _ in range(1_030)]
+        assert any(is_closed(connection) for connection in many[-5:])
+        first.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert first.recv(1000).startswith(b"HTTP/1.1 200 ")
+    wait_until(lambda: gateway.get("/healthz").status == 200, 10, "new ones are taken")
+    assert gateway.metrics()["bellwire_http_refused_total"] >= 5
+
+
+def is_closed(connection: socket.socket) -> bool:
+    connection.settimeout(2)
+    try:
+        return connection.recv(1) == b""
+    except ConnectionError:
+        return True
+    except TimeoutError:
+        return False

@@ -1,0 +1,58 @@
+"""schemathesis reads docs/openapi.yaml and asks a real gateway for all that it has, and for what it does not have."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from conftest import Rig
+from harness import PROJECT
+from harness.gateway import Gateway
+from harness.processes import clean_environment
+
+SEED = "20260101"
+
+
+@pytest.fixture
+def gateway(rig: Rig, tmp_path: Path) -> Iterator[Gateway]:
+    world = rig.world(2)
+    # Half of what is asked for cannot be, on purpose.
+    world.tap.is_mistaken = lambda _: True
+    gateway = Gateway(tmp_path, world.broker.url, world.service.store).start()
+    yield gateway
+    assert gateway.get("/readyz").status == 200 and {service.status("/readyz") for service in world.services} == {200}
+    gateway.stop()
+
+
+def ask_for_all(gateway: Gateway, *options: str) -> None:
+    done = subprocess.run(
+        [
+            Path(sys.executable).with_name("schemathesis"),
+            *("run", PROJECT / "docs/openapi.yaml", "--url", f"http://127.0.0.1:{gateway.port}"),
+            *("--header", f"Authorization: Bearer {gateway.token}"),
+            *("--request-timeout", "12", "--seed", SEED, "--generation-database", "none"),
+            *("--suppress-health-check", "all", "--warnings", "off", "--no-color", "--workers", "1"),
+            *options,
+        ],
+        capture_output=True,
+        text=True,
+        timeout=140,
+        cwd=gateway.log.parent,
+        env=clean_environment(),
+    )
+    assert done.returncode == 0, done.stdout[-10_000:] + done.stderr
+
+
+@pytest.mark.timeout(150)
+def test_no_answer_is_missing_in_the_document(gateway: Gateway) -> None:
+    """Whatever is asked for, and whoever asks: the statuses, content types, headers and bodies are those that stand there. That what the
+    schemas allow is taken is another question: lengths in bytes, and who may ask for what, no schema can tell."""
+    ask_for_all(gateway, "--checks", "all", "--exclude-checks", "positive_data_acceptance", "--max-examples", "40", "--max-time", "45")
+
+
+def test_what_the_document_shows_as_examples_is_taken(gateway: Gateway) -> None:
+    ask_for_all(gateway, "--phases", "examples", "--checks", "all")
