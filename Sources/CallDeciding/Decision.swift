@@ -75,7 +75,7 @@ package struct Decision {
     }
 
     mutating func reply(_ reply: Reply) {
-        replies.append(reply)
+        if reply.path.isWanted { replies.append(reply) }
         if !answered.contains(reply.device.userID) { answered.append(reply.device.userID) }
     }
 

@@ -45,6 +45,8 @@ package struct ReplyPath: Sendable, Equatable {
     package var correlationData: [UInt8]?
     /// The level below the device's topic on which the response is wanted; nil: on the device's topic itself.
     package var level: String?
+    /// False where nobody waits for a response: the service itself asks.
+    package var isWanted = true
 
     package init(correlationData: [UInt8]? = nil, level: String? = nil) {
         self.correlationData = correlationData

@@ -271,7 +271,8 @@ package final class MemoryCallStore: CallStore {
         contents.index[user] = nil
         contents.profiles[user] = nil
         contents.blocks = contents.blocks.filter { $0.user != user && $0.blocked != user }
-        contents.presence[user] = nil
+        contents.presence[user]?.forgetDevices()
+        if contents.presence[user]?.isEmpty ?? false { contents.presence[user] = nil }
         contents.outstanding[user] = nil
         contents.stored = contents.stored.filter { $0.key.user != user }
         contents.claims[.activeCall(of: user)] = nil

@@ -83,7 +83,9 @@ package final class BearerCheck: Sendable {
             state.nextLook = now + Bounds.look
             return true
         }
-        guard isDue, let mark = FileMark(path), mark != state.withLock(\.file) else { return nil }
+        guard isDue else { return nil }
+        let mark = FileMark(path)
+        guard mark != state.withLock(\.file) else { return nil }
         do throws(TokenError) {
             let keys = try KeySet(file: path)
             state.withLock { state in

@@ -51,7 +51,13 @@ final class Reader {
     func run() {
         while !inbox.isStopping {
             wait()
-            waiting += inbox.take()
+            for item in inbox.take() {
+                guard waiting.count < Bounds.waiting else {
+                    item.asker.respond(Problem.overloaded.response)
+                    continue
+                }
+                waiting.append(item)
+            }
             let now = SystemClock.boot.milliseconds
             if nextLook <= now {
                 nextLook = now + Bounds.look

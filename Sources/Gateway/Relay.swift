@@ -62,6 +62,9 @@ final class Relay {
     private var pause = Bounds.firstPause
     private var pending: [UInt64: Pending] = [:]
     private var lastNumber: UInt64 = 0
+    /// Stands before each number in Correlation Data: any device may publish to where responses come (a Response Topic of its own), and none
+    /// can guess this. Nor is what another process with the same name asked for taken for an answer to this one.
+    private let secret = (0..<16).map { _ in UInt8.random(in: 0...255) }
     /// Those that are to be sent now.
     private var due: [UInt64] = []
     /// Before that nothing is to be sent again, and nobody has waited for too long.
@@ -83,9 +86,10 @@ final class Relay {
             if connection == nil, nextConnect <= now { connect() }
             let messages = wait()
             now = SystemClock.boot.milliseconds
-            for item in inbox.take() { take(item) }
             for message in messages { received(message) }
+            // Before what is new, which is to be sent anyway.
             if nextLook <= now { look() }
+            for item in inbox.take() { take(item) }
             send()
         }
         for waiting in pending.values { waiting.item.asker.respond(Problem.unavailable.response) }
@@ -214,17 +218,30 @@ final class Relay {
             topic: settings.topics.up(request.device), payload: request.payload, expirySeconds: Bounds.expiry)
         let isAwaited = request.answer == .unanswered
         if !isAwaited {
-            message.correlationData = withUnsafeBytes(of: number.bigEndian, Array.init)
-            message.responseTopic = settings.topics.down(request.device) + "/" + settings.name
+            message.correlationData = secret + withUnsafeBytes(of: number.bigEndian, Array.init)
+            message.responseTopic = responseTopic(request)
         }
-        let identifier = try connection.publish(message, isAwaited: isAwaited)
-        if isAwaited { awaited[identifier] = number }
+        do throws(MQTTError) {
+            let identifier = try connection.publish(message, isAwaited: isAwaited)
+            if isAwaited { awaited[identifier] = number }
+        } catch {
+            // What this broker cannot take, it never will; the connection is as good as before.
+            guard error.kind == .invalid else { throw error }
+            respond(
+                number, Problem(SignalingError(.tooLarge, "the broker does not take it: \(error.message)")).response)
+        }
+    }
+
+    private func responseTopic(_ request: RelayedRequest) -> String {
+        settings.topics.down(request.device) + "/" + settings.name
     }
 
     private func received(_ message: MQTTMessage) {
-        guard let data = message.correlationData, data.count == 8 else { return }
-        let number = data.reduce(UInt64(0)) { $0 << 8 | UInt64($1) }
-        guard let waiting = pending[number],
+        guard let data = message.correlationData, data.count == secret.count + 8, data.starts(with: secret) else {
+            return
+        }
+        let number = data.dropFirst(secret.count).reduce(UInt64(0)) { $0 << 8 | UInt64($1) }
+        guard let waiting = pending[number], message.topic == responseTopic(waiting.item.request),
             let response = waiting.item.request.answer.response(message.payload, isFirst: waiting.attempts == 1)
         else { return }
         respond(number, response)

@@ -55,7 +55,7 @@ import Testing
         #expect(try test.store.blockList(of: alice).isEmpty && test.store.blockList(of: carol) == [bob])
         #expect(try test.store.messages(MessageList(for: alice, limit: 9)).isEmpty)
         #expect(try test.store.load([.message(MessageID("m")!, to: alice)])[0] == nil)
-        #expect(try test.store.cameOnline([DeviceSession(alicePhone, id: "old")], policy: policy) == [.current])
+        #expect(try test.store.cameOnline([DeviceSession(alicePhone, id: "old")], policy: policy) == [.over])
 
         // The one that lived ends: nothing of it comes back.
         var end = call("live")

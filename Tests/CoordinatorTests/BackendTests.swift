@@ -173,6 +173,30 @@ struct BackendTests {
         #expect(backend.request(.userDelete) == .answer(.done(alice.user)), "again, for all it is worth")
     }
 
+    /// A call that rings because of a deleted user rings no more, and nobody stands in a call that is not there.
+    @Test func aDeletedUserIsInNoCallAnyMore() {
+        backend.invite("bob", mode: .advanced)
+        #expect(bob.names == [.invited])
+        bob.invite("alice", callID: "d")
+        let before = world.published.count
+        backend.request(.userDelete)
+        #expect(
+            world.published[before...].count { $0.response != nil } == 1, "what it does by itself it does not answer")
+        #expect(world.stored(callID)?.state == .ended && bob.names.contains(.cancelled))
+        #expect(world.stored(CallID("d")!)?.member(alice.user)?.state == .rejected)
+        #expect(backend.invite("bob", callID: "e", mode: .advanced)?.success != nil, "no claim is left")
+    }
+
+    @Test func aUserCannotPreventBeingSignedOut() {
+        var settings = ServiceSettings()
+        settings.limits.requests = .init(rate: 1, burst: 2)
+        let world = World(settings)
+        let (mallory, backend) = (world.phone("mallory/phone"), world.stranger("mallory/server"))
+        while mallory.request(.userBlockList)?.code != .rateLimited {}
+        #expect(backend.request(.userSignOut(mallory.address.deviceID)) == .answer(.done(mallory.user)))
+        #expect(backend.request(.userDelete) == .answer(.done(mallory.user)))
+    }
+
     /// It goes on without, and its end brings no entry back.
     @Test func aCallThatIsLiveWhenAUserIsDeletedEndsWithoutALineInItsList() {
         let carol = world.phone("carol/phone")

@@ -26,6 +26,15 @@ struct CrashTests {
         world.restart()
     }
 
+    /// Damaged ones, or of a later version: they are due for ever, and more than are looked at in one go.
+    @Test func recordsThatNobodyCanReadKeepNoDeadlineFromItsTurn() {
+        world.memory.addUnreadable(600, dueAt: world.clock.now - 60_000)
+        alice.invite("bob") { $0.timeout = 10 }
+        world.restart()
+        world.pass(seconds: 30)
+        #expect(bob.names == [.invited, .timeout])
+    }
+
     @Test func deadBeforeTheCommitNothingHappened() {
         let faulty = FaultyStore(world.memory)
         faulty.failing = [.commit]

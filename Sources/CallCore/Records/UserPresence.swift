@@ -21,6 +21,9 @@ package struct UserPresence: Equatable, Sendable {
 
     package init() {}
 
+    /// The user was deleted. Sessions that are over stay so: a device does not come back by saying again what it said before.
+    package mutating func forgetDevices() { devices = [] }
+
     /// The device published `online: true`.
     package mutating func cameOnline(
         _ session: DeviceSession, _ policy: PresencePolicy, now: Milliseconds

@@ -162,7 +162,7 @@ extension RedisCallStore {
         if !pipeline.commands.isEmpty { _ = try await session.run(pipeline, isWrite: true) }
         var last = try session.pipeline()
         let lists = [
-            "profile", "presence", "over", "invitations", "sent", "active", "calls", "messages", "blocked", "blockedBy",
+            "profile", "presence", "invitations", "sent", "active", "calls", "messages", "blocked", "blockedBy",
         ]
         for list in lists { last.command("UNLINK", 1) { $0.add(key(user, list)) } }
         let period = try await now() / historyRetention

@@ -111,7 +111,7 @@ extension SQLiteCallStore {
     private static let deletionsOfUser: [StaticString] = [
         "DELETE FROM user_calls WHERE user_id=?", "DELETE FROM user_messages WHERE user_id=?",
         "DELETE FROM users WHERE user_id=?", "DELETE FROM blocks WHERE user_id=?1 OR blocked_id=?1",
-        "DELETE FROM presence WHERE user_id=?", "DELETE FROM over_sessions WHERE user_id=?",
+        "DELETE FROM presence WHERE user_id=?",
         "DELETE FROM outstanding WHERE user_id=?", "DELETE FROM stored WHERE user_id=?",
     ]
 

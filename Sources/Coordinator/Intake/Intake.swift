@@ -133,9 +133,11 @@ struct Intake {
     private mutating func isAdmitted(_ received: ReceivedRequest) -> Bool {
         let user = received.device.userID
         let own = RateLimiter.Key(user, received.request.body)
-        guard let retryAfter = excess(.device(received.device)) ?? excess(own) ?? debt(of: user, for: received) else {
-            return true
-        }
+        // What only backends may ask is not the user's doing, who must not be able to prevent it.
+        let isUsers = !received.request.body.isForBackends
+        let retryAfter =
+            excess(.device(received.device)) ?? (isUsers ? excess(own) ?? debt(of: user, for: received) : nil)
+        guard let retryAfter else { return true }
         refuse(received, retryAfter)
         return false
     }

@@ -53,6 +53,7 @@ final class Serving {
     }
 
     private func refuse(_ id: RequestID, _ error: SignalingError, _ device: DeviceAddress, _ path: ReplyPath) {
+        guard path.isWanted else { return }
         publish(context.encoder.response(id, .failure(error), to: device, path))
         context.counters.add(.responses, error.code.rawValue)
     }

@@ -14,7 +14,9 @@ struct UserRequests {
         let user = received.device.userID
         // Once more: what came with it may have been answered by much.
         var counts = Counts()
-        if let retryAfter = context.budgets.debt(.sentBytes(user), serving.now, &counts) {
+        if !received.request.body.isForBackends,
+            let retryAfter = context.budgets.debt(.sentBytes(user), serving.now, &counts)
+        {
             context.counters.add(counts)
             _ = answer(received, .failure(.rateLimited(retryAfter)))
             return
@@ -97,11 +99,29 @@ struct UserRequests {
             known.map { (session: DeviceSession($0.device, id: $0.session), reason: .logout) })
     }
 
-    /// Signed out everywhere first: what follows from that is written before the rest goes.
+    /// Signed out everywhere and out of every call first: what follows from that is written before the rest goes.
     private func delete(_ user: UserID) async throws(StoreError) {
         try await signOut(try await store.devices(of: [user])[0].map(\.device))
+        try await leaveCalls(user)
         await Timelines(context: context).write()
         try await store.erase(user)
+    }
+
+    private func leaveCalls(_ user: UserID) async throws(StoreError) {
+        let live = try await UserCalls(serving: serving).live(of: [user], limit: ServiceBounds.callsPerWelcome)[0]
+        guard !live.isEmpty else { return }
+        var works = WorkList<CallID, CallEvent>()
+        for (id, stored) in zip(live, try await store.load(live)) {
+            guard case .call(let call)? = stored?.record, let body = call.leave(of: user) else { continue }
+            let request = Request(id: RequestID("deleted")!, body: body)
+            let device = DeviceAddress(userID: user, deviceID: .server)
+            var path = ReplyPath()
+            path.isWanted = false
+            works.append(.request(ReceivedRequest(device: device, request: request, path: path)), to: id)
+        }
+        guard await CallRounds(serving: serving).serve(works.works).isEmpty else {
+            throw StoreError(.unsettled, "a call of the user could not be left")
+        }
     }
 
     private func users(_ users: [UserID], askedBy user: UserID) async throws(StoreError) -> Response.Outcome {
@@ -111,4 +131,15 @@ struct UserRequests {
     }
 
     private var answers: UserAnswers { UserAnswers(settings: serving.settings, now: serving.now) }
+}
+
+extension Call {
+    /// The request by which a member leaves it; nil when there is nothing to leave.
+    fileprivate func leave(of user: UserID) -> Request.Body? {
+        guard isLive, let member = member(user) else { return nil }
+        if member.state.isPending { return .reject(.init(callID: callID)) }
+        guard member.state == .accepted else { return nil }
+        if mode == .advanced { return .quit(.init(callID: callID)) }
+        return user == inviter ? .cancel(.init(callID: callID)) : nil
+    }
 }
