@@ -22,11 +22,11 @@ let package = Package(
         .systemLibrary(name: "CSQLite"),
         .systemLibrary(name: "CHiredis"),
         .systemLibrary(name: "CMicrohttpd"),
-        .systemLibrary(name: "COpenSSL"),
         .systemLibrary(name: "CMosquittoBroker"),
         .systemLibrary(name: "CCurl"),
         .target(name: "CProcess"),
         .target(name: "CBrokerSocket"),
+        .target(name: "COpenSSL", linkerSettings: [.linkedLibrary("ssl"), .linkedLibrary("crypto")]),
         .target(name: "SplitMix", swiftSettings: strict),
         .target(name: "SystemClocks", swiftSettings: strict),
         .target(name: "SystemThreads", swiftSettings: strict),
@@ -45,8 +45,8 @@ let package = Package(
         .target(
             name: "Delivery",
             dependencies: [
-                "CallCore", "CallStore", "HTTPSending", "SignalingProtocol", "SystemClocks", "SystemThreads",
-                "Webhooks",
+                "CallCore", "CallDeciding", "CallStore", "HTTPSending", "Push", "SettingsFiles", "SignalingProtocol",
+                "SystemClocks", "SystemThreads", "Webhooks",
             ],
             swiftSettings: strict),
         .target(
@@ -59,20 +59,26 @@ let package = Package(
             name: "Coordinator",
             dependencies: [
                 "SignalingProtocol", "CallCore", "CallDeciding", "CallStore", "HTTPServing", "MQTTClient",
-                "SystemClocks",
+                "SystemClocks", "Tokens",
             ],
             swiftSettings: strict
         ),
         .target(
             name: "Gateway",
             dependencies: [
-                "CallCore", "CallStore", "HTTPServing", "MQTTClient", "SignalingProtocol", "SystemClocks",
-                "SystemThreads", "Tokens",
+                "CallCore", "CallStore", "HTTPServing", "MQTTClient", "Push", "SettingsFiles", "SignalingProtocol",
+                "SystemClocks", "SystemThreads", "Tokens",
             ], resources: [.embedInCode("openapi.yaml")], swiftSettings: strict),
         .target(name: "Tokens", dependencies: ["SignalingProtocol", "COpenSSL"], swiftSettings: strict),
+        .target(name: "SettingsFiles", dependencies: ["SignalingProtocol", "ServerURL"], swiftSettings: strict),
         .target(
-            name: "Webhooks", dependencies: ["CallCore", "SignalingProtocol", "ServerURL", "Tokens"],
+            name: "Webhooks", dependencies: ["CallCore", "SettingsFiles", "SignalingProtocol", "Tokens"],
             swiftSettings: strict),
+        .target(
+            name: "Push",
+            dependencies: [
+                "CallCore", "HTTPSending", "ServerURL", "SettingsFiles", "SignalingProtocol", "Tokens", "COpenSSL",
+            ], swiftSettings: strict),
         .target(name: "BrokerAuth", dependencies: ["SignalingProtocol", "Tokens"], swiftSettings: strict),
         .target(
             name: "BellwireBrokerAuth",
@@ -90,14 +96,14 @@ let package = Package(
             name: "BellwireSimulator",
             dependencies: [
                 "Coordinator", "CallDeciding", "CallStore", "CallCore", "BellwireClient", "SignalingProtocol",
-                "HistoryChecker", "SplitMix", "Delivery", "HTTPSending", "Webhooks",
+                "HistoryChecker", "SplitMix", "Delivery", "HTTPSending", "SettingsFiles", "Webhooks", "Push", "Tokens",
             ], swiftSettings: strict),
         .executableTarget(
             name: "bellwire",
             dependencies: [
                 "Coordinator", "CallDeciding", "CallStore", "CallCore", "BellwireClient", "SignalingProtocol",
                 "MQTTClient", "CProcess", "SystemClocks", "SystemThreads", "Delivery", "HTTPSending", "Webhooks",
-                "Gateway", "HTTPServing",
+                "Gateway", "HTTPServing", "Push", "SettingsFiles",
                 "HistoryChecker", "BellwireSimulator", "Tokens",
             ],
             swiftSettings: strict,
@@ -105,11 +111,15 @@ let package = Package(
             linkerSettings: [.linkedLibrary("jemalloc")]
         ),
 
+        .target(name: "TemporaryFiles", path: "Tests/TemporaryFiles", swiftSettings: strict),
         .testTarget(
             name: "SignalingProtocolTests", dependencies: ["SignalingProtocol", "FuzzEntries", "SplitMix"],
             swiftSettings: strict),
         .testTarget(
             name: "CallCoreTests", dependencies: ["CallCore", "SignalingProtocol", "SplitMix"], swiftSettings: strict),
+        .testTarget(
+            name: "CallDecidingTests", dependencies: ["CallDeciding", "CallCore", "SignalingProtocol"],
+            swiftSettings: strict),
         .testTarget(
             name: "CallStoreTests",
             dependencies: ["CallStore", "CallCore", "SignalingProtocol", "CProcess", "FuzzEntries", "SplitMix"],
@@ -117,7 +127,16 @@ let package = Package(
         .testTarget(
             name: "TokensTests", dependencies: ["Tokens", "SignalingProtocol", "SplitMix"], swiftSettings: strict),
         .testTarget(
-            name: "WebhooksTests", dependencies: ["Webhooks", "CallCore", "SignalingProtocol", "Tokens"],
+            name: "WebhooksTests",
+            dependencies: ["Webhooks", "CallCore", "SettingsFiles", "SignalingProtocol", "TemporaryFiles", "Tokens"],
+            swiftSettings: strict),
+        .testTarget(name: "SettingsFilesTests", dependencies: ["SettingsFiles"], swiftSettings: strict),
+        .testTarget(
+            name: "PushTests",
+            dependencies: [
+                "Push", "CallCore", "HTTPSending", "SettingsFiles", "SignalingProtocol", "TemporaryFiles", "Tokens",
+                "COpenSSL",
+            ],
             swiftSettings: strict),
         .testTarget(
             name: "BrokerAuthTests", dependencies: ["BrokerAuth", "Tokens", "SignalingProtocol"],
@@ -128,11 +147,18 @@ let package = Package(
         .testTarget(
             name: "DeliveryTests",
             dependencies: [
-                "Delivery", "CallCore", "CallStore", "FuzzEntries", "HTTPSending", "SignalingProtocol", "Webhooks",
+                "Delivery", "CallCore", "CallDeciding", "CallStore", "FuzzEntries", "HTTPSending", "Push",
+                "SettingsFiles", "SignalingProtocol", "Tokens", "Webhooks",
             ], swiftSettings: strict),
-        .testTarget(name: "HTTPSendingTests", dependencies: ["HTTPSending", "COpenSSL"], swiftSettings: strict),
         .testTarget(
-            name: "GatewayTests", dependencies: ["Gateway", "HTTPServing", "SignalingProtocol"], swiftSettings: strict),
+            name: "HTTPSendingTests", dependencies: ["HTTPSending", "SystemClocks", "COpenSSL"], swiftSettings: strict),
+        .testTarget(
+            name: "GatewayTests",
+            dependencies: [
+                "Gateway", "CallCore", "CallStore", "HTTPServing", "Push", "SignalingProtocol", "TemporaryFiles",
+                "Tokens",
+            ],
+            swiftSettings: strict),
         .testTarget(
             name: "HTTPServingTests", dependencies: ["HTTPServing", "HTTPSending", "SystemClocks", "SystemThreads"],
             swiftSettings: strict),
@@ -145,8 +171,8 @@ let package = Package(
             name: "BellwireClientTests", dependencies: ["BellwireClient", "SignalingProtocol", "SplitMix"],
             swiftSettings: strict),
         .testTarget(
-            name: "BellwireSimulatorTests", dependencies: ["BellwireSimulator", "HistoryChecker"], swiftSettings: strict
-        ),
+            name: "BellwireSimulatorTests", dependencies: ["BellwireSimulator", "HistoryChecker", "SignalingProtocol"],
+            swiftSettings: strict),
         .testTarget(
             name: "HistoryCheckerTests", dependencies: ["HistoryChecker", "SignalingProtocol"], swiftSettings: strict),
 

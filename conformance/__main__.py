@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from . import report, tests
 from .citations import audit
+from .client import Machines
 from .contract import Schemas
 from .options import Options, parse
 from .runner import NothingToTest, Result, Runner, timings
@@ -36,14 +37,20 @@ def main() -> int:
 
 def _run(options: Options, selected: list[Test]) -> int:
     schemas = Schemas(options.schema)
-    runner = Runner(options, timings(options), schemas)
+    told = timings(options)
+    machines = Machines(options.websocket, options.deployment.broker.ca) if options.websocket else None
     began = time.monotonic()
-    results = runner.run(selected, _progress(len(selected)))
+    try:
+        results = Runner(options, told, schemas, machines).run(selected, _progress(len(selected)))
+    finally:
+        if machines:
+            machines.close()
     seconds = time.monotonic() - began
     order = {test.name: number for number, test in enumerate(selected)}
     results.sort(key=lambda result: (order[result.test.name], options.versions.index(result.version)))
     print(report.table(selected, options.versions, results))
-    for part in (report.failures(results), report.skips(results), report.summary(results, seconds)):
+    parts = (report.failures(results), report.skips(results), report.machines(results), report.summary(results, seconds))
+    for part in parts:
         if part:
             print(f"\n{part}")
     if options.junit:

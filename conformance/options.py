@@ -11,9 +11,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from .client import Broker, Deployment, Version
+from .client import Broker, Deployment, Gateway, Version
 
 PROJECT = Path(__file__).resolve().parent.parent
+
+PLATFORMS = ("apns", "apnsVoIP", "fcm", "webPush")
 
 _TIMERS = {
     "caller_grace": (10.0, "how long a lost caller may take to come back"),
@@ -79,6 +81,11 @@ class Options:
     """Each user has a password of its own."""
     replicas: int
     """Coordinators: each keeps a sender's order, and counts rates, for itself."""
+    push: tuple[str, ...]
+    """The platforms for which the app `default` is pushed."""
+    gateway: Gateway | None
+    websocket: str | None
+    """Where the web SDK's machine reaches the broker; None where no device is that."""
     limits: Limits
     timers: dict[str, float]
 
@@ -96,10 +103,14 @@ def parse(arguments: list[str]) -> Options:
         password = _passwords(given.token, given.token_command)
         broker = Broker.at(given.broker or "mqtt://localhost", given.ca, password)
         rates = _rates(given.rate_limits)
+        gateway = Gateway(given.gateway, given.ca) if given.gateway else None
+        push = _platforms(given.push)
+        websocket = _websocket(given)
         re.compile(given.k)
     except (ValueError, re.error) as error:
         parser.error(str(error))
-    both: tuple[Version, ...] = ("5", "3.1.1")
+    # The SDK speaks MQTT 5.
+    both: tuple[Version, ...] = ("5",) if websocket else ("5", "3.1.1")
     return Options(
         deployment=Deployment(broker, given.topic_root, given.patience),
         versions=both if given.mqtt == "both" else (given.mqtt,),
@@ -116,6 +127,9 @@ def parse(arguments: list[str]) -> Options:
         identity=given.identity,
         tokens=given.token_command is not None,
         replicas=given.replicas,
+        push=push,
+        gateway=gateway,
+        websocket=websocket,
         limits=Limits(given.max_payload, given.max_members, given.max_devices, given.live_invitations, given.waiting_messages, given.history_per_user, rates),
         timers={name: getattr(given, name) for name in _TIMERS},
     )
@@ -125,7 +139,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="scripts/conformance",
         description="Checks a running deployment against docs/protocol.md, sentence by sentence. It talks to the broker"
-        " alone, with random user names. Exit status: 0 all passed, 1 something failed, 2 nothing could be tested.",
+        " (and a gateway) alone, with random user names. Exit status: 0 all passed, 1 something failed, 2 nothing could be tested.",
         formatter_class=_Formatter,
     )
     add = parser.add_argument
@@ -133,8 +147,11 @@ def _parser() -> argparse.ArgumentParser:
     add("--ca", metavar="FILE", help="certificate authorities to trust with mqtts:// and wss://")
     add("--token", help="the password of every user")
     add("--token-command", metavar="CMD", help="prints a user's password; {user} stands for the user id")
+    add("--gateway", metavar="URL", help="a gateway, http:// or https://, to ask for ring checks")
     add("--topic-root", default="bellwire/v1", help="what all topics begin with")
     add("--mqtt", choices=("5", "3.1.1", "both"), default="both", help="which MQTT version")
+    add("--device", choices=("python", "web"), default="python", help="web: the web SDK's machine, wherever a test's device keeps to the rules")
+    add("--websocket", metavar="URL", help="with --device web: where browsers reach the broker, ws:// or wss://; --broker, if that is one")
     add("-k", metavar="PATTERN", default="", help="only tests whose section, sentence or name this regex finds")
     add("--list", action="store_true", help="lists the tests")
     add("--quick", action="store_true", help="leaves out what waits for timers of more than 5 s")
@@ -160,6 +177,7 @@ def _add_settings(parser: argparse.ArgumentParser) -> None:
         default="trusted",
         help="does the broker hold users to their topics?",
     )
+    add("--push", metavar="PLATFORM,…", default="", help="for which the app 'default' is pushed, of apns,apnsVoIP,fcm,webPush")
     add("--replicas", metavar="N", type=int, default=1, help="how many coordinators share the load")
     add("--rate-limits", metavar="CLASS=RATE/BURST,…", default=rates, help="per second and at once, or 'off'")
     add("--max-payload", metavar="BYTES", type=int, default=65536, help="largest request")
@@ -179,6 +197,20 @@ class _Formatter(argparse.ArgumentDefaultsHelpFormatter):
         return action.help if action.default in (None, "", False) else super()._get_help_string(action)
 
 
+def _websocket(given: argparse.Namespace) -> str | None:
+    """The URL that the web SDK connects to, when it is the device."""
+    if given.device != "web":
+        if given.websocket:
+            raise ValueError("--websocket is for --device web")
+        return None
+    url = given.websocket or given.broker or ""
+    if not url.startswith(("ws://", "wss://")):
+        raise ValueError("--device web needs --websocket, ws:// or wss://")
+    if given.mqtt == "3.1.1":
+        raise ValueError("the web SDK speaks MQTT 5: --device web goes without --mqtt 3.1.1")
+    return url
+
+
 def _rates(text: str) -> dict[str, tuple[float, int]]:
     """`signal=500/1000,…` by class."""
     if text == "off":
@@ -191,6 +223,14 @@ def _rates(text: str) -> dict[str, tuple[float, int]]:
             raise ValueError(f"{part!r}: the classes of rate limits are signal, message, invite and other")
         rates[name] = (float(rate), int(burst))
     return rates
+
+
+def _platforms(text: str) -> tuple[str, ...]:
+    given = tuple(part for part in text.split(",") if part)
+    for platform in given:
+        if platform not in PLATFORMS:
+            raise ValueError(f"{platform!r}: the platforms of push are {', '.join(PLATFORMS)}")
+    return given
 
 
 def _passwords(token: str | None, command: str | None) -> Callable[[str], str | None]:

@@ -74,6 +74,26 @@ def skips(results: list[Result]) -> str:
     return "\n".join(f"skipped: {reason}: {', '.join(names)}" for reason, names in reasons.items())
 
 
+def machines(results: list[Result]) -> str:
+    """With which tests the web SDK's machine was the device, and what the others want of theirs."""
+    played = [result for result in results if result.outcome != "skipped" and result.roles]
+    if not played:
+        return ""
+    reasons: dict[str, list[str]] = {}
+    for result in played:
+        if all(role.reason for role in result.roles):
+            for reason in dict.fromkeys(role.reason or "" for role in result.roles):
+                reasons.setdefault(reason, []).append(result.test.name)
+    lines = [f"by hand, since it {reason}: {', '.join(names)}" for reason, names in sorted(reasons.items())]
+    with_it = [result for result in played if any(role.reason is None for role in result.roles)]
+    alone = [result for result in with_it if all(role.reason is None for role in result.roles)]
+    lines.append(
+        f"{len(with_it)} scenarios with the SDK's machine as the device ({len(alone)} with nothing else),"
+        f" {len(played) - len(with_it)} need a client that breaks rules"
+    )
+    return "\n".join(lines)
+
+
 def summary(results: list[Result], seconds: float) -> str:
     counts = Counter(result.outcome for result in results)
     sentences = len({result.test.name for result in results})
@@ -129,7 +149,8 @@ def _case(suite: ElementTree.Element, result: Result) -> None:
             ElementTree.SubElement(case, "skipped", message=_xml(result.reason))
         case "passed":
             pass
-    ElementTree.SubElement(case, "system-out").text = _xml(cited)
+    roles = [f"{role.device}: " + (f"by hand, it {role.reason}" if role.reason else "the web SDK") for role in result.roles]
+    ElementTree.SubElement(case, "system-out").text = _xml("\n".join([cited, *roles]))
 
 
 def _xml(text: str) -> str:

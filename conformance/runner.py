@@ -9,11 +9,11 @@ from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from typing import Literal
 
-from .client import BrokerRefused, Version
+from .client import BeyondMachine, BrokerRefused, Machines, Version
 from .contract import Schemas
 from .expect import Mismatch
 from .options import Options, Timings
-from .scene import Scene
+from .scene import Role, Scene
 from .suite import Skipped, Test
 
 Outcome = Literal["passed", "failed", "skipped"]
@@ -35,6 +35,8 @@ class Result:
     journal: list[str]
     """What the devices of a failed test sent and received, in order."""
     ms: float
+    roles: tuple[Role, ...] = ()
+    """Where devices are the web SDK's machine: which of them."""
 
 
 class NothingToTest(Exception):
@@ -58,8 +60,9 @@ def timings(options: Options) -> Timings:
 
 
 class Runner:
-    def __init__(self, options: Options, timings: Timings, schemas: Schemas) -> None:
+    def __init__(self, options: Options, timings: Timings, schemas: Schemas, machines: Machines | None = None) -> None:
         self._options = options
+        self._machines = machines
         self._timings = timings
         self._schemas = schemas
 
@@ -89,8 +92,27 @@ class Runner:
         seconds = test.seconds(self._timings)
         if self._options.quick and seconds > LONG_SECONDS:
             return Result(test, version, "skipped", f"--quick: it waits {seconds:g} s", [], 0)
-        scene = Scene(self._options, self._timings, version)
         began = time.monotonic()
+        by_hand: dict[int, str] = {}
+        while True:
+            scene = Scene(self._options, self._timings, version, self._machines, by_hand)
+            try:
+                outcome, reason = self._played(test, scene)
+                break
+            except BeyondMachine as beyond:
+                # Once more, and that device is made by hand.
+                by_hand[beyond.number] = beyond.reason
+        ms = (time.monotonic() - began) * 1000
+        violations = scene.violations(self._schemas)
+        if violations:
+            outcome = "failed"
+            reason = "\n".join([reason] * bool(reason) + violations[:_VIOLATIONS_SHOWN])
+        journal = scene.journal.lines(_JOURNAL_WIDTH) if outcome == "failed" else []
+        return Result(test, version, outcome, reason, journal, ms, tuple(scene.roles))
+
+    @staticmethod
+    def _played(test: Test, scene: Scene) -> tuple[Outcome, str]:
+        """The outcome of one run, and why it failed or was skipped. Raises BeyondMachine."""
         outcome: Outcome = "passed"
         reason = ""
         try:
@@ -98,6 +120,8 @@ class Runner:
                 test.run(scene)
             finally:
                 scene.close()
+        except BeyondMachine:
+            raise
         except Skipped as skipped:
             outcome, reason = "skipped", str(skipped)
         except Mismatch as mismatch:
@@ -106,10 +130,4 @@ class Runner:
             outcome, reason = "failed", f"a field {missing} is missing:\n{traceback.format_exc(limit=-1)}"
         except Exception:
             outcome, reason = "failed", traceback.format_exc()
-        ms = (time.monotonic() - began) * 1000
-        violations = scene.violations(self._schemas)
-        if violations:
-            outcome = "failed"
-            reason = "\n".join([reason] * bool(reason) + violations[:_VIOLATIONS_SHOWN])
-        journal = scene.journal.lines(_JOURNAL_WIDTH) if outcome == "failed" else []
-        return Result(test, version, outcome, reason, journal, ms)
+        return outcome, reason

@@ -3,22 +3,46 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from .client import Deployment, Device, Journal, Version
+from .client import BeyondMachine, Deployment, Device, Journal, MachineDevice, Machines, Version, why_no_machine
 from .contract import Judge, Schemas
 from .options import Limits, Options, Timings
+
+
+@dataclass(frozen=True)
+class Role:
+    """A device of a test that was run with the SDK's machine."""
+
+    device: str
+    reason: str | None
+    """What it does that the machine does not; None for the machine."""
 
 
 class Scene:
     """The devices of one run of one test."""
 
-    def __init__(self, options: Options, timings: Timings, version: Version) -> None:
+    def __init__(
+        self,
+        options: Options,
+        timings: Timings,
+        version: Version,
+        machines: Machines | None = None,
+        by_hand: Mapping[int, str] = {},
+    ) -> None:
+        """With `machines` a device is the SDK's machine, unless it is made to do otherwise, or `by_hand`, by its place among the
+        devices, says that the test will want something else of it."""
         self.options = options
         self.timings = timings
         self.version = version
         self.journal = Journal()
+        self.roles: list[Role] = []
+        """With machines: of each device."""
         self._devices: list[Device] = []
+        self._machines = machines
+        self._by_hand = by_hand
 
     @property
     def deployment(self) -> Deployment:
@@ -45,10 +69,17 @@ class Scene:
         return self.device_of(of.user, device, **options)
 
     def device_of(
-        self, user: str, device: str = "phone", *, presence: bool = True, connect: bool = True, **options: Any
+        self,
+        user: str,
+        device: str = "phone",
+        *,
+        presence: bool = True,
+        connect: bool = True,
+        unlike_machine: str | None = None,
+        **options: Any,
     ) -> Device:
-        """A device of exactly this user."""
-        made = Device(self.deployment, self.version, self.journal, user, device, **options)
+        """A device of exactly this user. `unlike_machine`: what it must not do, or do, that the SDK's machine does by itself."""
+        made = self._made(user, device, unlike_machine or why_no_machine(user, device, presence, options), options)
         self._devices.append(made)
         if not connect:
             return made
@@ -56,6 +87,18 @@ class Scene:
         if not presence:
             self._make_known(made)
         return made
+
+    def _made(self, user: str, device: str, reason: str | None, options: dict[str, Any]) -> Device:
+        place = len(self._devices)
+        if self._machines:
+            for other in self._devices:
+                if isinstance(other, MachineDevice) and (other.user, other.device) == (user, device) and other.is_here:
+                    raise BeyondMachine(self._devices.index(other), "gives way to another connection of its name")
+            reason = self._by_hand.get(place) or reason
+            self.roles.append(Role(f"{user}/{device}", reason))
+            if reason is None:
+                return MachineDevice(self._machines, self.deployment, self.journal, user, device, place)
+        return Device(self.deployment, self.version, self.journal, user, device, **options)
 
     def absent(self, name: str) -> str:
         """A new user who may be invited and has no device online."""
@@ -75,8 +118,12 @@ class Scene:
 
     def close(self) -> None:
         for device in self._devices:
-            device.close()
+            device.retire()
 
     def violations(self, schemas: Schemas) -> list[str]:
-        """What breaks the contract in all that the devices received."""
-        return Judge(schemas).violations(self._devices)
+        """What breaks the contract in all that the devices received, and in what the SDK's machine did by itself."""
+        found = Judge(schemas).violations(self._devices)
+        for device in self._devices:
+            if isinstance(device, MachineDevice):
+                found += [f"{device}: {violation}" for violation in device.violations]
+        return found

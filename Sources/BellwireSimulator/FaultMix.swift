@@ -32,6 +32,8 @@ struct FaultMix: Sendable, Equatable {
     var lostAnswer = 0
     /// The coordinator dies before or after it.
     var crashAtOperation = 0
+    /// The coordinator stands still before or after it, for a short or a long time.
+    var freezeAtOperation = 0
     /// The longest time that an operation takes.
     var storeLatency: Milliseconds = 1
 
@@ -55,6 +57,18 @@ struct FaultMix: Sendable, Equatable {
     var endpointLostAnswer = 0
     /// The longest time that it takes.
     var endpointLatency: Milliseconds = 5
+
+    // Of the providers of pushes.
+    /// They refuse.
+    var providerFailure = 0
+    /// They ask to be asked later.
+    var providerThrottling = 0
+    /// They have taken it, or refused it, and the answer is lost.
+    var providerLostAnswer = 0
+    /// The longest time that they take.
+    var providerLatency: Milliseconds = 5
+    /// The longest time until there is a connection.
+    var providerConnecting: Milliseconds = 0
 
     /// By which devices' clocks go wrong, in millionths.
     var drift = 0
@@ -95,9 +109,12 @@ struct FaultMix: Sendable, Equatable {
     /// Each takes away one of the faults that are drawn for every message and operation. Those of things are planned acts.
     static let calmer: [@Sendable (inout FaultMix) -> Void] = [
         { $0.loss = 0 }, { $0.duplication = 0 }, { $0.delay = 1 }, { $0.storeFailure = 0 }, { $0.lostAnswer = 0 },
-        { $0.crashAtOperation = 0 }, { $0.storeLatency = 0 }, { $0.lateRelease = 0 }, { $0.unreadableRecords = 0 },
+        { $0.crashAtOperation = 0 }, { $0.freezeAtOperation = 0 }, { $0.storeLatency = 0 }, { $0.lateRelease = 0 },
+        { $0.unreadableRecords = 0 },
         { $0.drift = 0 }, { $0.persistentSessions = 0 }, { $0.retainedPresence = 0 }, { $0.keptSessions = 0 },
         { $0.endpointFailure = 0 }, { $0.endpointLostAnswer = 0 }, { $0.endpointLatency = 1 },
+        { $0.providerFailure = 0 }, { $0.providerThrottling = 0 }, { $0.providerLostAnswer = 0 },
+        { $0.providerLatency = 1 }, { $0.providerConnecting = 0 },
     ]
 
     /// What `calmer` has left.
@@ -105,9 +122,11 @@ struct FaultMix: Sendable, Equatable {
         let rates = [
             ("messages lost", loss), ("messages doubled", duplication), ("store operations fail", storeFailure),
             ("store answers lost", lostAnswer), ("coordinators die within an operation", crashAtOperation),
+            ("coordinators stand still within an operation", freezeAtOperation),
             ("persistent sessions", persistentSessions), ("presence retained", retainedPresence),
             ("sessions kept", keptSessions), ("webhooks refused", endpointFailure),
-            ("webhooks' answers lost", endpointLostAnswer),
+            ("webhooks' answers lost", endpointLostAnswer), ("pushes refused", providerFailure),
+            ("pushes throttled", providerThrottling), ("pushes' answers lost", providerLostAnswer),
         ].filter { $0.1 > 0 }.map { "\($0.0) \($0.1) ‰" }
         return (rates + ["network up to \(delay) ms", "store up to \(storeLatency) ms"]).joined(separator: ", ")
     }

@@ -19,6 +19,12 @@ struct PlannedAct: Sendable {
         case storeLoss(Milliseconds)
         case partition(up: Bool, down: Bool, Milliseconds)
         case drop(Milliseconds), logOut(Milliseconds), appRestart(Milliseconds)
+        /// The device says where it is reached while it sleeps.
+        case register(PushPlatform, token: String), unregister(PushPlatform?)
+        /// The app is killed, and nobody starts it again for so long unless a push does.
+        case sleep(Milliseconds)
+        /// The app is removed, and its tokens with it; then it is there again, with another one.
+        case reinstall(Milliseconds, PushPlatform, token: String)
     }
 
     let number: Int
@@ -38,6 +44,8 @@ struct Plan: Sendable {
     var coordinators: Int
     /// There is an endpoint that is to be told of every revision of every call.
     var hasWebhooks = false
+    /// Phones that sleep are pushed.
+    var hasPushes = false
     var users: [(user: UserID, devices: [DeviceID])]
     /// How long people and accidents act, in milliseconds.
     var duration: Milliseconds
@@ -70,6 +78,7 @@ struct Plan: Sendable {
         plan.drawAccidents(&random)
         if !isLite { plan.drawLaterFaults() }
         plan.drawWebhooks()
+        plan.drawPushes()
         plan.acts.sort { ($0.at, $0.number) < ($1.at, $1.number) }
         return plan
     }
@@ -88,7 +97,7 @@ struct Plan: Sendable {
         users.flatMap { user in user.devices.map { DeviceAddress(userID: user.user, deviceID: $0) } }
     }
 
-    private mutating func add(_ at: Milliseconds, _ device: DeviceAddress?, _ what: PlannedAct.What) {
+    mutating func add(_ at: Milliseconds, _ device: DeviceAddress?, _ what: PlannedAct.What) {
         acts.append(PlannedAct(number: acts.count, at: at, device: device, what: what))
     }
 

@@ -1,4 +1,5 @@
 import CallCore
+import CallDeciding
 import CallStore
 import Coordinator
 import Delivery
@@ -16,9 +17,13 @@ final class SimulatedCoordinator: BrokerClient {
     private unowned let world: World
     private let memory: MemoryCallStore
     private var store: SimulatedStore!
+    /// Those of all its lives: who waits for one holds it, and it holds whoever it tells.
+    private var stores: [SimulatedStore] = []
     private var loop: CoordinatorLoop!
     /// The worker beside it, in worlds with webhooks.
     private var deliverer: Deliverer?
+    /// The one that wakes phones, in worlds with pushes.
+    private var pusher: Pusher?
     private var workers = 0
     private var random: SeededRandom
     private var connection: Int?
@@ -51,20 +56,24 @@ final class SimulatedCoordinator: BrokerClient {
         isUp = true
         life += 1
         store = SimulatedStore(memory, of: self, in: world, random: random.fork())
+        stores.append(store)
         var draws = random.fork()
         let service = CallService(store: store, settings: world.settings)
         service.owes = { [unowned self] ids in self.deliverer?.committed(ids) }
+        service.owesPushes = { [unowned self] ids in self.pusher?.committed(ids.map { .call($0) }) }
         let loop = CoordinatorLoop(service, now: world.now) {
             draws.between($0.lowerBound, $0.upperBound)
         }
         self.loop = loop
         let deliverer = startWorker()
+        let pusher = startPusher()
         store.onAnswer = { [unowned self, life] in
             if self.life == life {
                 handle(.tick)
             } else {
                 loop.giveUp()
                 deliverer?.giveUp()
+                pusher?.giveUp()
             }
         }
         inbox = []
@@ -88,6 +97,29 @@ final class SimulatedCoordinator: BrokerClient {
         return deliverer
     }
 
+    private func startPusher() -> Pusher? {
+        guard let provider = world.provider else { return nil }
+        let sender = SimulatedPushSender(provider, in: world, of: self, life: life)
+        sender.onAnswer = { [unowned self, life] in
+            if self.life == life { handle(.tick) }
+        }
+        var settings = PusherSettings(
+            SimulatedPushService.settings, lease: world.settings.presence.lease, name: clientID, traceLife: 86_400_000)
+        settings.traces = .off
+        pusher = Pusher(store, settings, sender: sender, clock: { [unowned world] in world.now }) {
+            [unowned self, unowned sender] in
+            workers += 1
+            sender.worker = "\(clientID)-\(workers)"
+            return sender.worker
+        }
+        return pusher
+    }
+
+    func isAlive(_ life: Int) -> Bool { isUp && self.life == life }
+
+    /// It can hand over what is due, unless the store fails.
+    var isPushing: Bool { isUp && !isStopping && frozenUntil <= world.now }
+
     /// `kill -9`: all that it had in memory is gone.
     func crash() {
         guard isUp else { return }
@@ -98,10 +130,17 @@ final class SimulatedCoordinator: BrokerClient {
     /// The world is over.
     func end() { crash() }
 
+    /// Nobody waits any more: nothing is to be held by what it holds.
+    func forget() {
+        for store in stores { store.onAnswer = {} }
+        stores = []
+    }
+
     /// SIGTERM: leaves the group, serves what it holds, and goes.
     func stop() {
         guard isUp, !isStopping else { return }
         isStopping = true
+        pusher?.stop()
         handle(.stop)
     }
 
@@ -113,6 +152,8 @@ final class SimulatedCoordinator: BrokerClient {
         loop.giveUp()
         deliverer?.giveUp()
         deliverer = nil
+        pusher?.giveUp()
+        pusher = nil
     }
 
     private func disconnect() {
@@ -164,11 +205,14 @@ final class SimulatedCoordinator: BrokerClient {
         guard self.life == life else { return }
         deliverer?.turn(world.now)
         guard self.life == life, !store.isDead else { return }
+        pusher?.turn(world.now)
+        guard self.life == life, !store.isDead else { return }
         if loop.stale > stale {
             stale = loop.stale
             world.workWasStale("stale work dropped")
         }
-        wake(at: max(min(loop.nextTick, deliverer?.nextTurn ?? .max), world.now))
+        let next = [loop.nextTick, deliverer?.nextTurn, pusher?.nextTurn].compactMap(\.self).min() ?? .max
+        wake(at: max(next, world.now))
     }
 
     /// What the broker says comes a little later, of the same moment.

@@ -24,7 +24,11 @@ final class SimulatedDevice: BrokerClient {
     private var runs = 0
     private(set) var wantsConnection = false
     private(set) var isWelcome = false
+    /// The button of a notification was pressed, and nobody has answered yet.
+    private var isDeclining = false
+    /// When it was welcomed on this connection, by the service's clock.
     private(set) var welcomeSince: Milliseconds = 0
+    private var lastWelcome: Milliseconds = 0
     /// The broker keeps what comes while this device is away.
     private let isPersistent: Bool
     /// It connects again with the session of before.
@@ -35,6 +39,8 @@ final class SimulatedDevice: BrokerClient {
     private(set) var calls: [CallID: CallSnapshot] = [:]
     /// As of when, by the service's clock, this device knows each call.
     private var newest: [CallID: Int64] = [:]
+    /// The highest revision of each call that this device, in whatever run, said that it has.
+    private(set) var acked: [CallID: Int] = [:]
     /// Peer messages without a receipt.
     private(set) var awaited: Set<MessageID> = []
     private(set) var unanswered = 0
@@ -87,7 +93,7 @@ final class SimulatedDevice: BrokerClient {
     }
 
     private func connect() {
-        guard wantsConnection, connection == nil else { return }
+        guard wantsConnection, connection == nil, !isDeclining else { return }
         let session = keepsSession && !self.session.isEmpty ? self.session : "\(random.next() % 0xFFFF_FFFF)"
         let will = SimulatedBroker.Will(
             topic: world.topics.presence(address), payload: PresenceMessage(.offline(.lost), session: session).encoded()
@@ -199,6 +205,47 @@ final class SimulatedDevice: BrokerClient {
         world.at(world.now + away) { [self] in online() }
     }
 
+    // MARK: Sleep
+
+    /// The app is killed, and started again after so long, unless a push starts it earlier.
+    func sleep(for away: Milliseconds) { restart(after: away) }
+
+    /// The app is removed, and there again later.
+    func reinstall(after away: Milliseconds, _ platform: PushPlatform, token: String) {
+        world.provider?.removed(address)
+        restart(after: away)
+        world.at(world.now + away + 1) { [self] in register(platform, token: token) }
+    }
+
+    func register(_ platform: PushPlatform, token: String) {
+        world.provider?.given(token, to: address)
+        request(.pushRegister(.init(platform: platform, target: SimulatedPushService.target(platform, token))))
+    }
+
+    /// A push has arrived. Who sleeps wakes up, asks whether it is still to ring, declines, or does not hear it.
+    func pushed(_ push: PushSighting) {
+        guard connection == nil, !wantsConnection, let pushes = world.pushes, let gateway = world.gateway else {
+            return
+        }
+        let delay = random.between(10, world.hasFaults ? 1_500 : 100)
+        switch random.below(10) {
+        case 0...4: world.at(world.now + delay) { [self] in online() }
+        case 5...7:
+            let isRejected = random.chance(300) && push.id.kind == .ring
+            world.at(world.now + delay) { [self] in
+                guard connection == nil, !wantsConnection else { return }
+                if isRejected { isDeclining = true }
+                world.tell("\(address) \(isRejected ? "declines" : "asks whether it is to ring")")
+                gateway.ask(push, isRejected: isRejected, secret: pushes.secret) { [self] state in
+                    if isRejected { isDeclining = false }
+                    if wantsConnection { connect() }
+                    if case .ringing? = state { online() }
+                }
+            }
+        default: break
+        }
+    }
+
     // MARK: Messages
 
     func doubled(_ payload: [UInt8]) {
@@ -215,6 +262,7 @@ final class SimulatedDevice: BrokerClient {
             delivery.isSeen = true
             world.note(.received(address, message))
         }
+        if case .welcome(let welcome) = message { lastWelcome = welcome.serverTime }
         perform(machine.received(message, now: now))
         checkThatItFollows(message)
     }
@@ -252,6 +300,7 @@ final class SimulatedDevice: BrokerClient {
 
     private func publish(_ message: UpMessage) {
         guard let connection else { return }
+        if case .ackCall(let callID, let revision) = message { acked[callID] = max(acked[callID] ?? 0, revision) }
         if isCut.up || world.hasFaults && random.chance(world.mix.loss) {
             world.note(.lost(address, .up))
             return
@@ -334,7 +383,7 @@ final class SimulatedDevice: BrokerClient {
         switch event {
         case .online:
             isWelcome = true
-            welcomeSince = world.now
+            welcomeSince = lastWelcome
         case .offline: isWelcome = false
         case .event(let event):
             learn(event.call)

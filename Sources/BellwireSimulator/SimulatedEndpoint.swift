@@ -2,6 +2,7 @@ import CallCore
 import Delivery
 import HTTPSending
 import HistoryChecker
+import SettingsFiles
 import SignalingProtocol
 import Webhooks
 
@@ -9,7 +10,7 @@ import Webhooks
 final class SimulatedEndpoint {
     static let name = EndpointName("app")!
     static let settings = WebhookEndpoint(
-        name: "app", url: try! WebhookURL("https://app.example/"),
+        name: "app", url: try! HTTPSURL("https://app.example/"),
         secrets: [try! WebhookSecret("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")], events: EventPatterns(["call.*"])!)
 
     private unowned let world: World

@@ -5,9 +5,9 @@ import SignalingProtocol
 
 /// One coordinator's way to the common store. Every operation takes time, in which the others go on, and may fail, do its
 /// work and lose the answer, or be the last thing that its coordinator does.
-final class SimulatedStore: CallStore, OutboxStore {
-    private let store: MemoryCallStore
-    private unowned let world: World
+final class SimulatedStore: CallStore, OutboxStore, PushStore {
+    let store: MemoryCallStore
+    unowned let world: World
     private unowned let owner: SimulatedCoordinator
     private let mix: FaultMix
     private var random: SeededRandom
@@ -36,15 +36,17 @@ final class SimulatedStore: CallStore, OutboxStore {
     var isShared: Bool { true }
 
     /// Runs one operation with everything that may befall it.
-    private func run<Value>(
+    func run<Value>(
         isWrite: Bool = true, _ body: () throws(StoreError) -> Value
     ) async throws(StoreError) -> Value {
         try await pass()
         if isWrite, world.isStoreReadOnly { throw StoreError(.notWritten, "the store takes no writes") }
         // What is written now is dated by this coordinator's clock.
         world.asksAt = clock.now(boot: boot)
-        defer { world.asksAt = nil }
-        let value = try body()
+        let result = Result { () throws(StoreError) in try body() }
+        // What others ask while the answer is on its way is not.
+        world.asksAt = nil
+        let value = try result.get()
         if world.hasFaults, random.chance(mix.lostAnswer) {
             world.storeFailed("store answer lost")
             world.tell("\(owner.clientID): an operation was done, and its answer lost")
@@ -60,6 +62,10 @@ final class SimulatedStore: CallStore, OutboxStore {
             if random.chance(mix.crashAtOperation) {
                 world.crash(owner.clientID)
                 throw StoreError(.unreachable, "dead")
+            }
+            // No number is drawn in other worlds.
+            if mix.freezeAtOperation > 0, random.chance(mix.freezeAtOperation) {
+                world.freeze(owner, for: random.pick([120, 400, 2_500, 6_000]))
             }
             if random.chance(mix.storeFailure) {
                 world.storeFailed("store operation failed")
@@ -150,18 +156,33 @@ final class SimulatedStore: CallStore, OutboxStore {
             }
             outcomes.append(try world.plan.commitsInSteps ? await inSteps(commit) : await atOnce(commit))
         }
-        if !notes.isEmpty { try await run { () throws(StoreError) in store.note(notes) } }
+        if !notes.isEmpty {
+            try await run { () throws(StoreError) in
+                store.note(notes)
+                for callID in Set(notes.map(\.callID)) { world.pushes?.wrote(callID) }
+            }
+        }
         return Written(outcomes: outcomes, findings: lookup.isEmpty ? Findings() : try? await read(lookup))
     }
 
     private func atOnce(_ commit: Commit) async throws(StoreError) -> CommitOutcome {
-        try await run { () throws(StoreError) in isExplained(commit) ? store.commit([commit])[0] : .conflict }
+        try await run { () throws(StoreError) in
+            defer { wrote(commit) }
+            return isExplained(commit) ? store.commit([commit])[0] : .conflict
+        }
+    }
+
+    private func wrote(_ commit: Commit) {
+        if let callID = commit.id.callID { world.pushes?.wrote(callID) }
     }
 
     /// As a store does whose records and claims are on several machines.
     private func inSteps(_ commit: Commit) async throws(StoreError) -> CommitOutcome {
         guard try await run({ () throws(StoreError) in store.takeClaims(of: commit) }) else { return .claimHeld }
-        let outcome = try await run { () throws(StoreError) in isExplained(commit) ? store.write(commit) : .conflict }
+        let outcome = try await run { () throws(StoreError) in
+            defer { wrote(commit) }
+            return isExplained(commit) ? store.write(commit) : .conflict
+        }
         if case .committed = outcome, !commit.releases.isEmpty {
             // Nobody waits for it, and it may take its time.
             world.at(world.now + random.between(0, world.hasFaults ? mix.lateRelease : 0)) { [store] in
@@ -212,7 +233,10 @@ final class SimulatedStore: CallStore, OutboxStore {
     func cameOnline(_ sessions: [DeviceSession], policy: PresencePolicy) async throws(StoreError) -> [OnlineOutcome] {
         var outcomes: [OnlineOutcome] = []
         for session in sessions {
-            outcomes += try await run { () throws(StoreError) in store.cameOnline([session], policy: policy) }
+            outcomes += try await run { () throws(StoreError) in
+                defer { present([session.device]) }
+                return store.cameOnline([session], policy: policy)
+            }
         }
         return outcomes
     }
@@ -220,13 +244,23 @@ final class SimulatedStore: CallStore, OutboxStore {
     func wentOffline(_ sessions: [DeviceSession], policy: PresencePolicy) async throws(StoreError) -> [Bool] {
         var ended: [Bool] = []
         for session in sessions {
-            ended += try await run { () throws(StoreError) in store.wentOffline([session], policy: policy) }
+            ended += try await run { () throws(StoreError) in
+                defer { present([session.device]) }
+                return store.wentOffline([session], policy: policy)
+            }
         }
         return ended
     }
 
     func renew(_ devices: [DeviceAddress]) async throws(StoreError) {
-        try await run { () throws(StoreError) in store.renew(devices) }
+        try await run { () throws(StoreError) in
+            store.renew(devices)
+            present(devices)
+        }
+    }
+
+    private func present(_ devices: [DeviceAddress]) {
+        for user in Set(devices.map(\.userID)) { world.pushes?.truth.present(user, world.now) }
     }
 
     func erase(_ user: UserID) async throws(StoreError) { try await run { () throws(StoreError) in store.erase(user) } }

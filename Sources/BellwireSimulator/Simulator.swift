@@ -1,5 +1,6 @@
 import CallCore
 import HistoryChecker
+import SignalingProtocol
 
 /// Plays worlds from seeds (docs/simulation.md).
 package struct Simulator {
@@ -13,6 +14,8 @@ package struct Simulator {
         package let calls: Int
         /// What was injected, by kind.
         package let faults: [String: Int]
+        /// How often pushes were handed to a provider.
+        package let pushes: [PushKind: Int]
     }
 
     /// Lite: networks and stores take their time, and nothing fails.
@@ -27,7 +30,7 @@ package struct Simulator {
     private func result(_ seed: UInt64, _ verdict: Verdict) -> Result {
         Result(
             seed: seed, violations: verdict.violations, fingerprint: verdict.fingerprint,
-            virtualTime: verdict.virtualTime, calls: verdict.calls, faults: verdict.faults)
+            virtualTime: verdict.virtualTime, calls: verdict.calls, faults: verdict.faults, pushes: verdict.pushes)
     }
 
     /// Everything that was seen in a world, line by line.

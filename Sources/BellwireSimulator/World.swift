@@ -4,6 +4,7 @@ import CallStore
 import Coordinator
 import Delivery
 import HistoryChecker
+import Push
 import SignalingProtocol
 
 /// A whole deployment in one thread and in virtual time: devices, a broker, coordinators, a store, and what goes wrong.
@@ -45,6 +46,10 @@ final class World {
     private(set) var devices: [SimulatedDevice] = []
     /// Nil in a world without webhooks.
     private(set) var endpoint: SimulatedEndpoint?
+    /// Nil in a world without pushes, as are the two others.
+    private(set) var provider: SimulatedProvider?
+    private(set) var gateway: SimulatedGateway?
+    private(set) var pushes: PushWatch?
     private var memory: MemoryCallStore!
     /// Since the store lost something, it alone says which calls there are, and how those of before stand.
     private var hasLostWrites = false
@@ -63,6 +68,7 @@ final class World {
 
     /// What was injected, by kind.
     private(set) var faults: [String: Int] = [:]
+    private(set) var pushesByKind: [PushKind: Int] = [:]
     /// FNV-1a over everything that was seen: two runs of one seed must have the same.
     private(set) var fingerprint: UInt64 = 0xcbf2_9ce4_8422_2325
     private(set) var lines: [String] = []
@@ -96,10 +102,36 @@ final class World {
             SimulatedCoordinator("coordinator-\($0)", memory: memory, in: self, random: random.fork())
         }
         devices = plan.addresses.map { SimulatedDevice($0, in: self, random: random.fork()) }
+        if plan.hasPushes { beginPushes() }
         guard plan.hasWebhooks else { return }
         endpoint = SimulatedEndpoint(in: self, random: SeededRandom(seed: plan.seed &* 31 &+ 3))
         memory.keep([KeptEndpoint(SimulatedEndpoint.settings)!])
     }
+
+    private func beginPushes() {
+        provider = SimulatedProvider(in: self, random: SeededRandom(seed: plan.seed &* 37 &+ 5))
+        gateway = SimulatedGateway(in: self)
+        memory.keep(SimulatedPushService.settings.policy)
+        // What is pushed does not change with who is there: phones register from the beginning.
+        memory.pushes(WorkerID("deployment"), for: 1_000_000_000)
+        pushes = PushWatch(memory, in: self)
+        inspectPushes()
+    }
+
+    private func inspectPushes() {
+        at(now + 200) { [self] in
+            pushes?.inspect()
+            inspectPushes()
+        }
+    }
+
+    /// Some process can push.
+    var pushersAreFine: Bool {
+        !isStoreDown && !isStoreReadOnly && coordinators.contains(where: \.isPushing)
+    }
+
+    /// The store has lost something, or will: what was to be pushed cannot be known from it.
+    var hasForgotten: Bool { plan.mix.storeLoss > 0 || hasLostWrites }
 
     /// As in the chaos test, but for what a slow store costs: a request takes some ten operations, each as long as it likes.
     private static var tolerances: Tolerances {
@@ -158,10 +190,12 @@ final class World {
         for coordinator in coordinators { coordinator.end() }
         // What is dead comes to its end.
         while let number = sleeping.keys.min() { wake(number) }
+        for coordinator in coordinators { coordinator.forget() }
         queue = EventQueue()
         return Verdict(
             violations: ownViolations + checker.violations, summary: checker.summary, fingerprint: fingerprint,
-            virtualTime: now - start, faults: faults, calls: checker.summary.calls.values.reduce(0, +))
+            virtualTime: now - start, faults: faults, calls: checker.summary.calls.values.reduce(0, +),
+            pushes: pushesByKind)
     }
 
     /// The faults stop; everything serves, everybody is online, every call comes to its end, everybody is told.
@@ -178,6 +212,7 @@ final class World {
         // Resends of what was lost last, and whoever still has to learn something.
         run(until: now + 20_000)
         checkWebhooks()
+        checkPushes()
         note(.settled)
     }
 
@@ -193,6 +228,17 @@ final class World {
         endpoint.judge(
             memory.contents.calls, mayRepeat: faults.keys.contains { fault in excuses.contains { fault.hasPrefix($0) } }
         )
+    }
+
+    /// Nothing is left of which somebody would be pushed.
+    private func checkPushes() {
+        guard let pushes, plan.mix.storeLoss == 0, !hasLostWrites, isAtRest else { return }
+        var rest = 120
+        while rest > 0, !pushes.waiting.isEmpty {
+            rest -= 1
+            run(until: now + 1_000)
+        }
+        if !pushes.waiting.isEmpty { violated(.push, nil, nil, "the queue is not empty: \(pushes.waiting)") }
     }
 
     /// How much of the rest is left when everybody must be welcome: 30 s after the last fault.
@@ -225,11 +271,14 @@ final class World {
             for device in devices where device.ownCalls.contains(call.callID) {
                 // A request of its on this call was given up, as one to leave it: it cannot know what became of the call.
                 if device.unansweredCalls.contains(call.callID) { continue }
+                // It had a revision of this number before the store lost that: its ack came late, and counts for this one.
+                if device.acked[call.callID] ?? 0 >= call.revision { continue }
                 guard let own = call.member(device.address.userID), call.endedAt ?? 0 > device.welcomeSince else {
                     continue
                 }
-                let isHere = own.device == device.address.deviceID
-                guard own.state.isPending || isHere || [.cancelled, .timeout].contains(own.state) else { continue }
+                // Who has left, as far as the store knows, is not told of the end: what was lost was its coming back.
+                let isIn = own.state == .accepted && own.device == device.address.deviceID
+                guard own.state.isPending || isIn || [.cancelled, .timeout].contains(own.state) else { continue }
                 violated(.notFollowed, call.callID, device.address, "it takes the call for live, which is over")
             }
         }
@@ -290,6 +339,11 @@ final class World {
         case .appRestart(let away):
             count("app restarted")
             device.restart(after: away)
+        case .register(let platform, let token): device.register(platform, token: token)
+        case .unregister(let platform): device.request(.pushUnregister(.init(platform: platform)))
+        case .sleep(let away): device.sleep(for: away)
+        case .reinstall(let away, let platform, let token):
+            device.reinstall(after: away, platform, token: token)
         case .crash, .freeze, .stop, .brokerRestart, .storeOutage, .storeLoss, .clockStep, .readOnlyStore:
             preconditionFailure("no device's")
         }
@@ -298,13 +352,7 @@ final class World {
     private func befall(_ what: PlannedAct.What) {
         switch what {
         case .crash(let index): crash(coordinators[index].clientID)
-        case .freeze(let index, let duration):
-            let coordinator = coordinators[index]
-            guard coordinator.isServing else { return }
-            count("coordinator frozen")
-            note(.faultBegan(target: coordinator.clientID, .frozen))
-            coordinator.freeze(for: duration)
-            at(now + duration + 300) { [self] in served(coordinator) }
+        case .freeze(let index, let duration): freeze(coordinators[index], for: duration)
         case .stop(let index):
             let coordinator = coordinators[index]
             guard coordinator.isServing else { return }
@@ -350,6 +398,7 @@ final class World {
             at(now + duration) { [self] in
                 count("store lost writes")
                 memory.contents.forgetCalls(since: before)
+                pushes?.truth.wroteAll(now)
                 hasLostWrites = true
                 callsBeforeLoss.formUnion(latest.keys)
                 note(.storeWentBack(since: since))
@@ -365,6 +414,15 @@ final class World {
         note(.faultBegan(target: name, .killed))
         coordinator.crash()
         startLater(coordinator)
+    }
+
+    /// SIGSTOP and SIGCONT, at any point of what it does.
+    func freeze(_ coordinator: SimulatedCoordinator, for duration: Milliseconds) {
+        guard coordinator.isServing else { return }
+        count("coordinator frozen")
+        note(.faultBegan(target: coordinator.clientID, .frozen))
+        coordinator.freeze(for: duration)
+        at(now + duration + 300) { [self] in served(coordinator) }
     }
 
     private func startLater(_ coordinator: SimulatedCoordinator) {
@@ -440,7 +498,20 @@ final class World {
         if keepsLines { lines.append("\(clock(now))  (\(what()))") }
     }
 
-    func count(_ fault: String) { faults[fault, default: 0] += 1 }
+    func count(_ fault: String) {
+        faults[fault, default: 0] += 1
+        if fault.hasPrefix("coordinator") || fault.hasPrefix("store") || fault.hasPrefix("stale") {
+            pushes?.disturbed()
+        }
+    }
+
+    /// A push leaves: that is seen, too.
+    func noted(_ push: PushSighting) {
+        pushesByKind[push.id.kind, default: 0] += 1
+        for byte in "\(now) \(push.id.kind) \(push.id.callID) \(push.device) \(push.token)".utf8 {
+            fingerprint = (fingerprint ^ UInt64(byte)) &* 0x100_0000_01b3
+        }
+    }
 
     func note(_ content: HistoryEntry.Content) {
         let entry = HistoryEntry(at: now, content)
@@ -459,4 +530,5 @@ struct Verdict {
     let virtualTime: Milliseconds
     let faults: [String: Int]
     let calls: Int
+    let pushes: [PushKind: Int]
 }

@@ -36,6 +36,13 @@ static inline CURLcode bellwire_curl_set_judges(
     return code;
 }
 
+/* Who closes the sockets: also long after the transfer, with the connection. */
+static inline CURLcode bellwire_curl_set_closer(CURL *transfer, curl_closesocket_callback close_socket, void *context) {
+    CURLcode code = curl_easy_setopt(transfer, CURLOPT_CLOSESOCKETFUNCTION, close_socket);
+    if (code == CURLE_OK) code = curl_easy_setopt(transfer, CURLOPT_CLOSESOCKETDATA, context);
+    return code;
+}
+
 /* Who gets the answer. */
 static inline CURLcode bellwire_curl_set_receivers(
     CURL *transfer, curl_write_callback header, curl_write_callback body, void *context) {

@@ -35,6 +35,7 @@ extension Member {
         if updatedAt > call.updatedAt { return "\(userID): changed after the call" }
         if state.isPending, invitedBy == nil || expiresAt == nil { return "\(userID): pending without an invitation" }
         if state == .accepted, device == nil { return "\(userID): accepted on no device" }
+        if mayBePushed, isWithheld || invitedRevision == 0 { return "\(userID): pushed, and not rung" }
         if state == .quit, call.mode == .common { return "\(userID): quit a common call" }
         return nil
     }

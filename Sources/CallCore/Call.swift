@@ -20,6 +20,8 @@ package struct Call: Equatable, Sendable {
     package internal(set) var actor: UserID?
     /// The successful requests that are still remembered, oldest first.
     package internal(set) var outcomes: [RequestOutcome] = []
+    /// What invitations want the pushes to say that come of them, while somebody may be pushed because of one.
+    package internal(set) var pushTexts: [InvitationTexts] = []
 
     /// When the call is cancelled because its inviter was lost, unless the inviter comes back.
     package internal(set) var callerLostAt: Milliseconds?
@@ -50,7 +52,8 @@ package struct Call: Equatable, Sendable {
         _ beginning: Call, revision: Int, state: CallState, acceptedAt: Milliseconds?, endedAt: Milliseconds?,
         endReason: EndReason?, endedBy: UserID?, members: [Member], updatedAt: Milliseconds, actor: UserID?,
         outcomes: [RequestOutcome], callerLostAt: Milliseconds?, heartbeatDue: Milliseconds?,
-        emptySince: Milliseconds?, deliveryDue: Milliseconds?, deliveryServedAt: Milliseconds
+        emptySince: Milliseconds?, deliveryDue: Milliseconds?, deliveryServedAt: Milliseconds,
+        pushTexts: [InvitationTexts] = []
     ) {
         self = beginning
         self.revision = revision
@@ -68,6 +71,7 @@ package struct Call: Equatable, Sendable {
         self.emptySince = emptySince
         self.deliveryDue = deliveryDue
         self.deliveryServedAt = deliveryServedAt
+        self.pushTexts = pushTexts
     }
 
     package var callID: CallID { facts.callID }
@@ -93,6 +97,11 @@ package struct Call: Equatable, Sendable {
     /// What stands of the user in the call, whether or not the user may know: for what others see.
     package func entry(_ user: UserID) -> Member? { members.first { $0.userID == user } }
 
+    /// When the member was last invited; nil for who never was.
+    package func invitedAt(_ member: Member) -> Milliseconds? {
+        member.ownInvitedAt ?? member.expiresAt.map { $0 - Milliseconds(timeout) * 1000 }
+    }
+
     /// Those who take part, or could: in their lists the call stands.
     package var participants: [UserID] { members.filter { !$0.isWithheld }.map(\.userID) }
 
@@ -101,6 +110,7 @@ package struct Call: Equatable, Sendable {
         var bytes = 400 + size(media) + size(extendedData)
         for member in members { bytes += member.approximateBytes }
         for outcome in outcomes { bytes += outcome.approximateBytes }
+        for texts in pushTexts { bytes += texts.approximateBytes }
         return bytes
     }
 

@@ -14,13 +14,16 @@ extension CallMachine {
         settle(cause: .answered)
     }
 
-    /// A device sent `call.reject`.
-    package mutating func rejectRequested(_ reject: Request.Reject, _ acting: Acting) throws(SignalingError) {
+    /// A device sent `call.reject`. `isCheck`: it did so by a ring check, beside whatever app it has connected.
+    package mutating func rejectRequested(
+        _ reject: Request.Reject, _ acting: Acting, isCheck: Bool = false
+    ) throws(SignalingError) {
         defer { check() }
         let index = try pendingIndex(acting)
         revise(at: acting.now, by: acting.user)
         move(index, to: .rejected, reason: reject.reason, extendedData: reject.extendedData)
         handle(index, on: acting.device)
+        call.members[index].isHandledByCheck = isCheck
         settle(cause: reject.reason == WellKnownReason.busy ? .busy : .rejected)
     }
 

@@ -54,11 +54,13 @@ extension CallMachine {
             let isBusy = invite.ifBusy == .reject && invitation.busy.contains(user) && !isWithheld
             machine.invite(
                 machine.call.members.count - 1, by: acting.user, timeout: call.timeout, extendedData: nil,
-                ringing: !isBusy && !invitation.isCancelled, isWithheld: isWithheld)
+                ringing: !isBusy && !invitation.isCancelled, isWithheld: isWithheld,
+                mayBePushed: known.pushable?.contains(user) ?? false)
             if isBusy && !invitation.isCancelled {
                 machine.move(machine.call.members.count - 1, to: .rejected, reason: WellKnownReason.busy)
             }
         }
+        if known.pushable != nil { machine.keepPushTexts(invite.push) }
         if invitation.isCancelled {
             machine.end(.cancelled)
         } else {
@@ -96,24 +98,30 @@ extension CallMachine {
             call.members[place].show(known.profiles[user])
             invite(
                 place, by: acting.user, timeout: add.timeout ?? call.timeout, extendedData: add.extendedData,
-                ringing: true, isWithheld: known.withheld.contains(user))
+                ringing: true, isWithheld: known.withheld.contains(user),
+                mayBePushed: known.pushable?.contains(user) ?? false)
         }
+        if known.pushable != nil { keepPushTexts(add.push) }
         call.emptySince = nil
         return failed
     }
 
     /// Makes the member's invitation stand from now on. With `ringing` false no device is told of it.
     private mutating func invite(
-        _ index: Int, by inviter: UserID, timeout: Int, extendedData: String?, ringing: Bool, isWithheld: Bool
+        _ index: Int, by inviter: UserID, timeout: Int, extendedData: String?, ringing: Bool, isWithheld: Bool,
+        mayBePushed: Bool
     ) {
         // Who has taken part knows the call, whoever invites again.
         call.members[index].isWithheld = isWithheld && !call.members[index].hasResponded
+        call.members[index].mayBePushed = mayBePushed && ringing && !call.members[index].isWithheld
         move(index, to: .inviting, extendedData: extendedData)
         call.members[index].invitedBy = inviter
         call.members[index].device = nil
         call.members[index].handledRevision = 0
+        call.members[index].isHandledByCheck = false
         call.members[index].invitedRevision = ringing ? call.revision : 0
         call.members[index].expiresAt = call.updatedAt + Milliseconds(timeout) * 1000
+        call.members[index].ownInvitedAt = timeout == call.timeout ? nil : call.updatedAt
         call.members[index].notReceivedAt = call.notReceivedAfter.map { call.updatedAt + $0 }
     }
 

@@ -43,14 +43,18 @@ package struct CallMachine: Sendable {
         package let limited: [UserID]
         /// Those who have blocked the user.
         package let withheld: [UserID]
+        /// Those of whom a device is registered for pushes; nil when the deployment pushes nothing.
+        package let pushable: [UserID]?
 
         package init(
-            profiles: [UserID: UserProfile], unregistered: [UserID], limited: [UserID], withheld: [UserID]
+            profiles: [UserID: UserProfile], unregistered: [UserID], limited: [UserID], withheld: [UserID],
+            pushable: [UserID]? = nil
         ) {
             self.profiles = profiles
             self.unregistered = unregistered
             self.limited = limited
             self.withheld = withheld
+            self.pushable = pushable
         }
 
         /// Why the user cannot be invited at all.
@@ -107,6 +111,7 @@ package struct CallMachine: Sendable {
         call.members[index].reason = reason
         call.members[index].extendedData = extendedData
         touch(index)
+        forgetPushTexts()
     }
 
     mutating func touch(_ index: Int) {
@@ -118,6 +123,7 @@ package struct CallMachine: Sendable {
     mutating func handle(_ index: Int, on device: DeviceID) {
         call.members[index].device = device
         call.members[index].handledRevision = call.revision
+        call.members[index].isHandledByCheck = false
         call.members[index].hasResponded = true
         call.members[index].isWithheld = false
         // A lost inviter who takes the call on another device is back.

@@ -12,6 +12,8 @@ package struct Member: Equatable, Sendable {
     package internal(set) var invitedBy: UserID?
     /// When the invitation expires; fixed when the user is invited.
     package internal(set) var expiresAt: Milliseconds?
+    /// When the user was last invited, where that does not follow from `expiresAt` and the call's `timeout` (`Call.invitedAt`).
+    package internal(set) var ownInvitedAt: Milliseconds?
     package internal(set) var updatedAt: Milliseconds
     package internal(set) var reason: String?
     package internal(set) var extendedData: String?
@@ -24,11 +26,15 @@ package struct Member: Equatable, Sendable {
     package internal(set) var handledRevision = 0
     /// When `inviting` becomes `notYetReceived`, if that is checked.
     package internal(set) var notReceivedAt: Milliseconds?
+    /// `device` declined by a ring check, of which an app that it has connected knows nothing: that is told like those on other devices.
+    package internal(set) var isHandledByCheck = false
     /// The user has accepted, rejected or joined at some time: the call was not missed.
     package internal(set) var hasResponded = false
     /// The user has blocked whoever sent the invitation, and learns nothing of the call: to everybody else it is as if no device of the
     /// user were ever reached (section 2, Blocked users).
     package internal(set) var isWithheld = false
+    /// A device of the user was registered for pushes when the user was invited, or has been since (docs/decisions/0021).
+    package internal(set) var mayBePushed = false
 
     init(userID: UserID, state: MemberState, updatedAt: Milliseconds) {
         self.userID = userID
@@ -41,7 +47,8 @@ package struct Member: Equatable, Sendable {
         userID: UserID, name: String?, avatarURL: String?, state: MemberState, device: DeviceID?, invitedBy: UserID?,
         expiresAt: Milliseconds?, updatedAt: Milliseconds, reason: String?, extendedData: String?,
         invitedRevision: Int, changedRevision: Int, handledRevision: Int, notReceivedAt: Milliseconds?,
-        hasResponded: Bool, isWithheld: Bool
+        hasResponded: Bool, isWithheld: Bool, mayBePushed: Bool = false, ownInvitedAt: Milliseconds? = nil,
+        isHandledByCheck: Bool = false
     ) {
         self.userID = userID
         self.name = name
@@ -59,6 +66,9 @@ package struct Member: Equatable, Sendable {
         self.notReceivedAt = notReceivedAt
         self.hasResponded = hasResponded
         self.isWithheld = isWithheld
+        self.mayBePushed = mayBePushed
+        self.ownInvitedAt = ownInvitedAt
+        self.isHandledByCheck = isHandledByCheck
     }
 
     mutating func show(_ profile: UserProfile?) {

@@ -67,8 +67,8 @@ extension Call {
             return device.acked < member.changedRevision ? .userStateChanged : nil
         case .accepted, .quit, .rejected:
             // A user whom the service rejected as busy has no handling device and was never rung.
-            guard member.device != nil, !isOnHandlingDevice, device.acked < member.handledRevision else { return nil }
-            return taken(by: member)
+            guard member.device != nil, device.acked < member.handledRevision else { return nil }
+            return isOnHandlingDevice && !member.isHandledByCheck ? nil : taken(by: member)
         case .cancelled:
             return member.invitedRevision > 0 && device.acked < member.changedRevision ? .cancelled : nil
         case .timeout:

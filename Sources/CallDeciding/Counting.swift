@@ -33,6 +33,7 @@ package enum Metric: Int, Sendable, CaseIterable {
     case resendsPutOff
     case deadLetters
     case revisionsDeleted
+    case callsNotPushed
     case publicationsDropped
     case publicationsRefused
     case brokerConnections

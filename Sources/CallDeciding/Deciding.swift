@@ -38,6 +38,8 @@ package struct Deciding {
             case .wentOffline(let device, let reason):
                 decision.note(presence: reason.rawValue, of: device)
                 _ = decision.subject.machine?.wentOffline(device, reason: reason, now: now)
+                decideDeparted(device, &decision)
+            case .registered(let user): decideRegistered(user, &decision)
             case .deadline: try decideDeadline(stored, &decision)
             }
         }
@@ -97,7 +99,8 @@ package struct Deciding {
         let profiles = try profiles(of: members)
         let unregistered = settings.users == .known ? invitees.filter { profiles[$0] == nil } : []
         return CallMachine.Invitees(
-            profiles: profiles, unregistered: unregistered, limited: limited, withheld: withheld)
+            profiles: profiles, unregistered: unregistered, limited: limited, withheld: withheld,
+            pushable: try pushable(invitees))
     }
 
     /// Those of `users` without an online device: they ring when they come online. Who is not to be reached looks the same.

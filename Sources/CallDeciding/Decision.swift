@@ -55,6 +55,8 @@ package struct Decision {
     package var resends: [Delivery] = []
     /// Its record is due and nobody can read it: the sweep is to pass over it.
     package var isUnreadable = false
+    /// Whatever else has changed, it is to be looked at who is to be woken.
+    package var asksForPushes = false
 
     init(version: Int64) { subject = Subject(version: version) }
 
@@ -97,6 +99,7 @@ package struct Reply {
     package let device: DeviceAddress
     package let content: Content
     package let path: ReplyPath
+    package var isOfRingCheck = false
 }
 
 /// A signal on its way to other devices, which counts with who sent it.

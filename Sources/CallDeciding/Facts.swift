@@ -33,6 +33,10 @@ package struct Facts {
     /// The sessions of the devices that sent the messages being served.
     package var sessions: [DeviceAddress: String] = [:]
     package var timelines: [CallID: Timeline] = [:]
+    /// The deployment pushes: only then it matters who is registered.
+    package var isPushing = false
+    /// Whether any device of a user is registered for pushes.
+    package var registered: [UserID: Bool] = [:]
 
     package init() {}
 

@@ -108,6 +108,8 @@ package enum ServiceBounds {
     package static let looksBeforeFencing = 3
     /// How long a void record is kept, in milliseconds: longer than any commit can be delayed.
     package static let voidRecordLife: Milliseconds = 3_600_000
+    /// How long after a call's end those who were woken because of it are told what became of it.
+    package static let ringCheckLife: Milliseconds = 86_400_000
     /// How many expired records one cleaning removes.
     package static let recordsPerCleaning = 500
     /// Seconds after which the broker drops a message that is no invitation.

@@ -22,4 +22,14 @@ package enum TracePolicy: Sendable, Equatable {
             self = .share(perTenThousand: Int((percent * 100).rounded()))
         }
     }
+
+    /// Whether there is a timeline of the call, as far as that does not depend on what happens.
+    package func keeps(_ callID: CallID) -> Bool {
+        switch self {
+        case .all, .errors: true
+        case .off: false
+        // Every coordinator must pick the same calls.
+        case .share(let share): stableHash(callID.string.utf8) % 10_000 < UInt64(share)
+        }
+    }
 }

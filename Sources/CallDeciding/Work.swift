@@ -10,6 +10,8 @@ package enum CallEvent {
     /// `isTold`: its welcome says that the call lives.
     case cameOnline(DeviceAddress, isTold: Bool)
     case wentOffline(DeviceAddress, PresenceMessage.OfflineReason)
+    /// A device of the user has registered for pushes.
+    case registered(UserID)
     case deadline
 
     /// The device whose message it is.
@@ -18,7 +20,7 @@ package enum CallEvent {
         case .request(let received): received.device
         case .signal(let received): received.device
         case .ack(let device, _), .heartbeat(let device): device
-        case .cameOnline, .wentOffline, .deadline: nil
+        case .cameOnline, .wentOffline, .registered, .deadline: nil
         }
     }
 

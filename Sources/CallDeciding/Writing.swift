@@ -21,7 +21,9 @@ package struct Writing {
                 .call(callID), record: record, expected: decision.subject.version, deadline: nil,
                 expiresAt: now + settings.cancelMemory)
         }
-        guard let machine = decision.subject.machine, machine.call != decision.subject.before else { return nil }
+        guard let machine = decision.subject.machine,
+            machine.call != decision.subject.before || decision.asksForPushes
+        else { return nil }
         let call = machine.call
         var commit = Commit(
             .call(call.callID), record: .call(call), expected: decision.subject.version, deadline: machine.nextDeadline,
@@ -34,6 +36,7 @@ package struct Writing {
         setOutstanding(&commit, before: decision.subject.before, after: call)
         commit.hasJustEnded = !call.isLive && decision.subject.before?.isLive ?? true
         if decision.isVisiblyChanged { commit.owed = owed(machine.passed + [call]) }
+        commit.pushes = decision.asksForPushes || call.owesPushes(since: decision.subject.before?.revision ?? 0)
         return commit
     }
 

@@ -5,7 +5,7 @@ import SignalingProtocol
 ///
 /// The methods take batches, and throw `StoreError` when the store cannot answer. What is asked is asked in the order of the calls,
 /// also while others wait for their answers.
-package protocol CallStore: RecordStore, UserStore, PresenceStore, TimelineStore, EndpointStore {
+package protocol CallStore: RecordStore, UserStore, PresenceStore, TimelineStore, EndpointStore, RegistrationStore {
     /// A short name for logs, without credentials.
     var summary: String { get }
 
@@ -57,7 +57,7 @@ package protocol RecordStore: StoreTime {
     func due(_ ids: [RecordID], before moment: Milliseconds) async throws(StoreError) -> [RecordID]
 
     /// Removes up to `limit` things whose time is over: ended calls, forgotten cancels, finished messages, expired
-    /// presence. Returns how many were removed.
+    /// presence, registrations. Returns how many were removed.
     func clean(limit: Int) async throws(StoreError) -> Int
 }
 
@@ -80,8 +80,8 @@ package protocol UserStore: AnswersLater {
     /// that died, or lost, in the middle of a commit. Returns how many it found; there may be more, unless there were none.
     func tidyCalls(of user: UserID) async throws(StoreError) -> Int
 
-    /// Removes what is kept of a user: profile, blocks by and of the user, presence, lists of calls and messages, messages that wait, and of
-    /// the listed calls the timelines and what the user's devices acknowledged and reported. The calls themselves are also others'.
+    /// Removes what is kept of a user: profile, blocks by and of the user, presence, registrations for pushes, lists of calls and messages,
+    /// messages that wait, and of the listed calls the timelines and what the user's devices acknowledged, reported and were pushed. The calls themselves are also others'.
     func erase(_ user: UserID) async throws(StoreError)
 
     /// Counts what is kept because of users.

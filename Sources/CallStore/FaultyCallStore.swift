@@ -115,6 +115,32 @@
             try await store.timeline(of: callID)
         }
 
+        package func pushPolicy() async throws(StoreError) -> KeptPushPolicy? { try await store.pushPolicy() }
+
+        package func pushSecret() async throws(StoreError) -> [UInt8] { try await store.pushSecret() }
+
+        package func register(_ registration: PushRegistration) async throws(StoreError) -> [PushRegistration] {
+            try await store.register(registration)
+        }
+
+        package func unregister(
+            _ device: DeviceAddress, _ platform: PushPlatform?, _ app: AppName?
+        ) async throws(StoreError) -> [PushRegistration] {
+            try await store.unregister(device, platform, app)
+        }
+
+        package func end(_ registration: PushRegistration) async throws(StoreError) {
+            try await store.end(registration)
+        }
+
+        package func registrations(of users: [UserID]) async throws(StoreError) -> [[PushRegistration]] {
+            try await store.registrations(of: users)
+        }
+
+        package func boundPushes(most: Int) async throws(StoreError) -> Int {
+            try await store.boundPushes(most: most)
+        }
+
         package func bound(
             _ endpoint: EndpointName, _ bounds: OutboxBounds
         ) async throws(StoreError) -> OutboxLoss {
@@ -171,6 +197,7 @@
             copy.settled = settled
             copy.hasJustEnded = hasJustEnded
             copy.owed = owed
+            copy.pushes = pushes
             return copy
         }
 

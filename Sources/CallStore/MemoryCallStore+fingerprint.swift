@@ -17,6 +17,14 @@ extension MemoryCallStore.Contents {
         claims = before.claims
     }
 
+    /// Who pushes because of the call at present; nil when nobody does.
+    package func holderOfPushes(_ callID: CallID, now: Milliseconds) -> WorkerID? {
+        pushes.holder(of: callID, now: now)
+    }
+
+    /// The queue of pushes, one text for each call.
+    package var queuedPushes: [String] { pushes.traits.sorted() }
+
     /// When the record's next deadline is; nil for none.
     package func deadline(of id: RecordID) -> Milliseconds? { entries[id]?.deadline }
 
@@ -35,6 +43,7 @@ extension MemoryCallStore.Contents {
         for presence in presence.values {
             for trait in presence.traits { sum &+= stableHash(trait.utf8) }
         }
+        for trait in registrations.traits + pushes.traits { sum &+= stableHash(trait.utf8) }
         return sum
     }
 
@@ -51,6 +60,8 @@ extension MemoryCallStore.Contents {
         for ack in entry.acks.values.sorted(by: { $0.device < $1.device }) {
             append("\(ack.device) \(ack.session) \(ack.revision)")
         }
+        for push in entry.pushes.values.sorted(by: { $0.key < $1.key }) { append("\(push)") }
+        for check in entry.checks.values.sorted(by: { $0.device < $1.device }) { append("\(check)") }
         for (user, at) in entry.heard.sorted(by: { $0.key < $1.key }) { append("\(user) \(at)") }
         return stableHash(bytes)
     }

@@ -26,7 +26,10 @@ extension MemoryCallStore: OutboxStore {
         settlements.map { contents.outbox.settle($0, by: worker, now: now()) }
     }
 
-    package func renew(_ worker: WorkerID) -> Bool { contents.outbox.renew(worker, now: now()) }
+    package func renew(_ worker: WorkerID) -> Bool {
+        let (isOwed, isPushed) = (contents.outbox.renew(worker, now: now()), contents.pushes.renew(worker, now: now()))
+        return isOwed && isPushed
+    }
 
     package func recover() -> Int { contents.outbox.recover(now: now()) }
 

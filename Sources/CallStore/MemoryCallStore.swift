@@ -11,6 +11,8 @@ package final class MemoryCallStore: CallStore {
         var acks: [DeviceAddress: DeviceAck] = [:]
         var heard: [UserID: Milliseconds] = [:]
         var milestones: [DeviceAddress: [String: Int64]] = [:]
+        var pushes: [PushRegistration.Key: PushState] = [:]
+        var checks: [DeviceAddress: RingCheck] = [:]
     }
 
     /// What a store knows, as a value.
@@ -23,6 +25,12 @@ package final class MemoryCallStore: CallStore {
         var timelines: [CallID: Timeline] = [:]
         var presence: [UserID: UserPresence] = [:]
         var outbox = Outbox()
+        var registrations = Registrations()
+        var pushes = PushQueue()
+        var reservations = PushReservations()
+        var pushPolicy: PushPolicy?
+        var pushProcesses = PushProcesses()
+        var pushSecret: [UInt8]?
         var outstanding: [UserID: [Outstanding: Milliseconds]] = [:]
         var stored: [StoredPeriod: (bytes: Int, until: Milliseconds)] = [:]
 
@@ -73,6 +81,7 @@ package final class MemoryCallStore: CallStore {
             (contents.outstanding[count.user] ?? [:]).count { $0.key.kind == count.kind && $0.value > count.after }
         }
         findings.stored = lookup.stored.map { contents.stored[$0]?.bytes ?? 0 }
+        findings.isRegistered = registrations(of: lookup.registered).map { !$0.isEmpty }
         return findings
     }
 
@@ -89,7 +98,9 @@ package final class MemoryCallStore: CallStore {
                     id, version: entry.version, record: entry.record,
                     acks: entry.acks.values.sorted { $0.device < $1.device },
                     heard: entry.heard.map { UserHeard(userID: $0.key, at: $0.value) }.sorted { $0.userID < $1.userID },
-                    reports: DeviceReport.sorted(entry.milestones))
+                    reports: DeviceReport.sorted(entry.milestones),
+                    pushes: entry.pushes.values.sorted { $0.key < $1.key },
+                    checks: entry.checks.values.sorted { $0.device < $1.device })
             }
         }
     }
@@ -138,6 +149,7 @@ package final class MemoryCallStore: CallStore {
         if let owed = commit.owed {
             contents.outbox.append(owed, commit.id, now: clock(), encode: RecordCodec.encode)
         }
+        if commit.pushes, let callID = commit.id.callID { contents.pushes.enter(callID, now: clock()) }
         entry.record = commit.record
         entry.deadline = commit.deadline
         entry.expiresAt = commit.expiresAt
@@ -191,6 +203,13 @@ package final class MemoryCallStore: CallStore {
                 contents.entries[id]?.heard[heard.userID] = heard.at
             case .milestone(_, let device, let milestone):
                 contents.entries[id]?.milestones[device, default: [:]][milestone.name] = milestone.milliseconds
+            case .push(_, let push, let worker):
+                if let worker, contents.pushes.holder(of: note.callID, now: now()) != worker { continue }
+                guard contents.entries[id]?.pushes[push.key]?.invitation ?? 0 <= push.invitation else { continue }
+                contents.entries[id]?.pushes[push.key] = push
+            case .ringCheck(_, let check):
+                guard contents.entries[id]?.checks[check.device]?.invitation ?? 0 <= check.invitation else { continue }
+                contents.entries[id]?.checks[check.device] = check
             }
         }
     }
@@ -265,6 +284,8 @@ package final class MemoryCallStore: CallStore {
             entry.acks = entry.acks.filter { $0.key.userID != user }
             entry.heard[user] = nil
             entry.milestones = entry.milestones.filter { $0.key.userID != user }
+            entry.pushes = entry.pushes.filter { $0.key.device.userID != user }
+            entry.checks = entry.checks.filter { $0.key.userID != user }
             contents.entries[.call(callID)] = entry
         }
         for id in messages(MessageList(for: user, limit: .max)) { contents.entries[id] = nil }
@@ -276,6 +297,8 @@ package final class MemoryCallStore: CallStore {
         contents.outstanding[user] = nil
         contents.stored = contents.stored.filter { $0.key.user != user }
         contents.claims[.activeCall(of: user)] = nil
+        contents.registrations.erase(user)
+        contents.reservations.erase(user)
     }
 
     package func charge(_ charges: [StoredCharge]) {
@@ -338,6 +361,8 @@ package final class MemoryCallStore: CallStore {
             return presence.isEmpty ? nil : presence
         }
         contents.stored = contents.stored.filter { $0.value.until > now }
+        contents.registrations.clean(now: now)
+        contents.reservations.clean(now: now)
         contents.outstanding = contents.outstanding.compactMapValues { asked in
             let kept = asked.filter { $0.value > now }
             return kept.isEmpty ? nil : kept

@@ -1,8 +1,14 @@
 import CallCore
 import SignalingProtocol
 
+/// Workers take what is to be done, and hold it as long as they live.
+package protocol WorkerStore: AnswersLater {
+    /// To be called every `WorkerLease.renewal`. False when what the worker holds is void, whatever that is: it is to go on as another one.
+    func renew(_ worker: WorkerID) async throws(StoreError) -> Bool
+}
+
 /// What is owed to endpoints, for who hands it over (docs/decisions/0019). `Outbox` is the rule; each operation is one step for everybody else.
-package protocol OutboxStore: EndpointStore, StoreTime {
+package protocol OutboxStore: EndpointStore, StoreTime, WorkerStore {
     /// It has said at this URL that it is gone; of no matter when it has moved since.
     func turnOff(_ endpoint: EndpointName, at url: String) async throws(StoreError)
 
@@ -20,9 +26,6 @@ package protocol OutboxStore: EndpointStore, StoreTime {
 
     /// Of each: what follows. They do not depend on each other.
     func settle(_ settlements: [Settlement], by worker: WorkerID) async throws(StoreError) -> [Settled]
-
-    /// To be called every `WorkerLease.renewal`. False when the worker's claims are void: it is to go on as another one.
-    func renew(_ worker: WorkerID) async throws(StoreError) -> Bool
 
     /// Frees what workers have claimed that are gone. Returns how many lines.
     func recover() async throws(StoreError) -> Int

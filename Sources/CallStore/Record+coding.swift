@@ -79,6 +79,10 @@ package enum RecordCodec {
         writer.array("outcomes") { writer in
             for outcome in call.outcomes { writer.object { encode(outcome, to: &$0) } }
         }
+        guard !call.pushTexts.isEmpty else { return }
+        writer.array("pushes") { writer in
+            for texts in call.pushTexts { writer.object { encode(texts, to: &$0) } }
+        }
     }
 
     /// The data stands as a string: what is kept is its bytes.
@@ -132,9 +136,19 @@ package enum RecordCodec {
         writer.field("invitedRev", member.invitedRevision)
         writer.field("changedRev", member.changedRevision)
         writer.field("handledRev", member.handledRevision)
+        if member.isHandledByCheck { writer.field("byCheck", true) }
         writer.field("notReceivedAt", member.notReceivedAt)
         if member.hasResponded { writer.field("responded", true) }
         if member.isWithheld { writer.field("withheld", true) }
+        if member.mayBePushed { writer.field("push", true) }
+        writer.field("invitedAt", member.ownInvitedAt)
+    }
+
+    private static func encode(_ texts: InvitationTexts, to writer: inout JSONWriter) {
+        writer.field("rev", texts.invitation)
+        writer.field("title", texts.push.title)
+        writer.field("content", texts.push.content)
+        writer.field("payload", texts.push.payload)
     }
 
     private static func encode(_ outcome: RequestOutcome, to writer: inout JSONWriter) {
@@ -183,7 +197,15 @@ package enum RecordCodec {
             members: members, updatedAt: updated, actor: json.id("actor"),
             outcomes: json.objects("outcomes").compactMap(outcome), callerLostAt: try json.time("callerLostAt"),
             heartbeatDue: try json.time("heartbeatDue"), emptySince: try json.time("emptySince"),
-            deliveryDue: try json.time("deliveryDue"), deliveryServedAt: try json.time("deliveryServed") ?? updated)
+            deliveryDue: try json.time("deliveryDue"), deliveryServedAt: try json.time("deliveryServed") ?? updated,
+            pushTexts: json.objects("pushes").compactMap(pushTexts))
+    }
+
+    private static func pushTexts(_ json: RecordReader) -> InvitationTexts? {
+        guard let invitation = try? json.count("rev") else { return nil }
+        let push = Request.Push(
+            title: json.string("title"), content: json.string("content"), payload: json.string("payload"))
+        return InvitationTexts(invitation: Int(invitation), push)
     }
 
     private static func requestKey(_ json: RecordReader) -> RequestKey? {
@@ -204,7 +226,9 @@ package enum RecordCodec {
             invitedRevision: Int(try json.count("invitedRev") ?? 0),
             changedRevision: Int(try json.count("changedRev") ?? 0),
             handledRevision: Int(try json.count("handledRev") ?? 0), notReceivedAt: try json.time("notReceivedAt"),
-            hasResponded: json.bool("responded") ?? false, isWithheld: json.bool("withheld") ?? false)
+            hasResponded: json.bool("responded") ?? false, isWithheld: json.bool("withheld") ?? false,
+            mayBePushed: json.bool("push") ?? false, ownInvitedAt: try json.time("invitedAt"),
+            isHandledByCheck: json.bool("byCheck") ?? false)
     }
 
     private static func outcome(_ json: RecordReader) -> RequestOutcome? {

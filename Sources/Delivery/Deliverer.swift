@@ -1,6 +1,7 @@
 import CallCore
 import CallStore
 import HTTPSending
+import SettingsFiles
 import SignalingProtocol
 import Webhooks
 
@@ -296,7 +297,7 @@ package final class Deliverer {
             asked = response.retryAfter.map { Milliseconds($0) * 1_000 }
         case .failed: status = nil
         // The endpoint has not been asked: that is no attempt of its.
-        case .notTried: return settled(flight.item, .released, flight.target)
+        case .notTried, .notHandedOver: return settled(flight.item, .released, flight.target)
         }
         switch Verdict(status: status) {
         case .taken: settled(flight.item, .taken, flight.target, .taken)
@@ -344,10 +345,12 @@ package final class Deliverer {
             do throws(StoreError) {
                 let settled = try await store.settle(batch.map(\.settlement), by: settler)
                 guard settler == worker else { return }
-                for ((settlement, place), settled) in zip(batch, settled) { go(on: settled, settlement, place) }
+                for ((settlement, place), settled) in zip(batch, settled) where settler == worker {
+                    go(on: settled, settlement, place)
+                }
             } catch {
-                // Whether it was settled is not known: told once more, it is so, or void.
-                if settler == worker { settlements = batch + settlements }
+                // Whether it was settled is not known. If it was, the line may be claimed again already, and would be settled before its time.
+                if settler == worker { becomeAnother() }
                 nextSettling = now + Bounds.pause
                 throw error
             }
@@ -361,7 +364,8 @@ package final class Deliverer {
         case .next(let item): send(item, place)
         case .done: release(place)
         case .void:
-            release(place)
+            // Its lease may have been over, and begun anew by a claim since: then the line would stand as claimed for as long as it lives.
+            becomeAnother()
             counts.endpoints[targets[place].name]?.attempts[.void, default: 0] += 1
         }
     }

@@ -1,5 +1,6 @@
 import CallCore
 import HTTPSending
+import SettingsFiles
 import SignalingProtocol
 import Webhooks
 

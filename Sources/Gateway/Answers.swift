@@ -6,7 +6,7 @@ extension RelayedRequest.Answer {
     /// Nil for what is no response. `isFirst`: the request went out once; of one that went out again it is not known which came first.
     func response(_ payload: [UInt8], isFirst: Bool) -> HTTPResponse? {
         guard case .response(let response)? = DownMessage.decode(payload) else { return nil }
-        if case .failure(let error) = response.outcome { return Problem(error).response }
+        if case .failure(let error) = response.outcome { return problem(error).response }
         switch (self, response.outcome) {
         case (.created, .success(let success)):
             let isRepeated = isFirst && success.repeated
@@ -19,6 +19,17 @@ extension RelayedRequest.Answer {
         case (.message, .answer(.message(let id, _, _))): return .json(202) { $0.field("messageID", id) }
         case (.nothing, _), (.unanswered, _): return HTTPResponse(204)
         default: return Self.passed(on: payload, 200)
+        }
+    }
+
+    /// A device that was woken learns nothing of calls of which it has no key, and can do nothing about a coordinator that does not know what
+    /// it is asked.
+    private func problem(_ error: SignalingError) -> Problem {
+        guard case .ring = self else { return Problem(error) }
+        switch error.code {
+        case .callNotFound: return .wrongRingKey
+        case .rateLimited, .unavailable, .internal: return Problem(error)
+        default: return .unavailable
         }
     }
 

@@ -18,6 +18,15 @@ struct Asker: Sendable {
 
     func counted(_ response: HTTPResponse) -> HTTPResponse {
         status.answered(route, response.status, milliseconds: (ContinuousClock.now - start) / .milliseconds(1))
-        return response
+        guard let route, route.isRing else { return response }
+        var open = response
+        open.headers += Self.forDevices
+        return open
     }
+
+    /// Whatever is answered to a device: a page of any origin may read it, and nobody keeps it. The key must not go on to where a page leads.
+    private static let forDevices = [
+        HTTPResponse.Header("Access-Control-Allow-Origin", "*"), HTTPResponse.Header("Cache-Control", "no-store"),
+        HTTPResponse.Header("Referrer-Policy", "no-referrer"),
+    ]
 }

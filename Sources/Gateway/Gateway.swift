@@ -27,6 +27,8 @@ package final class Gateway: Sendable {
         package var name: String
         package var lease: Milliseconds
         package var http = HTTPServerSettings()
+        /// Served at `/`; nil for none.
+        package var page: CallPage?
 
         package init(host: String, port: Int, broker: BrokerAddress, name: String, lease: Milliseconds) {
             self.host = host
@@ -36,6 +38,9 @@ package final class Gateway: Sendable {
             self.lease = lease
         }
     }
+
+    /// What it reads.
+    package typealias Store = any RecordStore & TimelineStore & RegistrationStore
 
     /// There can be no gateway; the text says why.
     package struct SetupError: Error, CustomStringConvertible {
@@ -50,8 +55,7 @@ package final class Gateway: Sendable {
 
     /// `store`: the gateway's own from here on, in a thread of its own.
     package init(
-        _ settings: Settings, _ store: sending any RecordStore & TimelineStore, _ bearers: BearerCheck,
-        _ status: GatewayStatus
+        _ settings: Settings, _ store: sending Store, _ bearers: BearerCheck, _ status: GatewayStatus
     ) throws(SetupError) {
         guard let relayInbox = Inbox<Relay.Item>(most: Relay.Bounds.waiting),
             let readerInbox = Inbox<Reader.Item>(most: Reader.Bounds.waiting)
@@ -60,7 +64,8 @@ package final class Gateway: Sendable {
         self.readerInbox = readerInbox
         var http = settings.http
         http.refuse = Problem.response
-        let handler = RequestHandler(bearers, relayInbox, readerInbox, status)
+        let ring = RingDesk(relayInbox)
+        let handler = RequestHandler(bearers, relayInbox, readerInbox, ring, settings.page, status)
         do throws(HTTPServer.SetupError) {
             server = try HTTPServer(
                 host: settings.host, port: settings.port, settings: http, handle: handler.handle)
@@ -76,7 +81,7 @@ package final class Gateway: Sendable {
         threads = Mutex(
             [
                 startThread { Relay(relay, relayInbox, status).run() },
-                startThread { Reader(store, lease: lease, readerInbox, status).run() },
+                startThread { Reader(store, lease: lease, readerInbox, ring, status).run() },
             ].compactMap(\.self))
         guard threads.withLock({ $0.count == 2 }) else {
             stop()

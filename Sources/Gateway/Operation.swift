@@ -9,6 +9,7 @@ enum Operation {
     case trace(CallID)
     case devices(UserID)
     case token(UserID, DeviceID?, milliseconds: Int64)
+    case ring(RingQuestion)
 }
 
 /// A request of the protocol on behalf of a device.
@@ -24,6 +25,8 @@ struct RelayedRequest {
         case message
         /// 204.
         case nothing
+        /// What a device is told that was woken.
+        case ring
         /// There is no response: 204 when the broker has the request.
         case unanswered
     }
@@ -55,6 +58,8 @@ struct Asked {
             )
             guard device != .server else { throw .badRequest("device: server is no device's name") }
             return .token(user, device, milliseconds: try life(body))
+        case .ringCheck: return .ring(try ring(isRejected: false))
+        case .ringReject: return .ring(try ring(isRejected: true))
         case .heartbeat:
             let body = try fields()
             return .relay(
@@ -102,7 +107,8 @@ struct Asked {
             return RelayedRequest(
                 device: DeviceAddress(userID: try userID, deviceID: .server),
                 payload: payload("user.signOut", id) { $0.field("device", device) }, answer: .nothing)
-        case .call, .trace, .heartbeat, .devices, .token, .description, .healthy, .ready, .metrics:
+        case .call, .trace, .heartbeat, .devices, .token, .ringCheck, .ringReject, .ringCheckPreflight,
+            .ringRejectPreflight, .description, .healthy, .ready, .metrics:
             preconditionFailure("served elsewhere")
         }
     }
@@ -159,6 +165,15 @@ struct Asked {
             body?.write(to: &writer, but: Set(excluded + ["type", "id"]))
             more(&writer)
         }
+    }
+
+    /// What is missing, or cannot be, is nobody's key.
+    private func ring(isRejected: Bool) throws(Problem) -> RingQuestion {
+        guard let callID = parameters["callID"].flatMap(CallID.init), let user = parameter("user").flatMap(UserID.init),
+            let device = parameter("device").flatMap(DeviceID.init), let key = parameter("key")
+        else { throw .wrongRingKey }
+        return RingQuestion(
+            callID: callID, device: DeviceAddress(userID: user, deviceID: device), key: key, isRejected: isRejected)
     }
 
     // MARK: What stands in path, query and body

@@ -27,6 +27,10 @@ struct Problem: Error, Equatable {
     }
     static let wrongRole = Problem(403, "forbidden", "the token is not a backend's: its role is not server")
     static let unknownPath = Problem(404, "notFound", "there is nothing under this path")
+    static let noPage = Problem(
+        404, "notFound", "there is no call page here: docs/browsers.md tells how it is built and served")
+    /// The same for whatever is wrong with it: nobody learns which calls there are.
+    static let wrongRingKey = Problem(404, "notFound", "no invitation of this device has this key")
     static func wrongMethod(_ allowed: [String]) -> Problem {
         let list = allowed.joined(separator: ", ")
         return Problem(405, "methodNotAllowed", "only \(list)", [.init("Allow", list)])

@@ -11,6 +11,8 @@ final class Reader {
         case call(CallID)
         case trace(CallID)
         case devices(UserID)
+        /// The deployment's secret is not known yet.
+        case ring(RingQuestion)
     }
 
     struct Item: Sendable {
@@ -29,7 +31,8 @@ final class Reader {
         static let look: Int64 = 1_000
     }
 
-    private let store: any RecordStore & TimelineStore
+    private let store: Gateway.Store
+    private let ring: RingDesk
     private let lease: Milliseconds
     private let inbox: Inbox<Item>
     private let status: GatewayStatus
@@ -39,9 +42,10 @@ final class Reader {
     private var nextLook: Int64 = 0
 
     init(
-        _ store: any RecordStore & TimelineStore, lease: Milliseconds, _ inbox: Inbox<Item>, _ status: GatewayStatus
+        _ store: Gateway.Store, lease: Milliseconds, _ inbox: Inbox<Item>, _ ring: RingDesk, _ status: GatewayStatus
     ) {
         self.store = store
+        self.ring = ring
         self.lease = lease
         self.inbox = inbox
         self.status = status
@@ -107,6 +111,13 @@ final class Reader {
             case .call(let id): asker.respond(try await call(id, withTimeline: false))
             case .trace(let id): asker.respond(try await call(id, withTimeline: true))
             case .devices(let user): asker.respond(try await devices(of: user))
+            case .ring(let question):
+                ring.learn(try await store.pushSecret())
+                do throws(Problem) {
+                    try ring.take(question, asker, newID: RequestHandler.newID)
+                } catch {
+                    asker.respond(error.response)
+                }
             }
         } failed: {
             asker.respond(Problem.unavailable.response)
@@ -127,18 +138,28 @@ final class Reader {
         return RelayedRequest.Answer.passed(on: DownMessage.response(response).encoded(), 200)
     }
 
+    /// Those that are online or known to have been, and those that are registered for pushes.
     private func devices(of user: UserID) async throws(StoreError) -> HTTPResponse {
         let now = try await store.now()
-        let devices = try await store.devices(of: [user])[0].sorted { $0.device < $1.device }
+        let known = try await store.devices(of: [user])[0]
+        let registrations = try await store.registrations(of: [user])[0]
+        let devices = Set(known.map(\.device) + registrations.map(\.device)).sorted()
         return .json(200) { writer in
             writer.array("devices") { writer in
                 for device in devices {
-                    let isOnline = device.isReachable(at: now, lease: lease)
+                    let online = known.first { $0.device == device && $0.isReachable(at: now, lease: lease) }
                     writer.object { writer in
-                        writer.field("device", device.device.deviceID)
-                        writer.field("online", isOnline)
-                        if isOnline { writer.field("since", device.since) }
-                        writer.array("push") { _ in }
+                        writer.field("device", device.deviceID)
+                        writer.field("online", online != nil)
+                        writer.field("since", online?.since)
+                        writer.array("push") { writer in
+                            for registration in registrations where registration.device == device {
+                                writer.object { writer in
+                                    writer.field("platform", registration.key.platform.rawValue)
+                                    writer.field("app", registration.key.app)
+                                }
+                            }
+                        }
                     }
                 }
             }

@@ -104,10 +104,7 @@ final class Relay {
         options.certificateAuthorityFile = settings.certificateAuthorityFile
         do throws(MQTTError) {
             if let file = settings.tokenFile {
-                guard let token = readSecret(file) else {
-                    throw MQTTError(kind: .refused, message: "no token can be read from \(file)")
-                }
-                options.broker.password = token
+                try options.readToken(from: file)
             } else if let token = settings.token {
                 options.broker.password = token
             }
@@ -142,7 +139,7 @@ final class Relay {
             return []
         }
         do throws(MQTTError) {
-            let messages = try connection.poll(milliseconds: limit, other: &wakeUp)
+            let messages = try connection.poll(milliseconds: limit, others: &wakeUp)
             try advance(connection)
             return messages
         } catch {

@@ -8,14 +8,21 @@ final class RequestHandler: Sendable {
     private let bearers: BearerCheck
     private let relay: Inbox<Relay.Item>
     private let reader: Inbox<Reader.Item>
+    private let ring: RingDesk
+    private let page: CallPage?
     private let status: GatewayStatus
     /// For its counts.
     private let server = Mutex<HTTPServer?>(nil)
 
-    init(_ bearers: BearerCheck, _ relay: Inbox<Relay.Item>, _ reader: Inbox<Reader.Item>, _ status: GatewayStatus) {
+    init(
+        _ bearers: BearerCheck, _ relay: Inbox<Relay.Item>, _ reader: Inbox<Reader.Item>, _ ring: RingDesk,
+        _ page: CallPage?, _ status: GatewayStatus
+    ) {
         self.bearers = bearers
         self.relay = relay
         self.reader = reader
+        self.ring = ring
+        self.page = page
         self.status = status
     }
 
@@ -26,6 +33,7 @@ final class RequestHandler: Sendable {
         if let notice = bearers.lookAtKeys() { status.tell(notice) }
         var asker = Asker(exchange, nil, status)
         do throws(Problem) {
+            if let file = file(exchange) { return file }
             let asked = try asked(exchange) { asker = Asker(exchange, $0, status) }
             return try serve(asked, asker).map(asker.counted)
         } catch {
@@ -33,17 +41,24 @@ final class RequestHandler: Sendable {
         }
     }
 
+    /// Of the call page, which is no part of REST.
+    private func file(_ exchange: HTTPExchange) -> HTTPResponse? {
+        guard let levels = RequestPath.levels(exchange.path) else { return nil }
+        return page?.response(exchange.method, levels)
+    }
+
     private func asked(_ exchange: HTTPExchange, _ found: (Route) -> Void) throws(Problem) -> Asked {
         guard let levels = RequestPath.levels(exchange.path) else {
             throw .badRequest("the path is not UTF-8 in percent-encoding")
         }
         switch Route.find(exchange.method, levels) {
-        case .unknown: throw .unknownPath
+        case .unknown: throw exchange.path == "/" ? .noPage : .unknownPath
         case .wrongMethod(let allowed): throw .wrongMethod(allowed)
         case .found(let route, let parameters):
             found(route)
             guard route.needsToken else {
-                return Asked(route: route, parameters: parameters, query: [], body: exchange.body, key: nil)
+                let query = route.isRing ? RequestQuery.pairs(exchange.query) : nil
+                return Asked(route: route, parameters: parameters, query: query ?? [], body: exchange.body, key: nil)
             }
             try bearers.check(exchange.header("Authorization"))
             let key = try key(exchange.header("Idempotency-Key"))
@@ -75,6 +90,8 @@ final class RequestHandler: Sendable {
                 200, counts.map(status.metrics) ?? "", contentType: "text/plain; version=0.0.4; charset=utf-8")
         case .description:
             return HTTPResponse(200, contentType: "application/yaml", body: OpenAPI.document)
+        case .ringCheckPreflight: return Self.preflight("GET")
+        case .ringRejectPreflight: return Self.preflight("POST")
         default: break
         }
         switch try asked.operation(newID: Self.newID) {
@@ -82,6 +99,12 @@ final class RequestHandler: Sendable {
         case .call(let id): try hand(reader, Reader.Item(question: .call(id), asker: asker))
         case .trace(let id): try hand(reader, Reader.Item(question: .trace(id), asker: asker))
         case .devices(let user): try hand(reader, Reader.Item(question: .devices(user), asker: asker))
+        case .ring(let question):
+            guard ring.isReady else {
+                try hand(reader, Reader.Item(question: .ring(question), asker: asker))
+                break
+            }
+            try ring.take(question, asker, newID: Self.newID)
         case .token(let user, let device, let life):
             let (token, expiresAt) = try bearers.makeToken(user, device, life: life)
             var response = HTTPResponse.json(201) { writer in
@@ -98,7 +121,17 @@ final class RequestHandler: Sendable {
         guard inbox.post(item) else { throw .overloaded }
     }
 
-    private static func newID() -> RequestID {
+    /// A browser asks before it sends what a form could not.
+    private static func preflight(_ method: String) -> HTTPResponse {
+        HTTPResponse(
+            204,
+            headers: [
+                .init("Access-Control-Allow-Methods", method), .init("Access-Control-Allow-Headers", "*"),
+                .init("Access-Control-Max-Age", "86400"),
+            ])
+    }
+
+    static func newID() -> RequestID {
         var generator = SystemRandomNumberGenerator()
         return RequestID(String(generator.next() as UInt64, radix: 36) + String(generator.next() as UInt64, radix: 36))!
     }

@@ -19,6 +19,10 @@ package enum Route: String, CaseIterable, Sendable {
     case signOut = "DELETE /v1/users/{userID}/devices/{device}"
     case message = "POST /v1/users/{userID}/messages"
     case token = "POST /v1/tokens"
+    case ringCheck = "GET /v1/ring/{callID}"
+    case ringReject = "POST /v1/ring/{callID}/reject"
+    case ringCheckPreflight = "OPTIONS /v1/ring/{callID}"
+    case ringRejectPreflight = "OPTIONS /v1/ring/{callID}/reject"
     case description = "GET /openapi.yaml"
     case healthy = "GET /healthz"
     case ready = "GET /readyz"
@@ -28,7 +32,15 @@ package enum Route: String, CaseIterable, Sendable {
     package var needsToken: Bool {
         switch self {
         case .description, .healthy, .ready, .metrics: false
-        default: true
+        default: !isRing
+        }
+    }
+
+    /// A device asks that was woken: the key in its query is the right to.
+    var isRing: Bool {
+        switch self {
+        case .ringCheck, .ringReject, .ringCheckPreflight, .ringRejectPreflight: true
+        default: false
         }
     }
 

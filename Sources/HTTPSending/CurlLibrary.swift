@@ -5,8 +5,6 @@ import COpenSSL
 enum CurlLibrary {
     /// Nil when curl can be used.
     static let problem: String? = {
-        // OpenSSL takes itself apart when the process exits, also under a thread that is in the middle of a handshake: not here.
-        guard OPENSSL_init_ssl(UInt64(OPENSSL_INIT_NO_ATEXIT), nil) == 1 else { return "OpenSSL cannot be set up" }
         guard curl_global_init(Int(CURL_GLOBAL_DEFAULT)) == CURLE_OK, let version = bellwire_curl_version()
         else { return "curl cannot be set up" }
         guard version.pointee.features & CURL_VERSION_ASYNCHDNS != 0 else {

@@ -4,8 +4,11 @@ import CCurl
 final class Destination {
     /// Who is asked, as the URL says it.
     struct Host: Hashable {
+        /// An IPv6 address with its brackets.
         let name: String
         let port: Int
+
+        var root: String { "https://\(name):\(port)/" }
     }
 
     /// Why a request is not sent.

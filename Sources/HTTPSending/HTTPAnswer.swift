@@ -5,6 +5,8 @@ package struct HTTPAnswer: Sendable {
         case answered(Response)
         /// It was not begun: too many others went before it, or the sender has ended.
         case notTried(reason: String)
+        /// Its `handOverBefore` came before a connection was there for it. Nothing of it has left.
+        case notHandedOver
         /// There is no whole answer. The reason names neither the URL's path or query nor what a header says. `wasHandedOver`: the request may
         /// have reached the other side.
         case failed(reason: String, wasHandedOver: Bool)

@@ -4,6 +4,8 @@ package struct HTTPRequest: Sendable {
         case get = "GET"
         case post = "POST"
         case delete = "DELETE"
+        /// For the sender itself, to have a connection.
+        case head = "HEAD"
     }
 
     /// The caller's; the answer has it too.
@@ -13,7 +15,7 @@ package struct HTTPRequest: Sendable {
     package var url: String
     /// Sent as they are, beside those that curl and the body need.
     package var headers: [(name: String, value: String)]
-    /// Must be empty with GET.
+    /// Must be empty with GET and HEAD.
     package var body: [UInt8]
     /// Milliseconds, 1 to `longestTimeout`, for all of it: looking the name up, connecting, sending, and the whole answer. A request that has to
     /// wait for its turn may do so for as long again.
@@ -21,6 +23,12 @@ package struct HTTPRequest: Sendable {
     /// Bytes of the answer's body that are kept. A longer answer is cut and the transfer ended; its status still counts.
     package var mostAnswer = 16 * 1024
     package var allowed: AddressRules
+    /// The operator named the server, not a stranger: it may be at any address and port, more may be under way to it, and requests to it share
+    /// a connection of HTTP/2. `allowed` does not count.
+    package var isToProvider = false
+    /// By the boot clock, in milliseconds: from then on the request is not handed to a connection any more, but given back as
+    /// `notHandedOver`. Nil: at any time.
+    package var handOverBefore: Int64?
 
     package static let longestURL = 4096
     package static let longestTimeout: Int64 = 60_000
@@ -40,7 +48,7 @@ package struct HTTPRequest: Sendable {
     /// Why it cannot be sent, whatever its URL is; nil when it can.
     var problem: String? {
         guard (1...Self.longestTimeout).contains(timeout) else { return "a timeout of \(timeout) ms cannot be kept" }
-        guard method != .get || body.isEmpty else { return "GET has no body" }
+        guard method != .get && method != .head || body.isEmpty else { return "\(method.rawValue) has no body" }
         return headers.lazy.compactMap(Self.problem).first
     }
 

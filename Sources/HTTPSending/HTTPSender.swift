@@ -3,7 +3,7 @@ import Synchronization
 import SystemClocks
 import SystemThreads
 
-/// Sends requests to strangers' servers, over HTTPS.
+/// Sends requests to strangers' servers, and to providers that the operator named, over HTTPS.
 ///
 /// Whoever names a URL is an attacker until proven otherwise: every address is judged at the moment of connecting to it and again before
 /// a request leaves by a connection that is there already; nothing leads elsewhere (no redirects, no proxies); and all time
@@ -14,10 +14,15 @@ import SystemThreads
 package final class HTTPSender: Sendable {
     /// Requests under way to one host and port.
     package static let mostPerHost = 10
-    /// Requests under way in all.
+    /// Requests under way to strangers in all.
     package static let mostInFlight = 100
     /// Requests that wait for their turn with one host and port. More fail at once.
     package static let mostWaitingPerHost = 500
+    /// The same of one provider.
+    package static let mostPerProvider = 100
+    package static let mostWaitingPerProvider = 2_000
+    /// Requests under way to providers in all.
+    package static let mostToProviders = 500
     /// Requests without an answer in all. More fail at once.
     package static let mostOpen = 5_000
 

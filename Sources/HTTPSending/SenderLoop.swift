@@ -7,21 +7,30 @@ final class SenderLoop {
         let posted: PostedRequest
         let destination: Destination
         /// When it has waited too long, by the boot clock.
-        var end: Int64 { posted.time + posted.request.timeout }
+        var end: Int64 { min(posted.time + posted.request.timeout, posted.request.handOverBefore ?? .max) }
     }
 
     private let mailbox: SenderMailbox
     private let transfers: Transfers
     private let settings: SenderSettings
-    private var admission = Admission<Waiting>(
+    private var strangers = Admission<Waiting>(
         mostPerHost: HTTPSender.mostPerHost, mostInFlight: HTTPSender.mostInFlight,
         mostWaitingPerHost: HTTPSender.mostWaitingPerHost)
+    private var providers = Admission<Waiting>(
+        mostPerHost: HTTPSender.mostPerProvider, mostInFlight: HTTPSender.mostToProviders,
+        mostWaitingPerHost: HTTPSender.mostWaitingPerProvider)
     private var underWay: [UnsafeMutableRawPointer: Transfer] = [:]
+    /// Servers to which a connection is made for those who came too late.
+    private var warming: Set<Destination.Host> = []
+    /// When an answer came by a connection last.
+    private var lastAnswers: [ConnectionWay: Int64] = [:]
     /// No one who waits has waited too long before that.
     private var firstEnd = Int64.max
     private var answers: [HTTPAnswer] = []
     private var now = SystemClock.boot.milliseconds
 
+    /// Beyond that many connections, or servers, all are forgotten.
+    private static let mostRemembered = 1_000
     /// Milliseconds: it looks for itself that often, whatever happens.
     private static let longestWait: Int64 = 1_000
 
@@ -39,7 +48,7 @@ final class SenderLoop {
             transfers.perform()
             now = SystemClock.boot.milliseconds
             while let (handle, code) = transfers.nextFinished() { finish(handle, code) }
-            endWaiting()
+            endThoseWhoseTimeIsOver()
             startNext()
             deliver()
             transfers.wait(milliseconds: Int32(max(0, min(Self.longestWait, firstEnd - now))))
@@ -48,7 +57,7 @@ final class SenderLoop {
     }
 
     private func deliver() {
-        mailbox.deliver(answers, inFlight: admission.inFlight)
+        mailbox.deliver(answers, inFlight: strangers.inFlight + providers.inFlight)
         answers.removeAll(keepingCapacity: true)
     }
 
@@ -60,12 +69,16 @@ final class SenderLoop {
         answers.append(posted.answer(.notTried(reason: reason), at: now))
     }
 
+    // MARK: The way of a request
+
     private func take(_ posted: PostedRequest) {
         if let problem = posted.request.problem { return fail(posted, problem) }
         do throws(Destination.Problem) {
             let waiting = Waiting(posted: posted, destination: try Destination(posted.request.url))
-            guard admission.add(waiting, to: waiting.destination.host) else {
-                return turnDown(posted, "\(HTTPSender.mostWaitingPerHost) requests wait for this host already")
+            guard admit(waiting) else {
+                let most =
+                    posted.request.isToProvider ? HTTPSender.mostWaitingPerProvider : HTTPSender.mostWaitingPerHost
+                return turnDown(posted, "\(most) requests wait for this host already")
             }
             firstEnd = min(firstEnd, waiting.end)
         } catch {
@@ -74,42 +87,116 @@ final class SenderLoop {
         startNext()
     }
 
+    private func admit(_ waiting: Waiting) -> Bool {
+        let host = waiting.destination.host
+        return waiting.posted.request.isToProvider ? providers.add(waiting, to: host) : strangers.add(waiting, to: host)
+    }
+
+    private func hasEnded(_ request: HTTPRequest, to host: Destination.Host) {
+        if request.isToProvider { providers.finished(host) } else { strangers.finished(host) }
+    }
+
     private func startNext() {
-        while let next = admission.next() { start(next) }
+        while let next = providers.next() ?? strangers.next() { start(next) }
     }
 
     private func start(_ next: Waiting) {
-        guard let transfer = Transfer(next.posted, to: next.destination, settings), transfers.add(transfer.handle)
-        else {
-            admission.finished(next.destination.host)
+        if let end = next.posted.request.handOverBefore, end <= now {
+            hasEnded(next.posted.request, to: next.destination.host)
+            answers.append(next.posted.answer(.notHandedOver, at: now))
+            return
+        }
+        let transfer = Transfer(next.posted, to: next.destination, settings, transfers.sockets, now: now)
+        guard let transfer, transfers.add(transfer.handle) else {
+            hasEnded(next.posted.request, to: next.destination.host)
             return fail(next.posted, "curl does not take the request")
         }
+        began(transfer)
+    }
+
+    private func began(_ transfer: Transfer) {
         underWay[transfer.handle] = transfer
+        firstEnd = min(firstEnd, transfer.end)
     }
 
     private func finish(_ handle: UnsafeMutableRawPointer, _ code: CURLcode) {
         guard let transfer = underWay.removeValue(forKey: handle) else { return }
-        answers.append(transfer.posted.answer(transfer.outcome(code), at: now))
         transfers.remove(handle)
-        admission.finished(transfer.destination.host)
+        let host = transfer.destination.host
+        if transfer.isWarmUp {
+            warming.remove(host)
+            return
+        }
+        let outcome = transfer.outcome(code)
+        answers.append(transfer.posted.answer(outcome, at: now))
+        hasEnded(transfer.posted.request, to: host)
+        judge(transfer, code, outcome)
+        if outcome == .notHandedOver, transfer.hadNewConnection { warmUp(transfer) }
     }
 
-    /// Those who have waited for their turn as long as their request may take.
-    private func endWaiting() {
-        guard now >= firstEnd else { return }
-        for waiting in admission.remove(where: { $0.end <= now }) {
-            turnDown(waiting.posted, "not sent within \(waiting.posted.request.timeout) ms: others went before it")
+    /// A connection of HTTP/2 takes further requests also when one was not answered in time. If none was answered since then, or for half of that
+    /// time, the server has probably forgotten it.
+    private func judge(_ transfer: Transfer, _ code: CURLcode, _ outcome: HTTPAnswer.Outcome) {
+        guard let handedOver = transfer.handedOver else { return }
+        if case .answered = outcome {
+            if lastAnswers.count >= Self.mostRemembered { lastAnswers = [:] }
+            lastAnswers[handedOver.way] = now
+        } else if code == CURLE_OPERATION_TIMEDOUT {
+            let latest = max(handedOver.time, now - transfer.posted.request.timeout / 2)
+            if lastAnswers[handedOver.way] ?? 0 < latest { transfers.sockets.end(handedOver.way) }
         }
-        firstEnd = admission.waiting.lazy.map(\.end).min() ?? .max
+    }
+
+    /// Brings a connection about to a server that takes longer to shake hands than requests may wait, and speaks HTTP/1: curl closes its connection
+    /// with the request that was late, so that none of them would ever leave. One of HTTP/2 stays, and the next request goes by it.
+    private func warmUp(_ late: Transfer) {
+        let host = late.destination.host
+        guard late.hasLostConnection else { return }
+        guard late.posted.request.isToProvider || warming.count < HTTPSender.mostInFlight, !warming.contains(host),
+            let destination = try? Destination(host.root)
+        else { return }
+        let request = late.posted.request
+        var asking = HTTPRequest(id: 0, method: .head, url: host.root, allowed: request.allowed)
+        asking.timeout = request.timeout
+        asking.isToProvider = request.isToProvider
+        let transfer = Transfer(
+            PostedRequest(request: asking, time: now), to: destination, settings, transfers.sockets, isWarmUp: true,
+            now: now)
+        guard let transfer, transfers.add(transfer.handle) else { return }
+        warming.insert(host)
+        began(transfer)
+    }
+
+    // MARK: Time
+
+    /// Those who have waited for their turn as long as they may, and those whom curl does not end by itself: it does not look at the time of who
+    /// waits for another one's connection.
+    private func endThoseWhoseTimeIsOver() {
+        guard now >= firstEnd else { return }
+        for waiting in strangers.remove(where: { $0.end <= now }) + providers.remove(where: { $0.end <= now }) {
+            let request = waiting.posted.request
+            if let end = request.handOverBefore, end <= now {
+                answers.append(waiting.posted.answer(.notHandedOver, at: now))
+            } else {
+                turnDown(waiting.posted, "not sent within \(request.timeout) ms: others went before it")
+            }
+        }
+        for transfer in Array(underWay.values) where transfer.end <= now {
+            finish(transfer.handle, CURLE_OPERATION_TIMEDOUT)
+        }
+        let ends = [strangers.waiting.lazy.map(\.end).min(), providers.waiting.lazy.map(\.end).min()]
+        firstEnd = min(ends.compactMap(\.self).min() ?? .max, underWay.values.lazy.map(\.end).min() ?? .max)
     }
 
     private func failAll() {
         now = SystemClock.boot.milliseconds
-        for waiting in mailbox.takePosted() + admission.waiting.map(\.posted) {
+        for waiting in mailbox.takePosted() + (strangers.waiting + providers.waiting).map(\.posted) {
             turnDown(waiting, HTTPSender.isStopped)
         }
         for transfer in underWay.values {
-            fail(transfer.posted, HTTPSender.isStopped, wasHandedOver: transfer.wasHandedOver)
+            if !transfer.isWarmUp {
+                fail(transfer.posted, HTTPSender.isStopped, wasHandedOver: transfer.wasHandedOver)
+            }
             transfers.remove(transfer.handle)
         }
         underWay = [:]

@@ -1,5 +1,5 @@
-import Glibc
 import Synchronization
+import SystemThreads
 
 /// What callers and the sender's thread hand each other.
 final class SenderMailbox: Sendable {
@@ -14,25 +14,18 @@ final class SenderMailbox: Sendable {
 
     private let state = Mutex(State())
     private let mostOpen: Int
-    /// Holds one byte while there are answers to be taken, and none otherwise.
-    private let signal: (read: Int32, write: Int32)
+    /// Woken while there are answers to be taken.
+    private let taker: WakeUp
 
     /// Readable while there are answers.
-    var descriptor: Int32 { signal.read }
+    var descriptor: Int32 { taker.descriptor }
     var isStopping: Bool { state.withLock { $0.isStopping } }
 
     /// Nil when there are no descriptors left.
     init?(mostOpen: Int) {
-        var descriptors: [Int32] = [-1, -1]
-        let kind = SOCK_STREAM.rawValue | SOCK_NONBLOCK.rawValue | SOCK_CLOEXEC.rawValue
-        guard socketpair(AF_UNIX, Int32(kind), 0, &descriptors) == 0 else { return nil }
-        signal = (descriptors[0], descriptors[1])
+        guard let taker = WakeUp() else { return nil }
+        self.taker = taker
         self.mostOpen = mostOpen
-    }
-
-    deinit {
-        close(signal.read)
-        close(signal.write)
     }
 
     // MARK: For callers
@@ -59,8 +52,7 @@ final class SenderMailbox: Sendable {
     func takeAnswers() -> [HTTPAnswer] {
         state.withLock { state in
             guard !state.answers.isEmpty else { return [] }
-            var byte: UInt8 = 0
-            _ = read(signal.read, &byte, 1)
+            taker.clear()
             defer { state.answers = [] }
             return state.answers
         }
@@ -96,10 +88,7 @@ final class SenderMailbox: Sendable {
     }
 
     private func append(_ answers: [HTTPAnswer], to state: inout State) {
-        if state.answers.isEmpty, !answers.isEmpty {
-            var byte: UInt8 = 1
-            _ = write(signal.write, &byte, 1)
-        }
+        if state.answers.isEmpty, !answers.isEmpty { taker.wake() }
         state.answers += answers
     }
 }

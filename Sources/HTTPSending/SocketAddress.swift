@@ -2,17 +2,28 @@ import CCurl
 import Glibc
 
 /// Where a socket would be connected to.
-struct SocketAddress {
+struct SocketAddress: Hashable {
     let address: IPAddress
     let port: Int
+
+    /// Nil when `text` is no address in numbers.
+    init?(_ text: String, port: Int) {
+        // The zone of a link-local address is not part of it.
+        guard let address = IPAddress(String(text.prefix { $0 != "%" })) else { return nil }
+        self.address = address
+        self.port = port
+    }
 
     /// What curl is about to connect to; nil when it is of neither IPv4 nor IPv6.
     init?(_ address: UnsafePointer<curl_sockaddr>) {
         guard let offset = MemoryLayout<curl_sockaddr>.offset(of: \.addr) else { return nil }
         // The address is longer than the structure says that it is: curl has room for any behind it.
-        let bytes = UnsafeRawPointer(address) + offset
-        let length = Int(address.pointee.addrlen)
-        switch (address.pointee.family, length) {
+        self.init(address.pointee.family, UnsafeRawPointer(address) + offset, Int(address.pointee.addrlen))
+    }
+
+    /// `bytes`: as the system has it. Nil when it is of neither IPv4 nor IPv6.
+    init?(_ family: Int32, _ bytes: UnsafeRawPointer, _ length: Int) {
+        switch (family, length) {
         case (AF_INET, MemoryLayout<sockaddr_in>.size...):
             let address = bytes.loadUnaligned(as: sockaddr_in.self)
             guard address.sin_family == sa_family_t(AF_INET) else { return nil }

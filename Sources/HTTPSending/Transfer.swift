@@ -10,9 +10,19 @@ final class Transfer {
     private var headers: UnsafeMutablePointer<curl_slist>?
     /// Why there was no socket: the last one's reason.
     private var problem: String?
-    private var hasSocket = false
+    private let openSockets: OpenSockets
+    /// Those that were opened for it, by their numbers.
+    private var sockets: [Int] = []
+    /// `handOverBefore` was over when there was a connection.
+    private var isLate = false
+    /// It is nobody's: it brings a connection about, for others.
+    let isWarmUp: Bool
+    /// When it was begun, by the boot clock.
+    private let start: Int64
     /// The request may have reached the other side.
     private(set) var wasHandedOver = false
+    /// By which connection, and when, by the boot clock.
+    private(set) var handedOver: (way: ConnectionWay, time: Int64)?
     private var body: [UInt8] = []
     private var isCut = false
     private var headerBytes = 0
@@ -24,15 +34,21 @@ final class Transfer {
     static let mostHeaderBytes = 64 * 1024
 
     /// Nil when there is no memory, or this curl does not know something that it must.
-    init?(_ posted: PostedRequest, to destination: Destination, _ settings: SenderSettings) {
+    init?(
+        _ posted: PostedRequest, to destination: Destination, _ settings: SenderSettings, _ openSockets: OpenSockets,
+        isWarmUp: Bool = false, now: Int64
+    ) {
         guard let handle = curl_easy_init() else { return nil }
+        self.openSockets = openSockets
+        self.isWarmUp = isWarmUp
+        start = now
         self.posted = posted
         self.destination = destination
         self.handle = handle
         var options = TransferOptions(handle)
         options.setSafety()
         options.setTLS(settings.certificateAuthorityFile)
-        options.setConnection(timeout: request.timeout)
+        options.setConnection(timeout: request.timeout, sharing: request.isToProvider)
         options.set(CURLOPT_CURLU, pointer: UnsafeRawPointer(destination.url))
         options.set(CURLOPT_USERAGENT, settings.userAgent)
         setMethod(&options)
@@ -40,6 +56,8 @@ final class Transfer {
         // Not retained: the sender's loop holds this object until curl has let the handle go.
         let context = Unmanaged.passUnretained(self).toOpaque()
         options.note(bellwire_curl_set_judges(handle, openSocket, beforeRequest, context))
+        // Nor is this: it goes with curl's last connection.
+        options.note(bellwire_curl_set_closer(handle, closeSocket, Unmanaged.passUnretained(openSockets).toOpaque()))
         options.note(bellwire_curl_set_receivers(handle, receiveHeader, receiveBody, context))
         guard options.areTaken else { return nil }
     }
@@ -57,6 +75,8 @@ final class Transfer {
             // curl copies as many bytes as were said, and reads a body from elsewhere when there is no pointer.
             let body = request.body.isEmpty ? [0] : request.body
             body.withUnsafeBytes { options.set(CURLOPT_COPYPOSTFIELDS, pointer: $0.baseAddress) }
+        } else if request.method == .head {
+            options.set(CURLOPT_NOBODY, 1)
         } else {
             options.set(CURLOPT_HTTPGET, 1)
         }
@@ -82,12 +102,19 @@ final class Transfer {
     /// A socket for an address that may be asked.
     fileprivate func socket(for address: UnsafePointer<curl_sockaddr>) -> curl_socket_t {
         guard let target = SocketAddress(address) else { return refuse("the address is neither of IPv4 nor of IPv6") }
-        if let reason = request.allowed.refuses(target.address, port: target.port) { return refuse(reason) }
-        let kind = address.pointee.socktype | Int32(SOCK_CLOEXEC.rawValue)
-        let descriptor = Glibc.socket(address.pointee.family, kind, address.pointee.protocol)
-        guard descriptor >= 0 else { return refuse("no socket: \(String(cString: strerror(errno)))") }
-        hasSocket = true
-        return descriptor
+        if let reason = refuses(target.address, target.port) { return refuse(reason) }
+        let (family, kind) = (address.pointee.family, address.pointee.socktype)
+        guard let socket = openSockets.open(family, kind, address.pointee.protocol, isShared: request.isToProvider)
+        else {
+            return refuse("no socket: \(String(cString: strerror(errno)))")
+        }
+        sockets.append(socket.number)
+        return socket.descriptor
+    }
+
+    /// Why an address may not be asked; nil when it may. Where a provider is the operator knows.
+    private func refuses(_ address: IPAddress, _ port: Int) -> String? {
+        request.isToProvider ? nil : request.allowed.refuses(address, port: port)
     }
 
     private func refuse(_ reason: String) -> curl_socket_t {
@@ -95,15 +122,23 @@ final class Transfer {
         return CURL_SOCKET_BAD
     }
 
-    /// Whether the request may leave by a connection to this address. It may have been made for a request with other rules.
-    fileprivate func mayLeave(to address: String, port: Int) -> Bool {
-        if let address = IPAddress(address) {
-            problem = request.allowed.refuses(address, port: port)
+    /// Whether the request may leave by a connection to this address, now that there is one. It may have been made for a request with other
+    /// rules.
+    fileprivate func mayLeave(by way: ConnectionWay) -> Bool {
+        if let remote = way.remote {
+            problem = refuses(remote.address, remote.port)
+        } else if request.isToProvider {
+            problem = nil
         } else {
             problem = "the connection's address is not known"
         }
-        if problem == nil { wasHandedOver = true }
-        return problem == nil
+        // With the time of this moment: the loop may have been busy since it looked last.
+        let now = SystemClock.boot.milliseconds
+        isLate = request.handOverBefore.map { $0 <= now } ?? false
+        guard problem == nil, !isLate else { return false }
+        wasHandedOver = true
+        handedOver = (way, now)
+        return true
     }
 
     /// False when there are too many headers.
@@ -122,8 +157,21 @@ final class Transfer {
 
     // MARK: The end
 
+    /// When its time is over, whatever curl says; of those that wait for no other one's connection curl says it in time.
+    var end: Int64 { request.isToProvider ? start + request.timeout : .max }
+
+    /// A connection was made for it.
+    var hadNewConnection: Bool { !sockets.isEmpty }
+
+    /// That is not there any more: curl closes one of HTTP/1 with a request that does not leave by it.
+    var hasLostConnection: Bool { !sockets.contains(where: openSockets.isOpen) }
+
     /// What has become of it when curl ends it with `code`.
     func outcome(_ code: CURLcode) -> HTTPAnswer.Outcome {
+        if code == CURLE_ABORTED_BY_CALLBACK, isLate, problem == nil {
+            // Curl was about to send it again by another connection.
+            return wasHandedOver ? .failed(reason: "the connection was lost", wasHandedOver: true) : .notHandedOver
+        }
         guard code == CURLE_OK || code == CURLE_WRITE_ERROR && isCut else {
             return .failed(reason: reason(code), wasHandedOver: wasHandedOver)
         }
@@ -141,7 +189,7 @@ final class Transfer {
     private func reason(_ code: CURLcode) -> String {
         switch code {
         case CURLE_ABORTED_BY_CALLBACK: return problem ?? "not allowed"
-        case CURLE_COULDNT_CONNECT where !hasSocket: return problem ?? "no address to connect to"
+        case CURLE_COULDNT_CONNECT where sockets.isEmpty: return problem ?? "no address to connect to"
         case CURLE_COULDNT_CONNECT: return "no connection: \(systemReason)"
         case CURLE_COULDNT_RESOLVE_HOST: return "the host's name was not found"
         case CURLE_OPERATION_TIMEDOUT:
@@ -180,12 +228,20 @@ private func openSocket(
     return transfer(context).socket(for: address)
 }
 
+private func closeSocket(_ context: UnsafeMutableRawPointer?, _ descriptor: curl_socket_t) -> Int32 {
+    guard let context else { preconditionFailure("curl passes on what it was given") }
+    return Unmanaged<OpenSockets>.fromOpaque(context).takeUnretainedValue().close(descriptor)
+}
+
 private func beforeRequest(
-    _ context: UnsafeMutableRawPointer?, _ address: UnsafeMutablePointer<CChar>?, _: UnsafeMutablePointer<CChar>?,
-    _ port: Int32, _: Int32
+    _ context: UnsafeMutableRawPointer?, _ address: UnsafeMutablePointer<CChar>?,
+    _ localAddress: UnsafeMutablePointer<CChar>?, _ port: Int32, _ localPort: Int32
 ) -> Int32 {
-    let address = address.map { String(cString: $0) } ?? ""
-    return transfer(context).mayLeave(to: address, port: Int(port)) ? CURL_PREREQFUNC_OK : CURL_PREREQFUNC_ABORT
+    func end(_ address: UnsafeMutablePointer<CChar>?, _ port: Int32) -> SocketAddress? {
+        address.flatMap { SocketAddress(String(cString: $0), port: Int(port)) }
+    }
+    let way = ConnectionWay(local: end(localAddress, localPort), remote: end(address, port))
+    return transfer(context).mayLeave(by: way) ? CURL_PREREQFUNC_OK : CURL_PREREQFUNC_ABORT
 }
 
 /// Fewer than there were end the transfer.

@@ -46,19 +46,34 @@ struct TransferOptions {
         set(CURLOPT_CA_CACHE_TIMEOUT, Self.authoritiesKept)
     }
 
-    mutating func setConnection(timeout: Int64) {
+    /// `sharing`: a request waits for another one's handshake with the same server, to go by that connection if it is of HTTP/2. Of those that
+    /// wait curl does not look at the time: the sender's loop does.
+    mutating func setConnection(timeout: Int64, sharing: Bool) {
         set(CURLOPT_TIMEOUT_MS, Int(timeout))
         set(CURLOPT_CONNECTTIMEOUT_MS, Int(timeout))
-        // HTTP/2 where it is offered. A request does not wait for another one's handshake to learn that (CURLOPT_PIPEWAIT): curl
-        // does not look at the time of those that wait.
+        // HTTP/2 where it is offered.
+        set(CURLOPT_PIPEWAIT, sharing ? 1 : 0)
         set(CURLOPT_HTTP_VERSION, Int(CURL_HTTP_VERSION_2TLS))
-        set(CURLOPT_MAXLIFETIME_CONN, Self.connectionKept)
+        set(CURLOPT_MAXLIFETIME_CONN, sharing ? Self.sharedConnectionKept : Self.connectionKept)
+        if sharing { keepAlive() }
         // A lookup that is given up goes on in a thread of its own. Without this everything would wait for it.
         set(CURLOPT_QUICK_EXIT, 1)
     }
 
+    /// A provider expects that connections are kept, and a push must not wait for a handshake each time: also while there is nothing to send for
+    /// a while, and also behind a router that forgets connections on which nothing is said.
+    private mutating func keepAlive() {
+        set(CURLOPT_MAXAGE_CONN, Self.sharedConnectionKept)
+        set(CURLOPT_TCP_KEEPALIVE, 1)
+        set(CURLOPT_TCP_KEEPIDLE, Self.aliveAfter)
+        set(CURLOPT_TCP_KEEPINTVL, Self.aliveAfter)
+    }
+
     /// Seconds after which a connection takes no more requests: who has moved is found at the new address.
     private static let connectionKept = 300
+    private static let sharedConnectionKept = 3_600
+    /// Seconds without a byte after which the other side is asked whether it is there.
+    private static let aliveAfter = 30
     /// Seconds after which the file of authorities is read again.
     private static let authoritiesKept = 600
 }

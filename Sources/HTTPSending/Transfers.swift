@@ -7,6 +7,8 @@ final class Transfers: @unchecked Sendable {
     // else is called by the sender's thread alone.
 
     private let handle: UnsafeMutableRawPointer
+    /// Of all connections; they are closed, at the latest, with the handle.
+    let sockets = OpenSockets()
 
     /// Connections without a request that are kept for the next one.
     private static let mostKept = 50

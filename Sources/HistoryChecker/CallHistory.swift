@@ -47,6 +47,12 @@ struct CallHistory {
         if entries.count > Bounds.entries { entries.remove(at: Bounds.entries / 4) }
     }
 
+    /// Whoever asked for this call may have got that one instead, by a glare merge: the two users invited each other alone.
+    func mayBeAlias(of call: CallSnapshot) -> Bool {
+        guard views.isEmpty, let invite, invite.request.glare == .merge else { return false }
+        return invite.request.invitees == [call.inviter] && call.member(invite.device.userID) != nil
+    }
+
     /// The highest revision that anybody had seen before `moment`.
     func seen(before moment: Int64) -> View? { views.last { $0.seenAt < moment } }
 

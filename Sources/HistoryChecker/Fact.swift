@@ -49,7 +49,7 @@ struct Fact: Equatable {
         case .quit: return [.quit(user)]
         case .end: return [.ended(by: user)]
         case .get, .signal, .report, .trace, .query, .message, .userUpdate, .userQuery, .userBlock, .userBlockList,
-            .userSignOut, .userDelete:
+            .userSignOut, .userDelete, .pushRegister, .pushUnregister, .ringCheck:
             return []
         }
     }

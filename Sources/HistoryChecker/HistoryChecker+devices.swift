@@ -63,8 +63,10 @@ struct DeviceHistory {
     }
 
     func wasConnected(from: Int64, to: Int64) -> Bool {
-        isConnected && connectedAt <= from && !departures.contains { $0 >= from && $0 <= to }
+        isConnected && connectedAt <= from && !departed(from: from, to: to)
     }
+
+    func departed(from: Int64, to: Int64) -> Bool { departures.contains { $0 >= from && $0 <= to } }
 
     mutating func forget(before moment: Int64, _ isOpen: (CallID) -> Bool) {
         // The last departure is kept: it says that the device has gone away at some time.
@@ -119,8 +121,12 @@ extension HistoryChecker {
             see(call, time: nil, by: device, entry)
         }
         guard let history = devices[device], history.isSession(welcome.session) else { return }
-        // Its presence may be what was lost; then it is not online, whatever it was told before.
+        // Its presence may be what was lost; then it is not online, whatever it was told before. Nor is it when the will of its connection
+        // before, which names the same session, was served last.
         if history.isKept, disturbances.hadLoss(device, history.connectedAt, entry.at) { return }
+        if history.isKept, history.departed(from: history.connectedAt - tolerances.response, to: history.connectedAt) {
+            return
+        }
         devices[device]?.onlineSince = history.onlineSince ?? entry.at
         for (callID, ring) in history.rings {
             let call = welcome.calls.first { $0.callID == callID }
@@ -171,7 +177,8 @@ extension HistoryChecker {
             case .cancelled: state == .cancelled
             case .timeout: state == .timeout
             case .ended: isOver && event.call.mode == .advanced
-            case .handledElsewhere: !state.isPending && member.device != device.deviceID
+            // Who declined by a ring check may have an app connected that knows nothing of it.
+            case .handledElsewhere: !state.isPending && (member.device != device.deviceID || state == .rejected)
             }
         if !fits {
             let what =

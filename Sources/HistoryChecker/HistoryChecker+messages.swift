@@ -9,8 +9,13 @@ struct MessageHistory {
     var messageID: MessageID?
     /// When the service took it, by the service's clock, with the answer's coming.
     var accepted: (time: Int64, at: Int64)?
+    struct Ack {
+        let device: DeviceAddress
+        let at: Int64
+    }
+
     /// Acks of the recipient's devices that went out.
-    var acks: [Int64] = []
+    var acks: [Ack] = []
     /// The final state that was told first.
     var outcome: (state: MessageState, time: Int64, at: Int64)?
     var touchedAt: Int64
@@ -87,7 +92,7 @@ extension HistoryChecker {
         guard let key = messageKeys[MessageKey(to: device.userID, messageID: messageID)], key.device != device else {
             return
         }
-        messages[key]?.acks.append(now)
+        messages[key]?.acks.append(.init(device: device, at: now))
     }
 
     /// Learns under which id a request's message goes: there is one.
@@ -130,18 +135,15 @@ extension HistoryChecker {
         switch outcome.state {
         case .sent: break
         case .delivered:
-            if !history.acks.contains(where: { $0 <= outcome.at }) {
+            if !history.acks.contains(where: { $0.at <= outcome.at }) {
                 report(.receiptWrong, nil, key.device, "message \(id) is delivered, but nobody acked it", entry: entry)
             }
         case .expired:
             guard let accepted = history.accepted else { return }
-            // An ack that was under way without any disturbance reached the service in time.
-            let acked = history.acks.first { at in
-                at + tolerances.response < outcome.time && !disturbances.touch(at, outcome.time)
-            }
+            let acked = ackInTime(of: history, before: outcome.time)
             if let acked {
                 report(
-                    .receiptWrong, nil, key.device, "message \(id) expired, but was acked at \(clock(acked))",
+                    .receiptWrong, nil, key.device, "message \(id) expired, but was acked at \(clock(acked.at))",
                     entry: entry)
             }
             if let expiresAt = history.expiresAt, outcome.time + tolerances.clock < expiresAt {
@@ -160,6 +162,18 @@ extension HistoryChecker {
                     .receiptWrong, nil, key.device,
                     "message \(id) expired, but \(device) was there all the time", entry: entry)
             }
+        }
+    }
+
+    /// An ack that was under way without any disturbance, and over a connection that lasted: it reached the service while the message
+    /// still waited.
+    private func ackInTime(of history: MessageHistory, before outcome: Int64) -> MessageHistory.Ack? {
+        // When the outcome is told late, the message has waited no longer for it.
+        let end = min(outcome, history.expiresAt ?? outcome)
+        return history.acks.first { ack in
+            let arrived = ack.at + tolerances.response
+            return arrived < end && !disturbances.touch(ack.at, end)
+                && !(devices[ack.device]?.departed(from: ack.at, to: arrived) ?? false)
         }
     }
 

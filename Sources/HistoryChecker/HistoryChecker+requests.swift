@@ -11,7 +11,7 @@ struct RequestHistory {
     var success: (outcome: Response.Success, at: Int64)?
     /// When answers came, also refusals.
     var answers: [Int64] = []
-    /// A final answer came: anything but `unavailable`.
+    /// A final answer came, and nothing after it: anything but `unavailable`.
     var isAnswered = false
 }
 
@@ -58,7 +58,8 @@ extension HistoryChecker {
         case .add(let add): for user in add.invitees { calls[callID]?.additions[user, default: 0] += 1 }
         case .join: calls[callID]?.joiners.insert(device.userID)
         case .cancel, .accept, .reject, .quit, .end, .get, .signal, .report, .trace, .query, .message, .userUpdate,
-            .userQuery, .userBlock, .userBlockList, .userSignOut, .userDelete:
+            .userQuery, .userBlock, .userBlockList, .userSignOut, .userDelete, .pushRegister, .pushUnregister,
+            .ringCheck:
             break
         }
     }
@@ -92,7 +93,8 @@ extension HistoryChecker {
             }
         case .failure(let error):
             summary.answers[error.code.rawValue, default: 0] += 1
-            if !error.code.isTemporary { history.isAnswered = true }
+            // What a copy was told before is no answer to one that was sent since.
+            history.isAnswered = !error.code.isTemporary || history.success != nil
             failed(error, history, device, entry)
             noteRefusal(error, history, device)
         }
@@ -154,7 +156,7 @@ extension HistoryChecker {
         for view in call.views where view.call.revision >= fact.revision { hold(fact, against: view, call) }
         guard let snapshot = call.view(fact.revision)?.call, let user = fact.decides(in: snapshot) else { return }
         let winners = (calls[callID]?.facts ?? []).filter { $0.decides(in: snapshot) == user }
-        let invitations = 1 + (call.additions[user] ?? 0)
+        let invitations = 1 + (withAliases(call).additions[user] ?? 0)
         if winners.count > invitations {
             let names = winners.map { "\($0.device) (request \($0.requestID))" }.joined(separator: " and ")
             report(
@@ -164,10 +166,24 @@ extension HistoryChecker {
     }
 
     mutating func hold(_ fact: Fact, against view: CallHistory.View, _ call: CallHistory) {
-        guard let what = fact.contradiction(in: view.call, call) else { return }
+        guard fact.contradiction(in: view.call, call) != nil,
+            let what = fact.contradiction(in: view.call, withAliases(call))
+        else { return }
         report(
             .okNotReflected, call.callID, nil,
             "request \(fact.requestID) of \(fact.device) was answered ok at revision \(fact.revision), but at revision "
                 + "\(view.call.revision) \(what)")
+    }
+
+    /// With what was asked for under ids that lead to this call: of a call that was merged into it, its inviter's own id is an alias
+    /// (section 2), and a request that names it is one on this call, whoever sends it. Whether there was a merge, nobody need have been told yet.
+    private func withAliases(_ call: CallHistory) -> CallHistory {
+        guard let latest = call.latest?.call else { return call }
+        var call = call
+        for other in calls.values where other.callID != call.callID && other.mayBeAlias(of: latest) {
+            call.additions.merge(other.additions) { $0 + $1 }
+            call.joiners.formUnion(other.joiners)
+        }
+        return call
     }
 }

@@ -31,15 +31,14 @@ extension HistoryChecker {
         guard let latest = call.latest?.call else { return }
         for (device, history) in devices.sorted(by: { $0.key < $1.key }) where latest.member(device.userID) != nil {
             guard let online = history.onlineSince, isOwed(latest, since: online) else { continue }
+            guard let what = ignorance(of: latest, device, history.known[call.callID]) else { continue }
             let isWithoutAnswer = requests.contains { key, request in
                 guard key.device == device, let callID = request.request.body.callID,
                     callID == call.callID || wasMerged(callID, of: device.userID, into: latest)
                 else { return false }
                 return !request.isAnswered || wasServedAfterItsRefusal(request, latest)
             }
-            guard !isWithoutAnswer, let what = ignorance(of: latest, device, history.known[call.callID]) else {
-                continue
-            }
+            guard !isWithoutAnswer else { continue }
             report(.notTold, call.callID, device, what)
         }
     }

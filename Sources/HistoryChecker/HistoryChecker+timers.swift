@@ -158,7 +158,8 @@ extension Request.Body {
         case .accept(let accept): accept.callID == call
         case .reject(let reject): reject.callID == call
         case .invite, .cancel, .add, .join, .quit, .end, .get, .signal, .report, .trace, .query, .message, .userUpdate,
-            .userQuery, .userBlock, .userBlockList, .userSignOut, .userDelete:
+            .userQuery, .userBlock, .userBlockList, .userSignOut, .userDelete, .pushRegister, .pushUnregister,
+            .ringCheck:
             false
         }
     }

@@ -62,6 +62,10 @@ extension Request.Body {
         case .userBlockList: "block list"
         case .userSignOut(let device): "sign out \(device)"
         case .userDelete: "delete user"
+        case .pushRegister(let body): "register for \(body.platform.rawValue) of \(body.app)"
+        case .pushUnregister(let body): "unregister \(body.platform?.rawValue ?? "all") of \(body.app?.string ?? "all")"
+        case .ringCheck(let body):
+            "\(body.isRejected ? "reject" : "check") \(body.callID), invitation \(body.invitation), for \(body.device)"
         }
     }
 }

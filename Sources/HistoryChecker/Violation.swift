@@ -14,6 +14,8 @@ package struct Violation: Equatable, Sendable, CustomStringConvertible {
         case inconsistentCall
         /// A webhook was missing, out of order, or came twice without a reason.
         case webhook
+        /// A push was missing, came without a reason, or to somebody else.
+        case push
         /// A call that had ended changed.
         case finalStateChanged
         /// A request was answered `ok`, but the call does not show it.

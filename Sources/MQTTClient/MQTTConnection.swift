@@ -37,6 +37,14 @@ package final class MQTTConnection {
             self.broker = broker
             self.clientID = clientID
         }
+
+        /// The token in `file` is the password: read for each connection, since whoever renews tokens writes another one there.
+        package mutating func readToken(from file: String) throws(MQTTError) {
+            guard let token = readSecret(file) else {
+                throw MQTTError(kind: .refused, message: "no token can be read from \(file)")
+            }
+            broker.password = token
+        }
     }
 
     /// Where the connection stands. It only moves downward.
@@ -150,17 +158,17 @@ package final class MQTTConnection {
         try flush()
     }
 
-    /// Sends what is collected, and waits up to `milliseconds` for messages, `wake()` or what `other` waits for. Returns what has arrived.
+    /// Sends what is collected, and waits up to `milliseconds` for messages, `wake()` or what `others` wait for. Returns what has arrived.
     /// Without `reads` messages are left where they are, for a short time.
     package func poll(
-        milliseconds: Int32, reads: Bool = true, other: UnsafeMutablePointer<pollfd>? = nil
+        milliseconds: Int32, reads: Bool = true, others: UnsafeMutablePointer<pollfd>? = nil, count: Int = 1
     ) throws(MQTTError) -> [MQTTMessage] {
         acknowledged.removeAll(keepingCapacity: true)
         let wasConnecting = state == .connecting
         do throws(MQTTError) {
             try flush()
             guard let stream else { throw lost() }
-            let arrived = wait(milliseconds, for: stream, reads: reads, other: other)
+            let arrived = wait(milliseconds, for: stream, reads: reads, others, others == nil ? 0 : count)
             if reads { try receive(stream, isReadable: arrived) }
             try keepAlive(SystemClock.boot.milliseconds)
             // Acknowledgments wait for what will be published; what the broker has made room for does not.
@@ -179,21 +187,22 @@ package final class MQTTConnection {
 
     /// Whether the stream has something to be read.
     private func wait(
-        _ milliseconds: Int32, for stream: BrokerStream, reads: Bool, other: UnsafeMutablePointer<pollfd>?
+        _ milliseconds: Int32, for stream: BrokerStream, reads: Bool, _ others: UnsafeMutablePointer<pollfd>?,
+        _ count: Int
     ) -> Bool {
-        withUnsafeTemporaryAllocation(of: pollfd.self, capacity: 3) { descriptors in
+        withUnsafeTemporaryAllocation(of: pollfd.self, capacity: 2 + count) { descriptors in
             descriptors[0] = pollfd(fd: stream.descriptor, events: reads ? Int16(POLLIN) : 0, revents: 0)
             if stream.waitsForSocket(output) { descriptors[0].events |= Int16(POLLOUT) }
             descriptors[1] = pollfd(fd: wakeDescriptors.read, events: Int16(POLLIN), revents: 0)
-            if let other { descriptors[2] = other.pointee }
+            for place in 0..<count { descriptors[2 + place] = others![place] }
             // A whole packet may have been left behind the last batch.
             _ = Glibc.poll(
-                descriptors.baseAddress, other == nil ? 2 : 3, mayHoldMore && reads ? 0 : max(0, milliseconds))
+                descriptors.baseAddress, nfds_t(2 + count), mayHoldMore && reads ? 0 : max(0, milliseconds))
             if descriptors[1].revents != 0 {
                 var bytes = (UInt64(0), UInt64(0))
                 while read(wakeDescriptors.read, &bytes, 16) == 16 {}
             }
-            if let other { other.pointee = descriptors[2] }
+            for place in 0..<count { others![place] = descriptors[2 + place] }
             return descriptors[0].revents & ~Int16(POLLOUT) != 0
         }
     }

@@ -13,11 +13,7 @@ final class TLSSession {
     private var isEstablished = false
     private var plaintext = [UInt8](repeating: 0, count: 16 * 1024)
 
-    /// OpenSSL takes itself apart when the process exits, also under a thread that is still in the middle of a handshake: not here.
-    private static let isReady = OPENSSL_init_ssl(UInt64(OPENSSL_INIT_NO_ATEXIT), nil) == 1
-
     init(_ configuration: MQTTConnection.Configuration) throws(MQTTError) {
-        guard Self.isReady else { throw Self.unusable("OpenSSL") }
         guard let context = SSL_CTX_new(TLS_client_method()) else { throw Self.unusable("no memory") }
         do throws(MQTTError) {
             try Self.configure(context, configuration)

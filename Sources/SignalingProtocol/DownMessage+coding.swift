@@ -152,6 +152,11 @@ extension Welcome {
         writer.field("heartbeatTimeout", heartbeatTimeout)
         writer.field("presenceLease", presenceLease)
         writer.field("tokenExpiresAt", tokenExpiresAt)
+        if !iceServers.isEmpty {
+            writer.array("iceServers") { writer in
+                for server in iceServers { writer.object { server.write(to: &$0) } }
+            }
+        }
         if omittedCalls > 0 { writer.field("omittedCalls", omittedCalls) }
         writer.array("calls") { writer in
             for call in calls { writer.object { call.write(to: &$0) } }
@@ -167,6 +172,24 @@ extension Welcome {
             calls: json["calls"]?.array?.compactMap { $0.object.flatMap(CallSnapshot.init(json:)) } ?? [],
             omittedCalls: max(0, Int(json["omittedCalls"]?.integer ?? 0)),
             presenceLease: json["presenceLease"]?.integer.map(Int.init),
-            tokenExpiresAt: json["tokenExpiresAt"]?.integer)
+            tokenExpiresAt: json["tokenExpiresAt"]?.integer,
+            iceServers: json["iceServers"]?.array?.compactMap { $0.object.flatMap(IceServer.init(json:)) } ?? [])
+    }
+}
+
+extension IceServer {
+    fileprivate func write(to writer: inout JSONWriter) {
+        writer.array("urls") { writer in
+            for url in urls { writer.string(url) }
+        }
+        writer.field("username", username)
+        writer.field("credential", credential)
+    }
+
+    fileprivate init?(json: JSONObject) {
+        let urls = json["urls"]?.array?.compactMap(\.string) ?? []
+        guard !urls.isEmpty, let username = json["username"]?.string, let credential = json["credential"]?.string
+        else { return nil }
+        self.init(urls: urls, username: username, credential: credential)
     }
 }

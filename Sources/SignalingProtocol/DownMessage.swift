@@ -109,6 +109,20 @@ public struct Event: Equatable, Sendable {
     }
 }
 
+/// A server for what goes between devices, as `RTCPeerConnection` takes it (section 1, Welcome).
+public struct IceServer: Equatable, Sendable {
+    /// `turn:` or `turns:`.
+    public var urls: [String]
+    public var username: String
+    public var credential: String
+
+    public init(urls: [String], username: String, credential: String) {
+        self.urls = urls
+        self.username = username
+        self.credential = credential
+    }
+}
+
 /// The answer to a device that came online (section 1).
 public struct Welcome: Equatable, Sendable {
     public var session: String
@@ -125,10 +139,13 @@ public struct Welcome: Equatable, Sendable {
     public var presenceLease: Int?
     /// When the token with which the device connected ends, in milliseconds since the epoch; nil when the broker checks none.
     public var tokenExpiresAt: Int64?
+    /// Servers by which media reach devices that no direct way leads to; empty when the service names none. Their credentials last for an
+    /// hour, and each welcome brings new ones.
+    public var iceServers: [IceServer]
 
     public init(
         session: String, serverTime: Int64, heartbeatInterval: Int, heartbeatTimeout: Int, calls: [CallSnapshot],
-        omittedCalls: Int = 0, presenceLease: Int? = nil, tokenExpiresAt: Int64? = nil
+        omittedCalls: Int = 0, presenceLease: Int? = nil, tokenExpiresAt: Int64? = nil, iceServers: [IceServer] = []
     ) {
         self.session = session
         self.serverTime = serverTime
@@ -138,5 +155,6 @@ public struct Welcome: Equatable, Sendable {
         self.omittedCalls = omittedCalls
         self.presenceLease = presenceLease
         self.tokenExpiresAt = tokenExpiresAt
+        self.iceServers = iceServers
     }
 }

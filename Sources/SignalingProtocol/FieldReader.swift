@@ -71,6 +71,21 @@ struct FieldReader {
         return id
     }
 
+    func device(_ key: String) throws(FieldError) -> DeviceID? {
+        guard let value = json[key] else { return nil }
+        guard let device = value.string.flatMap(DeviceID.init) else {
+            throw .bad(key, "must be 1 to 64 of A-Z a-z 0-9 . _ ~ -")
+        }
+        return device
+    }
+
+    /// The fields of an object within this one.
+    func object(_ key: String) throws(FieldError) -> FieldReader? {
+        guard let value = json[key] else { return nil }
+        guard let object = value.object else { throw .bad(key, "must be an object") }
+        return FieldReader(nested: object)
+    }
+
     /// A text without control characters.
     func plainText(_ key: String, maxBytes: Int) throws(FieldError) -> String? {
         guard let text = try text(key, maxBytes: maxBytes) else { return nil }

@@ -40,4 +40,6 @@ public enum Limits {
     public static let milestonesPerUser = 64
     /// Entries of a call's timeline; the oldest are dropped.
     public static let traceEntries = 200
+    /// A token or endpoint for pushes, in bytes.
+    public static let pushTokenBytes = 4096
 }

@@ -95,6 +95,10 @@ public enum Answer: Equatable, Sendable {
     case blocked([UserID])
     /// To `user.signOut` and `user.delete`: it is done with this user.
     case done(UserID)
+    /// To `push.register` and `push.unregister`: what the device is registered for then.
+    case registrations([RegisteredPush])
+    /// To `call.ringCheck`.
+    case ring(RingState)
 
     /// The cursor of the last page.
     public static let lastCursor = "0"
@@ -193,6 +197,11 @@ extension Answer {
         case .user(let user): writer.object("user") { user.write(to: &$0) }
         case .blocked(let users): writer.users("blocked", users)
         case .done(let user): writer.field("userID", user)
+        case .registrations(let registrations):
+            writer.array("registrations") { writer in
+                for registration in registrations { writer.object { registration.write(to: &$0) } }
+            }
+        case .ring(let state): state.write(to: &writer)
         case .message(let messageID, let time, let state):
             writer.field("messageID", messageID)
             writer.field("time", time)
@@ -203,6 +212,14 @@ extension Answer {
     init?(json: JSONObject) {
         if let users = json["blocked"]?.array {
             self = .blocked(users.compactMap { $0.string.flatMap(UserID.init) })
+            return
+        }
+        if let state = RingState(json: json) {
+            self = .ring(state)
+            return
+        }
+        if let registrations = json["registrations"]?.array {
+            self = .registrations(registrations.compactMap { $0.object.flatMap(RegisteredPush.init(json:)) })
             return
         }
         if let calls = json["calls"]?.array, let cursor = json["cursor"]?.string {

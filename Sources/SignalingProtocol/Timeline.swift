@@ -37,6 +37,8 @@ public struct TraceEntry: Equatable, Sendable {
         case presence(DeviceAddress, state: String)
         /// A deadline was served, so many milliseconds late.
         case deadline(late: Int64)
+        /// A device was to be woken. For its own user and backends alone (section 7).
+        case push(PushStep)
     }
 }
 
@@ -89,6 +91,9 @@ extension TraceEntry {
         case .deadline(let late):
             writer.field("kind", "deadline")
             writer.field("late", late)
+        case .push(let push):
+            writer.field("kind", "push")
+            push.write(to: &writer)
         }
     }
 
@@ -134,12 +139,48 @@ extension TraceEntry.Step {
         case "deadline":
             guard let late = json["late"]?.integer else { return nil }
             self = .deadline(late: late)
+        case "push":
+            guard let device, let push = PushStep(device, json) else { return nil }
+            self = .push(push)
         default: return nil
         }
     }
 }
 
+extension PushStep {
+    fileprivate func write(to writer: inout JSONWriter) {
+        writer.field("userID", device.userID)
+        writer.field("device", device.deviceID)
+        writer.field("platform", platform.rawValue)
+        writer.field("push", kind.rawValue)
+        writer.field("outcome", outcome.rawValue)
+        writer.field("status", status)
+        writer.field("reason", reason)
+        writer.field("took", took)
+    }
+
+    fileprivate init?(_ device: DeviceAddress, _ json: JSONObject) {
+        guard let platform = json["platform"]?.string.flatMap(PushPlatform.init),
+            let kind = json["push"]?.string.flatMap(PushKind.init),
+            let outcome = json["outcome"]?.string.flatMap(PushOutcome.init)
+        else { return nil }
+        self.init(
+            device: device, platform: platform, kind: kind, outcome: outcome,
+            status: json["status"]?.integer.map(Int.init), reason: json["reason"]?.string,
+            took: json["took"]?.integer)
+    }
+}
+
 extension Timeline {
+    /// What a member is told: of which devices of others were woken it must not learn, nor that none was.
+    public func told(to user: UserID) -> Timeline {
+        var told = self
+        told.entries.removeAll { entry in
+            if case .push(let push) = entry.step { push.device.userID != user } else { false }
+        }
+        return told
+    }
+
     /// Writes the fields of a response; `start` is when the call was created.
     func write(to writer: inout JSONWriter, since start: Int64) {
         writer.array("entries") { writer in

@@ -123,6 +123,19 @@ extension Request.Body {
         case "user.signOut":
             self = .userSignOut(try fields.required("device", fields.identifier("device", DeviceID.self)))
         case "user.delete": self = .userDelete
+        case "push.register": self = .pushRegister(try .init(fields))
+        case "push.unregister":
+            self = .pushUnregister(
+                .init(
+                    platform: try fields.choice("platform", PushPlatform.self),
+                    app: try fields.identifier("app", AppName.self)))
+        case "call.ringCheck":
+            self = .ringCheck(
+                .init(
+                    callID: try fields.callID,
+                    device: try fields.required("device", fields.device("device")),
+                    invitation: try fields.required("invitation", fields.integer("invitation", in: 1...Int.max)),
+                    isRejected: try fields.flag("reject") ?? false))
         default: return nil
         }
     }

@@ -69,6 +69,14 @@ extension Request {
         case .userQuery(let body): writer.users("userIDs", body.userIDs)
         case .userBlock(let body): writer.field("userID", body.userID)
         case .userSignOut(let device): writer.field("device", device)
+        case .pushRegister(let body): body.write(to: &writer)
+        case .pushUnregister(let body):
+            writer.field("platform", body.platform?.rawValue)
+            writer.field("app", body.app)
+        case .ringCheck(let body):
+            writer.field("device", body.device)
+            writer.field("invitation", body.invitation)
+            if body.isRejected { writer.field("reject", true) }
         case .userBlockList, .userDelete: break
         }
     }
@@ -107,6 +115,9 @@ extension Request.Body {
         case .userBlockList: "user.blockList"
         case .userSignOut: "user.signOut"
         case .userDelete: "user.delete"
+        case .pushRegister: "push.register"
+        case .pushUnregister: "push.unregister"
+        case .ringCheck: "call.ringCheck"
         }
     }
 }

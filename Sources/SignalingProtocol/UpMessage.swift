@@ -44,6 +44,10 @@ public struct Request: Equatable, Sendable {
         case userSignOut(DeviceID)
         /// `user.delete`, of a backend: all that is kept of the user goes, but the calls of others.
         case userDelete
+        case pushRegister(PushRegister)
+        case pushUnregister(PushUnregister)
+        /// `call.ringCheck`, of a backend: whether a device that was woken is still to ring (section 7).
+        case ringCheck(RingCheck)
     }
 
     /// `call.invite`: creates the call.
@@ -216,14 +220,17 @@ extension Request.Body {
         case .signal(let body): body.callID
         case .report(let body): body.callID
         case .trace(let body): body.callID
-        case .query, .message, .userUpdate, .userQuery, .userBlock, .userBlockList, .userSignOut, .userDelete: nil
+        case .ringCheck(let body): body.callID
+        case .query, .message, .userUpdate, .userQuery, .userBlock, .userBlockList, .userSignOut, .userDelete,
+            .pushRegister, .pushUnregister:
+            nil
         }
     }
 
     /// Only the app's backend may ask for this (section 1, Backends).
     public var isForBackends: Bool {
         switch self {
-        case .userSignOut, .userDelete: true
+        case .userSignOut, .userDelete, .ringCheck: true
         default: false
         }
     }
@@ -234,7 +241,7 @@ extension Request.Body {
         switch self {
         case .invite, .cancel, .accept, .reject, .add, .join, .quit, .end: true
         case .get, .signal, .report, .trace, .query, .message, .userUpdate, .userQuery, .userBlock, .userBlockList,
-            .userSignOut, .userDelete:
+            .userSignOut, .userDelete, .pushRegister, .pushUnregister, .ringCheck:
             false
         }
     }

@@ -1,16 +1,16 @@
 import COpenSSL
 
-/// A key as OpenSSL has it. This file alone calls OpenSSL; nothing here is cryptography of our own.
+/// A key as OpenSSL has it. Its files alone call OpenSSL; nothing here is cryptography of our own.
 package final class CryptographicKey: @unchecked Sendable {
     // Sendable: never changed after it is made, and OpenSSL's keys may be used by several threads at once.
 
-    private enum Material {
+    enum Material {
         case secret([UInt8])
         case pair(OpaquePointer)
     }
 
-    let algorithm: SignatureAlgorithm
-    private let material: Material
+    package let algorithm: SignatureAlgorithm
+    let material: Material
 
     /// A secret for HMAC.
     package init(secret: [UInt8]) {
@@ -18,7 +18,7 @@ package final class CryptographicKey: @unchecked Sendable {
         material = .secret(secret)
     }
 
-    private init(_ algorithm: SignatureAlgorithm, _ pair: OpaquePointer) {
+    init(_ algorithm: SignatureAlgorithm, _ pair: OpaquePointer) {
         self.algorithm = algorithm
         material = .pair(pair)
     }
@@ -33,7 +33,7 @@ package final class CryptographicKey: @unchecked Sendable {
     // MARK: Making keys
 
     /// A new key with at least 128 bits of security (RSA: 112, with 2048 bits).
-    static func generate(_ algorithm: SignatureAlgorithm) throws(TokenError) -> CryptographicKey {
+    package static func generate(_ algorithm: SignatureAlgorithm) throws(TokenError) -> CryptographicKey {
         switch algorithm {
         case .hs256: return CryptographicKey(secret: try randomBytes(32))
         case .rs256:
@@ -55,7 +55,7 @@ package final class CryptographicKey: @unchecked Sendable {
         return CryptographicKey(algorithm, pair)
     }
 
-    static func randomBytes(_ count: Int) throws(TokenError) -> [UInt8] {
+    package static func randomBytes(_ count: Int) throws(TokenError) -> [UInt8] {
         var bytes = [UInt8](repeating: 0, count: count)
         guard RAND_bytes(&bytes, Int32(count)) == 1 else { throw failure("no random numbers") }
         return bytes
@@ -192,7 +192,7 @@ package final class CryptographicKey: @unchecked Sendable {
         }
     }
 
-    func isValid(_ signature: [UInt8], of message: [UInt8]) -> Bool {
+    package func isValid(_ signature: [UInt8], of message: [UInt8]) -> Bool {
         // What a failed check leaves in OpenSSL's queue of errors must not be found by whoever uses it next.
         defer { ERR_clear_error() }
         switch material {
@@ -256,7 +256,7 @@ package final class CryptographicKey: @unchecked Sendable {
         return Array(UnsafeBufferPointer(start: start, count: Int(count)))
     }
 
-    private static func failure(_ text: String) -> TokenError {
+    static func failure(_ text: String) -> TokenError {
         ERR_clear_error()
         return TokenError(.keys, text)
     }

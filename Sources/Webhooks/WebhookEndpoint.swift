@@ -1,10 +1,12 @@
+import SettingsFiles
 import SignalingProtocol
 
 /// One receiver of webhooks.
 package struct WebhookEndpoint: Sendable {
     /// 1–64 of the id alphabet. What it is owed is kept under this name.
     package let name: String
-    package let url: WebhookURL
+    /// When it changes, an endpoint that was turned off is on again.
+    package let url: HTTPSURL
     /// One, or two while one replaces another: each makes a signature.
     package let secrets: [WebhookSecret]
     package let events: EventPatterns
@@ -26,7 +28,7 @@ package struct WebhookEndpoint: Sendable {
     package static let backlogBytesRange = 64 << 10...16 << 30
 
     package init(
-        name: String, url: WebhookURL, secrets: [WebhookSecret], events: EventPatterns,
+        name: String, url: HTTPSURL, secrets: [WebhookSecret], events: EventPatterns,
         format: WebhookFormat = .standard, retryFor: Int = standardRetryFor, backlog: Int = standardBacklog,
         backlogBytes: Int = standardBacklogBytes, allowedNetworks: [String] = []
     ) {
@@ -66,9 +68,9 @@ extension WebhookEndpoint {
         return name
     }
 
-    private static func url(_ json: SettingsObject) throws(SettingsError) -> WebhookURL {
+    private static func url(_ json: SettingsObject) throws(SettingsError) -> HTTPSURL {
         let text = try json.requiredString("url")
-        do throws(SettingsError) { return try WebhookURL(text) } catch { throw json.error("url", error.description) }
+        do throws(SettingsError) { return try HTTPSURL(text) } catch { throw json.error("url", error.description) }
     }
 
     private static func secrets(_ json: SettingsObject, _ settings: String) throws(SettingsError) -> [WebhookSecret] {

@@ -1,3 +1,4 @@
+import SettingsFiles
 import SignalingProtocol
 import Tokens
 

@@ -1,5 +1,4 @@
-import Glibc
-import SignalingProtocol
+import SettingsFiles
 
 /// The file of `--webhooks` (docs/webhooks.md, Settings), and the secrets that it names.
 package struct WebhookSettings: Sendable {
@@ -28,7 +27,7 @@ package struct WebhookSettings: Sendable {
 
     private init(_ bytes: [UInt8], _ path: String) throws(SettingsError) {
         let json = try SettingsObject(
-            try parsed(bytes), at: "", known: ["certificateAuthorityFile", "endpoints"])
+            try parsedSettings(bytes), at: "", known: ["certificateAuthorityFile", "endpoints"])
         guard let list = try json.list("endpoints") else { throw json.error("endpoints", "missing") }
         guard list.count <= Self.maxEndpoints else {
             throw json.error("endpoints", "more than \(Self.maxEndpoints)")
@@ -42,28 +41,7 @@ package struct WebhookSettings: Sendable {
             }
             endpoints.append(endpoint)
         }
-        self.init(certificateAuthorityFile: try Self.authority(json, path), endpoints: endpoints)
-    }
-
-    private static func authority(_ json: SettingsObject, _ path: String) throws(SettingsError) -> String? {
-        let key = "certificateAuthorityFile"
-        guard let text = try json.string(key) else { return nil }
-        let file = resolve(text, besides: path)
-        guard access(file, R_OK) == 0 else {
-            throw json.error(key, "\(shown(file)): \(String(cString: strerror(errno)))")
-        }
-        return file
-    }
-}
-
-private func parsed(_ bytes: [UInt8]) throws(SettingsError) -> JSONValue {
-    do throws(JSONError) {
-        return try JSONParser.parse(bytes)
-    } catch {
-        let before = bytes.prefix(error.offset)
-        let line = before.count { $0 == UInt8(ascii: "\n") } + 1
-        // Characters count, not the bytes that go on with one.
-        let column = before.reversed().prefix { $0 != UInt8(ascii: "\n") }.count { $0 & 0xC0 != 0x80 } + 1
-        throw SettingsError("not JSON: \(error.reason) at line \(line), column \(column)")
+        self.init(
+            certificateAuthorityFile: try json.file("certificateAuthorityFile", besides: path), endpoints: endpoints)
     }
 }

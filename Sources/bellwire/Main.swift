@@ -22,6 +22,7 @@ struct Main {
             case "token": try TokenCommand.run(words)
             case "simulate": try SimulateCommand.run(words)
             case "bench": try BenchCommand.run(words)
+            case "push": try PushCommand.run(words)
             case "webhooks": try WebhooksCommand.run(words)
             case "check-history": try CheckHistoryCommand.run(words)
             case "listen": runAsync(name) { [words] in try await Phone.listen(words) }
@@ -49,6 +50,7 @@ struct Main {
           trace    why a phone did or did not ring
           keys     make the keys that sign tokens
           token    make a token
+          push     keys for pushes to sleeping phones
           webhooks what waits for endpoints, dead letters, and sending them again
           bench    measure full calls through a deployment on this machine
           simulate play deployments with faults in virtual time

@@ -1,12 +1,13 @@
 import BellwireSimulator
 import HistoryChecker
+import SignalingProtocol
 import Testing
 
 /// Whole deployments in virtual time.
 struct SimulatorTests {
     /// Networks and stores take their time, replicas meet each other between load and commit, and nothing fails: then
-    /// nothing may go wrong. Seed 431 found a merge that was none.
-    @Test(arguments: Array(1...40 as ClosedRange<UInt64>) + [431])
+    /// nothing may go wrong. Seed 431 found a merge that was none, 20508 a call that its pusher had let go and taken again at once.
+    @Test(arguments: Array(1...40 as ClosedRange<UInt64>) + [431, 20508])
     func withoutFaultsNothingGoesWrong(_ seed: UInt64) {
         let result = Simulator(isLite: true).run(seed: seed)
         #expect(result.calls > 0)
@@ -19,6 +20,14 @@ struct SimulatorTests {
     func withFaultsNothingIsLost(_ seed: UInt64) {
         let result = Simulator().run(seed: seed)
         #expect(result.violations.isEmpty, "\(result.violations[0])")
+    }
+
+    /// Whoever sleeps is rung, told to stop, and told of what was missed; everything about it is right (`PushWatch`).
+    @Test func sleepingPhonesArePushed() {
+        let result = Simulator(isLite: true).run(seed: 3)
+        for kind in PushKind.allCases { #expect(result.pushes[kind] ?? 0 > 0, "\(kind)") }
+        #expect(result.violations.isEmpty)
+        #expect(Simulator(isLite: true).run(seed: 4).pushes.isEmpty)
     }
 
     @Test(arguments: Exhaustive.worlds)

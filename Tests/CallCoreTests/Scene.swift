@@ -82,7 +82,7 @@ final class Scene {
         case .signal(let signal): return try machine.call.judge(signal, from: user)
         case .invite: preconditionFailure("a scene begins with its invitation")
         case .report, .trace, .query, .message, .userUpdate, .userQuery, .userBlock, .userBlockList, .userSignOut,
-            .userDelete:
+            .userDelete, .pushRegister, .pushUnregister, .ringCheck:
             preconditionFailure("no matter of the machine")
         }
         return []

@@ -84,4 +84,56 @@ import Testing
         #expect(try test.load("a")?.acks.isEmpty == true)
         #expect(try test.load("a")?.heard.isEmpty == true)
     }
+
+    // MARK: Pushes
+
+    private func push(
+        _ device: DeviceAddress, _ platform: PushPlatform, _ invitation: Int, ring: PushState.Phase? = nil,
+        stop: PushState.Phase? = nil, missed: PushState.Phase? = nil
+    ) -> PushState {
+        PushState(
+            PushRegistration.Key(device, .standard, platform), invitation: invitation, ring: ring, stop: stop,
+            missed: missed)
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func howFarPushesAreIsKeptForEachRegistration(kind: StoreKind) throws {
+        let test = try kind.open()
+        let states = [
+            push(alicePhone, .apns, 1, missed: .over), push(alicePhone, .fcm, 2, ring: .trying, stop: .sent),
+            push(aliceWeb, .fcm, 1, ring: .sent, stop: .over, missed: .trying), push(bobPhone, .webPush, 1),
+        ]
+        try test.write(call("a")) { $0.notes = [.push(id, states[1])] }
+        try test.store.note([3, 0, 2].map { .push(id, states[$0]) })
+        #expect(try test.load("a")?.pushes == states)
+        #expect(try test.load("a")?.version == 1)
+        #expect(try test.load("a")?.acks.isEmpty == true)
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func theStateOfAPushReplacesTheFormerButNotThatOfALaterInvitation(kind: StoreKind) throws {
+        let test = try kind.open()
+        try test.write(call("a"))
+        for state in [push(bobPhone, .fcm, 2, ring: .trying), push(bobPhone, .fcm, 2, ring: .sent, missed: .trying)] {
+            try test.store.note([.push(id, state)])
+            #expect(try test.load("a")?.pushes == [state])
+        }
+        try test.store.note([.push(id, push(bobPhone, .fcm, 2))])
+        #expect(try test.load("a")?.pushes == [push(bobPhone, .fcm, 2)])
+        try test.store.note([.push(id, push(bobPhone, .fcm, 10, ring: .trying))])
+        try test.store.note([.push(id, push(bobPhone, .fcm, 9, ring: .sent))])
+        #expect(try test.load("a")?.pushes == [push(bobPhone, .fcm, 10, ring: .trying)])
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func ofADevicesRingChecksThatOfTheLatestInvitationStands(kind: StoreKind) throws {
+        let test = try kind.open()
+        try test.store.note([.ringCheck(id, RingCheck(device: bobPhone, invitation: 1))])
+        try test.write(call("a"))
+        let checks = [(bobPhone, 2), (bobPhone, 10), (bobPhone, 9), (aliceWeb, 1), (alicePhone, 3)]
+        try test.store.note(checks.map { .ringCheck(id, RingCheck(device: $0.0, invitation: $0.1)) })
+        #expect(
+            try test.load("a")?.checks
+                == [(alicePhone, 3), (aliceWeb, 1), (bobPhone, 10)].map { RingCheck(device: $0.0, invitation: $0.1) })
+    }
 }

@@ -305,7 +305,7 @@ import Testing
                 case 6:
                     #expect(try test.outbox.recover() == rule.outbox.recover(), place)
                 default:
-                    let passed = [300, 1_500, 2_500].randomElement(using: &random)! as Milliseconds
+                    let passed = [1_000, 2_000, 3_000].randomElement(using: &random)! as Milliseconds
                     try test.pass(passed)
                     try rule.pass(passed)
                 }

@@ -43,6 +43,12 @@ struct RandomRecord {
             if call.entry(member.userID) == nil { call.members.append(member) }
         }
         call.outcomes = (0..<below(20)).map { _ in outcome() }
+        call.pushTexts = (0..<below(3)).map { _ in
+            InvitationTexts(
+                invitation: below(100),
+                Request.Push(
+                    title: maybe { $0.text(2048) }, content: maybe { $0.text(2048) }, payload: maybe { $0.text(2048) }))
+        }
         return call
     }
 
@@ -61,6 +67,8 @@ struct RandomRecord {
         member.notReceivedAt = maybe { $0.time() }
         member.hasResponded = below(2) == 0
         member.isWithheld = below(4) == 0
+        member.mayBePushed = below(2) == 0
+        member.ownInvitedAt = maybe { $0.time() }
         return member
     }
 

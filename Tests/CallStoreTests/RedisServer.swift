@@ -105,7 +105,21 @@ final class RedisServer: Sendable {
                   local online, since, seen, session = string.match(entries[i + 1], '^(%d):(%d+):(%d+):(.*)$')
                   redis.call('HSET', key, entries[i], string.format('%s:%.0f:%.0f:%s', online, since - by, seen - by, session))
                 end
-              elseif kind == 'zset' and (string.sub(key, -5) == ':over' or string.sub(key, -4) == ':due') then
+              elseif kind == 'hash' and string.sub(key, -14) == ':registrations' then
+                local entries = redis.call('HGETALL', key)
+                for i = 1, #entries, 2 do
+                  local since, rest = string.match(entries[i + 1], '^(%d+)(:.*)$')
+                  redis.call('HSET', key, entries[i], string.format('%.0f', since - by) .. rest)
+                end
+              elseif kind == 'hash' and string.find(key, ':token:{', 1, true) then
+                local entries = redis.call('HGETALL', key)
+                for i = 1, #entries, 2 do
+                  if entries[i] ~= 'owner' then
+                    redis.call('HSET', key, entries[i], string.format('%.0f', entries[i + 1] - by))
+                  end
+                end
+              elseif kind == 'zset' and (string.sub(key, -5) == ':over' or string.sub(key, -4) == ':due'
+                or string.find(key, ':pushes:', 1, true)) then
                 for _, member in ipairs(redis.call('ZRANGE', key, 0, -1)) do redis.call('ZINCRBY', key, -by, member) end
               end
               if life >= 0 then

@@ -204,6 +204,49 @@ import Testing
         #expect(try test.store.update(alice, .init(name: "Alice")).name == "Alice")
     }
 
+    /// Version 7 added what pushes need.
+    @Test func aFileFromBeforePushesKeepsEverythingAndPushes() throws {
+        try fill(open())
+        let database = try SQLiteDatabase(path: file.path)
+        let new = [
+            "registrations", "push_deployment", "push_queue", "push_workers", "push_reservations", "pushes",
+            "ring_checks",
+        ]
+        for table in new { try database.execute("DROP TABLE \(table)") }
+        try database.execute("PRAGMA user_version=6")
+        let test = try open()
+        try expectComplete(test)
+        #expect(try test.write(call("a", media: "video"), over: 2) { $0.pushes = true } == .committed(version: 3))
+        #expect(try test.pushes.take(by: WorkerID("w")) == [CallID("a")!])
+        let key = PushRegistration.Key(bobPhone, .standard, .fcm)
+        try test.pushes.register(PushRegistration(key, target: .token("t"), digest: "d", since: 0))
+        #expect(try open().pushes.registrations(of: [bob])[0].map(\.key) == [key])
+    }
+
+    @Test func cleaningLeavesNothingOfPushesBehind() throws {
+        let test = try open()
+        let key = PushRegistration.Key(bobPhone, .standard, .fcm)
+        try test.pushes.register(PushRegistration(key, target: .token("t"), digest: "d", since: 0))
+        _ = try test.pushes.reserve([PushReservation(device: bobPhone, inviter: alice, id: "x")])
+        try test.write(call("a", endedAt: 1), expiresAt: 1) {
+            $0.notes = [
+                .push(CallID("a")!, PushState(key, invitation: 1, ring: .sent)),
+                .ringCheck(CallID("a")!, RingCheck(device: bobPhone, invitation: 1)),
+            ]
+            $0.pushes = true
+        }
+        #expect(try test.pushes.take(by: WorkerID("w")).count == 1)
+        try test.pass(PushLimits.registrationLife)
+        _ = try test.store.clean(limit: 10)
+        let rows = try SQLiteDatabase(path: file.path).query(
+            """
+            SELECT 1 FROM registrations UNION ALL SELECT 2 FROM push_reservations UNION ALL SELECT 3 FROM pushes
+            UNION ALL SELECT 4 FROM ring_checks UNION ALL SELECT 5 FROM push_queue UNION ALL SELECT 6 FROM push_workers
+            """
+        ) { $0.integer(0) }
+        #expect(rows.isEmpty)
+    }
+
     @Test func severalCoordinatorsMayOpenAFileOfAnEarlierSchemaAtOnce() async throws {
         for _ in 0..<10 {
             let file = TemporaryFile()

@@ -123,6 +123,7 @@ final class TemporaryFile {
         for (table, column) in [
             ("presence", "seen"), ("presence", "since"), ("over_sessions", "until"), ("calls", "expires_at"),
             ("calls", "deadline"), ("outbox_lines", "due"), ("outbox_workers", "until"), ("outbox_dead", "since"),
+            ("registrations", "since"), ("push_queue", "due"), ("push_workers", "until"), ("push_reservations", "at"),
         ] {
             try database.execute("UPDATE \(table) SET \(column)=\(column)-\(duration)")
         }

@@ -100,6 +100,28 @@ import Testing
         #expect(stored?.acks == [DeviceAck(device: bobPhone, session: "s", revision: 2)])
     }
 
+    @Test func whatIsDamagedOfPushesIsPassedOver() throws {
+        let record = String(decoding: RecordCodec.encode(.call(call("a"))), as: UTF8.self)
+        let huge = "9223372036854775807"
+        let stored = try ask(
+            strings(
+                "v", "1", "r", record, "pdefault/fcm/phone/alice", "2:sent:later:", "pdefault/fcm/phone/bob",
+                "\(huge):sent::", "pdefault/none/phone/bob", "2:::", "p/", ":", "pdefault/apns/phone/bob", "2:sent",
+                "cphone/alice", huge, "cphone/bob", "3", "cphone", "4")
+        ) { try $0.load([CallID("a")!]) }[0]
+        let key = PushRegistration.Key(alicePhone, .standard, .fcm)
+        #expect(stored?.pushes == [PushState(key, invitation: 2, ring: .sent)])
+        #expect(stored?.checks == [RingCheck(device: bobPhone, invitation: 3)])
+    }
+
+    @Test func aQueueOfAnImpossibleLengthIsBounded() throws {
+        let counts = String(
+            repeating: ":9223372036854775807\r\n:-9223372036854775808\r\n*2\r\n$1\r\na\r\n$3\r\ninf\r\n", count: 64)
+        #expect(try ask(counts) { try BlockingPushes($0).count() }.calls == 64 << 24)
+        let removed = String(repeating: ":1\r\n", count: 64)
+        #expect(try ask(counts + removed) { try BlockingPushes($0).bound() } == 64)
+    }
+
     @Test(arguments: ["9223372036854775807", "-1", "soon"])
     func aServerWithoutATimeIsRefused(seconds: String) {
         let scripts = String(repeating: "$2\r\nab\r\n", count: RedisScript.allCases.count)

@@ -15,11 +15,15 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import urlopen
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "IntegrationTests"))
 
 from harness import Attempt, Device, Load, member, ring, wait_until
-from stack import PROJECT, Stack, docker
+from harness import page as browsers
+from harness.push_providers import PushProviders
+from stack import PROBE_IMAGE, PROJECT, Stack, docker
 
 BEGAN = time.monotonic()
 TIMERS_TOLERANCE_MS = 1500
@@ -184,6 +188,111 @@ def backend(stack: Stack, say: Say) -> None:
     assert ask("DELETE", "/v1/users/bob")[0] == 204
     bob.logout()
     say("a phone rings, and the call is told; no token is made; a device's token counts for nothing")
+
+
+def page(stack: Stack, say: Say) -> None:
+    """calls from a browser"""
+    broker = f"ws://127.0.0.1:{stack.published.web_port}"
+    address = f"http://127.0.0.1:{stack.published.gateway_port}/"
+    with urlopen(address, timeout=10) as answer:
+        policy = answer.headers["Content-Security-Policy"]
+        assert broker in policy and "default-src 'none'" in policy, policy
+    with urlopen(address + "page.json", timeout=10) as answer:
+        settings = json.load(answer)
+    assert (settings["url"], settings["tokens"]) == (broker, True), settings
+    if browsers.MISSING:
+        say(f"the gateway serves the page; it was not opened: there is no {', '.join(browsers.MISSING)}")
+        return
+    with tempfile.TemporaryDirectory() as directory:
+        browser = browsers.Browser(Path(directory))
+        try:
+            alice, bob = (browser.tab(address).go_online(name, stack.published.token(name)) for name in ("alice", "bob"))
+            alice.call("bob", kind="Voice call")
+            bob.answer("alice")
+            alice.expect("In a call with bob")
+            alice.press("Hang up")
+            bob.expect("Call ended")
+        finally:
+            browser.quit()
+    say("the gateway serves the page; two tabs of a browser, each with a token, call each other")
+
+
+def turn(stack: Stack, say: Say) -> None:
+    """a TURN server"""
+    stack.compose("build", "coturn")
+    stack.profiles.append("turn")
+    stack.compose("up", "-d", "--no-build", "--wait", "--wait-timeout", "60")
+    (coturn,) = stack.containers("coturn")
+    phone = Device(stack.published, "alice").connect()
+    welcome = phone.wait(lambda all: next((m.body for m in all if m.type == "welcome"), None), 10, "welcome")
+    phone.logout()
+    (server,) = welcome["iceServers"]
+    assert server["urls"] == [f"turn:127.0.0.1:{stack.published.turn_port}"]
+
+    def ask(*options: str) -> str:
+        known = ("-u", server["username"], "-w", server["credential"])
+        here = stack.address(coturn, "turn")
+        command = ("docker", "exec", coturn, "turnutils_uclient", "-c", "-n", "3", "-m", "1", *known, *options, here)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        return done.stdout + done.stderr
+
+    relayed = ask("-y")
+    assert "Total lost packets 0 " in relayed, relayed
+    say("with the credentials of a welcome two clients meet at it")
+    (redis,), (broker,) = stack.containers("redis"), stack.containers("mosquitto")
+    store, internal, published = stack.address(redis, "store"), stack.address(broker, "broker"), stack.address(broker, "published")
+    for host, port in ((store, 6379), (internal, 1884), (published, 1883), ("169.254.169.254", 80)):
+        refused = ask("-e", host, "-r", str(port))
+        assert "403 (Forbidden IP)" in refused and "start_mclient" not in refused, refused
+    for host, port in ((store, 6379), (internal, 1884), (published, 1883)):
+        assert not stack.reaches("turn", host, port), f"{host}:{port} can be reached from coturn's network"
+    say("Redis and the broker are refused as peers, and its network does not lead to them")
+    stack.compose("rm", "--stop", "--force", "coturn")
+    stack.profiles.remove("turn")
+
+
+def pushes(stack: Stack, say: Say) -> None:
+    """phones that are asleep"""
+    with tempfile.TemporaryDirectory() as text:
+        directory = Path(text)
+        made = stack.script(
+            f"mkdir {directory}/push && chown 10001 {directory}/push && chmod 700 {directory}/push\n"
+            f'docker compose run --rm --no-deps --volume "{directory}/push:/push" --entrypoint bellwire secrets push keys --out /push/vapid.pem'
+        )
+        assert made.returncode == 0 and re.search(r"^[\w-]{87}$", made.stdout, re.MULTILINE), made
+        host = docker("network", "inspect", f"{stack.name}_published", "--format", "{{(index .IPAM.Config 0).Gateway}}")
+        providers = PushProviders(directory / "providers", host=host)
+        settings = providers.settings()
+        docker("run", "--rm", "--volume", f"{directory}:/all", PROBE_IMAGE, "chown", "-R", "10001", "/all/providers")
+        override = directory / "docker-compose.override.yml"
+        gateway = {"environment": {"BELLWIRE_PUSH": f"/push/{settings.name}"}, "volumes": [f"{settings.parent}:/push:ro"]}
+        override.write_text(json.dumps({"services": {"gateway": gateway}}))
+        stack.files.append(str(override))
+        try:
+            stack.up(3)
+            alice = Device(stack.published, "alice").connect()
+            bob = Device(stack.published, "bob", "asleep").connect(presence=False)
+            targets = providers.register(bob)
+            bob.close()
+            call = alice.invite("bob")
+            rung = [providers.expect(target, "ring", call, timeout=10) for target in targets if target.platform == "apnsVoIP"]
+            check = urlsplit(rung[0].content["check"])
+            address = f"http://127.0.0.1:{stack.published.gateway_port}{check.path}?{check.query}"
+            with urlopen(address, timeout=10) as answer:
+                assert json.load(answer)["ringing"] is True
+            alice.cancel(call)
+            for target in targets:
+                if target.platform != "apnsVoIP":
+                    providers.expect(target, "missed", call, timeout=10)
+            with urlopen(address, timeout=10) as answer:
+                assert json.load(answer) == {"ringing": False, "reason": "cancelled"}
+            alice.logout()
+            providers.expect_no_problems()
+        finally:
+            providers.close()
+            stack.files.remove(str(override))
+        stack.up(3)
+    say("the image makes a VAPID key; a gateway with settings mounted rings a phone through Apple's, and shows a missed call by every other service")
 
 
 def calls(stack: Stack, say: Say) -> None:
@@ -478,7 +587,7 @@ def stop(stack: Stack, say: Say) -> None:
 
 
 STEPS = (
-    *(before_anything_is_built, build, start, first_steps, up_again, networks, backend, calls, rights, secrets_are_kept, own_certificate, limits),
+    *(before_anything_is_built, build, start, first_steps, up_again, networks, backend, page, turn, pushes, calls, rights, secrets_are_kept, own_certificate, limits),
     *(killed_while_ringing, under_load, store_away, crashed_neighbours, kept, stop),
 )
 

@@ -38,6 +38,8 @@ class Published:
         self.tls_port = free_port()
         self.wss_port = free_port()
         self.gateway_port = free_port()
+        self.turn_port = free_port()
+        self.turns_port = free_port()
         self.key: dict[str, Any] = {}
         self.authority = ""
 
@@ -67,6 +69,8 @@ class Stack:
             stdin=subprocess.DEVNULL,
         )
         self.coordinators = 3
+        self.profiles: list[str] = []
+        self.files = ["docker-compose.yml"]
 
     # Compose
 
@@ -82,6 +86,11 @@ class Stack:
             "BELLWIRE_MQTTS_PORT": str(self.published.tls_port),
             "BELLWIRE_WSS_PORT": str(self.published.wss_port),
             "BELLWIRE_GATEWAY_PORTS": str(self.published.gateway_port),
+            "BELLWIRE_TURN_PORT": str(self.published.turn_port),
+            "BELLWIRE_TURNS_PORT": str(self.published.turns_port),
+            "BELLWIRE_TURN": f"turn:127.0.0.1:{self.published.turn_port}",
+            "COMPOSE_PROFILES": ",".join(self.profiles),
+            "COMPOSE_FILE": ":".join(self.files),
             "BELLWIRE_GROUP": self.group,
             "BELLWIRE_APPENDFSYNC": "always",
             "BELLWIRE_COORDINATORS": str(self.coordinators),
@@ -122,7 +131,8 @@ class Stack:
 
     def remove(self) -> None:
         """Everything that this stack made, except the build cache."""
-        self.compose("down", "--volumes", "--remove-orphans", "--rmi", "local", "--timeout", "20")
+        # Of services under a profile, too, which `down` leaves alone otherwise.
+        self.compose("--profile", "turn", "down", "--volumes", "--remove-orphans", "--rmi", "local", "--timeout", "20")
         self._watcher.terminate()
         self._watcher.wait()
 

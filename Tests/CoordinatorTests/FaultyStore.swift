@@ -42,6 +42,32 @@ final class FaultyStore: CallStore {
 
     func endpoints() async throws(StoreError) -> [KeptEndpoint] { try await store.endpoints() }
 
+    func pushPolicy() async throws(StoreError) -> KeptPushPolicy? { try await store.pushPolicy() }
+
+    func pushSecret() async throws(StoreError) -> [UInt8] { try await store.pushSecret() }
+
+    func register(_ registration: PushRegistration) async throws(StoreError) -> [PushRegistration] {
+        try await store.register(registration)
+    }
+
+    func unregister(
+        _ device: DeviceAddress, _ platform: PushPlatform?, _ app: AppName?
+    ) async throws(StoreError) -> [PushRegistration] {
+        try await store.unregister(device, platform, app)
+    }
+
+    func end(_ registration: PushRegistration) async throws(StoreError) {
+        try await store.end(registration)
+    }
+
+    func registrations(of users: [UserID]) async throws(StoreError) -> [[PushRegistration]] {
+        try await store.registrations(of: users)
+    }
+
+    func boundPushes(most: Int) async throws(StoreError) -> Int {
+        try await store.boundPushes(most: most)
+    }
+
     var summary: String { "faulty" }
 
     var time: Milliseconds? { failing.contains(.now) ? nil : store.time }

@@ -34,6 +34,8 @@ struct TraceTests {
                 case .ack(let device, let revision): "ack \(device) \(revision)"
                 case .presence(let device, let state): "\(device) \(state)"
                 case .deadline(let late): "deadline \(late)"
+                case .push(let push):
+                    "push \(push.kind.rawValue) \(push.device) \(push.platform.rawValue) \(push.outcome.rawValue)"
                 }
             return "\(entry.time - start) \(what)"
         }

@@ -1,6 +1,7 @@
 @testable import CallCore
 import CallStore
 import HTTPSending
+import SettingsFiles
 import SignalingProtocol
 import Testing
 import Webhooks
@@ -45,6 +46,7 @@ import Webhooks
     private final class Rig {
         let clock = Clock()
         let store: MemoryCallStore
+        let doubtful: DoubtfulStore
         let endpoints = Endpoints()
         var deliverer: Deliverer
         private var workers = 0
@@ -54,13 +56,14 @@ import Webhooks
         init(events: [String] = ["*"], retryFor: Int = 60) {
             let clock = clock
             store = MemoryCallStore { clock.now }
+            doubtful = DoubtfulStore(store)
             settings = [
                 WebhookEndpoint(
-                    name: "app", url: try! WebhookURL("https://app.example/hook"),
+                    name: "app", url: try! HTTPSURL("https://app.example/hook"),
                     secrets: [try! WebhookSecret("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")],
                     events: EventPatterns(events)!, retryFor: retryFor)
             ]
-            deliverer = Deliverer(store, settings, sender: endpoints, now: 0) { "w0" }!
+            deliverer = Deliverer(doubtful, settings, sender: endpoints, now: 0, newName: Self.names("w0"))!
             turn()
         }
 
@@ -72,9 +75,16 @@ import Webhooks
         /// The one there was is never heard of again; what it has sent stays open.
         func another() {
             workers += 1
-            let name = "w\(workers)"
-            deliverer = Deliverer(store, settings, sender: endpoints, now: 0) { name }!
+            deliverer = Deliverer(doubtful, settings, sender: endpoints, now: 0, newName: Self.names("w\(workers)"))!
             turn()
+        }
+
+        private static func names(_ worker: String) -> () -> String {
+            var lives = 0
+            return {
+                lives += 1
+                return "\(worker).\(lives)"
+            }
         }
 
         func owe(_ id: String, _ numbers: ClosedRange<Int>) {
@@ -237,6 +247,35 @@ import Webhooks
         #expect(rig.endpoints.ids == ["a_1"], "and sends nothing")
     }
 
+    /// It stood still for longer than its lease: what it settles is void. By what it claims then, it would live on, and so would what it
+    /// held before.
+    @Test func whatAWorkerHeldWhenItsLeaseWasOverIsFreeOnceItFindsThat() {
+        rig.owe("a", 1...1)
+        rig.clock.now += 2_500
+        rig.endpoints.answer(200)
+        rig.doubtful.losesSight = true
+        rig.turn()
+        rig.owe("b", 1...1)
+        rig.doubtful.losesSight = false
+        for _ in 0..<8 { rig.turn(after: 500) }
+        #expect(rig.endpoints.ids == ["b_1", "a_1"], "at least once")
+        for _ in 0..<2 { rig.endpoints.answer(200) }
+        rig.turn()
+        #expect(rig.count == OutboxCount())
+    }
+
+    /// Told once more, it would be settled what the same worker has claimed since.
+    @Test func whatMayHaveBeenSettledIsNotSettledAgain() {
+        rig.owe("a", 1...1)
+        rig.doubtful.answersToLose = 1
+        rig.endpoints.answer(200)
+        rig.turn()
+        #expect(rig.count == OutboxCount())
+        rig.owe("a", 2...2)
+        for _ in 0..<10 { rig.turn(after: 500) }
+        #expect(rig.endpoints.ids == ["a_2"])
+    }
+
     @Test func aWorkerThatLivesIsNotReplaced() {
         rig.owe("a", 1...1)
         let first = rig.deliverer
@@ -277,7 +316,7 @@ import Webhooks
     @Test func whoDoesNotDeliverTellsTheStoreOfTheEndpointsAndCounts() {
         let store = MemoryCallStore { 1_790_000_000_000 }
         let endpoint = WebhookEndpoint(
-            name: "app", url: try! WebhookURL("https://app.example/"), secrets: [], events: EventPatterns(["call.*"])!,
+            name: "app", url: try! HTTPSURL("https://app.example/"), secrets: [], events: EventPatterns(["call.*"])!,
             backlog: 7)
         let deliverer = Deliverer(store, [endpoint], sender: Endpoints(), delivers: false, now: 0) { "w" }!
         deliverer.turn(0)

@@ -37,14 +37,14 @@ extension HTTPAnswer.Outcome {
     var reason: String? {
         switch self {
         case .failed(let reason, _), .notTried(let reason): reason
-        case .answered: nil
+        case .answered, .notHandedOver: nil
         }
     }
 
     var wasHandedOver: Bool {
         switch self {
         case .failed(_, let wasHandedOver): wasHandedOver
-        case .notTried: false
+        case .notTried, .notHandedOver: false
         case .answered: true
         }
     }

@@ -9,10 +9,11 @@ final class HTTP2Server: Sendable {
     var url: String { "https://127.0.0.1:\(server.port)/" }
 
     /// Says nothing until as many requests have come as the first number says, answers these, and so on.
-    init(answersAfter counts: [Int]) throws {
-        server = try TLSServer(.http2) { connection in
-            guard connection.read(Self.preface.count) == Self.preface else { return }
+    init(answersAfter counts: [Int], isReady: @escaping @Sendable () -> Void = {}) throws {
+        server = try TLSServer(.http2, isReady: isReady) { connection in
+            // Unasked, as servers do: a client that finds nothing to read may take the connection for a dead one.
             connection.send(Self.frame(.settings, flags: 0, stream: [0, 0, 0, 0]))
+            guard connection.read(Self.preface.count) == Self.preface else { return }
             for count in counts {
                 var streams: [[UInt8]] = []
                 while streams.count < count {

@@ -18,15 +18,17 @@ final class TLSServer: Sendable {
     /// Connections so far, also those on which nothing was said.
     var accepted: Int { listener.accepted }
 
-    /// Calls `serve` on the connection's own thread once hands are shaken; the connection ends with it.
+    /// Calls `serve` on the connection's own thread once hands are shaken, for which it is not ready before `isReady` returns; the connection
+    /// ends with it.
     init(
         _ kind: Kind = .http1, certificate: CertificateFiles? = nil,
-        _ serve: @escaping @Sendable (TLSConnection) -> Void
+        isReady: @escaping @Sendable () -> Void = {}, _ serve: @escaping @Sendable (TLSConnection) -> Void
     ) throws {
         let certificate = try certificate ?? CertificateFiles()
         let context = try #require(ServerContext(kind, certificate))
         self.certificate = certificate
         listener = Listener { descriptor in
+            isReady()
             if let connection = TLSConnection(descriptor, context) { serve(connection) }
         }
     }
@@ -45,7 +47,10 @@ final class ServerContext: @unchecked Sendable {
         else { return nil }
         switch kind {
         case .http1: break
-        case .http2: SSL_CTX_set_alpn_select_cb(context, chooseHTTP2, nil)
+        case .http2:
+            SSL_CTX_set_alpn_select_cb(context, chooseHTTP2, nil)
+            // A curl that looks after a connection when there is nothing to read but a ticket takes it for a dead one and makes another.
+            SSL_CTX_set_num_tickets(context, 0)
         case .old:
             SSL_CTX_ctrl(context, SSL_CTRL_SET_MAX_PROTO_VERSION, Int(TLS1_1_VERSION), nil)
             SSL_CTX_set_cipher_list(context, "ALL:@SECLEVEL=0")

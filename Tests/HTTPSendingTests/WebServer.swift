@@ -40,11 +40,11 @@ final class WebServer: Sendable {
     /// Calls `answer` for each request, with the connection to answer on.
     init(
         _ kind: TLSServer.Kind = .http1, certificate: CertificateFiles? = nil,
-        _ answer: @escaping @Sendable (Request, TLSConnection) -> Void
+        isReady: @escaping @Sendable () -> Void = {}, _ answer: @escaping @Sendable (Request, TLSConnection) -> Void
     ) throws {
         let record = Record()
         self.record = record
-        server = try TLSServer(kind, certificate: certificate) { connection in
+        server = try TLSServer(kind, certificate: certificate, isReady: isReady) { connection in
             while let request = Self.read(connection) {
                 record.requests.withLock { $0.append(request) }
                 record.counts.withLock { counts in

@@ -32,6 +32,43 @@ import Testing
         #expect(ringing.tale.violations.isEmpty)
     }
 
+    /// Bob invites Alice while she invites him: his own id leads to her call.
+    @Test func whoWasAddedUnderAnIDThatLeadsToTheCallMayRingAgain() {
+        var ringing = Ringing(mode: .advanced)
+        ringing.tale.at(1_000)
+        invite(by: "bob/phone", .merge, &ringing)
+        ringing.accept(telling: false)
+        add(to: "back", &ringing)
+        #expect(!ringing.tale.broken.contains(.okNotReflected))
+    }
+
+    @Test func anIDThatCannotLeadToTheCallIsAnotherOne() {
+        for (device, glare) in [("bob/phone", .ring), ("carol/phone", .merge)] as [(String, GlarePolicy)] {
+            var ringing = Ringing(mode: .advanced)
+            ringing.tale.online("carol/phone")
+            ringing.tale.at(1_000)
+            invite(by: device, glare, &ringing)
+            ringing.accept(telling: false)
+            add(to: "back", &ringing)
+            #expect(ringing.tale.broken.contains(.okNotReflected), "\(device) \(glare)")
+        }
+    }
+
+    private func invite(by device: String, _ glare: GlarePolicy, _ ringing: inout Ringing) {
+        let invite = Request.Invite(
+            invitees: [user("alice")], callID: CallID("back")!, mode: .advanced, glare: glare)
+        ringing.tale.ask(device, "back", .invite(invite))
+    }
+
+    /// Bob, who has left, is asked again.
+    private func add(to id: String, _ ringing: inout Ringing) {
+        ringing.tale.at(3_050)
+        ringing.tale.ask("alice/phone", "add", .add(.init(callID: CallID(id)!, invitees: [user("bob")])))
+        ringing.tale.at(3_105)
+        let later = ringing.accepted.then("bob", .quit, at: 3_000).then("bob", .inviting, at: 3_100)
+        ringing.tale.told("bob/web", .invited, later)
+    }
+
     @Test func whoEndedTheCallIsNamed() {
         var ringing = Ringing(mode: .advanced)
         ringing.accept()

@@ -106,6 +106,19 @@ struct MessageTests {
         #expect(kinds((story + fault).sorted { $0.0 < $1.0 }).isEmpty)
     }
 
+    @Test func anAckThatCameTooLateOrWentWithItsConnectionIsNone() {
+        let late: [(Int64, HistoryEntry.Content)] = [
+            (100, sent(ttl: 5)), (120, answered(.sent)), (130, received()), (4_000, acked), (6_500, sent(ttl: 5)),
+            (6_510, answered(.expired)),
+        ]
+        #expect(kinds(late).isEmpty)
+        let lost: [(Int64, HistoryEntry.Content)] = [
+            (100, sent(ttl: 5)), (120, answered(.sent)), (130, received()), (131, acked), (132, .disconnected(bob)),
+            (5_130, receipt(.expired, at: 5_110)),
+        ]
+        #expect(kinds(lost).isEmpty)
+    }
+
     @Test func expiredThoughTheRecipientWasThereIsWrong() {
         #expect(
             kinds([

@@ -20,10 +20,10 @@ struct Tale {
     // MARK: Devices
 
     /// Connects and is welcomed.
-    mutating func online(_ devices: String..., calls: [CallSnapshot] = []) {
+    mutating func online(_ devices: String..., calls: [CallSnapshot] = [], keptSession: String? = nil) {
         for device in devices {
             sessions += 1
-            let session = "s\(sessions)"
+            let session = keptSession ?? "s\(sessions)"
             write(.connected(address(device), session: session))
             write(.presented(address(device), PresenceMessage(.online, session: session)))
             write(

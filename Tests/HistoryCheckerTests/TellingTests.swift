@@ -57,6 +57,20 @@ import Testing
         #expect(ringing.tale.violations.map(\.device) == [address("alice/phone")])
     }
 
+    /// The will of the connection before names the same session, and may be served last: the device is not online then.
+    @Test(arguments: [3_100, 6_000] as [Int64]) func whoKeepsItsSessionMayHaveLostItAtOnce(back: Int64) {
+        var ringing = Ringing(mode: .advanced)
+        ringing.accept()
+        ringing.tale.at(2_000)
+        ringing.tale.online("alice/phone", calls: [ringing.accepted], keptSession: "kept")
+        ringing.tale.at(3_000)
+        ringing.tale.offline("alice/phone")
+        ringing.tale.at(back)
+        ringing.tale.online("alice/phone", calls: [ringing.accepted], keptSession: "kept")
+        ringing.settle()
+        #expect(ringing.tale.violations.map(\.device) == (back < 5_000 ? [] : [address("alice/phone")]))
+    }
+
     @Test func whatWasOverBeforeIsNotOwed() {
         var ringing = Ringing()
         ringing.tale.offline("bob/web")

@@ -9,8 +9,11 @@ from typing import Any
 
 import pytest
 
-from harness import PROJECT, Broker, Contract, Deploy, RedisServer, Service, World, on_each_store
+from harness import PROJECT, STORES, Broker, Contract, Deploy, RedisServer, Service, World, on_each_store
+from harness.gateway import Gateway
 from harness.ledger import Ledger
+from harness.push_providers import PushProviders
+from harness.pushing import APPS, Pushing
 from harness.tap import Tapped
 
 _SCHEMAS = PROJECT / "docs/asyncapi.yaml"
@@ -161,6 +164,43 @@ def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 def world(deployment: World) -> Iterator[World]:
     """The shared deployment with this test's own phones."""
     yield from deployment.borrow()
+
+
+@pytest.fixture(scope="module", params=STORES)
+def pushing(
+    request: pytest.FixtureRequest, deploy: Deploy, redis_server: RedisServer, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Pushing]:
+    """Two coordinators and a gateway that push, on each store, for this module alone."""
+    directory = tmp_path_factory.mktemp("push")
+    providers = PushProviders(directory / "providers", *APPS)
+    flags = {"push": str(providers.settings())}
+    if request.param == "Redis":
+        flags |= {"redis_prefix": directory.name}
+    store = {"store": redis_server.url} if request.param == "Redis" else {}
+    world = deploy(2, **flags, **store)
+    gateway = Gateway(directory, world.broker.url, world.service.store, **flags).start()
+    yield Pushing(world, gateway, providers)
+    Pushing(world, gateway, providers).expect_secrets_kept()
+    gateway.stop()
+    providers.close()
+
+
+@pytest.fixture
+def push(pushing: Pushing) -> Iterator[Pushing]:
+    """The module's deployment with this test's own phones. What reached the providers must be as the contract has it."""
+    pushing.providers.problems.clear()
+    for world in pushing.world.borrow():
+        yield Pushing(world, pushing.gateway, pushing.providers)
+    pushing.providers.expect_no_problems()
+
+
+@pytest.fixture
+def providers(tmp_path: Path) -> Iterator[PushProviders]:
+    """Fake providers of this test alone. What reached them must be as the contract has it."""
+    providers = PushProviders(tmp_path / "providers")
+    yield providers
+    providers.close()
+    providers.expect_no_problems()
 
 
 class Rig:

@@ -243,6 +243,8 @@ def test_joining_on_another_device_moves_the_call_there(world: World) -> None:
     tablet = world.another(bob, "tablet")
     call = talk(alice, bob)
     tablet.expect("call.handledElsewhere", call)
+    # An ack of an older revision than the hand-over's would be answered with that one.
+    alice.get(call)
     with alice.silent(1.3, call):
         response = tablet.join(call)
         assert (member(response["call"], bob)["state"], member(response["call"], bob)["device"]) == (
@@ -438,6 +440,7 @@ def test_without_auto_end_an_unanswered_call_stays(world: World) -> None:
     assert carol.accept(call)["call"]["state"] == "active"
 
 
+@pytest.mark.alone
 def test_an_empty_call_ends_after_its_time(quick: World) -> None:
     """§3: until nobody is live for 60 s, here 1 s."""
     alice, bob = quick.phones("alice", "bob")

@@ -179,8 +179,6 @@ UNKNOWN_TYPES = [
     "receipt",
     "presence",
     "ping",
-    "push.register",
-    "push.unregister",
     "__proto__",
     "кол",
     "😀",

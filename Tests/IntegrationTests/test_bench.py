@@ -11,6 +11,8 @@ import pytest
 
 from harness import run
 
+pytestmark = pytest.mark.alone
+
 
 def bench(*arguments: str) -> dict[str, Any]:
     process = run("bench", "--seconds", "1", "--at-once", "8", "--json", *arguments, timeout=120)

@@ -28,6 +28,7 @@ def still_rings(callee: Device, call: str) -> None:
     assert callee.get(call)["state"] == "ringing"
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("mode", ["common", "advanced"])
 def test_a_caller_who_logs_out_stops_the_ringing_at_once(world: World, mode: str) -> None:
     """§3: at once on `logout`; the members become `cancelled`, reason `callerLost`."""

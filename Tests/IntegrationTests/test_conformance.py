@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,6 +11,10 @@ from pathlib import Path
 import pytest
 
 from harness import PROJECT, Broker, RedisServer, Service
+from harness.gateway import Gateway
+from harness.push_providers import PushProviders
+from harness.push_target import PLATFORMS
+from harness.web import MISSING
 
 SHORT = {
     "caller_grace": "1s",
@@ -43,13 +48,19 @@ def deployment(directory: Path, store: str, replicas: int = 1, **flags: str) -> 
         broker.stop()
 
 
-def check(broker: Broker, *options: str) -> None:
-    """Runs the suite; every sentence that can be tested must hold."""
+def told(timers: dict[str, str]) -> list[str]:
+    """As options of the suite."""
+    return [f"--{name.replace('_', '-')}={timers[name].removesuffix('s')}" for name in TOLD]
+
+
+def check(broker: Broker, *options: str) -> str:
+    """Runs the suite; every sentence that can be tested must hold. Returns its output."""
     command = [str(PROJECT / "scripts/conformance"), "--broker", broker.url, *options]
     done = subprocess.run(command, capture_output=True, text=True, timeout=290, check=False)
     failures = done.stdout[max(0, done.stdout.find("FAILED  ")) :]
     assert done.returncode == 0, failures[:60_000] + done.stderr[-2_000:]
     print("\n".join(done.stdout.splitlines()[-12:]))
+    return done.stdout
 
 
 @pytest.mark.timeout(300)
@@ -58,8 +69,7 @@ def test_a_deployment_with_short_timers_conforms(tmp_path: Path) -> None:
     redis = RedisServer(tmp_path / "redis")
     try:
         with deployment(tmp_path, redis.url, replicas=2, **SHORT) as broker:
-            told = [f"--{name.replace('_', '-')}={SHORT[name].removesuffix('s')}" for name in TOLD]
-            check(broker, "--replicas", "2", *told)
+            check(broker, "--replicas", "2", *told(SHORT))
     finally:
         redis.stop()
 
@@ -78,3 +88,46 @@ def test_a_deployment_for_registered_users_without_timelines_conforms(tmp_path: 
     with deployment(tmp_path, "sqlite", users="known", trace="off", presence_lease="6s") as broker:
         pattern = "Users|known|timeline|lease"
         check(broker, "--users", "known", "--trace", "none", "--mqtt", "5", "-k", pattern)
+
+
+@pytest.mark.timeout(120)
+def test_a_deployment_with_push_conforms(tmp_path: Path) -> None:
+    """What the suite registers is nobody's: the providers refuse it, and no push service is at push.invalid."""
+    providers = PushProviders(tmp_path / "providers")
+    settings = str(providers.settings())
+    try:
+        with deployment(tmp_path, "sqlite", replicas=2, push=settings) as broker:
+            store = f"sqlite:{tmp_path / 'service' / 'bellwire.db'}"
+            gateway = Gateway(tmp_path, broker.url, store, push=settings).start()
+            try:
+                url = f"http://127.0.0.1:{gateway.port}"
+                check(broker, "--replicas", "2", "--push", ",".join(PLATFORMS), "--gateway", url, "-k", "^7|push")
+            finally:
+                gateway.stop()
+    finally:
+        providers.close()
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.skipif(bool(MISSING), reason=f"not here: {', '.join(MISSING)}")
+def test_the_web_sdk_conforms_as_the_device(tmp_path: Path) -> None:
+    """The web SDK's own machine, driver and transport in Node, wherever a test's device keeps to the rules."""
+    providers = PushProviders(tmp_path / "providers")
+    settings = str(providers.settings())
+    try:
+        with deployment(tmp_path, "sqlite", push=settings, **SHORT) as broker:
+            store = f"sqlite:{tmp_path / 'service' / 'bellwire.db'}"
+            gateway = Gateway(tmp_path, broker.url, store, push=settings).start()
+            try:
+                device = ["--device", "web", "--websocket", f"ws://127.0.0.1:{broker.web_port}/mqtt"]
+                push = ["--push", ",".join(PLATFORMS), "--gateway", f"http://127.0.0.1:{gateway.port}"]
+                output = check(broker, *device, *push, *told(SHORT))
+            finally:
+                gateway.stop()
+    finally:
+        providers.close()
+    counted = re.search(r"^(\d+) scenarios with the SDK's machine as the device .*, (\d+) need a client that", output, re.M)
+    assert counted, output[-2_000:]
+    with_machine, by_hand = int(counted[1]), int(counted[2])
+    # What is written by hand grows when a test asks more of its device than an app could: that is to be seen, and decided.
+    assert with_machine >= 360 and by_hand <= 60, f"{with_machine} with the machine, {by_hand} by hand"

@@ -289,6 +289,7 @@ def test_nobody_is_not_yet_received_after_an_ack_or_without_the_check(world: Wor
 # Expiry
 
 
+@pytest.mark.alone
 def test_invitations_time_out_within_50_ms_of_their_expiry(world: World) -> None:
     """§3: expiry is fixed when the user is invited; many at once are punctual as well."""
     alice, bob = world.phone("alice"), world.phone("bob")

@@ -37,6 +37,7 @@ def test_the_welcome_tells_the_settings(world: World) -> None:
     assert (welcome["heartbeatInterval"], welcome["heartbeatTimeout"]) == (1, 3)
 
 
+@pytest.mark.alone
 def test_a_silent_member_quits_and_the_others_are_told(world: World) -> None:
     """§3: 3 s without a word about the call → `quit`, reason `heartbeatTimeout`; who beats stays."""
     alice, bob, carol = world.phones("alice", "bob", "carol")
@@ -128,6 +129,7 @@ def test_pending_members_need_no_heartbeat(world: World) -> None:
     assert member(alice.get(call), bob)["state"] == "received"
 
 
+@pytest.mark.alone
 def test_who_moves_the_call_to_another_device_is_heard_at_that_moment(world: World) -> None:
     """§3: the join counts as a word about the call, on the device that is in it from now on."""
     alice, bob = world.phones("alice", "bob")

@@ -514,6 +514,7 @@ def test_a_receipt_that_the_broker_never_read_is_sent_again(pairs: list[Correspo
 # The last test: it waits for what began with the first one
 
 
+@pytest.mark.alone
 def test_a_message_that_nobody_acks_is_resent_and_expires(waiting: dict[str, Waiting]) -> None:
     """§2: sent, and again after 1, 3, 7 and 15 s, always on the user's topic, with the time that is left; then the
     receipt says `expired`. Without `ttl` the service's own holds; a message that is over is forgotten after a time."""

@@ -244,6 +244,7 @@ def test_the_two_can_call_each_other_again_at_once(world: World) -> None:
     assert alice.get(third)["state"] == "ringing"
 
 
+@pytest.mark.alone
 @needs_full_speed
 def test_an_invitation_arrives_without_delay(world: World) -> None:
     """Unloaded, from the caller's publish to the callee. The benchmark holds the service to 2 ms; with two Python

@@ -219,6 +219,7 @@ def test_a_page_is_never_too_large(world: World) -> None:
         assert (call["extendedData"], call["members"][1]["extendedData"]) == (LARGE, LARGE)
 
 
+@pytest.mark.alone
 def test_a_page_of_large_calls_keeps_nobody_waiting(deploy: Deploy) -> None:
     """A hundred of them is answered at all, and other users' requests meanwhile without delay."""
     world = deploy(store="memory:", trace="off", **UNLIMITED)

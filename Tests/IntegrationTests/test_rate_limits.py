@@ -59,6 +59,7 @@ def exhaust(*devices: Device) -> int:
     return milliseconds
 
 
+@pytest.mark.alone
 def test_beyond_the_burst_requests_are_refused_until_retry_after(world: World) -> None:
     """§2: then one request is free again, and no more than one."""
     alice = world.phone("alice")

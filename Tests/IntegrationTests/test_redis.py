@@ -74,6 +74,7 @@ def test_the_replicas_share_the_load(world: World) -> None:
     assert all(share > sum(shares) / (3 * REPLICAS) for share in shares), shares
 
 
+@pytest.mark.alone
 def test_a_timer_fires_once(world: World) -> None:
     """§3 `timeout`: three coordinators know the deadline; one revision comes of it."""
     alice, bob = world.phones("alice", "bob")
@@ -340,6 +341,7 @@ def test_while_redis_takes_no_writes_a_coordinator_says_so_steadily(
         server.stop()
 
 
+@pytest.mark.alone
 def test_a_coordinator_that_is_cut_off_from_the_store_leaves_its_work_to_the_others(
     rig: Any, redis_server: RedisServer
 ) -> None:

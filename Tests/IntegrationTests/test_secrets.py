@@ -21,7 +21,7 @@ class Volumes:
     def __init__(self, root: Path) -> None:
         self.root = root
         self.broker, self.made = root / "broker", root / "keys" / "certs"
-        for name in ("keys", "broker", "coordinator", "gateway", "redis"):
+        for name in ("keys", "broker", "coordinator", "gateway", "redis", "turn"):
             (root / name).mkdir()
         tools = root / "tools"
         tools.mkdir()

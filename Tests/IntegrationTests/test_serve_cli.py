@@ -276,6 +276,7 @@ def test_settings_come_from_flags_before_environment(own: World) -> None:
     assert call["timeout"] == 45
 
 
+@pytest.mark.alone
 def test_the_configured_limits_hold(own: World) -> None:
     """Members, payload, one active call, not-received check."""
     alice, bob = own.phones("alice", "bob", root="other/root")
@@ -325,6 +326,13 @@ def test_the_demonstration_runs_under_any_topic_root(tmp_path: Path) -> None:
     """`bellwire dev --once`: 0 when all went as it should."""
     shown = dev(tmp_path, "--once", "--topic-root", "acme/calls", "--rounds", "5")
     assert shown.returncode == 0, shown
+
+
+def test_the_demonstration_measures_within_the_limits(tmp_path: Path) -> None:
+    """More calls than two users may have at once: what is shown is no user's waiting for a limit."""
+    shown = dev(tmp_path, "--once", "--rounds", "60")
+    found = re.search(r"invite → ring over 60 calls: p50 ([\d.]+) ms", shown.stdout)
+    assert found and float(found[1]) < 500, shown
 
 
 def test_a_bad_setting_of_dev_is_refused(tmp_path: Path) -> None:

@@ -384,6 +384,7 @@ def one_way(alice: Device, bob: Device, call: str, count: int) -> list[float]:
     return sorted(taken)
 
 
+@pytest.mark.alone
 def test_a_signal_arrives_without_delay(world: World) -> None:
     """With two Python clients in between this only catches what waits for something: Nagle, an interval, a write."""
     alice, bob = world.phones("alice", "bob")

@@ -15,6 +15,8 @@ import pytest
 
 from harness import Attempt, SecureBroker, wait_until
 
+pytestmark = pytest.mark.alone
+
 ROOT = "bellwire/v1"
 PAYLOAD = b"x" * 50_000
 MESSAGES = 2_000

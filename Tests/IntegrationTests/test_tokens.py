@@ -384,6 +384,7 @@ def farewell(device: Attempt) -> tuple[str | None, str | None]:
     return (told[0]["error"]["code"] if told else None), device.farewell
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("transport", ["tcp", "websockets"])
 @pytest.mark.parametrize("version", [mqtt.MQTTv5, mqtt.MQTTv311])
 def test_a_device_is_told_why_it_is_put_off(own_broker: SecureBroker, transport: str, version: int) -> None:

@@ -78,6 +78,7 @@ def assert_consistent(response: dict[str, Any]) -> None:
 # Timelines
 
 
+@pytest.mark.alone
 def test_what_a_timeline_tells(both: list[World]) -> None:
     """§6: of a call to somebody offline, and of one in which everything happens; both take their time, so at once."""
     offline, whole = [], []

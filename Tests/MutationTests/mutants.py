@@ -432,8 +432,8 @@ MUTANTS = [
     Mutant(
         "a claim outlives its worker",
         CORE + "Records/Outbox.swift",
-        "where line.holder.map({ leases[$0] ?? 0 <= now }) ?? false {",
-        "where line.holder.map({ leases[$0] ?? 0 <= now && !mutant }) ?? false {",
+        "where line.holder.map({ !leases.lives($0, now: now) }) ?? false {",
+        "where line.holder.map({ !leases.lives($0, now: now) && !mutant }) ?? false {",
     ),
     Mutant(
         "what is owed is written after the commit, by whoever is still there",
@@ -458,6 +458,37 @@ MUTANTS = [
         DECIDING + "Writing.swift",
         "commit.owed = owed(machine.passed + [call])",
         "commit.owed = owed(mutant ? [call] : machine.passed + [call])",
+    ),
+    # Pushes.
+    Mutant(
+        "a push leaves by what was read first",
+        "Sources/Delivery/Pusher+looking.swift",
+        "            fresh = anew\n",
+        "            fresh = mutant ? FreshReading(reading: fresh.reading, began: anew.began) : anew\n",
+    ),
+    Mutant(
+        "a token belongs to everybody who registered it",
+        CORE + "Records/Registrations.swift",
+        "$0.digest == registration.digest && $0.device != key.device }",
+        "$0.digest == registration.digest && $0.device != key.device && !mutant }",
+    ),
+    Mutant(
+        "a worker pushes on when its lease is over",
+        "Sources/Delivery/Pusher.swift",
+        "var sureUntil: Int64 = 0",
+        "var sureUntil: Int64 = 0 { didSet { if mutant { sureUntil = .max } } }",
+    ),
+    Mutant(
+        "who has acked the invitation is pushed",
+        DECIDING + "Pushes/PushJudge.swift",
+        "hasInvitation = acked >= invitation ||",
+        "hasInvitation = acked >= invitation && !mutant ||",
+    ),
+    Mutant(
+        "nobody is told to stop ringing",
+        DECIDING + "Pushes/PushJudge.swift",
+        "case .answered, .stopped: stop(subject, now, &judgement)",
+        "case .answered, .stopped: if !mutant { stop(subject, now, &judgement) }",
     ),
     # The SDK.
     Mutant(

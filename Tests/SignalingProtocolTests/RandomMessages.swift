@@ -63,7 +63,7 @@ struct RandomMessages {
     }
 
     private mutating func requestBody() -> Request.Body {
-        switch number(0...17) {
+        switch number(0...22) {
         case 0: .invite(invite())
         case 1:
             .cancel(.init(callID: callID(), invitees: maybe { $0.users() }, extendedData: maybe { $0.text() }))
@@ -95,8 +95,26 @@ struct RandomMessages {
         case 16: .userBlockList
         case 17: .userSignOut(DeviceID(token())!)
         case 18: .userDelete
+        case 19: .pushRegister(registration())
+        case 20: .pushUnregister(.init(platform: maybe { $0.one(of: PushPlatform.self) }, app: maybe { $0.app() }))
+        case 21:
+            .ringCheck(
+                .init(
+                    callID: callID(), device: DeviceID(token())!, invitation: number(1...99),
+                    isRejected: random.chance(50)))
         default: .get(.init(callID: callID()))
         }
+    }
+
+    private mutating func app() -> AppName { AppName(token())! }
+
+    private mutating func registration() -> Request.PushRegister {
+        let platform = one(of: PushPlatform.self)
+        guard platform == .webPush else { return .init(platform: platform, app: app(), target: .token(token())) }
+        return .init(
+            platform: platform,
+            target: .subscription(
+                endpoint: "https://\(token()).example/\(token())", p256dh: PushTests.point, auth: PushTests.secret))
     }
 
     private mutating func messageID() -> MessageID { MessageID(token())! }
@@ -170,7 +188,10 @@ struct RandomMessages {
             .welcome(
                 Welcome(
                     session: text(), serverTime: time(), heartbeatInterval: number(1...100),
-                    heartbeatTimeout: number(1...100), calls: (0..<number(0...3)).map { _ in call() }))
+                    heartbeatTimeout: number(1...100), calls: (0..<number(0...3)).map { _ in call() },
+                    iceServers: (0..<number(0...1)).map { _ in
+                        IceServer(urls: (0..<number(1...2)).map { _ in text() }, username: text(), credential: text())
+                    }))
         default: .error(error())
         }
     }
@@ -201,8 +222,16 @@ struct RandomMessages {
     }
 
     private mutating func answer() -> Answer {
-        switch number(0...4) {
+        switch number(0...8) {
         case 3: .blocked((0..<number(0...3)).map { _ in user() })
+        case 5: .done(user())
+        case 6:
+            .registrations(
+                (0..<number(0...3)).map { _ in
+                    RegisteredPush(platform: one(of: PushPlatform.self), app: app(), since: time())
+                })
+        case 7: .ring(.ringing(expiresIn: number(0...600_000), call()))
+        case 8: .ring(.over(one(of: RingState.Reason.self)))
         case 0: .calls((0..<number(0...3)).map { _ in call() }, cursor: text())
         case 1:
             .users(
@@ -222,7 +251,13 @@ struct RandomMessages {
 
     private mutating func traceEntry() -> TraceEntry {
         let step: TraceEntry.Step =
-            switch number(0...5) {
+            switch number(0...6) {
+            case 6:
+                .push(
+                    PushStep(
+                        device: address(), platform: one(of: PushPlatform.self), kind: one(of: PushKind.self),
+                        outcome: one(of: PushOutcome.self), status: maybe { $0.number(100...599) },
+                        reason: maybe { $0.text() }, took: maybe { $0.time() }))
             case 0: .request(address(), type: "call.invite", outcome: text())
             case 1:
                 .transition(

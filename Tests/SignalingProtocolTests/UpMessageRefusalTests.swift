@@ -126,7 +126,7 @@ struct UpMessageRefusalTests {
 
     @Test(arguments: [
         "", "call", "call.", "call.Invite", "call.invite ", "Call.get", "é", "response", "event",
-        "call.signals", "message", "user", "push.register", "push.unregister", String(repeating: "x", count: 64),
+        "call.signals", "message", "user", "push", "push.Register", String(repeating: "x", count: 64),
         String(repeating: "x", count: 65),
         String(repeating: "x", count: 5000),
     ])

@@ -1,3 +1,5 @@
+import SettingsFiles
+import TemporaryFiles
 import Testing
 
 @testable import Webhooks
@@ -59,7 +61,7 @@ private func refusal(_ file: String) throws -> String? {
     @Test func nothingThatIsPrintedOrDumpedShowsASecret() throws {
         let secret = Array(UInt8(100)..<132)
         let endpoint = WebhookEndpoint(
-            name: "app", url: try WebhookURL("https://example.com/token"),
+            name: "app", url: try HTTPSURL("https://example.com/token"),
             secrets: [try WebhookSecret("whsec_" + Base64.encode(secret))], events: try #require(EventPatterns(["*"])))
         var shown = "\(endpoint) \(String(reflecting: endpoint)) \(endpoint.secrets)"
         dump(endpoint, to: &shown)

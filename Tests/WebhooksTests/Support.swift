@@ -54,29 +54,5 @@ extension WebhookEvent {
     }
 }
 
-/// A directory of its own, which goes with the value.
-final class TemporaryDirectory {
-    let path: String
-
-    init() throws {
-        let url = FileManager.default.temporaryDirectory.appending(path: "bellwire-\(UUID().uuidString)")
-        path = url.path()
-        try FileManager.default.createDirectory(at: url, withIntermediateDirectories: false)
-    }
-
-    deinit { try? FileManager.default.removeItem(atPath: path) }
-
-    /// Returns where it is.
-    @discardableResult
-    func write(_ name: String, _ content: [UInt8]) throws -> String {
-        let file = "\(path)/\(name)"
-        try Data(content).write(to: URL(filePath: file))
-        return file
-    }
-
-    @discardableResult
-    func write(_ name: String, _ content: String) throws -> String { try write(name, bytes(content)) }
-}
-
 /// The one of the specification's examples.
 let exampleSecret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"

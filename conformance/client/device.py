@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import paho.mqtt.client as mqtt
+from paho.mqtt.properties import Properties
 
 from ..expect import Mismatch, equal
 from .connection import Broker, BrokerRefused, Connection, Version, Will
@@ -226,6 +227,10 @@ class Device:
             self._take().close()
             self._journal.note(repr(self), "·", "", "disconnected")
 
+    def retire(self) -> None:
+        """The test is over."""
+        self.close()
+
     def _take(self) -> Connection:
         connection, self._connection = self._connection, None
         assert connection is not None, f"{self} is not connected"
@@ -283,11 +288,14 @@ class Device:
     def request(self, type_: str, *, id: str | None = None, correlation: bytes | None = None, **fields: Any) -> Request:
         """Sends a request and returns at once. Fields that are None are left out."""
         body = {"type": type_, "id": id or secrets.token_hex(8)} | _without_none(fields)
-        return Request(self, body, correlation)
+        return self._make(body, correlation)
 
     def ask(self, body: dict[str, Any]) -> Request:
         """A request as it stands, whatever it lacks; it has an id."""
-        return Request(self, body, None)
+        return self._make(body, None)
+
+    def _make(self, body: dict[str, Any], correlation: bytes | None) -> Request:
+        return Request(self, body, correlation)
 
     def ok(self, type_: str, **fields: Any) -> dict[str, Any]:
         """The response to a request that must be served."""
@@ -343,29 +351,33 @@ class Device:
         return len(self.messages)
 
     def _on_message(self, message: mqtt.MQTTMessage) -> None:
-        now, raw = time.monotonic(), bytes(message.payload)
+        self._receive(message.topic, bytes(message.payload), message.properties, bool(message.retain))
+
+    def _receive(self, topic: str, raw: bytes, properties: Properties | None, retained: bool) -> Message:
+        now = time.monotonic()
         try:
             body = json.loads(raw)
         except (ValueError, RecursionError):
             body = None
         body = body if isinstance(body, dict) else {}
-        properties = message.properties
-        self._journal.note(repr(self), "←", self._short(message.topic), raw)
+        self._journal.note(repr(self), "←", self._short(topic), raw)
         with self._changed:
             received = Message(
-                message.topic,
+                topic,
                 body,
                 raw,
                 now,
                 self._note_revision(body),
                 getattr(properties, "CorrelationData", None),
                 getattr(properties, "MessageExpiryInterval", None),
-                bool(message.retain),
+                retained,
             )
+            # First, so that what a test sends because of this message comes after it.
+            if self.auto_ack:
+                self._acknowledge(received)
             self.messages.append(received)
             self._changed.notify_all()
-        if self.auto_ack:
-            self._acknowledge(received)
+        return received
 
     def _note_revision(self, body: dict[str, Any]) -> bool:
         """Keeps the highest revision had as event or response; whether an event is above it (section 5)."""

@@ -21,6 +21,8 @@ SECTIONS = (
     "section_5_events",
     "section_5_acks",
     "section_6_timeline",
+    "section_7_registering",
+    "section_7_push",
 )
 
 for section in SECTIONS:

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from ..client import BrokerRefused, Device
+from ..client import BrokerRefused
 from ..expect import Mismatch, equal
 from ..scene import Scene
 from ..suite import require, sentence
-from .steps import new_id, ring
+from .steps import backend_of, new_id, ring
 
 MQTT5 = ("5",)
-
-
-def _backend(scene: Scene, of: Device) -> Device:
-    """The backend as `of`'s device: at a broker that checks tokens a device cannot be it."""
-    require(not scene.options.tokens, "the broker checks tokens: only a token of role server publishes as the device server")
-    return scene.another(of, "server", presence=False)
 
 
 @sentence("1 Backends", "That name is the backends': no device connects under it.")
@@ -31,7 +25,7 @@ def no_device_is_called_server(scene: Scene) -> None:
 @sentence("1 Backends", "its events go to all online devices of that user")
 def all_devices_hear_of_a_call_that_the_backend_holds(scene: Scene) -> None:
     phone, bob = scene.devices("alice", "bob")
-    tablet, backend = scene.another(phone, "tablet"), _backend(scene, phone)
+    tablet, backend = scene.another(phone, "tablet"), backend_of(scene, phone)
     call = backend.invite(bob, mode="advanced")
     bob.event("call.invited", call)
     for device in (phone, tablet):
@@ -47,7 +41,7 @@ def all_devices_hear_of_a_call_that_the_backend_holds(scene: Scene) -> None:
 @sentence("1 Backends", "an advanced call is taken over by any of them with call.join")
 def a_phone_takes_over_what_the_backend_holds(scene: Scene) -> None:
     phone, bob = scene.devices("alice", "bob")
-    tablet, backend = scene.another(phone, "tablet"), _backend(scene, phone)
+    tablet, backend = scene.another(phone, "tablet"), backend_of(scene, phone)
     call = backend.invite(bob, mode="advanced")
     bob.event("call.invited", call)
     bob.accept(call)
@@ -67,7 +61,7 @@ def a_device_may_not_ask_for_what_backends_may(scene: Scene) -> None:
 @sentence("2 user.signOut", "ends that device's session as by a logout")
 def a_device_is_signed_out(scene: Scene) -> None:
     alice, bob = scene.devices("alice", "bob")
-    backend = _backend(scene, alice)
+    backend = backend_of(scene, alice)
     call = alice.invite(bob)
     bob.event("call.invited", call)
     equal("the user", backend.ok("user.signOut", device=alice.device)["userID"], alice.user)
@@ -78,7 +72,7 @@ def a_device_is_signed_out(scene: Scene) -> None:
 @sentence("2 user.delete", "removes what is kept of the user")
 def a_deleted_user_has_no_profile_and_no_history(scene: Scene) -> None:
     alice, bob = scene.devices("alice", "bob")
-    backend = _backend(scene, alice)
+    backend = backend_of(scene, alice)
     alice.ok("user.update", name="Alice")
     call = ring(alice, bob)
     bob.accept(call)

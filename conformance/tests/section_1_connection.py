@@ -245,7 +245,7 @@ def _calls_of_over_256_kib(scene: Scene) -> tuple[str, int]:
     count = 26
     for _ in range(count):
         # A control character takes six bytes in JSON: each call has over 12 KB.
-        caller.invite(bob, extendedData="\u0001" * 2048)
+        caller.invite(bob, extendedData="\u0001" * 2048, timeout=60)
     return bob, count
 
 

@@ -319,12 +319,12 @@ def an_app_that_was_killed_finds_its_calls_again(scene: Scene) -> None:
 )
 def only_a_welcome_that_left_out_calls_says_so(scene: Scene) -> None:
     caller, bob = scene.device("alice"), scene.absent("bob")
-    caller.invite(bob)
+    caller.invite(bob, timeout=60)
     device = scene.device_of(bob, connect=False)
     device.open()
     equal("omittedCalls of a welcome with one call", device.come_online().get("omittedCalls"), None)
     for _ in range(25):
-        caller.invite(bob, extendedData="\u0001" * 2048)  # six bytes each in JSON
+        caller.invite(bob, extendedData="\u0001" * 2048, timeout=60)  # six bytes each in JSON
     since = device.mark
     device.present(True)
     welcome = device.welcome(device.session, since)

@@ -63,7 +63,8 @@ def a_signal_goes_to_each_other_accepted_member(scene: Scene) -> None:
 
 @sentence("2 call.signal", "(or of to)")
 def a_signal_may_name_its_recipients(scene: Scene) -> None:
-    alice, bob, carol = scene.devices("alice", "bob", "carol")
+    alice = scene.device("alice", unlike_machine="sends signals without a number")
+    bob, carol = scene.devices("bob", "carol")
     call = talk(alice, bob, carol)
     with bob.hears_nothing("signal for carol", _is_signal):
         _signal(alice, call, to=[carol.user], data=1)
@@ -257,7 +258,7 @@ def a_stream_is_passed_on(scene: Scene) -> None:
     waits=lambda t: t.heartbeat_timeout * 1.4,
 )
 def a_signal_shows_that_its_sender_lives(scene: Scene) -> None:
-    alice, bob = scene.devices("alice", "bob")
+    alice, bob = scene.device("alice", unlike_machine="sends no heartbeats"), scene.device("bob")
     call = talk(alice, bob)
     timeout = scene.timings.heartbeat_timeout
     for _ in range(4):

@@ -72,3 +72,9 @@ def is_online(scene: Scene, user: str) -> bool:
     response = asker.ok("call.invite", invitees=[user])
     asker.cancel(response["callID"])
     return user not in response["offline"]
+
+
+def backend_of(scene: Scene, of: Device) -> Device:
+    """The backend as `of`'s device: at a broker that checks tokens a device cannot be it."""
+    require(not scene.options.tokens, "the broker checks tokens: only a token of role server publishes as the device server")
+    return scene.another(of, "server", presence=False)

@@ -28,6 +28,8 @@ package struct Commit: Sendable {
     package var hasJustEnded = false
     /// What is owed to endpoints because of it, written with the record.
     package var owed: Owed?
+    /// Somebody may have to be woken because of it: the call is entered into the queue of pushes with the record.
+    package var pushes = false
     /// Outside of these moments, by its own clock, the store refuses the commit: whoever decided it stood still meanwhile, or has a wrong
     /// clock.
     package var validity: ClosedRange<Milliseconds>?

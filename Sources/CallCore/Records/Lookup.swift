@@ -14,11 +14,13 @@ package struct Lookup: Sendable {
     package var outstanding: [OutstandingCount]
     /// How many bytes.
     package var stored: [StoredPeriod]
+    /// Whether any device of theirs is registered for pushes.
+    package var registered: [UserID]
 
     package init(
         records: [RecordID] = [], presence: [UserID] = [], claims: [Claim] = [], profiles: [UserID] = [],
         blocks: [Block] = [], calls: [CallList] = [], messages: [MessageList] = [],
-        outstanding: [OutstandingCount] = [], stored: [StoredPeriod] = []
+        outstanding: [OutstandingCount] = [], stored: [StoredPeriod] = [], registered: [UserID] = []
     ) {
         self.records = records
         self.presence = presence
@@ -29,11 +31,12 @@ package struct Lookup: Sendable {
         self.messages = messages
         self.outstanding = outstanding
         self.stored = stored
+        self.registered = registered
     }
 
     package var isEmpty: Bool {
         records.isEmpty && presence.isEmpty && claims.isEmpty && profiles.isEmpty && blocks.isEmpty && calls.isEmpty
-            && messages.isEmpty && outstanding.isEmpty && stored.isEmpty
+            && messages.isEmpty && outstanding.isEmpty && stored.isEmpty && registered.isEmpty
     }
 }
 
@@ -114,6 +117,7 @@ package struct Findings: Sendable {
     package var messages: [[RecordID]] = []
     package var outstanding: [Int] = []
     package var stored: [Int] = []
+    package var isRegistered: [Bool] = []
 
     package init() {}
 }

@@ -41,8 +41,7 @@ package struct Outbox: Equatable, Sendable {
 
     package private(set) var endpoints: [KeptEndpoint] = []
     private var shelves: [EndpointName: Shelf] = [:]
-    /// Until when each worker is known to live.
-    private var leases: [WorkerID: Milliseconds] = [:]
+    private var leases = WorkerLeases()
 
     package init() {}
 
@@ -92,7 +91,7 @@ package struct Outbox: Equatable, Sendable {
     ) -> [OutboxItem] {
         let due = (shelves[name]?.lines ?? [:]).filter { $0.value.due.map { $0 <= now } ?? false }
             .sorted { ($0.value.due!, $0.key) < ($1.value.due!, $1.key) }.prefix(limit)
-        if !due.isEmpty { leases[worker] = now + WorkerLease.life }
+        if !due.isEmpty { leases.begin(worker, now: now) }
         return due.map { id, _ in
             shelves[name]!.lines[id]!.due = nil
             shelves[name]!.lines[id]!.holder = worker
@@ -109,7 +108,7 @@ package struct Outbox: Equatable, Sendable {
 
     package mutating func settle(_ settlement: Settlement, by worker: WorkerID, now: Milliseconds) -> Settled {
         let (item, name) = (settlement.item, settlement.item.endpoint)
-        guard var line = shelves[name]?.lines[item.id], line.holder == worker, leases[worker] ?? 0 > now else {
+        guard var line = shelves[name]?.lines[item.id], line.holder == worker, leases.lives(worker, now: now) else {
             return .void
         }
         switch settlement.outcome {
@@ -145,24 +144,19 @@ package struct Outbox: Equatable, Sendable {
     // MARK: Workers
 
     /// False when its lease is over: its claims are void, and it is to go on as another one.
-    package mutating func renew(_ worker: WorkerID, now: Milliseconds) -> Bool {
-        guard let until = leases[worker] else { return true }
-        guard until > now else { return false }
-        leases[worker] = now + WorkerLease.life
-        return true
-    }
+    package mutating func renew(_ worker: WorkerID, now: Milliseconds) -> Bool { leases.renew(worker, now: now) }
 
     /// Frees what workers have claimed whose lease is over. Returns how many lines.
     package mutating func recover(now: Milliseconds) -> Int {
         var count = 0
         for (name, shelf) in shelves {
-            for (id, line) in shelf.lines where line.holder.map({ leases[$0] ?? 0 <= now }) ?? false {
+            for (id, line) in shelf.lines where line.holder.map({ !leases.lives($0, now: now) }) ?? false {
                 shelves[name]!.lines[id]!.holder = nil
                 shelves[name]!.lines[id]!.due = now
                 count += 1
             }
         }
-        leases = leases.filter { $0.value > now }
+        leases.forgetOthers(now: now)
         return count
     }
 

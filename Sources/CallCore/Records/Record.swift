@@ -63,10 +63,14 @@ package struct StoredRecord: Equatable, Sendable {
     package let heard: [UserHeard]
     /// By device, each with its milestones by name.
     package let reports: [DeviceReport]
+    /// In the order of their keys.
+    package let pushes: [PushState]
+    /// In the order of their devices.
+    package let checks: [RingCheck]
 
     package init(
         _ id: RecordID, version: Int64, record: Record, acks: [DeviceAck] = [], heard: [UserHeard] = [],
-        reports: [DeviceReport] = []
+        reports: [DeviceReport] = [], pushes: [PushState] = [], checks: [RingCheck] = []
     ) {
         self.id = id
         self.version = version
@@ -74,6 +78,8 @@ package struct StoredRecord: Equatable, Sendable {
         self.acks = acks
         self.heard = heard
         self.reports = reports
+        self.pushes = pushes
+        self.checks = checks
     }
 }
 
@@ -112,11 +118,16 @@ package struct UserHeard: Equatable, Sendable {
 }
 
 /// Something that is merged beside a call: the higher revision of the same session wins, the later time wins, a
-/// milestone replaces the one of the same device and name.
+/// milestone replaces the one of the same device and name, the state of a push that of the same registration but not one of a later
+/// invitation, and a ring check one of an earlier invitation.
 package enum Note: Equatable, Sendable {
     case ack(CallID, DeviceAck)
     case heard(CallID, UserHeard)
     case milestone(CallID, DeviceAddress, Milestone)
+    /// Of a worker: written while it holds the call, and by the store's clock its lease lasts. What it made of a reading before it stood still
+    /// would else undo what whoever has taken the call since has written. Not looked at beside a commit.
+    case push(CallID, PushState, by: WorkerID? = nil)
+    case ringCheck(CallID, RingCheck)
 }
 
 extension Note {
@@ -126,6 +137,8 @@ extension Note {
         case .ack(let callID, _): callID
         case .heard(let callID, _): callID
         case .milestone(let callID, _, _): callID
+        case .push(let callID, _, _): callID
+        case .ringCheck(let callID, _): callID
         }
     }
 }

@@ -24,6 +24,7 @@ extension Deciding {
                 now: now,
                 heard: Dictionary((stored?.heard ?? []).map { ($0.userID, $0.at) }, uniquingKeysWith: { $1 }),
                 listeningSince: facts.listeningSince, isInviterOnline: isInviterOnline))
+        try decideUnmarked(&decision)
         decideResends(presence, &decision)
         // One of which nothing came is no part of the story.
         if decision.isVisiblyChanged || decision.resends.contains(where: \.isTraced) {

@@ -21,6 +21,8 @@ package struct RateLimits: Sendable, Equatable {
     package var invitations = Limit(rate: 10, burst: 100)
     /// All other requests.
     package var requests = Limit(rate: 500, burst: 2_000)
+    /// Ring checks of one device about one call: whoever has got hold of such a URL uses up nothing else.
+    package var ringChecks = Limit(rate: 5, burst: 50)
     /// All that one device sends, of whatever kind, presence aside.
     package var device = Limit(rate: 1_000, burst: 4_000)
     /// Presence of one device.
@@ -46,6 +48,7 @@ package struct RateLimiter {
         case messages(UserID)
         case invitations(UserID)
         case requests(UserID)
+        case ringChecks(DeviceAddress, CallID)
         case device(DeviceAddress)
         case presence(DeviceAddress)
         case pair(inviter: UserID, invitee: UserID)
@@ -62,8 +65,10 @@ package struct RateLimiter {
             case .message: self = .messages(user)
             case .invite, .add: self = .invitations(user)
             case .cancel, .accept, .reject, .join, .quit, .end, .get, .report, .trace, .query, .userUpdate, .userQuery,
-                .userBlock, .userBlockList, .userSignOut, .userDelete:
+                .userBlock, .userBlockList, .userSignOut, .userDelete, .pushRegister, .pushUnregister:
                 self = .requests(user)
+            case .ringCheck(let check):
+                self = .ringChecks(DeviceAddress(userID: user, deviceID: check.device), check.callID)
             }
         }
 
@@ -82,6 +87,7 @@ package struct RateLimiter {
             case .messages: "messages"
             case .invitations: "invitations"
             case .requests: "requests"
+            case .ringChecks: "ringChecks"
             case .device: "device"
             case .presence: "presence"
             case .pair: "pair"
@@ -177,6 +183,7 @@ package struct RateLimiter {
         case .messages: limits.messages
         case .invitations: limits.invitations
         case .requests: limits.requests
+        case .ringChecks: limits.ringChecks
         case .device: limits.device
         case .presence: limits.presence
         case .pair: limits.pair

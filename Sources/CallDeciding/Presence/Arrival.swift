@@ -63,7 +63,9 @@ package struct Arrival {
     }
 
     /// Tells the device that it is known, with the user's live calls; fewer calls rather than more bytes than allowed.
-    package func welcome(_ calls: [Call], _ settings: ServiceSettings, now: Milliseconds) -> [UInt8] {
+    package func welcome(
+        _ calls: [Call], _ iceServers: [IceServer], _ settings: ServiceSettings, now: Milliseconds
+    ) -> [UInt8] {
         func payload(_ listed: [CallSnapshot]) -> [UInt8] {
             DownMessage.welcome(
                 Welcome(
@@ -71,7 +73,8 @@ package struct Arrival {
                     heartbeatInterval: seconds(settings.heartbeatInterval),
                     heartbeatTimeout: seconds(settings.calls.heartbeatTimeout), calls: listed,
                     omittedCalls: omitted + calls.count - listed.count,
-                    presenceLease: seconds(settings.presence.lease), tokenExpiresAt: change.tokenExpiresAt)
+                    presenceLease: seconds(settings.presence.lease), tokenExpiresAt: change.tokenExpiresAt,
+                    iceServers: iceServers)
             ).encoded()
         }
         var room = CallRoom()

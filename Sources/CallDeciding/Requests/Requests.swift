@@ -17,6 +17,10 @@ extension Deciding {
             reply(received, .failure(SignalingError(.internal, "the call's record cannot be read")), &decision)
             return
         }
+        if case .ringCheck(let check) = received.request.body {
+            decideRingCheck(check, received, stored, &decision)
+            return
+        }
         heard(received.device, &decision)
         if let alias = decision.subject.alias, alias.origin.device.userID != received.device.userID {
             // To others the alias is an id in use and nothing more.
@@ -95,7 +99,8 @@ extension Deciding {
                 throw Undecided.timeline(machine.call.callID)
             }
             return success(
-                machine.call, outcome, reports: decision.reports ?? stored?.reports ?? [], timeline: timeline)
+                machine.call, outcome, reports: decision.reports ?? stored?.reports ?? [],
+                timeline: received.device.deviceID == .server ? timeline : timeline.told(to: user))
         case .accept(let accept):
             // A common call ends with its answer, so accepting one takes nobody out of another call.
             let active =
@@ -132,7 +137,7 @@ extension Deciding {
         case .quit(let quit): try machine.quitRequested(quit, acting)
         case .end(let end): try machine.endRequested(end, acting)
         case .invite, .signal, .query, .message, .userUpdate, .userQuery, .userBlock, .userBlockList, .userSignOut,
-            .userDelete:
+            .userDelete, .pushRegister, .pushUnregister, .ringCheck:
             preconditionFailure("served elsewhere")
         }
         machine.remember(outcome)

@@ -37,7 +37,7 @@ extension RedisCallStore: OutboxStore {
         OutboxKeys(prefix(ofPartition: partition), endpoint)
     }
 
-    private func lease(of worker: WorkerID, in partition: Int) -> [UInt8] {
+    func lease(of worker: WorkerID, in partition: Int) -> [UInt8] {
         prefix(ofPartition: partition) + Array("worker:\(worker)".utf8)
     }
 
@@ -141,7 +141,7 @@ extension RedisCallStore: OutboxStore {
     }
 
     /// Of workers only those are remembered that may still live: one that found its claims void goes on as another.
-    private func held(_ partition: Int, by worker: WorkerID) {
+    func held(_ partition: Int, by worker: WorkerID) {
         if heldPartitions[worker] == nil, heldPartitions.count >= Self.mostWorkers { heldPartitions = [:] }
         heldPartitions[worker, default: []].insert(partition)
     }

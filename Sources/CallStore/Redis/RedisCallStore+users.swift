@@ -139,6 +139,7 @@ extension RedisCallStore {
             }
         }
         for list in ["blocked", "blockedBy"] { reading.command("SMEMBERS", 1) { $0.add(key(user, list)) } }
+        addRegistrations(of: user, to: &reading)
         let replies = try await session.run(reading)
         let calls = try replies[0].values().compactMap { $0.text.flatMap(HistoryPlace.init)?.callID }
         let messages = try replies[1].values().compactMap { $0.text.flatMap { RecordID($0) } }
@@ -151,7 +152,8 @@ extension RedisCallStore {
                 $0.add(id.string)
             }
         }
-        for (reply, list) in zip(replies[2...], ["blockedBy", "blocked"]) {
+        try addDisowning(replies[4], of: user, to: &pipeline)
+        for (reply, list) in zip(replies[2...3], ["blockedBy", "blocked"]) {
             for other in try reply.values().compactMap({ $0.text.flatMap(UserID.init) }) {
                 pipeline.command("SREM", 2) {
                     $0.add(key(other, list))
@@ -163,6 +165,7 @@ extension RedisCallStore {
         var last = try session.pipeline()
         let lists = [
             "profile", "presence", "invitations", "sent", "active", "calls", "messages", "blocked", "blockedBy",
+            "registrations",
         ]
         for list in lists { last.command("UNLINK", 1) { $0.add(key(user, list)) } }
         let period = try await now() / historyRetention
@@ -190,17 +193,19 @@ extension RedisCallStore {
         _ = try await session.run(pipeline, isWrite: true)
     }
 
-    /// A field beside a record is "h" and the user, or a letter and names of which the user is the last: no other one holds a slash.
+    /// A field beside a record is a letter and names, of which the user is the last: no other one holds a slash.
     private func isField(_ field: RedisBytes, of user: UserID) -> Bool {
+        let namesBefore: Int
         switch field.first {
-        case UInt8(ascii: "h"): field.rest.elementsEqual(user.string.utf8)
-        case UInt8(ascii: "a"): device(field.rest)?.userID == user
-        case UInt8(ascii: "m"):
-            // The name of the milestone stands in front of the device.
-            field.rest.drop { $0 != UInt8(ascii: "/") }.dropFirst().drop { $0 != UInt8(ascii: "/") }.dropFirst()
-                .elementsEqual(user.string.utf8)
-        default: false
+        case UInt8(ascii: "h"): namesBefore = 0
+        case UInt8(ascii: "a"), UInt8(ascii: "c"): namesBefore = 1
+        case UInt8(ascii: "m"): namesBefore = 2
+        case UInt8(ascii: "p"): namesBefore = 3
+        default: return false
         }
+        var rest = field.rest
+        for _ in 0..<namesBefore where rest.part(before: UInt8(ascii: "/")) == nil { return false }
+        return rest.elementsEqual(user.string.utf8)
     }
 
     // MARK: Timelines

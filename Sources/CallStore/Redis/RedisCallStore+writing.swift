@@ -15,12 +15,7 @@ extension RedisCallStore {
         let firstCommit = pipeline.commands.count
         for index in open { add(commits[index], to: &pipeline) }
         let firstNote = pipeline.commands.count
-        for note in notes {
-            pipeline.script(.note, keys: 1, arguments: 3) {
-                $0.add(key(.call(note.callID)))
-                add(note, to: &$0)
-            }
-        }
+        for note in notes { add(note, to: &pipeline) }
         let firstReading = pipeline.commands.count
         add(lookup, to: &pipeline)
         var outcomes = [CommitOutcome](repeating: .claimHeld, count: commits.count)
@@ -126,8 +121,10 @@ extension RedisCallStore {
     private func add(_ commit: Commit, to pipeline: inout RedisPipeline) {
         let endpoints = commit.owed?.to ?? []
         let revisions = commit.owed?.revisions ?? []
+        let pushes = commit.pushes && commit.id.callID != nil ? pushes(in: partition(of: commit.id)) : nil
         pipeline.script(
-            .commit, keys: 2 + 4 * endpoints.count, arguments: 8 + 2 * revisions.count + 3 * commit.notes.count
+            .commit, keys: 2 + 4 * endpoints.count + (pushes == nil ? 0 : 2),
+            arguments: 8 + 2 * revisions.count + 3 * commit.notes.count
         ) {
             $0.add(key(commit.id))
             $0.add(dueKey(commit.id))
@@ -137,6 +134,10 @@ extension RedisCallStore {
                 $0.add(outbox.due)
                 $0.add(outbox.age)
                 $0.add(outbox.counts)
+            }
+            if let pushes {
+                $0.add(pushes.due)
+                $0.add(pushes.holders)
             }
             $0.add(commit.expected)
             $0.add(records.encode(commit.record, commit.id))
@@ -160,6 +161,24 @@ extension RedisCallStore {
         }
     }
 
+    private func add(_ note: Note, to pipeline: inout RedisPipeline) {
+        guard case .push(let callID, _, let worker?) = note else {
+            return pipeline.script(.note, keys: 1, arguments: 3) {
+                $0.add(key(.call(note.callID)))
+                add(note, to: &$0)
+            }
+        }
+        let partition = partition(of: .call(callID))
+        pipeline.script(.notePush, keys: 3, arguments: 5) {
+            $0.add(key(.call(callID)))
+            $0.add(pushes(in: partition).holders)
+            $0.add(lease(of: worker, in: partition))
+            $0.add(worker.string)
+            $0.add(callID.string)
+            add(note, to: &$0)
+        }
+    }
+
     /// Three words.
     private func add(_ note: Note, to words: inout RedisWords) {
         switch note {
@@ -175,6 +194,12 @@ extension RedisCallStore {
             words.add("m")
             words.add("m\(milestone.name)/\(device.deviceID)/".utf8, device.userID.string.utf8)
             words.add(milestone.milliseconds)
+        case .push(_, let push, _):
+            words.add("p")
+            add(push, to: &words)
+        case .ringCheck(_, let check):
+            words.add("c")
+            add(check, to: &words)
         }
     }
 

@@ -122,6 +122,12 @@ package final class RedisCallStore: CallStore {
 
     var endpointsKey: [UInt8] { Array("\(prefix):endpoints".utf8) }
 
+    var pushKey: [UInt8] { Array("\(prefix):push".utf8) }
+    var pushProcessesKey: [UInt8] { Array("\(prefix):push:processes".utf8) }
+
+    /// Under it stands whose a push target is.
+    func tokenKey(_ digest: String) -> [UInt8] { Array("\(prefix):token:{\(digest)}".utf8) }
+
     func key(_ id: RecordID) -> [UInt8] {
         switch id {
         case .call(let callID): partitionKey(id, "call:", callID.string)
@@ -211,6 +217,7 @@ package final class RedisCallStore: CallStore {
         for periods in lookup.storedByUser {
             pipeline.command("MGET", periods.count) { for period in periods { $0.add(key(period)) } }
         }
+        for user in lookup.registered { addRegistered(user, to: &pipeline) }
     }
 
     /// The replies to what `add` added.
@@ -232,6 +239,7 @@ package final class RedisCallStore: CallStore {
         for _ in lookup.messages { findings.messages.append(try messages(in: reply())) }
         for _ in lookup.outstanding { findings.outstanding.append(Int(try reply().number())) }
         for _ in lookup.storedByUser { findings.stored += try storedBytes(in: reply()) }
+        for _ in lookup.registered { findings.isRegistered.append(try reply().number() == 1) }
         return findings
     }
 
@@ -242,6 +250,8 @@ package final class RedisCallStore: CallStore {
         var acks: [DeviceAck] = []
         var heard: [UserHeard] = []
         var milestones: [DeviceAddress: [String: Int64]] = [:]
+        var pushes: [PushState] = []
+        var checks: [RingCheck] = []
         for (name, value) in fields {
             switch name.first {
             case UInt8(ascii: "v"): version = StoredNumber.time(value)
@@ -255,6 +265,8 @@ package final class RedisCallStore: CallStore {
             case UInt8(ascii: "m"):
                 guard let (device, milestone) = milestone(name.rest, value) else { continue }
                 milestones[device, default: [:]][milestone.name] = milestone.milliseconds
+            case UInt8(ascii: "p"): if let push = push(name.rest, value) { pushes.append(push) }
+            case UInt8(ascii: "c"): if let check = check(name.rest, value) { checks.append(check) }
             default: continue
             }
         }
@@ -262,7 +274,8 @@ package final class RedisCallStore: CallStore {
         // Redis gives the fields in no order; what follows from them must not depend on it.
         return StoredRecord(
             id, version: version, record: record, acks: acks.sorted { $0.device < $1.device },
-            heard: heard.sorted { $0.userID < $1.userID }, reports: DeviceReport.sorted(milestones))
+            heard: heard.sorted { $0.userID < $1.userID }, reports: DeviceReport.sorted(milestones),
+            pushes: pushes.sorted { $0.key < $1.key }, checks: checks.sorted { $0.device < $1.device })
     }
 
     /// A milestone's field is "m", its name, "/", the device, "/", the user: only a user may hold a slash.

@@ -1,7 +1,8 @@
 /// The scripts that Redis runs, each atomically and on keys of one hash slot.
 package enum RedisScript: CaseIterable {
     /// Writes a call's record if its version is as expected, with its due entry and notes.
-    /// KEYS: call, due index. ARGV: expected version, record, deadline or "", end of life or "", call id, from when and until when
+    /// KEYS: call, due index, those of endpoints, and when the call may have to be pushed the calls that wait for that and their holders.
+    /// ARGV: expected version, record, deadline or "", end of life or "", call id, from when and until when
     /// it is valid or "", how many words follow of what is owed to endpoints, these in pairs ("number:time:", and the record, or "" for the
     /// one that is written), then notes. KEYS of each endpoint: line, lines that are due, lines by age, counts. The end of life and the validity are by Redis's own clock.
     /// Returns {1 when written, 0 for another version, 2 when it came too late or too early; version; milliseconds}.
@@ -54,6 +55,33 @@ package enum RedisScript: CaseIterable {
     /// Puts dead letters back into their line. KEYS: line, lines that are due, lines by age, counts, dead letters, their texts,
     /// holders, attempts. ARGV: record, numbers. Returns how many.
     case replayLetters
+    /// A registration is made. KEYS: the user's registrations. ARGV: now, how long one lasts, name, what is kept of it, apps per device,
+    /// devices per user. Returns what has ended because of it: of each its name, since when it was, its target's digest.
+    case register
+    /// Registrations of a device end. KEYS: the user's registrations. ARGV: now, how long one lasts, device, platform or "", app or "".
+    /// Returns what has ended.
+    case unregister
+    /// A registration ends. KEYS: the user's registrations. ARGV: now, how long one lasts, name, its target's digest, since when it was or
+    /// "" for any. Returns what has ended.
+    case endRegistration
+    /// A target belongs to a device from now on. KEYS: the owner's entry. ARGV: "device/user", name of the registration, since when, how long
+    /// it lasts. Returns, when it was another's, that owner and the names of its registrations.
+    case own
+    /// A registration does not last any more, unless it was made anew. KEYS: the target owner's entry. ARGV: "device/user", name, since when.
+    case disown
+    /// Takes calls of which somebody may have to be woken. KEYS: those that wait, holders, the worker's lease. ARGV: worker, how many, life
+    /// of the lease, life of the holders. Returns their ids.
+    case takePushes
+    /// A worker has looked at a call. KEYS: calls that wait, holders, the worker's lease. ARGV: worker, call, delay or "".
+    /// Returns 0 when it held it no more, 1 when it has let it go, 2 when it is to look again.
+    case settlePush
+    /// Frees what a worker holds that is gone. KEYS: calls that wait, holders, the worker's lease. ARGV: worker. Returns how many.
+    case freePushes
+    /// Merges notes of a worker beside a call, while it holds that. KEYS: call, holders, the worker's lease. ARGV: worker, call, notes.
+    case notePush
+    /// Whether a push may be sent. KEYS: those that the device was sent lately. ARGV: id, inviter, how long one counts, how many may be sent,
+    /// and how many because of one inviter. Returns 1 or 0.
+    case reservePush
 
     var source: String {
         switch self {
@@ -75,11 +103,21 @@ package enum RedisScript: CaseIterable {
         case .freeLines: Self.freeLinesBody
         case .boundLines: Self.sharedLines + Self.boundLinesBody
         case .replayLetters: Self.replayLettersBody
+        case .register: Self.sharedRegistrations + Self.registerBody
+        case .unregister: Self.sharedRegistrations + Self.unregisterBody
+        case .endRegistration: Self.sharedRegistrations + Self.endRegistrationBody
+        case .own: Self.ownBody
+        case .disown: Self.disownBody
+        case .takePushes: Self.takePushesBody
+        case .settlePush: Self.settlePushBody
+        case .freePushes: Self.freePushesBody
+        case .notePush: Self.shared + Self.notePushBody
+        case .reservePush: Self.reservePushBody
         }
     }
 
     /// Notes come as triples: an ack is "a", field, "revision:session"; a sign of life is "h", field, milliseconds; a
-    /// milestone is "m", field, milliseconds.
+    /// milestone is "m", field, milliseconds; how far pushes are is "p", field, "invitation:…"; a ring check is "c", field, invitation.
     private static let shared = """
         local function merge(key, first)
           for i = first, #ARGV, 3 do
@@ -90,8 +128,10 @@ package enum RedisScript: CaseIterable {
               local oldRevision, oldSession = string.match(known, '^(%d+):(.*)$')
               local revision, session = string.match(value, '^(%d+):(.*)$')
               newer = oldSession ~= session or tonumber(oldRevision) < tonumber(revision)
-            elseif known and kind == 'h' then
+            elseif known and (kind == 'h' or kind == 'c') then
               newer = tonumber(known) < tonumber(value)
+            elseif known and kind == 'p' then
+              newer = tonumber(string.match(known, '^%d+')) <= tonumber(string.match(value, '^%d+'))
             end
             if newer then redis.call('HSET', key, field, value) end
           end
@@ -107,7 +147,13 @@ package enum RedisScript: CaseIterable {
         if version ~= tonumber(ARGV[1]) then return {0, version, now} end
         redis.call('HSET', KEYS[1], 'v', version + 1, 'r', ARGV[2])
         local owed = tonumber(ARGV[8])
-        for i = 3, #KEYS, 4 do
+        -- Of each endpoint four keys, and behind them two of pushes or none.
+        if #KEYS % 4 == 0 then
+          local held = redis.call('HGET', KEYS[#KEYS], ARGV[5])
+          if held then redis.call('HSET', KEYS[#KEYS], ARGV[5], '1' .. string.sub(held, 2))
+          else redis.call('ZADD', KEYS[#KEYS - 1], now, ARGV[5]) end
+        end
+        for i = 3, #KEYS - 3, 4 do
           local added = 0
           for j = 9, 8 + owed, 2 do
             local record = ARGV[j + 1] == '' and ARGV[2] or ARGV[j + 1]

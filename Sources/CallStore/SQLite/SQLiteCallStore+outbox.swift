@@ -230,16 +230,21 @@ extension SQLiteCallStore: OutboxStore {
 
     // MARK: Workers
 
+    /// Of the outbox, and of the queue of pushes.
     package func renew(_ worker: WorkerID) throws(StoreError) -> Bool {
-        let known = try database.query("SELECT 1 FROM outbox_workers WHERE worker=?", .text(worker.string)) {
-            $0.integer(0)
-        }
+        let worker = SQLiteValue.text(worker.string)
+        let known = try database.query(
+            "SELECT 1 FROM outbox_workers WHERE worker=?1 UNION ALL SELECT 1 FROM push_workers WHERE worker=?1", worker
+        ) { $0.integer(0) }
         guard !known.isEmpty else { return true }
         return try database.transaction { () throws(StoreError) in
             let now = now()
-            return try database.run(
-                "UPDATE outbox_workers SET until=? WHERE worker=? AND until>?", .integer(now + WorkerLease.life),
-                .text(worker.string), .integer(now)) > 0
+            let (over, end) = (SQLiteValue.integer(now), SQLiteValue.integer(now + WorkerLease.life))
+            var renewed = try database.run(
+                "UPDATE outbox_workers SET until=? WHERE worker=? AND until>?", end, worker, over)
+            renewed += try database.run(
+                "UPDATE push_workers SET until=? WHERE worker=? AND until>?", end, worker, over)
+            return renewed == known.count
         }
     }
 

@@ -96,6 +96,8 @@ extension SQLiteCallStore {
                 try database.run("DELETE FROM acks WHERE call=? AND user_id=?", .integer(call), .id(user))
                 try database.run("DELETE FROM heard WHERE call=? AND user_id=?", .integer(call), .id(user))
                 try database.run("DELETE FROM milestones WHERE call=? AND user_id=?", .integer(call), .id(user))
+                try database.run("DELETE FROM pushes WHERE call=? AND user_id=?", .integer(call), .id(user))
+                try database.run("DELETE FROM ring_checks WHERE call=? AND user_id=?", .integer(call), .id(user))
             }
             let messages = try database.query(
                 "SELECT call FROM user_messages JOIN calls USING(call_id) WHERE user_id=?", .id(user)
@@ -113,6 +115,7 @@ extension SQLiteCallStore {
         "DELETE FROM users WHERE user_id=?", "DELETE FROM blocks WHERE user_id=?1 OR blocked_id=?1",
         "DELETE FROM presence WHERE user_id=?",
         "DELETE FROM outstanding WHERE user_id=?", "DELETE FROM stored WHERE user_id=?",
+        "DELETE FROM registrations WHERE user_id=?", "DELETE FROM push_reservations WHERE user_id=?",
     ]
 
     // MARK: Timelines

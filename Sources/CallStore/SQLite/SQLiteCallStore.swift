@@ -100,6 +100,7 @@ package final class SQLiteCallStore: CallStore {
         for list in lookup.messages { findings.messages.append(try messages(list)) }
         for count in lookup.outstanding { findings.outstanding.append(try number(of: count)) }
         for period in lookup.stored { findings.stored.append(try bytes(of: period)) }
+        for user in lookup.registered { findings.isRegistered.append(try isRegistered(user)) }
         return findings
     }
 
@@ -141,7 +142,8 @@ package final class SQLiteCallStore: CallStore {
             return true
         }
         return StoredRecord(
-            id, version: version, record: record, acks: acks, heard: heard, reports: DeviceReport.sorted(milestones))
+            id, version: version, record: record, acks: acks, heard: heard, reports: DeviceReport.sorted(milestones),
+            pushes: try pushes(ofCall: number), checks: try checks(ofCall: number))
     }
 
     private func commit(_ commit: Commit) throws(StoreError) -> CommitOutcome {
@@ -170,6 +172,7 @@ package final class SQLiteCallStore: CallStore {
         for note in commit.notes { try write(note, number) }
         try writeOutstanding(of: commit)
         if let owed = commit.owed { try append(owed, commit.id) }
+        if commit.pushes, let callID = commit.id.callID { try enter(callID) }
         return .committed(version: commit.expected + 1)
     }
 
@@ -256,6 +259,10 @@ package final class SQLiteCallStore: CallStore {
             try database.run(
                 "INSERT OR REPLACE INTO milestones VALUES(?,?,?,?,?)", .integer(number), .id(device.userID),
                 .id(device.deviceID), .text(milestone.name), .integer(milestone.milliseconds))
+        case .push(let callID, let push, let worker):
+            if let worker, try !holds(callID, worker) { return }
+            try write(push, number)
+        case .ringCheck(_, let check): try write(check, number)
         }
     }
 
@@ -289,7 +296,7 @@ package final class SQLiteCallStore: CallStore {
     static let deletions: [StaticString] = [
         "DELETE FROM calls WHERE call=?", "DELETE FROM user_calls WHERE call=?", "DELETE FROM acks WHERE call=?",
         "DELETE FROM heard WHERE call=?", "DELETE FROM milestones WHERE call=?", "DELETE FROM claims WHERE call=?",
-        "DELETE FROM trace WHERE call=?",
+        "DELETE FROM trace WHERE call=?", "DELETE FROM pushes WHERE call=?", "DELETE FROM ring_checks WHERE call=?",
     ]
 
     package func clean(limit: Int) throws(StoreError) -> Int {
@@ -306,6 +313,7 @@ package final class SQLiteCallStore: CallStore {
             try database.run("DELETE FROM outstanding WHERE until<=?", .integer(now))
             try database.run("DELETE FROM stored WHERE until<=?", .integer(now))
             try database.run("DELETE FROM presence WHERE seen<=?", .integer(now - lease))
+            try cleanPushes(now)
             return over.count
         }
     }

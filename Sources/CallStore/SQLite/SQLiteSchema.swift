@@ -3,7 +3,7 @@
 /// Calls are numbered as they are made, and what is kept beside a call goes by its number: what is written at the same time then
 /// lies in the same pages. By their ids, which are random, each call would have pages of its own in every table.
 enum SQLiteSchema {
-    private static let version: Int64 = 6
+    private static let version: Int64 = 8
     /// Version 4 numbers calls.
     private static let firstWithNumbers: Int64 = 4
 
@@ -20,6 +20,8 @@ enum SQLiteSchema {
             try database.execute(clock)
             try database.execute(tablesOfLimits)
             try database.execute(tablesOfOutbox)
+            try database.execute(tablesOfPushes)
+            try database.execute(tableOfPushProcesses)
             try database.execute("PRAGMA user_version=\(version)")
         }
     }
@@ -119,6 +121,36 @@ enum SQLiteSchema {
             PRIMARY KEY(endpoint, id, number)) WITHOUT ROWID;
         CREATE INDEX IF NOT EXISTS outbox_dead_by_since ON outbox_dead(endpoint, since);
         CREATE TABLE IF NOT EXISTS outbox_workers(worker BLOB PRIMARY KEY, until INTEGER NOT NULL) WITHOUT ROWID;
+        """
+
+    /// Since version 7. `target` is that of `PushTarget.text`; `pushes` and `ring_checks` lie beside a call, the queue goes by its id.
+    private static let tablesOfPushes = """
+        CREATE TABLE IF NOT EXISTS registrations(
+            user_id BLOB, device_id BLOB, app BLOB, platform BLOB, target BLOB NOT NULL, digest BLOB NOT NULL,
+            since INTEGER NOT NULL, PRIMARY KEY(user_id, device_id, app, platform)) WITHOUT ROWID;
+        CREATE INDEX IF NOT EXISTS registrations_by_digest ON registrations(digest);
+        CREATE INDEX IF NOT EXISTS registrations_by_since ON registrations(since);
+        CREATE TABLE IF NOT EXISTS push_deployment(one INTEGER PRIMARY KEY, policy BLOB, secret BLOB NOT NULL);
+        CREATE TABLE IF NOT EXISTS push_queue(
+            call_id BLOB PRIMARY KEY, due INTEGER, holder BLOB, marked INTEGER NOT NULL) WITHOUT ROWID;
+        CREATE INDEX IF NOT EXISTS push_queue_by_due ON push_queue(due) WHERE due IS NOT NULL;
+        CREATE INDEX IF NOT EXISTS push_queue_by_holder ON push_queue(holder) WHERE holder IS NOT NULL;
+        CREATE TABLE IF NOT EXISTS push_workers(worker BLOB PRIMARY KEY, until INTEGER NOT NULL) WITHOUT ROWID;
+        CREATE TABLE IF NOT EXISTS push_reservations(
+            user_id BLOB, device_id BLOB, id BLOB, inviter BLOB NOT NULL, at INTEGER NOT NULL,
+            PRIMARY KEY(user_id, device_id, id)) WITHOUT ROWID;
+        CREATE INDEX IF NOT EXISTS push_reservations_by_time ON push_reservations(at);
+        CREATE TABLE IF NOT EXISTS pushes(
+            call INTEGER, user_id BLOB, device_id BLOB, app BLOB, platform BLOB, invitation INTEGER NOT NULL, ring BLOB,
+            stop BLOB, missed BLOB, PRIMARY KEY(call, user_id, device_id, app, platform)) WITHOUT ROWID;
+        CREATE TABLE IF NOT EXISTS ring_checks(
+            call INTEGER, user_id BLOB, device_id BLOB, invitation INTEGER NOT NULL,
+            PRIMARY KEY(call, user_id, device_id)) WITHOUT ROWID;
+        """
+
+    /// Since version 8. `until`: so long the process counts as there.
+    private static let tableOfPushProcesses = """
+        CREATE TABLE IF NOT EXISTS push_processes(process BLOB PRIMARY KEY, until INTEGER NOT NULL) WITHOUT ROWID;
         """
 
     /// Indexes go with their tables when those are dropped, but keep their names when those are renamed.

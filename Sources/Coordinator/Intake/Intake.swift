@@ -122,21 +122,24 @@ struct Intake {
             // A call id has the form of a message id.
             let messageID = message.messageID ?? MessageID(derivedID(received.key).string)!
             return .message(.message(messageID, to: message.to), .send(received, message))
-        case .query, .userUpdate, .userQuery, .userBlock, .userBlockList, .userSignOut, .userDelete:
+        case .query, .userUpdate, .userQuery, .userBlock, .userBlockList, .userSignOut, .userDelete, .pushRegister,
+            .pushUnregister:
             return .user(received)
-        case .invite, .cancel, .accept, .reject, .add, .join, .quit, .end, .get, .report, .trace:
+        case .invite, .cancel, .accept, .reject, .add, .join, .quit, .end, .get, .report, .trace, .ringCheck:
             return .call(request.body.callID ?? derivedID(received.key), .request(received))
         }
     }
 
     /// Whether the user may ask for more now; if not, it is told when (section 2, Rate limits).
     private mutating func isAdmitted(_ received: ReceivedRequest) -> Bool {
-        let user = received.device.userID
-        let own = RateLimiter.Key(user, received.request.body)
-        // What only backends may ask is not the user's doing, who must not be able to prevent it.
-        let isUsers = !received.request.body.isForBackends
+        let (user, body) = (received.device.userID, received.request.body)
         let retryAfter =
-            excess(.device(received.device)) ?? (isUsers ? excess(own) ?? debt(of: user, for: received) : nil)
+            switch body {
+            // Neither is the user's doing: whoever has the key may check a ring, and backends are not to be prevented.
+            case .ringCheck: excess(.init(user, body))
+            case _ where body.isForBackends: excess(.device(received.device))
+            default: excess(.device(received.device)) ?? excess(.init(user, body)) ?? debt(of: user, for: received)
+            }
         guard let retryAfter else { return true }
         refuse(received, retryAfter)
         return false

@@ -27,7 +27,7 @@ package struct Round {
             switch self {
             case .call(_, .request(let received)):
                 switch received.request.body {
-                case .accept, .reject, .cancel, .join, .quit, .end: false
+                case .accept, .reject, .cancel, .join, .quit, .end, .ringCheck: false
                 default: true
                 }
             case .message(_, .send), .user: true

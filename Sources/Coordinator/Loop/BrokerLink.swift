@@ -43,12 +43,7 @@ final class BrokerLink {
         options.certificateKeyFile = configuration.certificateKeyFile
         options.userProperty = UserProperty.tokenExpiresAt
         do throws(MQTTError) {
-            if let file = configuration.tokenFile {
-                guard let token = readSecret(file) else {
-                    throw MQTTError(kind: .refused, message: "no token can be read from \(file)")
-                }
-                options.broker.password = token
-            }
+            if let file = configuration.tokenFile { try options.readToken(from: file) }
             password = options.broker.password
             let connection = try MQTTConnection(options)
             try connection.connect()
@@ -99,19 +94,20 @@ final class BrokerLink {
 
     /// Waits for messages, or for `other`.
     func receive(
-        milliseconds: Int32, reads: Bool, other: UnsafeMutablePointer<pollfd>
+        milliseconds: Int32, reads: Bool, others: inout [pollfd]
     ) -> [InboundMessage] {
         guard let connection else {
-            _ = poll(other, 1, milliseconds)
+            _ = poll(&others, nfds_t(others.count), milliseconds)
             return []
         }
         do throws(MQTTError) {
-            return try connection.poll(milliseconds: milliseconds, reads: reads, other: other).map {
-                InboundMessage(
-                    topic: $0.topic, payload: $0.payload, correlationData: $0.correlationData,
-                    responseTopic: $0.responseTopic, isRetained: $0.retain,
-                    tokenExpiresAt: $0.userProperty.flatMap { Int64($0) })
-            }
+            return try connection.poll(milliseconds: milliseconds, reads: reads, others: &others, count: others.count)
+                .map {
+                    InboundMessage(
+                        topic: $0.topic, payload: $0.payload, correlationData: $0.correlationData,
+                        responseTopic: $0.responseTopic, isRetained: $0.retain,
+                        tokenExpiresAt: $0.userProperty.flatMap { Int64($0) })
+                }
         } catch {
             lost(error)
             return []

@@ -5,6 +5,7 @@ import Glibc
 import MQTTClient
 import SignalingProtocol
 import SystemClocks
+import Tokens
 
 /// Drives a `CoordinatorLoop` with a broker's connection and the clock: one thread that waits for the broker, the store and what is due.
 ///
@@ -32,7 +33,7 @@ package final class Coordinator {
     private let loop: CoordinatorLoop
     private let status: CoordinatorStatus
     private let log: Log
-    private let companion: (any Companion)?
+    private let companions: [any Companion]
 
     private let link: BrokerLink
     private var isBusy = false
@@ -41,12 +42,14 @@ package final class Coordinator {
     private var lastFailure: Int64 = 0
     private var knownClockSteps: Int?
 
-    /// `owes`: is told of the records of which something is owed to endpoints.
+    /// `owes`: is told of the records of which something is owed to endpoints; `owesPushes`: of the calls because of which somebody may have
+    /// to be woken.
     package init(
         configuration: Configuration, store: any CallStore, status: CoordinatorStatus, log: Log,
-        companion: (any Companion)? = nil, owes: @escaping ([RecordID]) -> Void = { _ in }
+        companions: [any Companion] = [], owes: @escaping ([RecordID]) -> Void = { _ in },
+        owesPushes: @escaping ([CallID]) -> Void = { _ in }
     ) {
-        self.companion = companion
+        self.companions = companions
         self.configuration = configuration
         self.status = status
         self.log = log
@@ -54,7 +57,9 @@ package final class Coordinator {
         settings.coordinator = configuration.id
         service = CallService(store: store, settings: settings)
         service.owes = owes
+        service.owesPushes = owesPushes
         service.name(configuration.endpoints)
+        if let turn = configuration.turn { service.iceServers = { [turn.credentials(for: $0, now: $1)] } }
         link = BrokerLink(configuration, service, log)
         loop = CoordinatorLoop(service, now: SystemClock.boot.milliseconds) { Int64.random(in: $0) }
     }
@@ -80,14 +85,16 @@ package final class Coordinator {
             }
         }
         link.disconnect()
-        companion?.stop()
-        companion?.turn(SystemClock.boot.milliseconds)
+        for companion in companions {
+            companion.stop()
+            companion.turn(SystemClock.boot.milliseconds)
+        }
         log(.info, "coordinator stopped", ["id": configuration.id])
     }
 
     private func turn() {
         let before = SystemClock.boot.milliseconds
-        let wait = max(0, min(loop.nextTick, companion?.nextTurn ?? .max) - before)
+        let wait = max(0, min(loop.nextTick, companions.map(\.nextTurn).min() ?? .max) - before)
         let messages = receive(wait)
         let now = SystemClock.boot.milliseconds
         if now - before > wait + Bounds.frozenAfter {
@@ -99,7 +106,7 @@ package final class Coordinator {
             let confirmed = link.takeConfirmed()
             if !confirmed.isEmpty { handle(.taken(confirmed), now) }
         }
-        companion?.turn(SystemClock.boot.milliseconds)
+        for companion in companions { companion.turn(SystemClock.boot.milliseconds) }
         link.countRefusals()
         report(now)
     }
@@ -123,14 +130,19 @@ package final class Coordinator {
     /// Waits for messages, for the store, and no longer than `wait`.
     private func receive(_ wait: Int64) -> [InboundMessage] {
         let socket = service.store.socket
-        // A companion is beside a store that answers at once.
-        var other = pollfd(fd: socket?.descriptor ?? companion?.descriptor ?? -1, events: Int16(POLLIN), revents: 0)
-        if socket?.waitsToSend ?? false { other.events |= Int16(POLLOUT) }
+        // Companions are beside a store that answers at once.
+        var others = companions.map { pollfd(fd: $0.descriptor, events: Int16(POLLIN), revents: 0) }
+        if let socket {
+            let events = Int16(socket.waitsToSend ? POLLIN | POLLOUT : POLLIN)
+            others.append(pollfd(fd: socket.descriptor, events: events, revents: 0))
+        }
         var limit = wait
         // What the store does not answer is given up in time.
         if socket?.deadline != nil { limit = min(limit, Bounds.storePatience) }
-        defer { if other.revents != 0 || socket?.deadline != nil && limit > 0 { service.store.receive() } }
-        return link.receive(milliseconds: Int32(clamping: limit), reads: loop.takesMessages, other: &other)
+        let messages = link.receive(milliseconds: Int32(clamping: limit), reads: loop.takesMessages, others: &others)
+        let hasAnswers = socket != nil && others.last.map { $0.revents != 0 } ?? false
+        if hasAnswers || socket?.deadline != nil && limit > 0 { service.store.receive() }
+        return messages
     }
 
     // MARK: What operators see

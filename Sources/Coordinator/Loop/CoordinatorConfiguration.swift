@@ -1,6 +1,7 @@
 import CallCore
 import CallDeciding
 import MQTTClient
+import Tokens
 
 /// Who a coordinator is, and where its broker is.
 package struct CoordinatorConfiguration: Sendable {
@@ -18,6 +19,8 @@ package struct CoordinatorConfiguration: Sendable {
     package var tokenFile: String?
     /// Endpoints of webhooks that this coordinator's settings name.
     package var endpoints: [KeptEndpoint] = []
+    /// Told to devices in `welcome`; nil for none.
+    package var turn: TurnServers?
     /// What is known here of why a connection failed, beside the error; it is given what was shown as the password.
     package var cause: @Sendable (MQTTError, String?) -> String? = { _, _ in nil }
     package var settings = ServiceSettings()

@@ -86,6 +86,7 @@ extension Metric {
         case .resendsPutOff: "bellwire_resends_put_off_total"
         case .deadLetters: "bellwire_webhook_backlog_given_up_total"
         case .revisionsDeleted: "bellwire_webhook_deleted_total"
+        case .callsNotPushed: "bellwire_push_calls_forgotten_total"
         case .publicationsDropped: "bellwire_publications_dropped_total"
         case .publicationsRefused: "bellwire_publications_refused_total"
         case .brokerConnections: "bellwire_broker_connections_total"
@@ -108,7 +109,7 @@ extension Metric {
         case .signals, .traceEntriesDropped, .messagesReceived, .messagesSent, .messagesDropped, .eventsTrimmed,
             .acks, .staleAcks, .heartbeats,
             .deadlines,
-            .callsCreated, .commits, .conflicts, .unreadableRecords, .storeRoundTrips, .storeErrors,
+            .callsCreated, .callsNotPushed, .commits, .conflicts, .unreadableRecords, .storeRoundTrips, .storeErrors,
             .storeClockSteps, .listEntriesMended, .recordsCleaned, .lookups, .resendsPutOff,
             .publicationsDropped,
             .brokerConnections:
@@ -149,6 +150,8 @@ extension Metric {
         case .recordsCleaned: "Records removed because their time was over."
         case .lookups: "Times that a decision asked for what nobody had foreseen."
         case .deadLetters: "Webhooks that became dead letters unsent: too many waited, or the endpoint is off."
+        case .callsNotPushed:
+            "Calls that waited for pushes, and no process with push took them in time, or too many waited."
         case .revisionsDeleted:
             "Dead letters, and at last what waited, that were deleted for want of room or after 7 days."
         case .resendsPutOff:

@@ -29,14 +29,7 @@ struct TraceRecorder {
         self.coordinator = coordinator
     }
 
-    func isTraced(_ callID: CallID) -> Bool {
-        switch policy {
-        case .all, .errors: true
-        case .off: false
-        // Every coordinator must pick the same calls.
-        case .share(let share): stableHash(callID.string.utf8) % 10_000 < UInt64(share)
-        }
-    }
+    func isTraced(_ callID: CallID) -> Bool { policy.keeps(callID) }
 
     /// What is not kept is not even made.
     mutating func add(_ steps: @autoclosure () -> [TraceEntry.Step], of callID: CallID, at now: Milliseconds) {
@@ -110,6 +103,7 @@ extension TraceEntry.Step {
             changes.contains { $0.state == .notYetReceived || $0.state == .timeout }
                 || [.callerLost, .heartbeatTimeout, .timeout].contains(endReason)
         case .send(let event, _, _, _, let online, let isResend): isResend || event == .invited && online == 0
+        case .push(let push): [.refused, .gone, .failed].contains(push.outcome)
         case .ack, .presence, .deadline: false
         }
     }

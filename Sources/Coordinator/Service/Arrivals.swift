@@ -67,7 +67,8 @@ struct Arrivals {
             if calls.count < arrival.live.count {
                 _ = try await UserCalls(serving: serving).tidy(arrival.device.userID)
             }
-            let payload = arrival.welcome(calls, settings, now: serving.now)
+            let iceServers = context.iceServers(arrival.device.userID, serving.now)
+            let payload = arrival.welcome(calls, iceServers, settings, now: serving.now)
             context.budgets.charge(payload.count, to: .welcomeBytes(arrival.device.userID), now: serving.now)
             serving.publish(
                 OutboundMessage(

@@ -38,6 +38,18 @@ package final class CallService {
         set { context.owes = newValue }
     }
 
+    /// Is told of the calls because of which somebody may have to be woken, once it is written.
+    package var owesPushes: ([CallID]) -> Void {
+        get { context.owesPushes }
+        set { context.owesPushes = newValue }
+    }
+
+    /// By which a user's media may go, with credentials that are good from that time on.
+    package var iceServers: (UserID, Milliseconds) -> [IceServer] {
+        get { context.iceServers }
+        set { context.iceServers = newValue }
+    }
+
     package func name(_ endpoints: [KeptEndpoint]) { context.ownEndpoints = endpoints }
 
     /// What is done now and then.

@@ -81,6 +81,8 @@ struct Committing {
     private func judge(_ outcomes: [CommitOutcome], of commits: [Commit]) throws(StoreError) -> [Bool] {
         let owed = zip(commits, outcomes).filter { $0.owed != nil && !$1.isLost }.map(\.0.id)
         if !owed.isEmpty { serving.context.owes(owed) }
+        let pushed = zip(commits, outcomes).compactMap { $0.pushes && !$1.isLost ? $0.id.callID : nil }
+        if !pushed.isEmpty { serving.context.owesPushes(pushed) }
         if outcomes.contains(.stale) { throw StoreError(.unsettled, "this process stood still for too long") }
         return outcomes.map { outcome in
             guard case .committed = outcome else {

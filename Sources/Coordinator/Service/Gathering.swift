@@ -19,12 +19,19 @@ struct Gathering {
     ) async throws(StoreError) -> (facts: Facts, records: [StoredRecord?]) {
         var lookup = Lookup(records: works.map { .call($0.id) })
         lookup.presence = senders.map(\.userID)
-        for work in works { for event in work.events { lookup.expect(event, settings, now: now) } }
+        let isPushing = try await serving.context.pushPolicy()?.isOwed(at: now) ?? false
+        for work in works {
+            for event in work.events {
+                lookup.expect(event, settings, now: now)
+                if isPushing { lookup.registered += event.invitees }
+            }
+        }
         lookup.removeRepeated()
         let findings = try await store.read(lookup)
         var facts = Facts()
         facts.now = now
         facts.listeningSince = serving.context.listeningSince
+        facts.isPushing = isPushing
         learn(lookup, findings, &facts)
         if !senders.isEmpty { try await learnSessions(of: senders, &facts) }
         try await lookAtMembers(of: works, findings.records, &facts)
@@ -58,6 +65,9 @@ struct Gathering {
             case .messages: facts.waitingMessages[count.user] = number
             }
         }
+        for (user, isRegistered) in zip(lookup.registered, findings.isRegistered) {
+            facts.registered[user] = isRegistered
+        }
         for (list, messages) in zip(lookup.messages, findings.messages) { facts.inboxes[list.user] = messages.count }
         for (user, bytes) in KeptBytes(settings, now: now).sums(lookup, findings) {
             // What this coordinator has not written yet is counted by it already.
@@ -86,6 +96,7 @@ struct Gathering {
         of works: [CallWork], _ records: [StoredRecord?], _ facts: inout Facts
     ) async throws(StoreError) {
         var members: [UserID] = []
+        var unmarked: [UserID] = []
         for (work, stored) in zip(works, records) {
             guard case .call(let call)? = stored?.record else { continue }
             let isAsked = work.events.contains { event in
@@ -96,10 +107,15 @@ struct Gathering {
                 }
             }
             if isAsked { members += call.members.map(\.userID) }
+            if facts.isPushing, work.events.contains(where: \.isDeadline) {
+                unmarked += CallMachine(call: call, settings: settings.calls).unmarked
+            }
         }
-        members = members.unique.filter { facts.presence[$0] == nil }
-        guard !members.isEmpty else { return }
-        for (user, devices) in zip(members, try await store.devices(of: members)) { facts.presence[user] = devices }
+        let lookup = Lookup(
+            presence: members.unique.filter { facts.presence[$0] == nil },
+            registered: unmarked.unique.filter { facts.registered[$0] == nil })
+        guard !lookup.isEmpty else { return }
+        learn(lookup, try await store.read(lookup), &facts)
     }
 
     // MARK: What nobody foresaw
@@ -192,7 +208,7 @@ extension Lookup {
             default: break
             }
         case .cameOnline(let device, _): presence.append(device.userID)
-        case .signal, .ack, .heartbeat, .wentOffline, .deadline: break
+        case .signal, .ack, .heartbeat, .wentOffline, .registered, .deadline: break
         }
     }
 
@@ -203,5 +219,22 @@ extension Lookup {
         blocks = blocks.unique
         outstanding = outstanding.unique
         stored = stored.unique
+        registered = registered.unique
+    }
+}
+
+extension CallEvent {
+    /// Who would be rung because of it.
+    fileprivate var invitees: [UserID] {
+        guard case .request(let received) = self else { return [] }
+        switch received.request.body {
+        case .invite(let invite): return invite.invitees
+        case .add(let add): return add.invitees
+        default: return []
+        }
+    }
+
+    fileprivate var isDeadline: Bool {
+        if case .deadline = self { true } else { false }
     }
 }

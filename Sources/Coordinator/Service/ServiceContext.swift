@@ -1,6 +1,7 @@
 import CallCore
 import CallDeciding
 import CallStore
+import SignalingProtocol
 
 /// What all works of a coordinator share. None of it matters to calls: everything true is in the store, and any other coordinator can
 /// go on at any point.
@@ -18,10 +19,16 @@ final class ServiceContext {
     var health = StoreHealth()
     /// Is told of the records of which something is owed to endpoints, once it is written.
     var owes: ([RecordID]) -> Void = { _ in }
+    /// Is told of the calls because of which somebody may have to be woken, once it is written.
+    var owesPushes: ([CallID]) -> Void = { _ in }
+    /// By which a user's media may go, with credentials that are good from that time on.
+    var iceServers: (UserID, Milliseconds) -> [IceServer] = { _, _ in [] }
     /// Those that this coordinator's own settings name. The store is told of them before anything is committed.
     var ownEndpoints: [KeptEndpoint] = []
     /// To whom revisions may be owed; nil while that was never read.
     private var known: [KeptEndpoint]?
+    /// What the deployment pushes, nil for nothing; of which nothing is known while that was never read.
+    private var policy: KeptPushPolicy??
     /// Since when messages have been coming without a break; silence of members before that does not count.
     var listeningSince: Milliseconds = 0
     /// Waits for some milliseconds, not always the same, when another coordinator is in the middle of something.
@@ -47,6 +54,19 @@ final class ServiceContext {
         let endpoints = try await store.endpoints()
         known = endpoints
         return endpoints
+    }
+
+    /// What the deployment pushes, as it was read a second ago at the earliest; nil for nothing.
+    func pushPolicy() async throws(StoreError) -> KeptPushPolicy? {
+        if let policy { return policy }
+        return try await readPushPolicy()
+    }
+
+    @discardableResult
+    func readPushPolicy() async throws(StoreError) -> KeptPushPolicy? {
+        let found = try await store.pushPolicy()
+        policy = .some(found)
+        return found
     }
 
     func failed(_ error: StoreError) {

@@ -9,7 +9,8 @@ struct StoreChores {
 
     private var store: any CallStore { context.store }
 
-    /// To be called every second: endpoints come and go, and what is kept for them is bounded, whoever hands it over or does not.
+    /// To be called every second: endpoints come and go, as what is pushed does, and what is kept for them is bounded, whoever hands it over or
+    /// does not.
     /// Returns whether something was beyond its bounds, so that there may be more of it.
     func readEndpoints() async -> Bool {
         var isBeyond = false
@@ -20,6 +21,12 @@ struct StoreChores {
                 if loss.becameDead > 0 { context.counters.add(.deadLetters, name, loss.becameDead) }
                 if loss.deleted > 0 { context.counters.add(.revisionsDeleted, name, loss.deleted) }
                 if loss != OutboxLoss() { isBeyond = true }
+            }
+            // Where nothing is pushed, no call ever waits for that.
+            if try await context.readPushPolicy() != nil {
+                let forgotten = try await store.boundPushes()
+                context.counters.add(.callsNotPushed, forgotten)
+                if forgotten > 0 { isBeyond = true }
             }
         } catch {
             context.failed(error)

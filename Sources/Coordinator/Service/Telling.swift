@@ -42,10 +42,10 @@ struct Telling {
         }
     }
 
-    /// Counts with who asked.
+    /// Counts with who asked; a ring check is asked by whoever has its key, and is bounded for itself.
     func tell(_ reply: Reply) {
         let message = context.encoder.message(reply)
-        serving.charge(message.payload.count, to: reply.device.userID)
+        if !reply.isOfRingCheck { serving.charge(message.payload.count, to: reply.device.userID) }
         serving.publish(message)
     }
 

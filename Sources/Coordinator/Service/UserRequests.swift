@@ -7,7 +7,7 @@ import SignalingProtocol
 struct UserRequests {
     let serving: Serving
 
-    private var store: any RecordStore & UserStore { serving.store }
+    private var store: any RecordStore & UserStore & RegistrationStore { serving.store }
     private var context: ServiceContext { serving.context }
 
     func serve(_ received: ReceivedRequest) async {
@@ -33,11 +33,19 @@ struct UserRequests {
             case .userBlock(let body): outcome = try await set(Block(by: user, of: body.userID), body.isBlocked)
             case .userBlockList: outcome = .answer(.blocked(try await store.blockList(of: user)))
             case .userSignOut(let device):
+                // Before its session ends: what rings then must not wake it.
+                _ = try await store.unregister(DeviceAddress(userID: user, deviceID: device), nil, nil)
                 try await signOut([DeviceAddress(userID: user, deviceID: device)])
                 outcome = .answer(.done(user))
             case .userDelete:
                 try await delete(user)
                 outcome = .answer(.done(user))
+                isWrite = true
+            case .pushRegister(let body):
+                outcome = try await PushRequests(serving: serving).register(body, received.device)
+                isWrite = true
+            case .pushUnregister(let body):
+                outcome = try await PushRequests(serving: serving).unregister(body, received.device)
                 isWrite = true
             default: preconditionFailure("served with its call or message")
             }

@@ -24,8 +24,9 @@ enum DevCommand {
             Option("rounds", "N", default: "200", "how many calls the demonstration measures"),
             Option("log-level", "LEVEL", default: "warning", "debug, info, warning or error"),
             Option(switch: "once", "exit after the demonstration, with status 1 if it did not go as it should"),
+            PageOptions.page,
             SettingsOptions.takeOverStore,
-        ] + SettingsOptions.all,
+        ] + PushDelivery.options + TurnOptions.all + SettingsOptions.all,
         positionals: 0...0)
 
     /// What the other threads tell the main one.
@@ -42,10 +43,12 @@ enum DevCommand {
         let gatewayPort = try arguments.integer("gateway-port", in: 0...65535)
         let rounds = try arguments.integer("rounds", in: 0...10_000)
         let directory = arguments.text("data") ?? ".bellwire"
+        let page = try PageOptions.devPage(arguments, webSocketPort: webSocketPort)
         guard port != webSocketPort else { throw UsageError("bellwire dev: --port and --websocket-port must differ") }
         var configuration = Coordinator.Configuration(
             broker: BrokerAddress(host: "127.0.0.1", port: port), id: "coordinator-dev")
         configuration.settings = try SettingsOptions.settings(arguments)
+        configuration.turn = try TurnOptions.servers(arguments)
         let log = Log(
             level: try arguments.required("log-level", "debug, info, warning or error", Log.Level.init(rawValue:)),
             coordinator: configuration.id)
@@ -60,14 +63,24 @@ enum DevCommand {
         let store = directory + "/bellwire.db"
         let server = try StatusServer(host: "127.0.0.1", port: httpPort, status: status)
         // From the main thread: the broker lives as long as the thread that started it.
-        let broker = try BrokerProcess(port: port, webSocketPort: webSocketPort, directory: directory)
+        let broker = try DevBroker(port: port, webSocketPort: webSocketPort, directory: directory)
         defer { broker.stop() }
         let state = State()
         let opened = try SQLiteCallStore(
             path: store, stamp: SettingsOptions.stamp(arguments, configuration.settings),
             historyPerUser: try arguments.integer("history-per-user", in: SettingsOptions.historyPerUser),
             lease: configuration.settings.presence.lease)
-        startCoordinator(configuration, opened, status, log, state)
+        let settings = configuration.settings
+        let push = try PushDelivery(
+            try arguments.file("push"),
+            PushDelivery.Surroundings(
+                command: "bellwire dev", name: configuration.id, lease: settings.presence.lease,
+                traces: settings.trace, traceLife: settings.historyRetention, delivers: true, log: log),
+            beside: opened
+        ) { opened }
+        defer { push?.stop() }
+        status.alsoShow(allMetrics(nil, push))
+        startCoordinator(configuration, opened, push, status, log, state)
         defer { waitForCoordinator(status, state) }
 
         writeOutput("broker       mqtt://127.0.0.1:\(port)  ws://127.0.0.1:\(webSocketPort)")
@@ -77,9 +90,13 @@ enum DevCommand {
         let topics = configuration.settings.topics
         let gateway = try DevGateway(
             port: gatewayPort, directory: directory, store: store, broker: configuration.broker, topics: topics,
-            lease: configuration.settings.presence.lease)
+            lease: configuration.settings.presence.lease, page: page)
         defer { gateway.stop() }
         writeOutput("gateway      http://127.0.0.1:\(gateway.port)  token \(gateway.token)")
+        writeOutput(
+            page == nil
+                ? "call page    not built: scripts/run builds it where nodejs, esbuild and node-typescript are installed"
+                : "call page    http://127.0.0.1:\(gateway.port)/  open it in two tabs")
         demonstrate(Demonstration(broker: configuration.broker, topics: topics, rounds: rounds), state)
         try withExtendedLifetime(server) {
             let howTo = HowToConnect.text(port: port, topics: topics, gateway)
@@ -88,12 +105,13 @@ enum DevCommand {
     }
 
     private static func startCoordinator(
-        _ configuration: Coordinator.Configuration, _ store: SQLiteCallStore, _ status: CoordinatorStatus, _ log: Log,
-        _ state: State
+        _ configuration: Coordinator.Configuration, _ store: SQLiteCallStore, _ push: PushDelivery?,
+        _ status: CoordinatorStatus, _ log: Log, _ state: State
     ) {
         // The coordinator's thread alone uses the store from here on.
         nonisolated(unsafe) let coordinator = Coordinator(
-            configuration: configuration, store: store, status: status, log: log)
+            configuration: configuration, store: store, status: status, log: log, companions: companions(nil, push),
+            owesPushes: push?.owesPushes ?? { _ in })
         startDetachedThread {
             coordinator.run()
             state.hasStopped.store(true, ordering: .releasing)
@@ -106,7 +124,7 @@ enum DevCommand {
         for _ in 0..<250 where !state.hasStopped.load(ordering: .acquiring) { _ = poll(nil, 0, 20) }
     }
 
-    private static func waitUntilListening(_ status: CoordinatorStatus, _ broker: BrokerProcess) throws {
+    private static func waitUntilListening(_ status: CoordinatorStatus, _ broker: DevBroker) throws {
         for _ in 0..<500 {
             if status.snapshot.isListening || status.isStopRequested { return }
             if let failure = broker.failure { throw DeploymentError(failure) }
@@ -129,11 +147,11 @@ enum DevCommand {
 
     /// Waits for the demonstration, and then for Ctrl-C.
     private static func supervise(
-        _ status: CoordinatorStatus, _ broker: BrokerProcess, _ state: State, isOnce: Bool, howTo: String
+        _ status: CoordinatorStatus, _ broker: DevBroker, _ state: State, isOnce: Bool, howTo: String
     ) throws {
         var isShown = false
         while !status.isStopRequested {
-            if let failure = broker.failure { throw DeploymentError(failure) }
+            try broker.keepRunning()
             if state.hasStopped.load(ordering: .acquiring) { throw DeploymentError("the coordinator ended by itself") }
             if !isShown, let result = state.demonstration.withLock({ $0 }) {
                 isShown = true

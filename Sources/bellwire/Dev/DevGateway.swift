@@ -19,7 +19,8 @@ struct DevGateway {
     private let gateway: Gateway
 
     init(
-        port: Int, directory: String, store path: String, broker: BrokerAddress, topics: Topics, lease: Milliseconds
+        port: Int, directory: String, store path: String, broker: BrokerAddress, topics: Topics, lease: Milliseconds,
+        page: CallPage?
     ) throws {
         let keys = directory + "/keys.json"
         if access(keys, F_OK) != 0 {
@@ -38,11 +39,12 @@ struct DevGateway {
         var settings = Gateway.Settings(
             host: "127.0.0.1", port: port, broker: broker, name: "gateway-dev", lease: lease)
         settings.topics = topics
+        settings.page = page
         let store = try SQLiteCallStore(path: path, lease: lease, isVisited: true)
         let bearers = try BearerCheck(keys: keys, issuer: nil, audience: Token.standardAudience)
         do throws(Gateway.SetupError) {
             // The gateway's thread alone uses it from here on.
-            nonisolated(unsafe) let own: any RecordStore & TimelineStore = store
+            nonisolated(unsafe) let own: Gateway.Store = store
             gateway = try Gateway(settings, own, bearers, GatewayStatus())
         } catch {
             throw DeploymentError("--gateway-port: \(error.description)")

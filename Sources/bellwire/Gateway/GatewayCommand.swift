@@ -6,6 +6,7 @@ import Gateway
 import Glibc
 import HTTPServing
 import MQTTClient
+import SettingsFiles
 import SignalingProtocol
 import Tokens
 import Webhooks
@@ -38,10 +39,13 @@ enum GatewayCommand {
             Option(
                 "name", "NAME", default: "", "MQTT client id, unique among the clients of the broker; random when empty"
             ),
+            PageOptions.webSocketURL, PageOptions.page, PageOptions.brokerTokens,
             SettingsOptions.topicRoot, SettingsOptions.presenceLease,
             Option("log-level", "LEVEL", default: "info", "debug, info, warning or error"),
             Option("log-format", "FORMAT", default: "text", "text or json"),
-        ] + StoreOptions.visiting + WebhookDelivery.options, positionals: 0...0)
+        ] + StoreOptions.visiting + WebhookDelivery.options + PushDelivery.options + [
+            SettingsOptions.trace, SettingsOptions.historyRetention,
+        ], positionals: 0...0)
 
     static func run(_ words: [String]) throws {
         let arguments = try Arguments(command, words)
@@ -64,9 +68,17 @@ enum GatewayCommand {
         let delivery = try WebhookDelivery(arguments, "bellwire gateway", log: log) {
             try StoreOptions.open(arguments, service, isVisited: true)
         }
+        let push = try PushDelivery(
+            try arguments.file("push"),
+            PushDelivery.Surroundings(
+                command: "bellwire gateway", name: settings.name, lease: settings.lease,
+                traces: try SettingsOptions.trace(arguments),
+                traceLife: try SettingsOptions.historyRetention(arguments),
+                delivers: try WebhookDelivery.delivers(arguments), log: log)
+        ) { try StoreOptions.open(arguments, service, isVisited: true) }
         let status = GatewayStatus { log($0) }
-        if let metrics = delivery?.metrics { status.alsoShow(metrics) }
-        nonisolated(unsafe) let own: any RecordStore & TimelineStore = store
+        status.alsoShow(allMetrics(delivery, push))
+        nonisolated(unsafe) let own: Gateway.Store = store
         let gateway = try Gateway(settings, own, bearers, status)
         log(
             .info, "gateway starts",
@@ -77,6 +89,7 @@ enum GatewayCommand {
         end.wait()
         gateway.stop()
         delivery?.stop()
+        push?.stop()
         log(.info, "gateway stopped", ["name": settings.name])
     }
 
@@ -103,6 +116,7 @@ enum GatewayCommand {
         if let certificates, let key {
             settings.http.tls = .init(certificates: try text(of: certificates), key: try text(of: key))
         }
+        settings.page = try PageOptions.page(arguments)
         return settings
     }
 

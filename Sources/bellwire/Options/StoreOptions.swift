@@ -1,5 +1,6 @@
 import CallDeciding
 import CallStore
+import Glibc
 import MQTTClient
 import SignalingProtocol
 
@@ -44,22 +45,42 @@ enum StoreOptions {
             options.historyPerUser = try arguments.integer("history-per-user", in: SettingsOptions.historyPerUser)
             options.waitReplicas = try arguments.integer("redis-wait-replicas", in: 0...10)
         }
-        options.redisPrefix = try arguments.required("redis-prefix", "1 to 64 of A-Z a-z 0-9 . _ -") {
-            isName($0) ? $0 : nil
-        }
+        options.redisPrefix = try prefix(arguments)
         options.stamp =
             isVisited
             ? DeploymentStamp(topicRoot: settings.topics.root, takesOver: false)
             : SettingsOptions.stamp(arguments, settings)
         var address = try arguments.required("store", StoreAddress.forms, StoreAddress.init)
-        if let file = try arguments.file("redis-password-file"), case .redis(var redis) = address {
-            guard let password = readSecret(file) else {
-                throw UsageError("bellwire \(arguments.command.name): --redis-password-file \(file): no password in it")
-            }
-            redis.password = password
-            address = .redis(redis)
-        }
+        try readPassword(arguments, into: &address)
         return try address.open(options, settings)
+    }
+
+    /// A store that others serve meanwhile, for a command that looks into it and knows nothing of their settings. Unlike `open` it makes no
+    /// new file.
+    static func visited(_ arguments: Arguments) throws -> any CallStore & OutboxStore {
+        let command = "bellwire \(arguments.command.name)"
+        var address = try arguments.required("store", "sqlite:PATH or redis://…", StoreAddress.init)
+        var options = StoreAddress.Options()
+        options.isVisited = true
+        options.redisPrefix = try prefix(arguments)
+        if case .sqlite(let path) = address, access(path, R_OK | W_OK) != 0 {
+            throw UsageError("\(command): --store sqlite:\(path): \(String(cString: strerror(errno)))")
+        }
+        try readPassword(arguments, into: &address)
+        return try address.open(options)
+    }
+
+    private static func prefix(_ arguments: Arguments) throws(UsageError) -> String {
+        try arguments.required("redis-prefix", "1 to 64 of A-Z a-z 0-9 . _ -") { isName($0) ? $0 : nil }
+    }
+
+    private static func readPassword(_ arguments: Arguments, into address: inout StoreAddress) throws(UsageError) {
+        guard let file = try arguments.file("redis-password-file"), case .redis(var redis) = address else { return }
+        guard let password = readSecret(file) else {
+            throw UsageError("bellwire \(arguments.command.name): --redis-password-file \(file): no password in it")
+        }
+        redis.password = password
+        address = .redis(redis)
     }
 }
 

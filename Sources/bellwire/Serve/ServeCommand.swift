@@ -11,7 +11,10 @@ enum ServeCommand {
     static let command = Command(
         name: "serve", arguments: "",
         summary: "Runs a coordinator: it takes its share of the requests at the broker and rings phones.",
-        options: connectionOptions + StoreOptions.all + WebhookDelivery.options + SettingsOptions.all + faultOptions,
+        options: connectionOptions + StoreOptions.all + WebhookDelivery.options + PushDelivery.options
+            + TurnOptions.all
+            + SettingsOptions.all
+            + faultOptions,
         positionals: 0...0)
 
     private static let connectionOptions = [
@@ -65,17 +68,27 @@ enum ServeCommand {
             try StoreOptions.open(arguments, settings)
         }
         configuration.endpoints = delivery?.endpoints ?? []
+        let push = try PushDelivery(
+            try arguments.file("push"),
+            PushDelivery.Surroundings(
+                command: "bellwire serve", name: configuration.id, lease: settings.presence.lease,
+                traces: settings.trace, traceLife: settings.historyRetention,
+                delivers: try WebhookDelivery.delivers(arguments), log: log),
+            beside: store
+        ) { try StoreOptions.open(arguments, settings) }
         let status = CoordinatorStatus()
-        if let metrics = delivery?.metrics { status.alsoShow(metrics) }
+        status.alsoShow(allMetrics(delivery, push))
         let server = try statusServer(arguments, status)
 
         signals.onSignal { status.stop() }
         let coordinator = Coordinator(
-            configuration: configuration, store: store, status: status, log: log, companion: delivery?.companion,
-            owes: delivery?.owes ?? { _ in })
+            configuration: configuration, store: store, status: status, log: log,
+            companions: companions(delivery, push), owes: delivery?.owes ?? { _ in },
+            owesPushes: push?.owesPushes ?? { _ in })
         // The loop blocks this thread for the life of the process; nothing else waits for it.
         coordinator.run()
         delivery?.stop()
+        push?.stop()
         withExtendedLifetime(server) {}
     }
 
@@ -102,6 +115,7 @@ enum ServeCommand {
         configuration.cause = { cause($0, $1) }
         configuration.tokenFile = try arguments.file("token-file")
         configuration.settings = try SettingsOptions.settings(arguments)
+        configuration.turn = try TurnOptions.servers(arguments)
         return configuration
     }
 

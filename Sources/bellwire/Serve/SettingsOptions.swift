@@ -23,6 +23,19 @@ enum SettingsOptions {
         "presence-lease", "DURATION", default: duration(standard.presence.lease),
         "how long a silent device counts as online")
 
+    static let historyRetention = Option(
+        "retain-history", "DURATION", default: duration(standard.historyRetention), "how long ended calls are kept")
+    static let trace = Option(
+        "trace", "POLICY", default: "all", "calls whose timeline is kept: all, errors, a share such as 5%, or off")
+
+    static func historyRetention(_ arguments: Arguments) throws(UsageError) -> Milliseconds {
+        try arguments.milliseconds("retain-history", in: 1_000...3650 * oneDay)
+    }
+
+    static func trace(_ arguments: Arguments) throws(UsageError) -> TracePolicy {
+        try arguments.required("trace", "all, errors, off or a percentage such as 5%") { TracePolicy($0) }
+    }
+
     static func topics(_ arguments: Arguments) throws(UsageError) -> Topics {
         try arguments.required("topic-root", Topics.rootForm, Topics.init(root:))
     }
@@ -69,8 +82,7 @@ enum SettingsOptions {
         Option(
             "cancel-memory", "DURATION", default: duration(standard.cancelMemory),
             "how long a cancel is remembered that came before its invite"),
-        Option(
-            "retain-history", "DURATION", default: duration(standard.historyRetention), "how long ended calls are kept"),
+        historyRetention,
         Option(
             "users", "POLICY", default: standard.users.rawValue,
             "who may be invited: any, or known: users who were online once or sent user.update"),
@@ -104,9 +116,7 @@ enum SettingsOptions {
         Option(
             "message-memory", "DURATION", default: duration(standard.messageMemory),
             "how long a finished peer message is remembered"),
-        Option(
-            "trace", "POLICY", default: "all",
-            "calls whose timeline is kept: all, errors, a share such as 5%, or off"),
+        trace,
         Option("history-per-user", "N", default: "200", "ended calls kept in a user's list"),
     ]
 
@@ -132,7 +142,7 @@ enum SettingsOptions {
         settings.calls.heldTimeout = try arguments.milliseconds("held-timeout", in: 1_000...30 * oneDay)
         settings.presence.sessionMemory = try arguments.milliseconds("session-memory", in: 1_000...3_600_000)
         settings.cancelMemory = try arguments.milliseconds("cancel-memory", in: 1_000...600_000)
-        settings.historyRetention = try arguments.milliseconds("retain-history", in: 1_000...3650 * oneDay)
+        settings.historyRetention = try historyRetention(arguments)
         settings.users = try arguments.required("users", "any or known", UsersPolicy.init(rawValue:))
         settings.limits.requests = try arguments.required("request-rate", limitForm, rateLimit)
         settings.limits.invitations = try arguments.required("invite-rate", limitForm, rateLimit)
@@ -150,9 +160,7 @@ enum SettingsOptions {
         settings.quotas.storedBytes = try arguments.integer("stored-bytes", in: 0...1_000_000_000_000)
         settings.messageTTL = try arguments.milliseconds("message-ttl", in: 1_000...600_000)
         settings.messageMemory = try arguments.milliseconds("message-memory", in: 1_000...oneDay)
-        settings.trace = try arguments.required("trace", "all, errors, off or a percentage such as 5%") {
-            TracePolicy($0)
-        }
+        settings.trace = try trace(arguments)
         return settings
     }
 

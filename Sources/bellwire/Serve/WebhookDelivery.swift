@@ -3,6 +3,7 @@ import CallStore
 import Coordinator
 import Delivery
 import HTTPSending
+import SettingsFiles
 import SystemClocks
 import Webhooks
 
@@ -10,19 +11,25 @@ import Webhooks
 struct WebhookDelivery {
     static let options = [
         Option("webhooks", "FILE", default: "", "endpoints that webhooks go to (docs/webhooks.md)"),
-        Option("deliver", "true|false", default: "true", "hand webhooks over; false: leave that to other processes"),
+        Option(
+            "deliver", "true|false", default: "true",
+            "hand webhooks and pushes over; false: leave that to other processes"
+        ),
     ]
 
+    static func delivers(_ arguments: Arguments) throws(UsageError) -> Bool {
+        try arguments.required("deliver", "true or false") { ["true": true, "false": false][$0] }
+    }
+
     /// In the coordinator's thread; nil when it has its own.
-    let companion: Deliverer?
+    var companion: Deliverer? { place.companion }
     /// Those of the file.
     let endpoints: [KeptEndpoint]
     /// To be told of the records of which something is owed.
-    let owes: ([RecordID]) -> Void
+    var owes: ([RecordID]) -> Void { place.committed }
     /// In the Prometheus text format.
     let metrics: @Sendable () -> String
-    private let thread: DeliveryThread?
-    private let sender: HTTPSender
+    private let place: DeliveryPlace<Deliverer>
 
     /// Nil without `--webhooks`. `store`: the coordinator's; nil in a process without one. `another`: opens the same store once more, for a
     /// thread.
@@ -30,17 +37,15 @@ struct WebhookDelivery {
         _ arguments: Arguments, _ command: String, beside store: (any CallStore)? = nil, log: Log,
         another: () throws -> any CallStore
     ) throws {
-        let delivers = try arguments.required("deliver", "true or false") { ["true": true, "false": false][$0] }
+        let delivers = try Self.delivers(arguments)
         guard let file = try arguments.file("webhooks") else { return nil }
         let settings = try Self.settings(file, command)
-        do throws(HTTPSender.SetupError) {
-            sender = try HTTPSender(
-                certificateAuthorityFile: settings.certificateAuthorityFile, userAgent: "bellwire/\(Main.version)")
-        } catch {
-            throw UsageError("\(command): --webhooks \(file): \(error.description)")
-        }
+        let kind = DeliveryPlace<Deliverer>.Kind(
+            flag: "--webhooks", waits: "webhooks wait: the store fails", goesOn: "webhooks go on: the store is back",
+            command: command)
+        let sender = try DeliveryPlace<Deliverer>.sender(trusting: settings.certificateAuthorityFile, file, kind)
         endpoints = settings.endpoints.compactMap { KeptEndpoint($0) }
-        let hasThread = store?.isShared ?? true
+        let hasThread = DeliveryPlace<Deliverer>.hasThread(beside: store)
         let own = try hasThread ? another() : store!
         guard let outbox = own as? any OutboxStore else {
             throw UsageError("\(command): --webhooks: this store keeps no webhooks")
@@ -51,27 +56,9 @@ struct WebhookDelivery {
             inOneStep: store == nil && !own.isShared ? 1 : 64, now: SystemClock.boot.milliseconds
         ) { "w" + randomHex(bytes: 8) }
         guard let deliverer else { throw UsageError("\(command): --webhooks \(file): unusable endpoints") }
-        deliverer.onFailure = { reason in
-            if let reason {
-                log(.warning, "webhooks wait: the store fails", ["reason": reason])
-            } else {
-                log(.info, "webhooks go on: the store is back")
-            }
-        }
         let report = deliverer.report
         metrics = { report.metrics }
-        if hasThread {
-            guard let thread = DeliveryThread(deliverer, outbox, sender) else {
-                throw UsageError("\(command): --webhooks: there is no thread for them")
-            }
-            self.thread = thread
-            companion = nil
-            owes = thread.committed
-        } else {
-            thread = nil
-            companion = deliverer
-            owes = deliverer.committed
-        }
+        place = try DeliveryPlace(deliverer, kind, hasThread: hasThread, outbox, sender, log)
     }
 
     private static func settings(_ file: String, _ command: String) throws(UsageError) -> WebhookSettings {
@@ -91,10 +78,7 @@ struct WebhookDelivery {
         return settings
     }
 
-    func stop() {
-        thread?.stop()
-        sender.stop()
-    }
+    func stop() { place.stop() }
 }
 
 extension Deliverer: Companion {

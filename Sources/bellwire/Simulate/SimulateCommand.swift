@@ -2,6 +2,7 @@ import BellwireClient
 import BellwireSimulator
 import Glibc
 import HistoryChecker
+import SignalingProtocol
 import SystemClocks
 
 /// `bellwire simulate`: plays worlds in virtual time (docs/simulation.md).
@@ -41,6 +42,7 @@ enum SimulateCommand {
         var calls = 0
         var virtual: Int64 = 0
         var faults: [String: Int] = [:]
+        var pushes: [PushKind: Int] = [:]
         var fingerprint: UInt64 = 0
         var failures: [UInt64] = []
         for seed in first..<first + count {
@@ -50,6 +52,7 @@ enum SimulateCommand {
             calls += result.calls
             virtual += result.virtualTime
             faults.merge(result.faults, uniquingKeysWith: +)
+            pushes.merge(result.pushes, uniquingKeysWith: +)
             fingerprint = fingerprint &* 31 &+ result.fingerprint
             if !result.violations.isEmpty {
                 failures.append(seed)
@@ -67,6 +70,7 @@ enum SimulateCommand {
             seeds: \(played) in \(rounded(seconds)) s, \(rounded(Double(played) / seconds)) per second
             calls: \(calls), \(rounded(Double(calls) / seconds)) per second
             virtual time: \(virtual / 1000) s, \(rounded(Double(virtual) / 1000 / seconds)) s per second
+            pushes: \(PushKind.allCases.map { "\($0) \(pushes[$0] ?? 0)" }.joined(separator: ", "))
             faults: \(faults.sorted { $0.key < $1.key }.map { "\($0.key) \($0.value)" }.joined(separator: ", "))
             fingerprint: \(String(fingerprint, radix: 16))
             failed seeds: \(failures.isEmpty ? "none" : failures.map(String.init).joined(separator: " "))

@@ -166,18 +166,7 @@ private struct OpenOutbox {
     init(_ arguments: Arguments, _ command: String) throws {
         self.command = command
         only = arguments.text("endpoint").flatMap { $0.isEmpty ? nil : $0 }
-        var address = try arguments.required("store", "sqlite:PATH or redis://…", StoreAddress.init)
-        var options = StoreAddress.Options()
-        options.isVisited = true
-        options.redisPrefix = try arguments.required("redis-prefix", "a name") { $0.isEmpty ? nil : $0 }
-        if case .sqlite(let path) = address, access(path, R_OK | W_OK) != 0 {
-            throw UsageError("bellwire \(command): --store sqlite:\(path): \(String(cString: strerror(errno)))")
-        }
-        if let file = try arguments.file("redis-password-file"), case .redis(var redis) = address {
-            redis.password = readSecret(file)
-            address = .redis(redis)
-        }
-        store = try address.open(options)
+        store = try StoreOptions.visited(arguments)
     }
 
     func ask<Value>(

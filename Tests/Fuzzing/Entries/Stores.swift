@@ -91,7 +91,7 @@ func checkRedis(_ input: [UInt8]) throws(Finding) {
 
 private enum RedisQuestion: String, CaseIterable {
     case load, commit, commitMessage, note, due, calls, history, messages, holders, profiles, update, devices
-    case cameOnline, wentOffline, renew, timeline, now, serve
+    case cameOnline, wentOffline, renew, timeline, now, serve, register, queue
 
     func ask(_ store: BlockingStore) throws(StoreError) {
         switch self {
@@ -133,6 +133,23 @@ private enum RedisQuestion: String, CaseIterable {
             let success = Response.Success(call: call, time: fuzzedNow, timeline: timeline)
             _ = DownMessage.response(Response(id: RequestID("r1")!, outcome: .success(success))).encoded()
         case .now: _ = try store.now()
+        case .register:
+            let pushes = BlockingPushes(store)
+            let key = PushRegistration.Key(alicePhone, .standard, .fcm)
+            try pushes.register(PushRegistration(key, target: .token("t"), digest: "d", since: 1))
+            _ = try pushes.registrations(of: [alice, bob])
+            try pushes.unregister(alicePhone)
+            _ = try pushes.policy()
+            _ = try pushes.secret()
+        case .queue:
+            let (pushes, worker) = (BlockingPushes(store), WorkerID("w"))
+            _ = try pushes.take(by: worker, near: [callID])
+            _ = try pushes.settle([PushSettlement(callID, again: 1)], by: worker)
+            _ = try pushes.renew(worker)
+            _ = try pushes.reserve([PushReservation(device: alicePhone, inviter: bob, id: "r")])
+            _ = try pushes.recover()
+            _ = try pushes.count()
+            _ = try pushes.bound()
         case .serve:
             // The replies are those to the loads of a whole service.
             let coordinator = OneAtATime(CallService(store: store.store, settings: ServiceSettings()))

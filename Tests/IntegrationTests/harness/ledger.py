@@ -97,7 +97,8 @@ class Ledger:
             yield f"another copy of it looked otherwise: {known[:2000].decode(errors='replace')}"
 
     def _call(self, body: dict[str, Any], call: dict[str, Any]) -> Iterator[str]:
-        if (body["callID"], body["revision"]) != (call["callID"], call["revision"]):
+        # What answers a ring check is about an invitation, and names no call but in `call` (§7).
+        if "ringing" not in body and (body["callID"], body["revision"]) != (call["callID"], call["revision"]):
             yield "the call is another than the message's, or at another revision"
         text = json.dumps(_without_nulls(call), sort_keys=True)
         known = self._calls.setdefault((call["callID"], call["revision"]), text)

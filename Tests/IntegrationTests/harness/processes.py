@@ -18,7 +18,18 @@ Value = TypeVar("Value")
 
 # Below those that the kernel gives to outgoing connections, which could take one before its server does, or between two
 # starts of a server.
-SERVER_PORTS = range(10_000, 30_000)
+_SERVER_PORTS = range(10_000, 30_000)
+_WORKERS = 8
+
+
+def _own_ports() -> range:
+    """Those of this test process: of several that run at once, each has its own."""
+    number = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    assert number < _WORKERS, f"at most {_WORKERS} test processes at once"
+    return _SERVER_PORTS[number :: _WORKERS]
+
+
+SERVER_PORTS = _own_ports()
 _given_ports: set[int] = set()
 
 

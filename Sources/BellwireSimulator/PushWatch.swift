@@ -1,0 +1,350 @@
+import CallCore
+import CallDeciding
+import CallStore
+import HTTPSending
+import HistoryChecker
+import Push
+import SignalingProtocol
+
+/// Holds pushes against what section 7 of the protocol says of them, by the store's truth.
+final class PushWatch {
+    private enum Bounds {
+        /// How old a reading may be when a push leaves.
+        static let reading: Milliseconds = 100
+        /// What was not pushed so long after it was due is overdue: without faults, and with some.
+        static let calm: Milliseconds = 1_500
+        static let patience: Milliseconds = 6_000
+        /// After a provider's last refusal: the longest pause between two attempts, and what it asked for.
+        static let again: Milliseconds = 16_000
+        /// So long after a fault it may still be the reason.
+        static let aftermath: Milliseconds = 5_000
+    }
+
+    private struct Attempts {
+        var count = 0
+        var first: Milliseconds = 0
+        /// When it left last, or when its answer came.
+        var last: Milliseconds = 0
+        var isOpen = false
+        /// The provider has it, and said so, or will.
+        var isAccepted = false
+        /// The worker knows that it is never to be sent again.
+        var isOver = false
+        /// It may be sent again.
+        var mayRepeat = false
+        var providersID: String?
+    }
+
+    private unowned let world: World
+    private let store: MemoryCallStore
+    let truth: PushTruth
+    private let policy = SimulatedPushService.settings.policy
+    private let lease: Milliseconds
+    private var attempts: [PushSighting.ID: Attempts] = [:]
+    private var providersIDs: [String: PushSighting.ID] = [:]
+    private var limited: Set<PushSighting.ID> = []
+    /// Since when each push is due and has not left.
+    private var dueSince: [PushSighting.ID: Milliseconds] = [:]
+    private var overdue: Set<PushSighting.ID> = []
+    /// Whose ringing the device itself has ended.
+    private var ownEnds: Set<PushSighting.ID> = []
+    /// The highest revision of each call that each device has acked, in whatever session: in a new one the store knows of none, and
+    /// what the device was told before is owed to it no more.
+    private var acked: [CallID: [DeviceAddress: Int]] = [:]
+    /// Processes that Google has given no token yet, with which they push: until when that is a reason to wait.
+    private var tokenless: [String: Milliseconds] = [:]
+    private var lastFault: Milliseconds
+
+    init(_ store: MemoryCallStore, in world: World) {
+        self.world = world
+        self.store = store
+        lease = world.settings.presence.lease
+        lastFault = world.now - Bounds.aftermath
+        truth = PushTruth(store, users: world.plan.users.map(\.user), now: world.now)
+    }
+
+    var secret: [UInt8] { store.pushSecret() }
+
+    /// Something went wrong with a coordinator or the store.
+    func disturbed() { lastFault = world.now }
+
+    private func wasDisturbed(since moment: Milliseconds) -> Bool { lastFault >= moment - Bounds.aftermath }
+
+    func wrote(_ callID: CallID) {
+        truth.wrote(callID, world.now)
+        guard let (call, stored) = truth.calls(callID, since: world.now).last else { return }
+        for ack in stored.acks {
+            acked[callID, default: [:]][ack.device] = max(ack.revision, acked[callID]?[ack.device] ?? 0)
+        }
+        for member in call.members where member.invitedRevision > 0 && !member.state.isPending {
+            guard let device = member.device else { continue }
+            let address = DeviceAddress(userID: member.userID, deviceID: device)
+            for platform in PushPlatform.allCases {
+                ownEnds.insert(id(call, member, PushRegistration.Key(address, .standard, platform), .stop))
+            }
+        }
+    }
+
+    private func id(_ call: Call, _ member: Member, _ key: PushRegistration.Key, _ kind: PushKind) -> PushSighting.ID {
+        PushSighting.ID(callID: call.callID, invitation: member.invitedRevision, key: key, kind: kind)
+    }
+
+    /// The store said that the device was sent enough for a while.
+    func refused(_ reservation: PushReservation) {
+        let parts = reservation.id.split(separator: ":").map(String.init)
+        guard parts.count == 5, let callID = CallID(parts[0]), let invitation = Int(parts[1]),
+            let kind = PushKind(rawValue: parts[2]), let platform = PushPlatform(rawValue: parts[3])
+        else {
+            return world.violated(.push, nil, reservation.device, "it reserved \(reservation.id)")
+        }
+        limited.insert(
+            PushSighting.ID(
+                callID: callID, invitation: invitation,
+                key: PushRegistration.Key(reservation.device, .standard, platform), kind: kind))
+    }
+
+    // MARK: What leaves
+
+    /// A push is handed over.
+    func leaves(_ request: HTTPRequest, from worker: String) -> PushSighting? {
+        guard let push = PushSighting(request, secret: secret) else {
+            world.violated(.push, nil, nil, "a provider gets what no device could use: \(request.url)")
+            return nil
+        }
+        world.tell("\(worker) hands \(push.id.kind) of \(push.id.callID) for \(push.device) to \(push.id.key.platform)")
+        world.noted(push)
+        if let reason = objection(to: push, from: worker) {
+            world.violated(
+                .push, push.id.callID, push.device, "\(push.id.key.platform) is given \(push.id.kind): \(reason)")
+        }
+        count(push)
+        return push
+    }
+
+    private func count(_ push: PushSighting) {
+        dueSince[push.id] = nil
+        var known = attempts[push.id] ?? Attempts(first: world.now)
+        known.count += 1
+        known.last = world.now
+        known.isOpen = true
+        known.providersID = push.providersID
+        if known.count > 1, !known.mayRepeat, !wasDisturbed(since: known.first), !world.hasForgotten {
+            world.violated(
+                .push, push.id.callID, push.device,
+                "\(push.id.key.platform) is given \(push.id.kind) for the \(known.count). time")
+        }
+        known.mayRepeat = false
+        attempts[push.id] = known
+        guard let providersID = push.providersID else { return }
+        if let other = providersIDs[providersID], other != push.id {
+            world.violated(.push, push.id.callID, push.device, "two pushes have one apns-id")
+        }
+        if attempts.contains(where: { $0.key == push.id && $0.value.providersID != providersID })
+            || providersIDs.contains(where: { $0.value == push.id && $0.key != providersID })
+        {
+            world.violated(.push, push.id.callID, push.device, "a push has another apns-id when it is sent again")
+        }
+        providersIDs[providersID] = push.id
+    }
+
+    /// A worker asks Google for a token; nothing leaves for there before its process has one.
+    func asksForToken(_ worker: String) { tokenless[process(of: worker)] = .max }
+
+    /// Nil: it was not answered.
+    func hasToken(_ worker: String, _ status: Int?) {
+        // Refused, it asks again later and later.
+        tokenless[process(of: worker)] = status == 200 ? nil : world.now + Bounds.again
+    }
+
+    private func waitsForToken(_ callID: CallID) -> Bool {
+        guard !tokenless.isEmpty else { return false }
+        if let holder = store.contents.holderOfPushes(callID, now: world.now) {
+            return tokenless[process(of: holder.string), default: 0] > world.now
+        }
+        // Whoever let it go until the next attempt.
+        return tokenless.values.contains { $0 != .max && $0 > world.now }
+    }
+
+    /// Its workers are numbered.
+    private func process(of worker: String) -> String {
+        worker.split(separator: "-").dropLast().joined(separator: "-")
+    }
+
+    func accepted(_ id: PushSighting.ID) { attempts[id]?.isAccepted = true }
+
+    /// Its worker learns of it, if that still lives; nil: of nothing.
+    func answered(_ id: PushSighting.ID, _ status: Int?) {
+        attempts[id]?.isOpen = false
+        attempts[id]?.last = world.now
+        switch status {
+        case 200: break
+        case 410, 404:
+            // Registered anew, it may be rung. Or the token is not the one that ended, and it is given up.
+            attempts[id]?.mayRepeat = true
+            attempts[id]?.isOver = true
+        default: attempts[id]?.mayRepeat = true
+        }
+    }
+
+    /// Why this push must not leave now; nil when it may.
+    private func objection(to push: PushSighting, from worker: String) -> String? {
+        guard !world.hasForgotten else { return nil }
+        let moment = world.now - Bounds.reading
+        if store.contents.holderOfPushes(push.id.callID, now: world.now - 10)?.string != worker {
+            return "\(worker) does not hold the call (any more)"
+        }
+        let registrations = truth.registrations(since: moment)
+        let target = SimulatedPushService.target(push.id.key.platform, push.token)
+        let isOwner = truth.owners(of: target, since: moment).contains(push.device)
+        let isRegistered = registrations.contains { moment in
+            moment.contains { $0.key == push.id.key && $0.target == target }
+        }
+        guard isRegistered else { return "the device is not registered for it (any more)" }
+        guard isOwner else { return "\(push.token) belongs to somebody else" }
+        let standings = truth.calls(push.id.callID, since: moment).compactMap { call, stored in
+            PushStanding(call, stored, push.device, invitation: push.id.invitation)
+        }
+        guard !standings.isEmpty else { return "there is no such invitation (any more)" }
+        switch push.id.kind {
+        case .ring: return objection(toRing: push, standings, registrations, since: moment)
+        case .stop:
+            guard push.id.key.platform == .fcm || push.id.key.platform == .webPush else { return "it takes none" }
+            guard standings.contains(where: { $0.isStopped(for: push.device) }) else {
+                return "the ringing has not ended, or by itself"
+            }
+            let invitedAt = standings.last.flatMap { $0.call.invitedAt($0.member) } ?? 0
+            // What somebody was about to send may have left.
+            return wasRung(push) || wasDisturbed(since: invitedAt) ? nil : "it was not sent ring"
+        case .missed: return objection(toMissed: push, standings, since: moment)
+        }
+    }
+
+    private func objection(
+        toRing push: PushSighting, _ standings: [PushStanding], _ registrations: [[PushRegistration]],
+        since moment: Milliseconds
+    ) -> String? {
+        guard standings.contains(where: \.isRinging) else { return "it does not ring (any more)" }
+        guard standings.contains(where: { !$0.knowsInvitation }) else { return "the device knows of the invitation" }
+        let hasVoIP = registrations.allSatisfy { known in
+            known.contains { $0.device == push.device && $0.key.platform == .apnsVoIP }
+        }
+        if hasVoIP, push.id.key.platform != .apnsVoIP { return "the device has apnsVoIP" }
+        guard world.mix.clockStep == 0, let last = standings.last else { return nil }
+        if let expiresAt = last.member.expiresAt, expiresAt <= moment { return "the invitation has expired" }
+        let invitedAt = last.call.invitedAt(last.member) ?? 0
+        if world.now < invitedAt + policy.after - 20, !truth.wasOffline(push.device, since: moment, lease: lease) {
+            return "the device is online, and was invited \(world.now - invitedAt) ms ago"
+        }
+        return nil
+    }
+
+    private func objection(
+        toMissed push: PushSighting, _ standings: [PushStanding], since moment: Milliseconds
+    ) -> String? {
+        if push.id.key.platform == .apnsVoIP { return "it takes none" }
+        guard standings.contains(where: \.isMissed) else { return "nobody missed it" }
+        guard standings.contains(where: { !$0.knowsEnd }) else { return "the device knows how it ended" }
+        let wasRung = wasRung(push)
+        if push.hasNotification, wasRung,
+            attempts.contains(where: { isRing($0.key, of: push) && $0.value.isAccepted && !$0.value.isOpen }),
+            !wasDisturbed(since: world.now)
+        {
+            return "the device rings, and its app would not hear of it"
+        }
+        let invitedAt = standings.last.flatMap { $0.call.invitedAt($0.member) } ?? 0
+        guard wasRung || wasDisturbed(since: invitedAt) || truth.wasOffline(push.device, since: moment, lease: lease)
+        else { return "the device is online and was not sent ring" }
+        return nil
+    }
+
+    private func isRing(_ id: PushSighting.ID, of push: PushSighting) -> Bool {
+        id.callID == push.id.callID && id.invitation == push.id.invitation && id.key.device == push.device
+            && id.kind == .ring
+    }
+
+    private func wasRung(_ push: PushSighting) -> Bool { attempts.keys.contains { isRing($0, of: push) } }
+
+    // MARK: What should leave
+
+    /// Looks at everything that is due. To be called again and again.
+    func inspect() {
+        let now = world.now
+        if !world.pushersAreFine { lastFault = now }
+        guard !world.hasForgotten, world.mix.clockStep == 0 else { return }
+        var due: [PushSighting.ID: Milliseconds] = [:]
+        let registrations = truth.registrations(since: now).last ?? []
+        for call in store.contents.calls where call.isLive || (call.endedAt ?? 0) > now - 60_000 {
+            for member in call.members where member.invitedRevision > 0 && !member.isWithheld {
+                for registration in registrations where registration.device.userID == member.userID {
+                    add(registration, registrations, call, member, &due)
+                }
+            }
+        }
+        let wait = world.plan.isLite ? Bounds.calm : Bounds.patience
+        for (id, since) in due where now - max(since, lastFault) > wait && overdue.insert(id).inserted {
+            world.violated(
+                .push, id.callID, id.key.device,
+                "\(id.kind) by \(id.key.platform) has been due for \(now - since) ms, of invitation \(id.invitation)")
+        }
+        dueSince = due
+    }
+
+    private func add(
+        _ registration: PushRegistration, _ registrations: [PushRegistration], _ call: Call, _ member: Member,
+        _ due: inout [PushSighting.ID: Milliseconds]
+    ) {
+        let now = world.now
+        let device = registration.device
+        guard let stored = truth.calls(call.callID, since: now).last?.stored,
+            let standing = PushStanding(call, stored, device, invitation: member.invitedRevision),
+            let expiresAt = member.expiresAt
+        else { return }
+        let isOffline = truth.wasOffline(device, since: now, lease: lease)
+        let ofDevice = attempts.filter { attempt in
+            attempt.key.callID == call.callID && attempt.key.invitation == member.invitedRevision
+                && attempt.key.key.device == device
+        }
+        let rings = ofDevice.filter { $0.key.kind == .ring }
+        let wasRung = rings.contains { $0.value.isAccepted }
+        let acked = acked[call.callID]?[device] ?? 0
+        // The answer of the one before is waited for.
+        guard !ofDevice.contains(where: { $0.key.key == registration.key && $0.value.isOpen }) else { return }
+        func owed(_ kind: PushKind, from begin: Milliseconds) {
+            let id = id(call, member, registration.key, kind)
+            guard begin <= now, !limited.contains(id) else { return }
+            if registration.key.platform == .fcm, waitsForToken(call.callID) { return }
+            if let known = attempts[id] {
+                guard !known.isAccepted, !known.isOver, known.last + Bounds.again < now else { return }
+            }
+            due[id] = dueSince[id] ?? now
+        }
+        if standing.isRinging {
+            guard now < expiresAt, !standing.knowsInvitation, acked < member.invitedRevision else { return }
+            let hasVoIP = registrations.contains { $0.device == device && $0.key.platform == .apnsVoIP }
+            guard !hasVoIP || registration.key.platform == .apnsVoIP else { return }
+            owed(.ring, from: isOffline ? 0 : (call.invitedAt(member) ?? now) + policy.after)
+        } else if standing.isMissed {
+            guard registration.key.platform != .apnsVoIP, !standing.knowsEnd, acked < member.changedRevision,
+                wasRung || isOffline, registration.since <= member.updatedAt
+            else { return }
+            func wasOffline(since end: Milliseconds) -> Bool {
+                now <= end + 400 && !truth.wasOnline(device, since: end - 50, lease: lease)
+            }
+            // Whoever was online then and had not been rung is owed none.
+            guard
+                wasRung || dueSince[id(call, member, registration.key, .missed)] != nil
+                    || wasOffline(since: member.updatedAt)
+            else { return }
+            owed(.missed, from: isOffline ? 0 : member.updatedAt + policy.after)
+        } else if standing.isStopped(for: device) {
+            guard registration.key.platform == .fcm || registration.key.platform == .webPush, wasRung,
+                !rings.contains(where: \.value.isOpen), now < expiresAt, registration.since <= member.updatedAt,
+                !ownEnds.contains(id(call, member, registration.key, .stop))
+            else { return }
+            owed(.stop, from: 0)
+        }
+    }
+
+    /// Everything is at rest.
+    var waiting: [String] { store.contents.queuedPushes }
+}

@@ -1,0 +1,34 @@
+import SignalingProtocol
+
+/// How many pushes devices were sent lately: the rule to which every store is held. `now` is the store's time.
+package struct PushReservations: Equatable, Sendable {
+    private struct Entry: Equatable, Sendable {
+        let id: String
+        let inviter: UserID
+        let at: Milliseconds
+    }
+
+    private var entries: [DeviceAddress: [Entry]] = [:]
+
+    package init() {}
+
+    /// Whether it may be sent: what was reserved in this window may, and counts once.
+    package mutating func reserve(_ push: PushReservation, now: Milliseconds) -> Bool {
+        let known = (entries[push.device] ?? []).filter { Self.counts($0, now) }
+        entries[push.device] = known
+        if known.contains(where: { $0.id.utf8.elementsEqual(push.id.utf8) }) { return true }
+        guard known.count < PushLimits.perDevice,
+            known.count(where: { $0.inviter == push.inviter }) < PushLimits.perInviter
+        else { return false }
+        entries[push.device]?.append(Entry(id: push.id, inviter: push.inviter, at: now))
+        return true
+    }
+
+    package mutating func erase(_ user: UserID) { entries = entries.filter { $0.key.userID != user } }
+
+    package mutating func clean(now: Milliseconds) {
+        entries = entries.mapValues { $0.filter { Self.counts($0, now) } }.filter { !$0.value.isEmpty }
+    }
+
+    private static func counts(_ entry: Entry, _ now: Milliseconds) -> Bool { entry.at + PushLimits.window > now }
+}

@@ -1,0 +1,94 @@
+import CallCore
+import CallDeciding
+import CallStore
+import SignalingProtocol
+import Tokens
+
+/// Where devices are reached while they sleep (docs/protocol.md, section 7, Registering).
+struct PushRequests {
+    let serving: Serving
+
+    private var store: any RegistrationStore { serving.store }
+
+    func register(
+        _ request: Request.PushRegister, _ device: DeviceAddress
+    ) async throws(StoreError) -> Response.Outcome {
+        guard device.deviceID != .server else {
+            return .failure(SignalingError(.badRequest, "device: server is no device's name"))
+        }
+        guard request.target.hasPoint else {
+            return .failure(SignalingError(.badRequest, "subscription.keys.p256dh: is no point of P-256"))
+        }
+        if let refusal = try await refusal(of: request) { return .failure(refusal) }
+        let registration = PushRegistration(
+            PushRegistration.Key(device, request.app, request.platform), target: request.target,
+            digest: Base64URL.encode(Digest.sha256(Array(request.target.identity.utf8))), since: serving.now)
+        // Written first: who invites the user from now on sees it, and whom the user rings already is found after it.
+        let registrations = try await store.register(registration)
+        try await tellCalls(of: device.userID)
+        return answer(registrations)
+    }
+
+    func unregister(
+        _ request: Request.PushUnregister, _ device: DeviceAddress
+    ) async throws(StoreError) -> Response.Outcome {
+        answer(try await store.unregister(device, request.platform, request.app))
+    }
+
+    private func answer(_ registrations: [PushRegistration]) -> Response.Outcome {
+        .answer(
+            .registrations(
+                registrations.map {
+                    RegisteredPush(platform: $0.key.platform, app: $0.key.app, since: $0.since)
+                }))
+    }
+
+    /// What the deployment does not push is refused, also what it did push until its last process with push ended. One that pushes may have
+    /// been started just now.
+    private func refusal(of request: Request.PushRegister) async throws(StoreError) -> SignalingError? {
+        if let policy = served(try await serving.context.pushPolicy()), policy.refusal(of: request) == nil {
+            return nil
+        }
+        guard let policy = served(try await serving.context.readPushPolicy()) else {
+            return SignalingError(.badRequest, "platform: this deployment pushes nothing")
+        }
+        return policy.refusal(of: request)
+    }
+
+    private func served(_ kept: KeptPushPolicy?) -> PushPolicy? {
+        kept.flatMap { $0.isServed(at: serving.now) ? $0.policy : nil }
+    }
+
+    /// A device that registers while its user is rung is rung, too.
+    private func tellCalls(of user: UserID) async throws(StoreError) {
+        let live = try await UserCalls(serving: serving).live(of: [user], limit: ServiceBounds.callsPerWelcome)[0]
+        guard !live.isEmpty else { return }
+        let works = live.map { CallWork(id: $0, events: [.registered(user)]) }
+        guard await CallRounds(serving: serving).serve(works).isEmpty else {
+            throw StoreError(.unsettled, "a call of the user could not be told of the registration")
+        }
+    }
+}
+
+extension PushTarget {
+    /// A subscription's key has the form of a point; nothing can be encrypted for it unless it is one.
+    fileprivate var hasPoint: Bool {
+        guard case .subscription(_, let key, _) = self else { return true }
+        return Base64URL.decode(key.utf8).map(CurvePoint.isValid) ?? false
+    }
+}
+
+extension PushPolicy {
+    /// Nil when the deployment pushes so to devices with this app.
+    fileprivate func refusal(of request: Request.PushRegister) -> SignalingError? {
+        guard let platforms = apps[request.app] else {
+            return SignalingError(.badRequest, "app: this deployment knows no app \(request.app)")
+        }
+        guard platforms.contains(request.platform) else {
+            return SignalingError(
+                .badRequest,
+                "platform: this deployment does not push by \(request.platform.rawValue) for \(request.app)")
+        }
+        return nil
+    }
+}

@@ -1,0 +1,68 @@
+import CallCore
+import SignalingProtocol
+import Synchronization
+
+/// What became of pushes, and what waits.
+package struct PushCounts: Sendable {
+    package struct Label: Hashable, Comparable, Sendable {
+        package let platform: PushPlatform
+        package let kind: PushKind
+        package let outcome: PushOutcome
+
+        package init(_ platform: PushPlatform, _ kind: PushKind, _ outcome: PushOutcome) {
+            self.platform = platform
+            self.kind = kind
+            self.outcome = outcome
+        }
+
+        package static func < (lhs: Label, rhs: Label) -> Bool {
+            (lhs.platform.rawValue, lhs.kind.rawValue, lhs.outcome.rawValue)
+                < (rhs.platform.rawValue, rhs.kind.rawValue, rhs.outcome.rawValue)
+        }
+    }
+
+    package var outcomes: [Label: Int] = [:]
+    package var inFlight = 0
+    /// Calls that this worker holds.
+    package var held = 0
+    /// Calls in the queue, of whomever.
+    package var backlog = 0
+    /// For how long the one that is due longest has been, in milliseconds.
+    package var age: Milliseconds = 0
+
+    package init() {}
+}
+
+/// What other threads may know of a worker.
+package final class PushReport: Sendable {
+    private let state = Mutex((counts: PushCounts(), isFailing: false))
+
+    package init() {}
+
+    package var counts: PushCounts { state.withLock(\.counts) }
+
+    func update(_ counts: PushCounts, isFailing: Bool) { state.withLock { $0 = (counts, isFailing) } }
+
+    /// In the Prometheus text format.
+    package var metrics: String {
+        let (counts, isFailing) = state.withLock(\.self)
+        let total = "bellwire_pushes_total"
+        var text = "# HELP \(total) Attempts to push, by what became of them.\n# TYPE \(total) counter\n"
+        for (label, count) in counts.outcomes.sorted(by: { $0.key < $1.key }) {
+            text +=
+                "\(total){platform=\"\(label.platform.rawValue)\",kind=\"\(label.kind.rawValue)\","
+                + "outcome=\"\(label.outcome.rawValue)\"} \(count)\n"
+        }
+        func gauge(_ kind: String, _ help: String, _ value: Int) {
+            let metric = "bellwire_push_\(kind)"
+            text += "# HELP \(metric) \(help)\n# TYPE \(metric) gauge\n\(metric) \(value)\n"
+        }
+        gauge("in_flight", "Pushes that providers have not answered.", counts.inFlight)
+        gauge("held_calls", "Calls whose pushes this process is busy with.", counts.held)
+        gauge("backlog", "Calls whose pushes wait, or are under way, in all processes.", counts.backlog)
+        gauge(
+            "backlog_age_seconds", "For how long the one has been due that waits longest.", Int(counts.age / 1_000))
+        gauge("store_failing", "Whether the store fails the worker: nothing is pushed then.", isFailing ? 1 : 0)
+        return text
+    }
+}

@@ -1,0 +1,158 @@
+import Glibc
+import HTTPServing
+import Push
+import SettingsFiles
+import SignalingProtocol
+import Tokens
+
+/// The call page (docs/browsers.md): the files of one directory, read at the start, and `/page.json`, which tells them where browsers reach the
+/// broker, and for whom they subscribe to pushes.
+package struct CallPage: Sendable {
+    /// There can be no page; the text says why.
+    package struct Problem: Error, CustomStringConvertible {
+        package let description: String
+    }
+
+    private enum Bounds {
+        static let files = 64
+        static let bytesPerFile = 2 * 1024 * 1024
+        static let bytes = 8 * 1024 * 1024
+    }
+
+    private struct File: Sendable {
+        let contentType: String
+        let bytes: [UInt8]
+    }
+
+    /// By name.
+    private var files: [String: File] = [:]
+    private let headers: [HTTPResponse.Header]
+
+    /// `directory`: holds `index.html`; directories in it are left out. `webSocketURL`: where browsers reach the broker. `checksTokens`: whether
+    /// the broker asks who connects for a token. `push`: how this deployment wakes devices; a page is its app `default`.
+    package init(
+        directory: String, webSocketURL: String, checksTokens: Bool, push: PushSettings? = nil
+    ) throws(Problem) {
+        guard let origin = Self.origin(webSocketURL, ["ws://", "wss://"]) else {
+            throw Problem(
+                description: "\(webSocketURL): expected ws://HOST:PORT or wss://HOST:PORT, perhaps with a path")
+        }
+        let pushKey = push?.apps[.standard]?.webPush?.key.publicPoint.map { Base64URL.encode($0) }
+        var origins = [origin]
+        // Its service worker asks there whether it is still to ring.
+        if pushKey != nil, let url = push?.publicURL {
+            guard let origin = Self.origin(url, ["http://", "https://"]) else {
+                throw Problem(description: "publicURL \(url): a browser is not let to a host with such a name")
+            }
+            origins.append(origin)
+        }
+        headers = Self.headers(connectingTo: origins)
+        for name in try Self.names(directory) {
+            guard let type = Self.contentType(name) else { continue }
+            do throws(SettingsError) {
+                files[name] = File(
+                    contentType: type, bytes: try readFile("\(directory)/\(name)", maxBytes: Bounds.bytesPerFile))
+            } catch {
+                throw Problem(description: error.description)
+            }
+        }
+        guard files["index.html"] != nil else { throw Problem(description: "\(directory): no index.html in it") }
+        guard files.count <= Bounds.files, files.values.reduce(0, { $0 + $1.bytes.count }) <= Bounds.bytes else {
+            throw Problem(description: "\(directory): more than \(Bounds.files) files, or \(Bounds.bytes) bytes")
+        }
+        let answer = HTTPResponse.json(200) { writer in
+            writer.field("url", webSocketURL)
+            writer.field("tokens", checksTokens)
+            if let pushKey { writer.field("applicationServerKey", pushKey) }
+        }
+        files["page.json"] = File(contentType: answer.contentType ?? "", bytes: answer.body)
+    }
+
+    /// Nil when it has no such file. `levels`: of the path, decoded.
+    func response(_ method: String, _ levels: [String]) -> HTTPResponse? {
+        guard levels.count <= 1, method == "GET" || method == "HEAD" else { return nil }
+        let name = levels.first.flatMap { $0.isEmpty ? nil : $0 } ?? "index.html"
+        guard let file = files[name] else { return nil }
+        return HTTPResponse(200, contentType: file.contentType, headers: headers, body: file.bytes)
+    }
+
+    // MARK: Files
+
+    private static func names(_ directory: String) throws(Problem) -> [String] {
+        guard let stream = opendir(directory) else {
+            throw Problem(description: "\(directory): \(String(cString: strerror(errno)))")
+        }
+        defer { closedir(stream) }
+        var names: [String] = []
+        while let entry = readdir(stream) {
+            guard entry.pointee.d_type != UInt8(DT_DIR) else { continue }
+            let name = withUnsafeBytes(of: entry.pointee.d_name) {
+                String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self)
+            }
+            if !name.hasPrefix(".") { names.append(name) }
+        }
+        return names.sorted()
+    }
+
+    /// Nil for what is no part of a page.
+    private static func contentType(_ name: String) -> String? {
+        switch name.split(separator: ".").last {
+        case "html": "text/html; charset=utf-8"
+        case "js", "mjs": "text/javascript; charset=utf-8"
+        case "css": "text/css; charset=utf-8"
+        case "svg": "image/svg+xml"
+        case "png": "image/png"
+        case "webmanifest": "application/manifest+json"
+        default: nil
+        }
+    }
+
+    // MARK: What a browser may do
+
+    /// `ws://host:port` of a URL that may stand in a header; nil for what is none. `schemes`: those that it may have.
+    private static func origin(_ url: String, _ schemes: [String]) -> String? {
+        guard let scheme = schemes.first(where: url.hasPrefix), url.utf8.count <= 512 else { return nil }
+        let authority = url.dropFirst(scheme.count).prefix { $0 != "/" }
+        let path = url.dropFirst(scheme.count + authority.count)
+        guard !authority.isEmpty, authority.utf8.allSatisfy(isOfAuthority), path.utf8.allSatisfy(isOfPath) else {
+            return nil
+        }
+        return scheme + authority
+    }
+
+    private static func isOfAuthority(_ byte: UInt8) -> Bool {
+        isAlphanumeric(byte) || ".-:[]".utf8.contains(byte)
+    }
+
+    private static func isOfPath(_ byte: UInt8) -> Bool {
+        isAlphanumeric(byte) || "/._~%-".utf8.contains(byte)
+    }
+
+    private static func isAlphanumeric(_ byte: UInt8) -> Bool {
+        switch byte {
+        case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "a")...UInt8(ascii: "z"),
+            UInt8(ascii: "A")...UInt8(ascii: "Z"):
+            true
+        default: false
+        }
+    }
+
+    /// Nothing but the page's own files, the broker, where to ask for rings, and what is made in the page; nobody may frame it, for a frame
+    /// would borrow its camera.
+    private static func headers(connectingTo origins: [String]) -> [HTTPResponse.Header] {
+        let policy = [
+            "default-src 'none'", "script-src 'self'", "style-src 'self'", "img-src 'self' data:",
+            "media-src 'self' blob: mediastream:", "connect-src 'self' \(origins.joined(separator: " "))",
+            "worker-src 'self'",
+            "manifest-src 'self'", "base-uri 'none'", "form-action 'none'", "frame-ancestors 'none'",
+        ]
+        return [
+            .init("Content-Security-Policy", policy.joined(separator: "; ")),
+            .init("X-Content-Type-Options", "nosniff"),
+            .init("Referrer-Policy", "no-referrer"),
+            .init("Permissions-Policy", "camera=(self), microphone=(self), geolocation=()"),
+            // A page that was built anew is had with the next visit.
+            .init("Cache-Control", "no-cache"),
+        ]
+    }
+}

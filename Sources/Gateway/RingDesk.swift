@@ -1,0 +1,42 @@
+import Push
+import SignalingProtocol
+import Synchronization
+
+/// What a device asks that was woken (docs/protocol.md, section 7, Ring check).
+struct RingQuestion: Sendable {
+    let callID: CallID
+    let device: DeviceAddress
+    let key: String
+    /// It declines.
+    let isRejected: Bool
+}
+
+/// Looks at the keys of ring checks, and hands those that are right to a coordinator. A wrong key costs neither the store nor a coordinator
+/// anything. For any thread.
+final class RingDesk: Sendable {
+    private let secret = Mutex<[UInt8]?>(nil)
+    private let relay: Inbox<Relay.Item>
+
+    init(_ relay: Inbox<Relay.Item>) { self.relay = relay }
+
+    /// The secret of the deployment, which never changes, is known.
+    var isReady: Bool { secret.withLock { $0 != nil } }
+
+    func learn(_ secret: [UInt8]) { self.secret.withLock { $0 = secret } }
+
+    /// Once it is ready.
+    func take(_ question: RingQuestion, _ asker: Asker, newID: () -> RequestID) throws(Problem) {
+        guard let secret = secret.withLock(\.self) else { throw .unavailable }
+        let (user, device) = (question.device.userID, question.device.deviceID)
+        guard
+            let invitation = RingKey.invitation(
+                of: question.key, secret: secret, callID: question.callID, user: user, device: device)
+        else { throw .wrongRingKey }
+        let check = Request.RingCheck(
+            callID: question.callID, device: device, invitation: invitation, isRejected: question.isRejected)
+        let request = RelayedRequest(
+            device: DeviceAddress(userID: user, deviceID: .server),
+            payload: UpMessage.request(Request(id: newID(), body: .ringCheck(check))).encoded(), answer: .ring)
+        guard relay.post(Relay.Item(request: request, asker: asker)) else { throw .overloaded }
+    }
+}

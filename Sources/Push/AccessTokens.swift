@@ -1,0 +1,116 @@
+import CallCore
+import HTTPSending
+import SignalingProtocol
+import Tokens
+
+/// What has become of a request for a provider's token.
+package enum TokenOutcome: Equatable, Sendable {
+    /// Those who wait for it may be prepared.
+    case ready
+    /// There is none; it can be asked for again after so many milliseconds.
+    case failed(after: Milliseconds, reason: String)
+}
+
+/// Google's: asked for with an assertion that the service account signs (RFC 7523, section 2.1), and kept until five minutes before they end.
+struct AccessTokens {
+    struct Account: Hashable {
+        let email: String
+        let url: String
+    }
+
+    enum Standing {
+        /// The token, and which of those that there were for this account.
+        case usable(String, number: Int)
+        /// It must be asked for.
+        case missing
+        case underWay
+        case failed(after: Milliseconds, reason: String)
+    }
+
+    private struct State {
+        var token: String?
+        var number = 0
+        var usableUntil: Milliseconds = 0
+        var isUnderWay = false
+        var failures = 0
+        var failure: (reason: String, until: Milliseconds)?
+        /// When tokens were given up before their end, within the last minute.
+        var givenUp: [Milliseconds] = []
+    }
+
+    /// Before its end: a request may be under way for a while.
+    static let margin: Milliseconds = 5 * 60_000
+    /// Tokens given up before their end in a minute, so that refusals that are not their fault do not ask for ever new ones.
+    static let mostGivenUp = 10
+    private static let longestToken = 8 * 1_024
+    private static let longestPause: Milliseconds = 60_000
+
+    private var states: [Account: State] = [:]
+
+    func standing(_ account: Account, at now: Milliseconds) -> Standing {
+        guard let state = states[account] else { return .missing }
+        if let token = state.token, now < state.usableUntil { return .usable(token, number: state.number) }
+        if state.isUnderWay { return .underWay }
+        if let failure = state.failure, now < failure.until {
+            return .failed(after: failure.until - now, reason: failure.reason)
+        }
+        return .missing
+    }
+
+    mutating func asked(_ account: Account) { states[account, default: State()].isUnderWay = true }
+
+    mutating func answered(_ account: Account, _ answer: HTTPAnswer, at now: Milliseconds) -> TokenOutcome {
+        var state = states[account] ?? State()
+        defer { states[account] = state }
+        state.isUnderWay = false
+        var pause = min(Self.longestPause, 1_000 << min(6, state.failures))
+        let reason: String
+        switch answer.outcome {
+        case .answered(let response):
+            if response.status == 200, let (token, life) = Self.read(response.body) {
+                state.token = token
+                state.number += 1
+                state.usableUntil = now + life - min(Self.margin, life / 2)
+                state.failures = 0
+                state.failure = nil
+                return .ready
+            }
+            if let asked = response.retryAfter { pause = max(pause, Milliseconds(asked) * 1_000) }
+            reason = "no access token: status \(response.status)\(Self.error(response.body).map { ", \($0)" } ?? "")"
+        case .notTried(let text), .failed(let text, _): reason = "no access token: \(text)"
+        case .notHandedOver: reason = "no access token: its time was over"
+        }
+        state.failures += 1
+        state.failure = (reason, now + pause)
+        return .failed(after: pause, reason: reason)
+    }
+
+    /// A request with this token was refused. Whether another one is used from now on.
+    mutating func refused(_ account: Account, number: Int, at now: Milliseconds) -> Bool {
+        guard var state = states[account] else { return true }
+        if state.number != number || state.token == nil { return true }
+        state.givenUp.removeAll { now - $0 >= 60_000 }
+        guard state.givenUp.count < Self.mostGivenUp else { return false }
+        state.givenUp.append(now)
+        state.token = nil
+        states[account] = state
+        return true
+    }
+
+    /// The token, and how many milliseconds it counts (RFC 6749, section 5.1).
+    private static func read(_ body: [UInt8]) -> (token: String, life: Milliseconds)? {
+        guard let json = (try? JSONParser.parse(body))?.object, let token = json["access_token"]?.string,
+            (1...longestToken).contains(token.utf8.count), token.utf8.allSatisfy({ (0x21...0x7E).contains($0) }),
+            let seconds = json["expires_in"]?.integer, (1...86_400).contains(seconds)
+        else { return nil }
+        return (token, seconds * 1_000)
+    }
+
+    /// The code of an error (RFC 6749, section 5.2).
+    private static func error(_ body: [UInt8]) -> String? {
+        safeReason((try? JSONParser.parse(body))?.object?["error"]?.string)
+    }
+}
+
+/// A provider's word for why, if it is one: letters, digits, `_` and `-`.
+func safeReason(_ text: String?) -> String? { text.flatMap { isToken($0) ? $0 : nil } }

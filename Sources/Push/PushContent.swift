@@ -1,0 +1,137 @@
+import CallCore
+import SignalingProtocol
+
+/// What a push says to the app (docs/protocol.md, section 7): the same for every platform.
+package struct PushContent: Equatable, Sendable {
+    package enum Kind: String, Sendable, CaseIterable {
+        case ring
+        case stop
+        case missed
+        /// Of no call: an operator looks whether pushes arrive.
+        case test
+
+        package init(_ kind: PushKind) {
+            switch kind {
+            case .ring: self = .ring
+            case .stop: self = .stop
+            case .missed: self = .missed
+            }
+        }
+    }
+
+    package let kind: Kind
+    package let callID: CallID?
+    package let revision: Int?
+    package let inviter: UserID?
+    package let name: String?
+    package private(set) var avatarURL: String?
+    package let media: String?
+    package let mode: CallMode?
+    package let createdAt: Milliseconds
+    /// When the ringing ends, or was to end.
+    package let expiresAt: Milliseconds
+    package private(set) var title: String?
+    package private(set) var body: String?
+    package private(set) var payload: String?
+    /// The URL of the ring check.
+    package let check: String?
+
+    /// - Parameters:
+    ///   - member: who is rung, was rung, or missed the call.
+    ///   - said: the texts of the invitation, which are taken as they are.
+    ///   - texts: those of the app, for what `said` leaves out.
+    ///   - check: `PushSettings.check`.
+    package init(
+        _ kind: PushKind, of call: Call, to member: Member, said: Request.Push?, texts: PushTexts, check: String?
+    ) {
+        let inviter = member.invitedBy ?? call.inviter
+        let profile = call.entry(inviter)
+        let facts = PushFacts(name: profile?.name, inviter: inviter, media: call.media)
+        let text = texts.text(kind)
+        self.kind = Kind(kind)
+        callID = call.callID
+        revision = call.revision
+        self.inviter = inviter
+        name = profile?.name
+        avatarURL = profile?.avatarURL
+        media = call.media
+        mode = call.mode
+        createdAt = call.createdAt
+        expiresAt = member.expiresAt ?? call.createdAt + Milliseconds(call.timeout) * 1_000
+        title = said?.title ?? text.flatMap { facts.filled($0.title) }
+        body = said?.content ?? text.flatMap { facts.filled($0.body) }
+        payload = said?.payload
+        self.check = check
+    }
+
+    /// Of kind `test`.
+    package init(testAt now: Milliseconds) {
+        kind = .test
+        callID = nil
+        revision = nil
+        inviter = nil
+        name = nil
+        avatarURL = nil
+        media = nil
+        mode = nil
+        createdAt = now
+        expiresAt = now + Self.testLife
+        title = "Bellwire"
+        body = "This is a test"
+        payload = nil
+        check = nil
+    }
+
+    private static let testLife: Milliseconds = 60_000
+
+    /// A JSON object.
+    package var json: [UInt8] { JSONWriter.object { write(to: &$0) } }
+
+    func write(to writer: inout JSONWriter) {
+        writer.field("kind", kind.rawValue)
+        writer.field("callID", callID)
+        writer.field("revision", revision)
+        writer.field("inviter", inviter)
+        writer.field("name", name)
+        writer.field("avatarURL", avatarURL)
+        writer.field("media", media)
+        writer.field("mode", mode?.rawValue)
+        writer.field("createdAt", createdAt)
+        writer.field("expiresAt", expiresAt)
+        writer.field("title", title)
+        writer.field("body", body)
+        writer.field("payload", payload)
+        writer.field("check", check)
+    }
+}
+
+extension PushContent {
+    /// The same with as much left out as it must: `payload` first, then `avatarURL`, then the end of `body` and of `title`, by whole
+    /// characters. `size`: how many bytes it takes on a platform.
+    func trimmed(to limit: Int, _ size: (PushContent) -> Int) -> PushContent {
+        func fits(_ content: PushContent) -> Bool { size(content) <= limit }
+        var content = self
+        if fits(content) { return content }
+        content.payload = nil
+        if fits(content) { return content }
+        content.avatarURL = nil
+        if fits(content) { return content }
+        content.shorten(\.body, fits)
+        if fits(content) { return content }
+        content.shorten(\.title, fits)
+        return content
+    }
+
+    /// Leaves as many characters of a text as fit.
+    private mutating func shorten(_ text: WritableKeyPath<PushContent, String?>, _ fits: (PushContent) -> Bool) {
+        guard let whole = self[keyPath: text] else { return }
+        var least = 0
+        var most = whole.count
+        while least < most {
+            let middle = (least + most + 1) / 2
+            self[keyPath: text] = String(whole.prefix(middle))
+            if fits(self) { least = middle } else { most = middle - 1 }
+        }
+        self[keyPath: text] = least == 0 ? nil : String(whole.prefix(least))
+    }
+}

@@ -1,0 +1,36 @@
+import CallCore
+import SignalingProtocol
+import Tokens
+
+/// The key of a ring check: good for one device and one invitation of its user. It has the form
+/// `{invitation}.{HMAC-SHA256 in base64url}`, `invitation` being the revision at which the user was invited.
+package enum RingKey {
+    /// Nil only if OpenSSL fails. `secret`: the store's (`PushStore.pushSecret`).
+    package static func text(
+        secret: [UInt8], callID: CallID, user: UserID, device: DeviceID, invitation: Int
+    ) -> String? {
+        guard let code = try? CryptographicKey(secret: secret).sign(message(callID, user, device, invitation)) else {
+            return nil
+        }
+        return "\(invitation).\(Base64URL.encode(code))"
+    }
+
+    /// The invitation for which `text` is the key; nil when it is none for this device and call.
+    package static func invitation(
+        of text: String, secret: [UInt8], callID: CallID, user: UserID, device: DeviceID
+    ) -> Int? {
+        let parts = Array(text.utf8).split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
+        guard parts.count == 2, (1...9).contains(parts[0].count), parts[0].first != UInt8(ascii: "0"),
+            parts[0].allSatisfy((UInt8(ascii: "0")...UInt8(ascii: "9")).contains),
+            let invitation = Int(String(decoding: parts[0], as: UTF8.self)), let code = Base64URL.decode(parts[1])
+        else { return nil }
+        // Compared in constant time.
+        let isRight = CryptographicKey(secret: secret).isValid(code, of: message(callID, user, device, invitation))
+        return isRight ? invitation : nil
+    }
+
+    /// No two have the same one: only the user id is not of an alphabet without the separator, and its length is told before it.
+    private static func message(_ callID: CallID, _ user: UserID, _ device: DeviceID, _ invitation: Int) -> [UInt8] {
+        Array("bellwire ring check\n\(callID)\n\(device)\n\(invitation)\n\(user.string.utf8.count)\n\(user)".utf8)
+    }
+}

@@ -1,0 +1,33 @@
+import Glibc
+import SignalingProtocol
+
+/// The bytes of a file. The error says which file, and why.
+package func readFile(_ path: String, maxBytes: Int) throws(SettingsError) -> [UInt8] {
+    guard let file = fopen(path, "re") else { throw SettingsError("\(path): \(String(cString: strerror(errno)))") }
+    defer { fclose(file) }
+    var bytes = [UInt8](repeating: 0, count: maxBytes + 1)
+    let count = fread(&bytes, 1, bytes.count, file)
+    guard ferror(file) == 0 else { throw SettingsError("\(path): \(String(cString: strerror(errno)))") }
+    guard count <= maxBytes else { throw SettingsError("\(path): over \(maxBytes) bytes") }
+    bytes.removeLast(bytes.count - count)
+    return bytes
+}
+
+/// Where `path` leads that stands in the file at `settings`: paths are relative to the file in which they stand.
+package func resolve(_ path: String, besides settings: String) -> String {
+    guard !path.hasPrefix("/"), let slash = settings.utf8.lastIndex(of: UInt8(ascii: "/")) else { return path }
+    return settings[...slash] + path
+}
+
+/// What stands in a settings file. The error says where it is no JSON.
+package func parsedSettings(_ bytes: [UInt8]) throws(SettingsError) -> JSONValue {
+    do throws(JSONError) {
+        return try JSONParser.parse(bytes)
+    } catch {
+        let before = bytes.prefix(error.offset)
+        let line = before.count { $0 == UInt8(ascii: "\n") } + 1
+        // Characters count, not the bytes that go on with one.
+        let column = before.reversed().prefix { $0 != UInt8(ascii: "\n") }.count { $0 & 0xC0 != 0x80 } + 1
+        throw SettingsError("not JSON: \(error.reason) at line \(line), column \(column)")
+    }
+}

@@ -1,0 +1,87 @@
+import COpenSSL
+import SignalingProtocol
+
+/// TURN servers that let in whoever shows a credential of their shared secret, as coturn does with `use-auth-secret`
+/// (docs/protocol.md, section 1, Welcome).
+package struct TurnServers: Sendable, Equatable {
+    package let urls: [String]
+    private let secret: [UInt8]
+
+    /// Seconds for which a credential is good.
+    package static let life: Int64 = 3_600
+    package static let mostURLs = 8
+    private static let secretBytes = 1...256
+    private static let longestHost = 253
+
+    /// Nil unless there are 1 to 8 URLs, each as RFC 7065 has it, and a secret of 1 to 256 bytes.
+    package init?(urls: [String], secret: String) {
+        guard (1...Self.mostURLs).contains(urls.count), urls.allSatisfy(Self.isURL),
+            Self.secretBytes.contains(secret.utf8.count)
+        else { return nil }
+        self.urls = urls
+        self.secret = Array(secret.utf8)
+    }
+
+    /// `turn:` or `turns:`, a host, and perhaps a port and `?transport=udp` or `tcp`.
+    package static func isURL(_ text: String) -> Bool {
+        guard let scheme = ["turn:", "turns:"].first(where: text.hasPrefix) else { return false }
+        var rest = text.dropFirst(scheme.count)
+        if let mark = rest.firstIndex(of: "?") {
+            guard ["?transport=udp", "?transport=tcp"].contains(rest[mark...]) else { return false }
+            rest = rest[..<mark]
+        }
+        var host = rest
+        if rest.hasPrefix("[") {
+            guard let end = rest.firstIndex(of: "]") else { return false }
+            host = rest[rest.index(after: rest.startIndex)..<end]
+            rest = rest[rest.index(after: end)...]
+            guard !host.isEmpty,
+                host.utf8.allSatisfy({ isHexadecimal($0) || $0 == UInt8(ascii: ":") || $0 == UInt8(ascii: ".") })
+            else { return false }
+        } else {
+            host = rest.prefix { $0 != ":" }
+            rest = rest.dropFirst(host.count)
+            guard !host.isEmpty, host.utf8.count <= longestHost, host.utf8.allSatisfy(isOfName) else { return false }
+        }
+        guard !rest.isEmpty else { return true }
+        guard rest.first == ":", let port = Int(rest.dropFirst()), !rest.dropFirst().hasPrefix("+") else {
+            return false
+        }
+        return (1...65_535).contains(port)
+    }
+
+    private static func isHexadecimal(_ byte: UInt8) -> Bool {
+        switch byte {
+        case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "a")...UInt8(ascii: "f"),
+            UInt8(ascii: "A")...UInt8(ascii: "F"):
+            true
+        default: false
+        }
+    }
+
+    private static func isOfName(_ byte: UInt8) -> Bool {
+        switch byte {
+        case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "a")...UInt8(ascii: "z"),
+            UInt8(ascii: "A")...UInt8(ascii: "Z"), UInt8(ascii: "-"), UInt8(ascii: "."):
+            true
+        default: false
+        }
+    }
+
+    /// For this user, from `now` on, in milliseconds since the epoch. A user id with a colon in it must not look like the end of the time.
+    package func credentials(for user: UserID, now: Int64) -> IceServer {
+        let username = "\(now / 1000 + Self.life):\(percentEncoded(user.string))"
+        return IceServer(urls: urls, username: username, credential: code(of: Array(username.utf8)))
+    }
+
+    /// HMAC-SHA1 in base 64: what TURN servers check.
+    private func code(of message: [UInt8]) -> String {
+        var code = [UInt8](repeating: 0, count: 20)
+        var count: UInt32 = 0
+        HMAC(EVP_sha1(), secret, Int32(secret.count), message, message.count, &code, &count)
+        // Three bytes give four characters, and OpenSSL ends them with a zero.
+        var text = [UInt8](repeating: 0, count: 29)
+        let length = EVP_EncodeBlock(&text, code, Int32(code.count))
+        return String(decoding: text.prefix(Int(length)), as: UTF8.self)
+    }
+}

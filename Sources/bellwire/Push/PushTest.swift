@@ -1,0 +1,162 @@
+import CallCore
+import CallStore
+import Glibc
+import HTTPSending
+import MQTTClient
+import Push
+import SignalingProtocol
+import SystemClocks
+
+/// `bellwire push test`: whether pushes arrive (docs/push.md, Command line).
+struct PushTest {
+    private static let command = Command(
+        name: "push test", arguments: "USER",
+        summary: """
+            Sends a push of kind test to all devices of a user that are registered, and prints what became of each. The status
+            is 1 when none was sent.
+            """,
+        options: [
+            Option("push", "FILE", "how sleeping phones are woken (docs/push.md); required"),
+            Option("store", "STORE", isSecret: true, "sqlite:PATH or redis://[user:password@]host:port[/db]; required"),
+            Option("redis-password-file", "FILE", default: "", "where the password of Redis stands, if not in --store"),
+            Option("redis-prefix", "NAME", default: "bellwire", "what all Redis keys begin with"),
+            Option("device", "ID", default: "", "to this device alone"),
+        ], positionals: 1...1)
+
+    private enum Bounds {
+        /// Milliseconds for a token of the provider, a push, and both once more with a new token.
+        static let patience: Int64 = 60_000
+        /// How often, and after how many microseconds, a step is tried again that another process was in the way of.
+        static let tries = 40
+        static let pause: UInt32 = 25_000
+    }
+
+    private let store: any CallStore & PushStore
+    private let providers: PushProviders
+    private let sender: HTTPSender
+    private let executor = WorkExecutor()
+    private let end = SystemClock.boot.milliseconds + Bounds.patience
+
+    /// The exit status.
+    static func run(_ words: [String]) throws -> Int32 {
+        let arguments = try Arguments(command, words)
+        guard let user = UserID(arguments.positionals[0]) else {
+            throw UsageError("bellwire push test: \(arguments.positionals[0]): not a user id")
+        }
+        let device: DeviceID?
+        if let text = arguments.text("device"), !text.isEmpty {
+            device = try arguments.required("device", "a device id", DeviceID.init)
+        } else {
+            device = nil
+        }
+        let file = try arguments.required("push", "a file") { $0.isEmpty ? nil : $0 }
+        let test = try PushTest(file, arguments)
+        defer { test.sender.stop() }
+        return try test.run(user, device)
+    }
+
+    private init(_ file: String, _ arguments: Arguments) throws {
+        let settings = try PushDelivery.settings(file, "bellwire push test")
+        guard let store = try StoreOptions.visited(arguments) as? any CallStore & PushStore else {
+            throw UsageError("bellwire push test: --store: it keeps no registrations")
+        }
+        self.store = store
+        providers = PushProviders(settings)
+        sender = try PushDelivery.sender(settings, file, "bellwire push test")
+    }
+
+    private func run(_ user: UserID, _ device: DeviceID?) throws -> Int32 {
+        let all = try ask { store throws(StoreError) in try await store.registrations(of: [user]) }[0]
+        let registrations = all.filter { device == nil || $0.device.deviceID == device }
+        guard !registrations.isEmpty else {
+            writeError("bellwire push test: no device of \(device.map { "\(user)/\($0)" } ?? "\(user)") is registered")
+            return 1
+        }
+        var sent = 0
+        for (number, registration) in registrations.enumerated() {
+            let outcome = try self.outcome(of: registration, UInt64(number))
+            if outcome == Self.sent { sent += 1 }
+            let key = registration.key
+            writeOutput("\(key.device.deviceID)  \(key.platform)  \(key.app)  \(outcome)")
+        }
+        return sent > 0 ? 0 : 1
+    }
+
+    private static let sent = "sent"
+
+    // MARK: One push
+
+    private func outcome(of registration: PushRegistration, _ number: UInt64) throws -> String {
+        guard registration.key.platform != .apnsVoIP else {
+            return "not sent: a push for calls must show a call"
+        }
+        var push = OutgoingPush(registration, PushContent(testAt: try now()), invitation: 0)
+        var id = number << 32
+        while SystemClock.boot.milliseconds < end {
+            id += 1
+            switch providers.prepare(push, id: id, now: try now()) {
+            case .refused(let reason): return "refused: \(reason)"
+            case .again(_, let reason): return "failed: \(reason)"
+            case .waitForToken(let request):
+                guard let request else { return "failed: no token of the provider" }
+                guard let answer = answer(to: request) else { continue }
+                if case .failed(_, let reason)? = providers.tokenAnswered(answer, now: try now()) {
+                    return "failed: \(reason)"
+                }
+            case .send(let request):
+                guard let answer = answer(to: request) else { continue }
+                let verdict = providers.verdict(of: answer, for: push, now: try now())
+                if case .newToken = verdict.step {
+                    push.hasNewToken = true
+                    continue
+                }
+                return try told(verdict, registration)
+            }
+        }
+        return "failed: no answer"
+    }
+
+    private func told(_ verdict: PushVerdict, _ registration: PushRegistration) throws -> String {
+        let details = [verdict.status.map { "status \($0)" }, verdict.reason].compactMap(\.self)
+        let end = details.isEmpty ? "" : ": " + details.joined(separator: ", ")
+        switch verdict.step {
+        case .sent: return Self.sent
+        case .gone:
+            try ask { store throws(StoreError) in try await store.end(registration) }
+            return "gone, and ended\(end)"
+        case .refused: return "refused\(end)"
+        case .again, .newToken, .notHandedOver: return "failed\(end)"
+        }
+    }
+
+    /// Nil when none came in time.
+    private func answer(to request: HTTPRequest) -> HTTPAnswer? {
+        sender.send(request)
+        while true {
+            for answer in sender.take() where answer.id == request.id { return answer }
+            let rest = end - SystemClock.boot.milliseconds
+            guard rest > 0 else { return nil }
+            var waiting = pollfd(fd: sender.descriptor, events: Int16(POLLIN), revents: 0)
+            _ = poll(&waiting, 1, Int32(clamping: rest))
+        }
+    }
+
+    private func now() throws -> Milliseconds { try ask { store throws(StoreError) in try await store.now() } }
+
+    private func ask<Value>(
+        _ question: @escaping (any CallStore & PushStore) async throws(StoreError) -> Value
+    ) throws -> Value {
+        var tries = 0
+        while true {
+            do throws(StoreError) {
+                return try executor.complete(store) { [store] () async throws(StoreError) in try await question(store) }
+            } catch {
+                tries += 1
+                guard !store.isShared, error.code == .notWritten, tries < Bounds.tries else {
+                    throw UsageError("bellwire push test: \(error.description)")
+                }
+                usleep(Bounds.pause)
+            }
+        }
+    }
+}

@@ -1,0 +1,372 @@
+"""The call page in real browsers: its server, and what a person does with it, by roles and accessible names alone."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+from .processes import Value, clean_environment, wait_until
+from .service import PROJECT
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+CHROMEDRIVER = shutil.which("chromedriver")
+
+try:
+    from selenium import webdriver
+    from selenium.common.exceptions import NoSuchElementException, StaleElementReferenceException
+    from selenium.webdriver import ActionChains
+    from selenium.webdriver.common.by import By
+except ImportError:  # pragma: no cover
+    webdriver = None  # type: ignore[assignment]
+
+MISSING = [
+    name for name, found in (("chromium", CHROMIUM), ("chromium-driver", CHROMEDRIVER), ("selenium", webdriver)) if not found
+]
+"""What these tests need and is not here."""
+
+FLAGS = [
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--use-fake-device-for-media-stream",
+    "--autoplay-policy=no-user-gesture-required",
+    "--disable-features=WebRtcHideLocalIpsWithMdns",
+    "--window-size=1280,900",
+    # A name of this machine that no browser takes for secure.
+    "--host-resolver-rules=MAP insecure.test 127.0.0.1",
+]
+_GRANTED = "--use-fake-ui-for-media-stream"
+_DIST = PROJECT / "clients/web/dist/page"
+_KINDS = {".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8"}
+
+def policy(broker_url: str) -> str:
+    """The Content-Security-Policy of the page: what it needs, and no more."""
+    return (
+        f"default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self' {broker_url}; img-src data:; "
+        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    )
+
+
+class PageServer:
+    """Serves the page as the service does: static files, `page.json`, and the policy."""
+
+    def __init__(self, broker_url: str, tokens: bool = False, push_key: str | None = None) -> None:
+        self.broker_url = broker_url
+        self.tokens = tokens
+        self.push_key = push_key
+        self.is_broken = False
+        """It does not know where the broker is."""
+        self.unknown: list[str] = []
+        """What was asked for and is not there."""
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Handler, self))
+        self._server.daemon_threads = True
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+
+    @property
+    def port(self) -> int:
+        return self._server.server_port
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}/"
+
+    @property
+    def insecure_url(self) -> str:
+        """The same by a name that is no loopback address for a browser."""
+        return f"http://insecure.test:{self.port}/"
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def __init__(self, server: PageServer, *arguments: Any) -> None:
+        self.pages = server
+        super().__init__(*arguments)
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+    def do_GET(self) -> None:
+        path = self.path.split("?")[0]
+        if path == "/page.json" and not self.pages.is_broken:
+            settings = {"url": self.pages.broker_url, "tokens": self.pages.tokens}
+            if self.pages.push_key is not None:
+                settings["applicationServerKey"] = self.pages.push_key
+            return self._answer(200, json.dumps(settings).encode(), "application/json")
+        file = _DIST / ("index.html" if path == "/" else path[1:])
+        if file.parent == _DIST and file.suffix in _KINDS and file.is_file():
+            return self._answer(200, file.read_bytes(), _KINDS[file.suffix])
+        self.pages.unknown.append(path)
+        self._answer(404, b"", "text/plain")
+
+    def _answer(self, status: int, body: bytes, kind: str) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("Content-Security-Policy", policy(self.pages.broker_url))
+        self.send_header("X-Content-Type-Options", "nosniff")
+        self.end_headers()
+        self.wfile.write(body)
+
+
+class Browser:
+    """One Chromium with a driver of its own. Each page is a tab of it."""
+
+    def __init__(self, directory: Path, *flags: str, may_use_camera: bool = True, locale: str = "en-GB") -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        options = webdriver.ChromeOptions()
+        # Both end with whoever started them, however that ends.
+        chromium = directory / "chromium"
+        chromium.write_text(f'#!/bin/sh\nexec setpriv --pdeathsig KILL -- {CHROMIUM} "$@"\n')
+        chromium.chmod(0o700)
+        options.binary_location = str(chromium)
+        for flag in [*FLAGS, *([_GRANTED] if may_use_camera else []), f"--lang={locale}", *flags]:
+            options.add_argument(flag)
+        options.add_argument(f"--user-data-dir={directory / 'profile'}")
+        options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+        # Its own home: it writes there.
+        environment = clean_environment({"HOME": str(directory), "SE_AVOID_STATS": "true"})
+        driver = directory / "chromedriver"
+        driver.write_text(f'#!/bin/sh\nexec setpriv --pdeathsig KILL -- {CHROMEDRIVER} "$@"\n')
+        driver.chmod(0o700)
+        service = webdriver.ChromeService(executable_path=str(driver), env=environment, log_output=str(directory / "driver.log"))
+        self.driver = webdriver.Chrome(options=options, service=service)
+        self.driver.set_page_load_timeout(30)
+
+    def tab(self, url: str, before: str = "") -> Page:
+        """`before` is a script that runs before those of the page."""
+        self.driver.switch_to.new_window("tab")
+        page = Page(self, self.driver.current_window_handle)
+        if before:
+            self.driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": before})
+        self.driver.get(url)
+        return page
+
+    def console(self) -> list[str]:
+        """What went wrong in its pages since it was last asked. That a broker cannot be reached is written there by the browser."""
+        entries = self.driver.get_log("browser")
+        return [e["message"] for e in entries if e["level"] == "SEVERE" and "WebSocket connection to" not in e["message"]]
+
+    def quit(self) -> None:
+        self.driver.quit()
+
+
+class Page:
+    """A tab with the call page."""
+
+    def __init__(self, browser: Browser, handle: str) -> None:
+        self.browser = browser
+        self.handle = handle
+        self.user = ""
+
+    @property
+    def driver(self) -> Any:
+        driver = self.browser.driver
+        if driver.current_window_handle != self.handle:
+            driver.switch_to.window(self.handle)
+        return driver
+
+    def js(self, code: str, *arguments: Any) -> Any:
+        return self.driver.execute_script(code, *arguments)
+
+    # Elements, by role and accessible name
+
+    def all(self, role: str, name: str | Callable[[str], bool] | None = None) -> list[Any]:
+        """Those that are displayed."""
+        selectors = {
+            "button": "button",
+            "textbox": "input,textarea",
+            "dialog": "dialog,[role=dialog]",
+            "status": "[role=status],output",
+            "alert": "[role=alert]",
+            "video": "video",
+        }
+        found = []
+        for element in self.driver.find_elements(By.CSS_SELECTOR, selectors[role]):
+            try:
+                if not element.is_displayed() or (role != "video" and element.aria_role != role):
+                    continue
+                label = element.get_attribute("aria-label") if role == "video" else element.accessible_name
+                if name is None or (name(label or "") if callable(name) else label == name):
+                    found.append(element)
+            except StaleElementReferenceException:
+                continue
+        return found
+
+    def find(self, role: str, name: str | Callable[[str], bool], timeout: float = 10) -> Any:
+        return self.wait(lambda: next(iter(self.all(role, name)), None), timeout, f"{role} {name!r}")
+
+    def has(self, role: str, name: str | Callable[[str], bool]) -> bool:
+        return bool(self.all(role, name))
+
+    def wait(self, condition: Callable[[], Value | None], timeout: float, what: str) -> Value:
+        try:
+            return wait_until(condition, timeout, what, every=0.05)
+        except AssertionError as error:
+            said = self.js("return document.body.innerText")
+            raise AssertionError(f"{self.user}: {error}; the page says:\n{said}\n{self.browser.console()}") from None
+
+    # What a person does and sees
+
+    def press(self, name: str, timeout: float = 10) -> None:
+        self.find("button", name, timeout).click()
+
+    def double_click(self, name: str) -> None:
+        ActionChains(self.driver).double_click(self.find("button", name)).perform()
+
+    def write(self, name: str, text: str) -> None:
+        field = self.find("textbox", name)
+        field.clear()
+        field.send_keys(text)
+
+    def status(self) -> str:
+        texts = self.js("return [...document.querySelectorAll('[role=status], output')].map((element) => element.textContent)")
+        assert len(texts) == 1, texts
+        return texts[0]
+
+    def expect(self, *statuses: str, timeout: float = 15) -> str:
+        self.wait(lambda: self.status() in statuses, timeout, f"the status {' or '.join(map(repr, statuses))}")
+        return self.status()
+
+    def notices(self) -> str:
+        return "\n".join(element.text for element in self.all("alert"))
+
+    def expect_notice(self, text: str, timeout: float = 15) -> None:
+        self.wait(lambda: text in self.notices(), timeout, f"a notice with {text!r}")
+
+    def go_online(self, user: str, token: str | None = None) -> Page:
+        self.user = user
+        self.write("Your name", user)
+        if token is not None:
+            self.write("Token", token)
+        self.press("Go online")
+        self.expect("Online")
+        return self
+
+    def call(self, *users: str, kind: str = "Video call") -> None:
+        self.write("Who to call", ", ".join(users))
+        self.press(kind)
+
+    def answer(self, caller: str, button: str = "Accept") -> None:
+        self.find("dialog", lambda name: name.startswith("Incoming call") and caller in name, 15)
+        self.press(button)
+
+    def keys(self, *keys: str) -> None:
+        """Typed wherever the focus is."""
+        self.driver.switch_to.active_element.send_keys(*keys)
+
+    def focused(self) -> str:
+        """The accessible name of what has the focus."""
+        return self.driver.switch_to.active_element.accessible_name
+
+    def tab_to(self, name: str) -> None:
+        """By the tabulator alone."""
+        for _ in range(40):
+            if self.focused() == name:
+                return
+            self.keys("\ue004")
+        raise AssertionError(f"{self.user}: no way to {name!r} by the keyboard")
+
+    def offline(self, is_offline: bool) -> None:
+        """As when the network is gone."""
+        conditions = {"offline": is_offline, "latency": 0, "downloadThroughput": -1, "uploadThroughput": -1}
+        self.driver.execute_cdp_cmd("Network.enable", {})
+        self.driver.execute_cdp_cmd("Network.emulateNetworkConditions", conditions)
+
+    def reload(self) -> None:
+        self.driver.refresh()
+
+    # Pictures and sounds
+
+    def expect_frames(self, label: str, timeout: float = 20) -> None:
+        """The picture of that person moves: its frames differ from each other."""
+        taken = self.wait(lambda: self._picture(label), timeout, f"a picture of {label}")
+        self.wait(lambda: self._picture(label) not in (None, taken), timeout, f"frames of {label} that move")
+
+    def _picture(self, label: str) -> str | None:
+        return self.js(
+            """
+            const video = [...document.querySelectorAll("video")].find((each) => each.getAttribute("aria-label") === arguments[0]);
+            if (!video || video.videoWidth === 0 || video.readyState < 2) return null;
+            const canvas = document.createElement("canvas");
+            [canvas.width, canvas.height] = [64, 48];
+            const context = canvas.getContext("2d");
+            context.drawImage(video, 0, 0, 64, 48);
+            const {data} = context.getImageData(0, 0, 64, 48);
+            return data.some((value, index) => index % 4 !== 3 && value > 0) ? data.join() : null;
+            """,
+            label,
+        )
+
+    def tracks(self) -> dict[str, int]:
+        """Live tracks of microphone and camera that this page has taken. For pages that were opened with WATCH."""
+        return self.js(
+            "const live = (kind) => window.taken.filter((track) => track.kind === kind && track.readyState === 'live').length;"
+            "return {audio: live('audio'), video: live('video'), everVideo: window.taken.filter(({kind}) => kind === 'video').length}"
+        )
+
+    def tones(self) -> int:
+        """Tones that sound now."""
+        return self.js("return window.tones.size")
+
+    @contextmanager
+    def size(self, width: int, height: int) -> Iterator[None]:
+        metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+        yield
+        self.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+    def screenshot(self, path: Path, width: int, height: int) -> None:
+        with self.size(width, height):
+            self.driver.save_screenshot(str(path))
+
+    @contextmanager
+    def dark(self) -> Iterator[None]:
+        features = [{"name": "prefers-color-scheme", "value": "dark"}]
+        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+        yield
+        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+
+    def close(self) -> None:
+        try:
+            self.driver.close()
+            self.browser.driver.switch_to.window(self.browser.driver.window_handles[0])
+        except NoSuchElementException:
+            pass
+
+
+WATCH = """
+window.taken = [];
+window.tones = new Set();
+window.dirty = [];
+const devices = navigator.mediaDevices;
+if (devices) {
+  const ask = devices.getUserMedia.bind(devices);
+  devices.getUserMedia = async (wish) => {
+    const stream = await ask(wish);
+    window.taken.push(...stream.getTracks());
+    return stream;
+  };
+}
+const {start, stop} = AudioBufferSourceNode.prototype;
+AudioBufferSourceNode.prototype.start = function (...rest) { window.tones.add(this); return start.apply(this, rest); };
+AudioBufferSourceNode.prototype.stop = function (...rest) { window.tones.delete(this); return stop.apply(this, rest); };
+addEventListener("securitypolicyviolation", ({violatedDirective, blockedURI}) => window.dirty.push(`${violatedDirective} ${blockedURI}`));
+addEventListener("error", ({message}) => window.dirty.push(message));
+addEventListener("unhandledrejection", ({reason}) => window.dirty.push(String(reason)));
+"""
+"""Runs before the page: what it takes of the devices, what sounds, and what goes wrong."""

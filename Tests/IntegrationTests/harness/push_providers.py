@@ -1,0 +1,246 @@
+"""Apple's, Google's and a browser's push services on loopback: they verify all that docs/protocol.md, section 7, promises of a
+push, and may be told to fail."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import subprocess
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from .device import Device
+from .http2 import Asked, Http2Server, Reply
+from .processes import wait_until
+from .push_apns import check_apns
+from .push_content import Pushed, Wrong, bearer
+from .push_fcm import Tokens, check_fcm
+from .push_target import PLATFORMS, PUBLIC_URL, App, Target
+from .push_web import check_web_push
+from .service import PROJECT
+
+GONE = {
+    "apns": lambda: Reply(410, {"reason": "Unregistered", "timestamp": int(time.time() * 1000)}),
+    "fcm": lambda: fcm_error(404, "NOT_FOUND", "UNREGISTERED"),
+    "webPush": lambda: Reply(410),
+}
+GONE["apnsVoIP"] = GONE["apns"]
+"""How each says that the device is not there any more."""
+
+
+def fcm_error(status: int, name: str, code: str, **headers: str) -> Reply:
+    detail = {"@type": "type.googleapis.com/google.firebase.fcm.v1.FcmError", "errorCode": code}
+    error = {"code": status, "message": "as the test wants it", "status": name, "details": [detail]}
+    return Reply(status, {"error": error}, {"content-type": "application/json; charset=UTF-8"} | headers)
+
+
+class PushProviders:
+    def __init__(self, directory: Path, *apps: App, host: str = "127.0.0.1") -> None:
+        """`host`: the address of this machine at which they are reached."""
+        directory.mkdir(parents=True, exist_ok=True)
+        self.directory = directory
+        self.host = host
+        subprocess.run([PROJECT / "scripts/dev-certs", directory, host], check=True, capture_output=True)
+        self.apps = apps or (App(),)
+        self.problems: list[str] = []
+        self.pushed: list[Pushed] = []
+        self.public_url = PUBLIC_URL
+        self.targets: dict[str, Target] = {}
+        """By token: who is known; whatever else comes is a problem."""
+        self._faults: dict[str, deque[Reply]] = {}
+        self._always: dict[str, Reply] = {}
+        self._changed = threading.Condition()
+        self._owners: dict[str, tuple[str, ...]] = {}
+        """By apns-id: the push that it stands for."""
+        self._provider_tokens: dict[tuple[int, str], set[str]] = {}
+        """By connection to APNs and app: those that came on it."""
+        self.may_renew_tokens = False
+        """Whether two provider tokens may be made within 20 minutes: several processes, or several starts, share no connection."""
+        self.apns = Http2Server(directory, lambda asked: self._take(asked, "apns"), self.problems, host=host)
+        self.tokens = Tokens(self.apps)
+        self.fcm = Http2Server(directory, self._google, self.problems, host=host)
+        self.web = Http2Server(directory, lambda asked: self._take(asked, "webPush"), self.problems, host=host)
+
+    @property
+    def servers(self) -> tuple[Http2Server, ...]:
+        return (self.apns, self.fcm, self.web)
+
+    def server(self, platform: str) -> Http2Server:
+        return {"apns": self.apns, "apnsVoIP": self.apns, "fcm": self.fcm, "webPush": self.web}[platform]
+
+    def close(self) -> None:
+        for server in self.servers:
+            server.close()
+
+    # The deployment's side
+
+    def settings(self, change: Callable[[dict[str, Any]], object] = lambda _: None, **fields: Any) -> Path:
+        """A file for `--push` that leads here; `change` may do to it what it likes."""
+        token_uri = f"https://{self.host}:{self.fcm.port}/token"
+        self.tokens.audience = token_uri
+        apns, fcm = (f"https://{self.host}:{server.port}" for server in (self.apns, self.fcm))
+        for app in self.apps:
+            app.write(self.directory, token_uri)
+        apps = {app.name: app.settings(apns, fcm, [f"{self.host}/32"]) for app in self.apps}
+        whole = {"publicURL": self.public_url, "after": 1, "certificateAuthorityFile": "ca.crt", "apps": apps} | fields
+        change(whole)
+        path = self.directory / f"push-{secrets.token_hex(3)}.json"
+        path.write_text(json.dumps(whole))
+        return path
+
+    # A device's side
+
+    def target(self, device: Device, platform: str, app: App | None = None) -> Target:
+        """What the device's system would give it for this platform."""
+        return self.target_of(device.user, device.device, platform, app)
+
+    def target_of(self, user: str, device: str, platform: str, app: App | None = None) -> Target:
+        origin = f"https://{self.host}:{self.web.port}"
+        made = Target.make(platform, app or self.apps[0], user, device, origin, self.public_url)
+        self.targets[made.token] = made
+        return made
+
+    def register(self, device: Device, *platforms: str, app: App | None = None) -> list[Target]:
+        """Registers the device for each of these platforms."""
+        targets = [self.target(device, platform, app) for platform in platforms or PLATFORMS]
+        for target in targets:
+            device.ok("push.register", **target.fields)
+        return targets
+
+    # What the providers do
+
+    def fail(self, target: Target, reply: Reply, times: int = 1) -> None:
+        """So answers the next requests for this target. One that has nothing but a delay answers as usual, late."""
+        self._faults.setdefault(target.token, deque()).extend([reply] * times)
+
+    def always(self, target: Target, reply: Reply | None) -> None:
+        """So answers every request for this target from now on; None: as usual again."""
+        if reply is None:
+            self._always.pop(target.token, None)
+        else:
+            self._always[target.token] = reply
+
+    def _google(self, asked: Asked) -> Reply:
+        if asked.path != "/token":
+            return self._take(asked, "fcm")
+        try:
+            return self.tokens.give(asked)
+        except Exception as wrong:  # As below.
+            return self._refuse(asked, wrong)
+
+    def _take(self, asked: Asked, provider: str) -> Reply:
+        try:
+            match provider:
+                case "apns":
+                    target, identity, content = check_apns(asked, self.targets)
+                    self._check_id(identity, target, content)
+                    self._check_renewal(asked, target.app)
+                case "fcm":
+                    target, identity, content = check_fcm(asked, self.targets, self.tokens, self._rings)
+                case _:
+                    target, identity, content = check_web_push(asked, self.targets)
+        except Exception as wrong:  # Whatever is wrong with it, the test is to hear of it.
+            return self._refuse(asked, wrong)
+        usual = self._usual(asked, target, identity)
+        with self._changed:
+            waiting = self._faults.get(target.token)
+            reply = waiting.popleft() if waiting else self._always.get(target.token, usual)
+            if reply == Reply(delay=reply.delay):
+                reply = replace(usual, delay=reply.delay)
+            self.pushed.append(
+                Pushed(
+                    asked.at, target, content["kind"], content.get("callID", ""), identity, content, asked.headers,
+                    asked.body, asked.connection, asked.stream, 0 if reply.cut else reply.status,
+                )
+            )  # fmt: skip
+            self._changed.notify_all()
+        return reply
+
+    def _usual(self, asked: Asked, target: Target, identity: str) -> Reply:
+        match target.platform:
+            case "fcm" if not self.tokens.check(bearer(asked.headers, "Bearer"), target.app):
+                return fcm_error(401, "UNAUTHENTICATED", "THIRD_PARTY_AUTH_ERROR")
+            case "fcm":
+                return Reply(200, {"name": f"projects/{target.app.project}/messages/{secrets.token_hex(8)}"})
+            case "webPush":
+                return Reply(201, headers={"location": f"{target.origin}/message/{secrets.token_hex(8)}"})
+            case _:
+                return Reply(200, headers={"apns-id": identity})
+
+    def _refuse(self, asked: Asked, wrong: Exception) -> Reply:
+        shown = {name: value for name, value in asked.headers.items()}
+        self.problems.append(f"{wrong!r}: {shown} {asked.body[:3000]!r}")
+        return Reply(400, {"reason": str(wrong)})
+
+    def _rings(self, target: Target, call: str) -> list[Pushed]:
+        """The rings to this device, on whatever platform."""
+        device = (target.user, target.device)
+        return [push for push in self.of(None, "ring", call) if (push.target.user, push.target.device) == device]
+
+    def _check_id(self, identity: str, target: Target, content: dict[str, Any]) -> None:
+        push = (target.token, content["kind"], content.get("callID", ""))
+        if self._owners.setdefault(identity, push) != push:
+            raise Wrong(f"the apns-id {identity} belongs to another push")
+
+    def _check_renewal(self, asked: Asked, app: App) -> None:
+        """Apple refuses those who make provider tokens more often than every 20 minutes."""
+        known = self._provider_tokens.setdefault((asked.connection, app.name), set())
+        known.add(asked.headers["authorization"])
+        if len(known) > 1 and not self.may_renew_tokens:
+            raise Wrong("a second provider token on one connection")
+
+    # What the test asks
+
+    def of(
+        self, target: Target | None = None, kind: str | None = None, call: str | None = None, taken: bool | None = None
+    ) -> list[Pushed]:
+        """The attempts so far."""
+        with self._changed:
+            return [
+                push
+                for push in self.pushed
+                if target in (None, push.target)
+                and kind in (None, push.kind)
+                and call in (None, push.call)
+                and taken in (None, push.taken)
+            ]
+
+    def expect(
+        self, target: Target, kind: str, call: str | None = None, timeout: float = 3, count: int = 1, taken: bool | None = True
+    ) -> Pushed:
+        """The first, or the `count`-th, such push that was taken."""
+
+        def found() -> Pushed | None:
+            pushes = self.of(target, kind, call, taken)
+            return pushes[count - 1] if len(pushes) >= count else None
+
+        def shown() -> str:
+            return "\n".join(f"    {p.platform} {p.kind} {p.call} {p.status}" for p in self.pushed[-20:])
+
+        try:
+            return wait_until(found, timeout, f"{kind} to {target.platform} of {target.user} for {call}")
+        except AssertionError as error:
+            raise AssertionError(f"{error}. There came:\n{shown()}\nproblems: {self.problems[:3]}") from None
+
+    def expect_silence(
+        self, seconds: float = 0.5, target: Target | None = None, kind: str | None = None, call: str | None = None
+    ) -> None:
+        """No such push so far, nor within `seconds`."""
+        deadline = time.monotonic() + seconds
+        while True:
+            assert not (had := self.of(target, kind, call)), f"unexpected: {had}"
+            if time.monotonic() >= deadline:
+                return
+            time.sleep(0.02)
+
+    def ids(self, target: Target, kind: str, call: str) -> Counter[str]:
+        """Under which ids it came, and how often."""
+        return Counter(push.id for push in self.of(target, kind, call))
+
+    def expect_no_problems(self) -> None:
+        assert not self.problems, "\n".join(self.problems[:5])

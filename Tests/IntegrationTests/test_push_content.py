@@ -1,0 +1,153 @@
+"""Protocol, section 7, The content: whose texts are shown, and what is left out when it is too much."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conftest import Rig
+from harness import talk
+from harness.push_content import Pushed
+from harness.push_providers import PushProviders
+from harness.push_target import PLATFORMS
+from harness.pushing import Pushing, asleep
+
+LONGEST = {"apnsVoIP": 5120, "apns": 4096, "fcm": 4096, "webPush": 3993}
+
+
+def size(pushed: Pushed) -> int:
+    """Bytes of what is limited: the body; of FCM its data; of Web Push the text before encryption, without the header of the
+    content encoding, the octet that ends the record, and the tag."""
+    match pushed.platform:
+        case "fcm":
+            return sum(len(name.encode()) + len(value.encode()) for name, value in pushed.outer["message"]["data"].items())
+        case "webPush":
+            return len(pushed.raw) - 86 - 17
+        case _:
+            return len(pushed.raw)
+
+
+def test_the_texts_of_the_invitation_are_taken_as_they_are(push: Pushing) -> None:
+    alice = push.world.phone("alice")
+    bob = push.sleeper("bob", "apns", "fcm", "webPush")
+    texts = {"title": "{name} \"calls\"", "content": "Größe \U0001f600 {media}", "payload": '{"a":[1,"\\u0000"]}'}
+    call = alice.invite(bob.user, push=texts)
+    for target in bob.targets:
+        content = push.providers.expect(target, "ring", call).content
+        assert (content["title"], content["body"], content["payload"]) == tuple(texts.values())
+
+
+def test_what_the_invitation_leaves_out_the_app_has(push: Pushing) -> None:
+    alice = push.world.phone("alice")
+    bob = push.sleeper("bob")
+    call = alice.invite(bob.user, push={"payload": "only this"})
+    content = push.providers.expect(bob.only, "ring", call).content
+    assert content["payload"] == "only this"
+    assert (content["title"], content["body"]) == (alice.user, "Incoming voice call"), "without name and media"
+    assert "name" not in content and "media" not in content and "avatarURL" not in content
+
+
+def test_each_app_has_texts_of_its_own(rig: Rig, tmp_path: Path) -> None:
+    providers = PushProviders(tmp_path / "providers")
+
+    def texts(settings: dict[str, Any]) -> None:
+        ring = {"title": "{inviter} {inviter}", "body": "{media} of {name}: }"}
+        settings["apps"]["default"]["texts"] = {"ring": ring, "missed": {"title": ""}}
+
+    world = rig.world(push=str(providers.settings(texts)))
+    alice, bob = world.phone("alice"), asleep(world, providers, "bob", "apns")
+    alice.ok("user.update", name="{media}")
+    call = alice.invite(bob.user, media="chess")
+    content = providers.expect(bob.only, "ring", call).content
+    assert content["title"] == f"{alice.user} {alice.user}"
+    assert content["body"] == "chess of {media}: }", "what is filled in is not read again"
+    alice.cancel(call)
+    missed = providers.expect(bob.only, "missed", call).content
+    assert "title" not in missed and missed["body"] == "Missed call", "what it leaves out is as usual"
+    providers.expect_no_problems()
+    providers.close()
+
+
+def test_who_adds_a_user_rings(push: Pushing) -> None:
+    """`inviter` is the one who invited this user, and `push` is that of `call.add`."""
+    alice, carol = push.world.phones("alice", "carol")
+    bob = push.sleeper("bob")
+    call = talk(alice, carol, media="video", push={"title": "not this"})
+    carol.add(call, bob.user, push={"title": "Carol calls"})
+    content = push.providers.expect(bob.only, "ring", call).content
+    assert (content["title"], content["body"]) == ("Carol calls", "Incoming video call")
+    assert content["inviter"] in (alice.user, carol.user)
+    carol.cancel(call)
+
+
+def prefix_of(text: str | None, whole: str) -> bool:
+    return text is None or whole.startswith(text)
+
+
+@pytest.mark.parametrize("letter", ["x", "ü", "\U0001f469‍\U0001f680", '"', "\n"])
+def test_what_is_too_long_is_left_out_in_order(push: Pushing, letter: str) -> None:
+    """Payload first, then avatarURL, then the end of body and title, by whole characters: of a family of four people the
+    last one may be missing, and half an emoji may not be there."""
+    alice = push.world.phone("alice")
+    alice.ok("user.update", name="A", avatarURL="https://example.com/" + "a" * 400)
+    bob = push.sleeper("bob", "apns", "fcm", "webPush")
+    voip = push.sleeper_of(bob.user, device="iphone")
+    length = 2048 // len(letter.encode())
+    texts = {"title": letter * (length // 2), "content": letter * length, "payload": "p" * 2048}
+    call = alice.invite(bob.user, push=texts)
+    for target in [*bob.targets, voip.only]:
+        content = push.providers.expect(target, "ring", call).content
+        assert prefix_of(content.get("title"), texts["title"]) and prefix_of(content.get("body"), texts["content"])
+        shortened = (content.get("title"), content.get("body")) != (texts["title"], texts["content"])
+        if shortened:
+            assert "avatarURL" not in content
+        if "avatarURL" not in content:
+            assert "payload" not in content
+        assert content["callID"] == call and content["check"], "what makes it ring is never left out"
+        for name in ("title", "body"):
+            if name in content:
+                assert not content[name].endswith("‍"), "a character is what people see as one"
+
+
+def test_little_is_left_out_in_vain(push: Pushing) -> None:
+    """Of what had to be shortened the limit is nearly used up; what just fits stays whole."""
+    alice = push.world.phone("alice")
+    bob = push.sleeper("bob", "apns", "fcm", "webPush")
+    call = alice.invite(bob.user, push={"title": "t" * 100, "content": "b" * 1200, "payload": "p" * 500})
+    for target in bob.targets:
+        assert push.providers.expect(target, "ring", call).content["payload"] == "p" * 500
+    # At APNs they stand twice.
+    for title, platforms in ((400, ("apns",)), (1900, ("fcm", "webPush"))):
+        call = alice.invite(bob.user, push={"title": "t" * title, "content": "b" * 2000, "payload": "p"})
+        for platform in platforms:
+            pushed = push.providers.expect(bob.target(platform), "ring", call)
+            assert "payload" not in pushed.content and len(pushed.content["body"]) < 2000
+            assert LONGEST[platform] - 20 <= size(pushed) <= LONGEST[platform], platform
+
+
+def test_ids_of_any_kind_come_through(push: Pushing) -> None:
+    alice = push.world.device("älice/+&?=#% \U0001f600 " + push.world.user(""))
+    user = push.world.user("böb/ %?&=#+\"\\\U0001f600")
+    bob = push.sleeper_of(user, *PLATFORMS[1:], device="a.b_c~d-e")
+    call = alice.invite(user)
+    for target in bob.targets:
+        pushed = push.providers.expect(target, "ring", call)
+        assert pushed.content["inviter"] == alice.user
+    assert push.check(pushed).ok()["ringing"] is True
+
+
+def test_the_call_id_stands_in_the_topic(push: Pushing) -> None:
+    """At most 32 of the base64url alphabet: calls have topics of their own, and the same one each time."""
+    alice = push.world.phone("alice")
+    bob = push.sleeper("bob", "webPush")
+    topics = set()
+    for letter in ("a", "b"):
+        call = alice.invite(bob.user, callID=push.world.user("c")[:20] + "-" + "x" * 40 + letter)
+        ring = push.providers.expect(bob.only, "ring", call)
+        alice.cancel(call)
+        assert push.providers.expect(bob.only, "missed", call).id == ring.id
+        topics.add(ring.id)
+    assert len(topics) == 2
+

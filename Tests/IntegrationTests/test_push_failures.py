@@ -1,0 +1,253 @@
+"""Protocol, section 7: what follows when a provider refuses, fails, or is not there."""
+
+from __future__ import annotations
+
+import time
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conftest import Rig
+from harness import Device, now_ms
+from harness.http2 import Reply
+from harness.push_content import Pushed
+from harness.push_providers import GONE, PushProviders, fcm_error
+from harness.push_target import PLATFORMS, Target
+from harness.pushing import Pushing, asleep
+
+KINDS = ("apnsVoIP", "fcm", "webPush")
+
+
+def attempts(push: Pushing, target: Target, call: str) -> list[Pushed]:
+    return push.providers.of(target, "ring", call)
+
+
+def pauses(attempted: list[Pushed]) -> list[float]:
+    return [later.at - earlier.at for earlier, later in pairwise(attempted)]
+
+
+def registered(push: Pushing, device: Device) -> list[tuple[str, str]]:
+    """Of a device that is not connected."""
+    again = push.world.device(device.user, device.device, presence=False)
+    left = push.registrations(again)
+    again.close()
+    return left
+
+
+@pytest.mark.parametrize("platform", KINDS)
+def test_what_failed_is_sent_again_under_the_same_id(push: Pushing, platform: str) -> None:
+    alice, bob = push.world.phone("alice"), push.sleeper("bob", platform)
+    push.providers.fail(bob.only, Reply(503), times=3)
+    call = alice.invite(bob.user)
+    push.providers.expect(bob.only, "ring", call, 6)
+    made = attempts(push, bob.only, call)
+    assert [push.status // 100 for push in made] == [5, 5, 5, 2]
+    for pause, expected in zip(pauses(made), (0.2, 0.5, 1), strict=True):
+        assert expected * 0.8 <= pause <= expected + 0.7, pauses(made)
+    if platform == "fcm":
+        assert len({p.content["check"] for p in made}) == 1
+    else:
+        assert len({p.id for p in made}) == 1
+    time.sleep(1)
+    assert len(attempts(push, bob.only, call)) == 4
+
+
+@pytest.mark.parametrize("platform", KINDS)
+@pytest.mark.parametrize("status", [429, 503])
+def test_a_provider_says_when_to_come_again(push: Pushing, platform: str, status: int) -> None:
+    alice, bob = push.world.phone("alice"), push.sleeper("bob", platform)
+    push.providers.fail(bob.only, Reply(status, headers={"retry-after": "2"}))
+    call = alice.invite(bob.user)
+    push.providers.expect(bob.only, "ring", call, 6)
+    assert 1.9 <= pauses(attempts(push, bob.only, call))[0] <= 3
+
+
+@pytest.mark.parametrize("platform", KINDS)
+@pytest.mark.parametrize("cut", ["reset", "refuse", "close", "goaway"])
+def test_a_lost_connection_loses_no_push(push: Pushing, platform: str, cut: Any) -> None:
+    alice, bob = push.world.phone("alice"), push.sleeper("bob", platform)
+    push.providers.fail(bob.only, Reply(cut=cut), times=2)
+    call = alice.invite(bob.user)
+    taken = push.providers.expect(bob.only, "ring", call, 6)
+    assert len(attempts(push, bob.only, call)) == 3
+    assert platform == "fcm" or push.providers.ids(bob.only, "ring", call) == {taken.id: 3}
+
+
+def test_a_provider_that_is_away_is_tried_while_it_rings(push: Pushing) -> None:
+    alice, bob = push.world.phone("alice"), push.sleeper("bob", "apnsVoIP")
+    push.providers.apns.stop()
+    call = alice.invite(bob.user)
+    time.sleep(1.2)
+    push.providers.apns.start()
+    push.providers.expect(bob.only, "ring", call, 5)
+    push.expect_told(call, outcome="failed", platform="apnsVoIP")
+    push.expect_told(call, outcome="sent", status=200)
+
+
+@pytest.mark.parametrize("platform", KINDS)
+def test_ringing_that_is_over_is_not_tried_again(push: Pushing, platform: str) -> None:
+    alice, bob = push.world.phone("alice"), push.sleeper("bob", platform)
+    push.providers.always(bob.only, Reply(500))
+    call = alice.invite(bob.user, timeout=2)
+    push.providers.expect(bob.only, "ring", call, taken=False)
+    end = time.monotonic() + 2.4
+    time.sleep(4.5)
+    rings = attempts(push, bob.only, call)
+    assert len(rings) >= 3
+    assert all(ring.at < end for ring in rings)
+    push.providers.always(bob.only, None)
+    if platform != "apnsVoIP":
+        push.providers.expect(bob.only, "missed", call, 10)
+    assert push.providers.of(bob.only, "stop", call) == []
+
+
+@pytest.mark.parametrize(
+    ("platform", "reply"),
+    [
+        ("apnsVoIP", Reply(400, {"reason": "BadDeviceToken"})),
+        ("apnsVoIP", Reply(400, {"reason": "DeviceTokenNotForTopic"})),
+        ("apnsVoIP", Reply(404, {"reason": "BadPath"})),
+        ("apnsVoIP", Reply(413, {"reason": "PayloadTooLarge"})),
+        ("fcm", fcm_error(400, "INVALID_ARGUMENT", "INVALID_ARGUMENT")),
+        ("fcm", fcm_error(404, "NOT_FOUND", "SOMETHING_ELSE")),
+        ("fcm", Reply(410, b"gone")),
+        ("webPush", Reply(400)),
+        ("webPush", Reply(413)),
+        ("webPush", Reply(301, headers={"location": "https://127.0.0.1/elsewhere"})),
+    ],
+)
+def test_what_is_refused_is_not_tried_again_and_ends_no_registration(push: Pushing, platform: str, reply: Reply) -> None:
+    alice, bob = push.world.phone("alice"), push.sleeper("bob", platform)
+    push.providers.always(bob.only, reply)
+    call = alice.invite(bob.user)
+    push.providers.expect(bob.only, "ring", call, taken=False)
+    told = push.expect_told(call, platform=platform, push="ring")
+    if reply.status != 301:
+        assert told["outcome"] == "refused", told
+        time.sleep(1)
+        assert len(attempts(push, bob.only, call)) == 1
+    if platform == "apnsVoIP":
+        assert (told["status"], told["reason"]) == (reply.status, reply.body["reason"])
+    assert registered(push, bob.device) == [("default", platform)]
+
+
+@pytest.mark.parametrize("platform", PLATFORMS)
+def test_a_device_that_is_gone_is_forgotten(push: Pushing, platform: str) -> None:
+    alice, bob = push.world.phone("alice"), push.sleeper("bob", platform)
+    time.sleep(0.05)
+    push.providers.fail(bob.only, GONE[platform]())
+    call = alice.invite(bob.user)
+    push.expect_told(call, platform=platform, push="ring", outcome="gone")
+    assert registered(push, bob.device) == []
+    alice.cancel(call)
+    again = alice.invite(bob.user)
+    push.providers.expect_silence(0.7, call=again)
+    assert len(push.providers.of(bob.only)) == 1
+
+
+def test_web_push_404_means_gone(push: Pushing) -> None:
+    alice, bob = push.world.phone("alice"), push.sleeper("bob", "webPush")
+    push.providers.fail(bob.only, Reply(404))
+    push.expect_told(alice.invite(bob.user), outcome="gone")
+    assert registered(push, bob.device) == []
+
+
+def test_an_app_that_was_installed_again_stays_registered(push: Pushing) -> None:
+    """APNs tells since when the token was gone: a registration made later than that is another installation's."""
+    alice, bob = push.world.phone("alice"), push.sleeper("bob", "apnsVoIP")
+    since = int(now_ms()) - 60_000
+    push.providers.fail(bob.only, Reply(410, {"reason": "Unregistered", "timestamp": since}))
+    call = alice.invite(bob.user)
+    assert push.expect_told(call, push="ring")["outcome"] == "refused"
+    assert registered(push, bob.device) == [("default", "apnsVoIP")]
+
+
+def test_what_became_gone_while_the_device_registered_anew_stays(push: Pushing) -> None:
+    """The provider answers late, and the app has another token by then."""
+    alice, bob = push.world.phone("alice"), push.sleeper("bob", "fcm")
+    gone = GONE["fcm"]()
+    push.providers.fail(bob.only, Reply(gone.status, gone.body, gone.headers, delay=1))
+    call = alice.invite(bob.user)
+    push.providers.expect(bob.only, "ring", call, taken=False)
+    new = push.sleeper_of(bob.user, "fcm")
+    push.expect_told(call, platform="fcm", outcome="gone")
+    assert registered(push, bob.device) == [("default", "fcm")]
+    call = alice.invite(bob.user)
+    push.providers.expect(new.only, "ring", call)
+
+
+def test_google_gets_a_new_access_token_when_it_wants_one(push: Pushing) -> None:
+    alice, bob = push.world.phone("alice"), push.sleeper("bob", "fcm")
+    call = alice.invite(bob.user)
+    push.providers.expect(bob.only, "ring", call)
+    asked = len(push.providers.tokens.asked)
+    call = alice.invite(bob.user)
+    push.providers.expect(bob.only, "ring", call)
+    push.providers.tokens.revoke()
+    call = alice.invite(bob.user)
+    push.providers.expect(bob.only, "ring", call, 4)
+    assert asked < len(push.providers.tokens.asked) <= asked + 3, "cached, and asked for by each process once"
+
+
+@pytest.mark.parametrize(("platform", "status"), [("apnsVoIP", 403), ("fcm", 403)])
+def test_who_is_not_let_in_tries_once_more_at_most(push: Pushing, platform: str, status: int) -> None:
+    """APNs: with a token younger than 20 minutes not at all."""
+    alice, bob = push.world.phone("alice"), push.sleeper("bob", platform)
+    reply = Reply(status, {"reason": "InvalidProviderToken"}) if platform == "apnsVoIP" else fcm_error(403, "PERMISSION_DENIED", "SENDER_ID_MISMATCH")
+    push.providers.always(bob.only, reply)
+    call = alice.invite(bob.user)
+    push.expect_told(call, outcome="refused", status=status)
+    time.sleep(0.7)
+    assert len(attempts(push, bob.only, call)) == (1 if platform == "apnsVoIP" else 2)
+    assert registered(push, bob.device) == [("default", platform)]
+
+
+def test_googles_token_endpoint_may_fail_too(rig: Rig, tmp_path: Path) -> None:
+    providers = PushProviders(tmp_path / "providers")
+    providers.tokens.faults = [Reply(500), Reply(503)]
+    world = rig.world(push=str(providers.settings()))
+    alice, bob = world.phone("alice"), asleep(world, providers, "bob", "fcm")
+    providers.expect(bob.only, "ring", alice.invite(bob.user), 6)
+    assert len(providers.tokens.asked) >= 3
+    providers.expect_no_problems()
+    providers.close()
+
+
+@pytest.mark.parametrize("platform", ["apnsVoIP", "webPush"])
+def test_a_provider_that_does_not_answer_is_asked_again(push: Pushing, platform: str) -> None:
+    """After 10 s; it is not waited for by others."""
+    alice, bob, carol = push.world.phone("alice"), push.sleeper("bob", platform), push.sleeper("carol", platform)
+    push.providers.fail(bob.only, Reply(cut="silence"))
+    call = alice.invite(bob.user)
+    push.providers.expect(bob.only, "ring", call, taken=False)
+    other = alice.invite(carol.user)
+    began = time.monotonic()
+    assert push.providers.expect(carol.only, "ring", other).at - began < 0.5
+    ring = push.providers.expect(bob.only, "ring", call, 14)
+    assert 9.5 < pauses(attempts(push, bob.only, call))[0] < 12
+    assert push.providers.ids(bob.only, "ring", call) == {ring.id: 2}
+
+
+def test_a_stranger_is_not_reached_at_private_addresses(rig: Rig, tmp_path: Path) -> None:
+    """A Web Push endpoint is whatever somebody registers: nothing of it may lead into the deployment's own network."""
+    providers = PushProviders(tmp_path / "providers")
+
+    def nowhere(settings: dict[str, Any]) -> None:
+        settings["apps"]["default"]["webPush"]["allowedNetworks"] = []
+
+    world = rig.world(push=str(providers.settings(nowhere)))
+    alice, bob = world.phone("alice"), world.phone("bob", presence=False)
+    fields = providers.target(bob, "webPush").fields
+    hosts = ("127.0.0.1", "localhost", "[::1]", "[::ffff:127.0.0.1]", "2130706433", "0")
+    for number, host in enumerate(hosts):
+        endpoint = f"https://{host}:{providers.web.port}/push/1"
+        device = world.device(bob.user, f"d{number}", presence=False)
+        device.start("push.register", bad=True, **fields | {"subscription": fields["subscription"] | {"endpoint": endpoint}}).wait()
+        device.close()
+    bob.close()
+    call = alice.invite(bob.user, timeout=3)
+    alice.expect_change(call, bob, "timeout", 6)
+    assert providers.web.connections == 0
+    providers.close()

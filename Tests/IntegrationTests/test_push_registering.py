@@ -1,0 +1,234 @@
+"""Protocol, section 7, Registering: `push.register`, `push.unregister`, and what ends a registration."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conftest import Rig
+from harness import STORES, Device, RedisServer, World, now_ms
+from harness.gateway import user_path
+from harness.push_providers import PushProviders
+from harness.push_target import PLATFORMS, App, Target
+from harness.pushing import Pushing, asleep
+
+
+def rung(push: Pushing, *users: str) -> set[str]:
+    """The tokens that are rung when these users are called."""
+    alice = push.world.phone("alice")
+    calls = [alice.invite(user) for user in users]
+    time.sleep(1.5)
+    tokens = {pushed.target.token for call in calls for pushed in push.providers.of(None, "ring", call)}
+    for call in calls:
+        alice.cancel(call)
+    return tokens
+
+
+def test_registrations_are_told_in_order_and_last(push: Pushing) -> None:
+    bob = push.world.phone("bob")
+    before = now_ms()
+    for platform in PLATFORMS:
+        answer = bob.ok("push.register", **push.providers.target(bob, platform).fields)
+    work = push.providers.target(bob, "fcm", push.providers.apps[1])
+    answer = bob.ok("push.register", **work.fields)
+    listed = answer["registrations"]
+    expected = [("default", p) for p in ("apns", "apnsVoIP", "fcm", "webPush")] + [("work", "fcm")]
+    assert [(entry["app"], entry["platform"]) for entry in listed] == expected
+    assert all(before - 1000 <= entry["since"] <= now_ms() + 1000 for entry in listed)
+    again = bob.ok("push.register", **work.fields)["registrations"]
+    assert again[:4] == listed[:4] and again[4]["since"] >= listed[4]["since"]
+    bob.logout()
+    bob.connect()
+    assert push.registrations(bob) == expected, "they outlive the connection"
+    tablet = push.world.another(bob, "tablet")
+    assert push.registrations(tablet) == [], "those of this device"
+    devices = push.gateway.get(f"{user_path(bob)}/devices").ok()["devices"]
+    shown = next(entry["push"] for entry in devices if entry["device"] == "phone")
+    assert sorted((entry["app"], entry["platform"]) for entry in shown) == expected
+
+
+def test_registering_again_replaces(push: Pushing) -> None:
+    bob = push.sleeper("bob")
+    new = push.sleeper_of(bob.user)
+    assert rung(push, bob.user) == {new.only.token}
+
+
+@pytest.mark.parametrize(
+    ("fields", "left"),
+    [
+        ({"platform": "fcm", "app": "default"}, [("default", "apnsVoIP"), ("work", "fcm")]),
+        ({"platform": "fcm"}, [("default", "apnsVoIP")]),
+        ({"app": "default"}, [("work", "fcm")]),
+        ({}, []),
+        ({"platform": "webPush"}, [("default", "apnsVoIP"), ("default", "fcm"), ("work", "fcm")]),
+    ],
+)
+def test_unregistering_ends_what_it_names(push: Pushing, fields: dict[str, Any], left: list[tuple[str, str]]) -> None:
+    bob = push.world.phone("bob", presence=False)
+    default = push.providers.register(bob, "apnsVoIP", "fcm")
+    (work,) = push.providers.register(bob, "fcm", app=push.providers.apps[1])
+    answer = bob.ok("push.unregister", **fields)["registrations"]
+    bob.close()
+    assert [(entry["app"], entry["platform"]) for entry in answer] == left
+    names = {(target.app.name, target.platform): target.token for target in [*default, work]}
+    voip = ("default", "apnsVoIP") in left
+    expected = {names[key] for key in left if not voip or key[1] == "apnsVoIP"}
+    assert rung(push, bob.user) == expected
+
+
+MISTAKES: list[tuple[dict[str, Any], str]] = [
+    ({"platform": "adm", "token": "x"}, "platform"),
+    ({"token": "x"}, "platform"),
+    ({"platform": "fcm"}, "token"),
+    ({"platform": "fcm", "token": ""}, "token"),
+    ({"platform": "fcm", "token": 7}, "token"),
+    ({"platform": "fcm", "token": "x" * 4097}, "token"),
+    ({"platform": "fcm", "token": "x", "app": "unknown"}, "app"),
+    ({"platform": "fcm", "token": "x", "app": "a b"}, "app"),
+    ({"platform": "fcm", "token": "x", "app": "x" * 65}, "app"),
+    ({"platform": "webPush"}, "subscription"),
+    ({"platform": "webPush", "token": "x"}, "token"),
+]
+
+
+@pytest.mark.parametrize(("fields", "name"), MISTAKES)
+def test_what_cannot_be_registered_is_refused(push: Pushing, fields: dict[str, Any], name: str) -> None:
+    bob = push.world.phone("bob")
+    error = bob.start("push.register", bad=True, **fields).wait()["error"]
+    assert error["code"] == "badRequest" and name in error["message"], error
+    assert push.registrations(bob) == []
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"endpoint": "http://127.0.0.1/push/1"},
+        {"endpoint": "push"},
+        {"endpoint": "https://"},
+        {"endpoint": "https://user:word@127.0.0.1/push/1"},
+        {"endpoint": None},
+        {"keys": None},
+        {"keys": {"p256dh": "x", "auth": "x"}},
+        # Of the right lengths, but no point of the curve.
+        {"keys": {"p256dh": "B" + "A" * 86, "auth": "A" * 22}},
+    ],
+)
+def test_a_subscription_that_cannot_be_one_is_refused(push: Pushing, change: dict[str, Any]) -> None:
+    bob = push.world.phone("bob")
+    fields = push.providers.target(bob, "webPush").fields
+    wrong = fields | {"subscription": fields["subscription"] | change}
+    error = bob.start("push.register", bad=True, **wrong).wait()["error"]
+    assert error["code"] == "badRequest" and "subscription" in error["message"], error
+    extra = fields | {"subscription": fields["subscription"] | {"expirationTime": None}}
+    assert bob.ok("push.register", **extra)["registrations"][0]["platform"] == "webPush", "as toJSON() gives it"
+
+
+def test_the_fifth_app_ends_the_oldest(rig: Rig, tmp_path: Path) -> None:
+    apps = [App(f"app{number}") for number in range(5)]
+    providers = PushProviders(tmp_path / "providers", *apps)
+    bob = rig.world(push=str(providers.settings())).phone("bob", presence=False)
+    for app in apps[:4]:
+        providers.register(bob, "fcm", app=app)
+    providers.register(bob, "webPush", app=apps[0])
+    providers.register(bob, "fcm", app=apps[4])
+    left = bob.ok("push.unregister", app="nobody-has-this")["registrations"]
+    assert [entry["app"] for entry in left] == ["app0", "app0", "app2", "app3", "app4"], "app0 registered later than app1"
+    providers.close()
+
+
+def test_the_twenty_first_device_ends_the_registrations_of_the_oldest(push: Pushing) -> None:
+    user = push.world.user("bob")
+    phones = [push.sleeper_of(user, device=f"d{number:02}") for number in range(21)]
+    assert rung(push, user) == {phone.only.token for phone in phones[1:]}
+
+
+def test_a_phone_that_is_handed_on_does_not_ring_for_its_former_owner(push: Pushing) -> None:
+    """The same token, registered by another user: and the same by another device of one user."""
+    for platform in ("fcm", "webPush"):
+        bob = push.sleeper("bob", platform)
+        carol = push.world.phone("carol", "tablet", presence=False)
+        fields = bob.only.fields
+        push.providers.targets[bob.only.token] = moved = move(bob.only, carol)
+        carol.ok("push.register", **fields)
+        carol.close()
+        assert rung(push, bob.user) == set()
+        assert rung(push, carol.user) == {moved.token}
+        former = push.world.device(bob.user, "phone", presence=False)
+        assert push.registrations(former) == []
+
+
+def move(target: Target, device: Device) -> Target:
+    """The same target, as the device has it now."""
+    return replace(target, user=device.user, device=device.device)
+
+
+def test_a_token_that_came_back_is_its_first_owners_again(push: Pushing) -> None:
+    bob = push.sleeper("bob", "fcm")
+    carol = push.world.phone("carol", presence=False)
+    carol.ok("push.register", **bob.only.fields)
+    again = push.world.device(bob.user, "phone", presence=False)
+    again.ok("push.register", **bob.only.fields)
+    again.close()
+    assert rung(push, carol.user) == set()
+    assert rung(push, bob.user) == {bob.only.token}
+
+
+def test_signing_out_and_deleting_end_registrations(push: Pushing) -> None:
+    bob, carol = push.sleeper("bob"), push.sleeper("carol")
+    other = push.sleeper_of(bob.user, device="tablet")
+    assert push.gateway.ask("DELETE", f"{user_path(bob.user)}/devices/phone").status == 204
+    assert push.gateway.ask("DELETE", user_path(carol.user)).status == 204
+    assert rung(push, bob.user, carol.user) == {other.only.token}
+    alice = push.world.phone("alice")
+    call = alice.invite(bob.user)
+    push.providers.expect(other.only, "ring", call)
+    push.gateway.ask("DELETE", f"{user_path(bob.user)}/devices/tablet")
+    alice.cancel(call)
+    push.providers.expect_silence(0.7, kind="missed", call=call)
+
+
+def test_a_backend_registers_for_anybody(push: Pushing) -> None:
+    """As the user's device: the topic says whose it is (section 1)."""
+    backend = push.world.phone("bob", "phone", presence=False)
+    (target,) = push.providers.register(backend, "apnsVoIP")
+    backend.close()
+    assert rung(push, backend.user) == {target.token}
+
+
+@pytest.mark.parametrize("store", STORES)
+def test_registrations_outlive_every_process(rig: Rig, redis_server: RedisServer, tmp_path: Path, store: str) -> None:
+    providers = PushProviders(tmp_path / "providers")
+    common = {} if store == "SQLite" else {"store": redis_server.url, "redis_prefix": tmp_path.name}
+    world = rig.world(push=str(providers.settings()), **common)
+    bob = asleep(world, providers, "bob", "apnsVoIP")
+    world.service.restart()
+    alice = world.phone("alice")
+    providers.expect(bob.only, "ring", alice.invite(bob.user), 5)
+    providers.expect_no_problems()
+    providers.close()
+
+
+def test_without_push_nothing_is_served(world: World) -> None:
+    bob = world.phone("bob")
+    for fields in ({"platform": "fcm", "token": "x"}, {"platform": "apnsVoIP", "token": "ab"}):
+        assert "platform" in bob.refused("push.register", "badRequest", **fields)["message"]
+    assert bob.ok("push.unregister")["registrations"] == []
+
+
+def test_only_what_an_app_has_is_served(rig: Rig, tmp_path: Path) -> None:
+    providers = PushProviders(tmp_path / "providers")
+
+    def fcm_alone(settings: dict[str, Any]) -> None:
+        settings["apps"]["default"] = {"fcm": settings["apps"]["default"]["fcm"]}
+
+    world = rig.world(push=str(providers.settings(fcm_alone)))
+    alice, bob = world.phone("alice"), asleep(world, providers, "bob", "fcm")
+    assert "platform" in alice.refused("push.register", "badRequest", platform="apns", token="ab" * 32)["message"]
+    content = providers.expect(bob.only, "ring", alice.invite(bob.user)).content
+    assert content["body"] == "Incoming voice call", "an app without texts has the usual ones"
+    providers.expect_no_problems()
+    providers.close()

@@ -1,0 +1,166 @@
+import type { Trace, TraceEntry } from "../src/index.js";
+import { shorten } from "./dom.js";
+
+/*
+ * A call's timeline (docs/protocol.md, section 6) in words. Its entries come from the service, but what is in them is partly what other
+ * devices sent: each field is looked at before it is used.
+ */
+
+export interface Step {
+  /** Milliseconds since the call was created. */
+  at: number;
+  /** Whom it is about; undefined: the service itself. */
+  user?: string;
+  who: string;
+  what: string;
+  /** From the user to the service, from the service to the user, or neither. */
+  direction: "in" | "out" | "none";
+  /** Something went wrong, or was late. */
+  isTrouble: boolean;
+  coordinator: string;
+}
+
+/** Beyond what the service keeps of a call. */
+const longestStory = 250;
+
+const requests: Record<string, string> = {
+  "call.invite": "call", "call.cancel": "take the call back", "call.accept": "accept", "call.reject": "decline", "call.add": "add somebody",
+  "call.join": "join", "call.quit": "leave", "call.end": "end the call", "call.report": "report how quick the call was", "call.get": "see the call",
+};
+const sent: Record<string, string> = {
+  "call.created": "was told that the user calls on another device", "call.invited": "was sent the invitation",
+  "call.userStateChanged": "was told what the others do", "call.cancelled": "was told that the call was taken back",
+  "call.timeout": "was told that the invitation is over", "call.ended": "was told that the call is over",
+  "call.handledElsewhere": "was told that another device took it",
+};
+/** What is sent again sooner than this, in milliseconds, answers a device that asked, and was not lost. */
+const firstResend = 900;
+const states: Record<string, string> = {
+  inviting: "is called", notYetReceived: "has not received the call yet", received: "received the call, and rings", accepted: "is in the call",
+  rejected: "declined", cancelled: "is not called any more", timeout: "did not answer in time", quit: "left the call",
+};
+const ends: Record<string, string> = {
+  answered: "it was answered", rejected: "declined", busy: "busy", timeout: "nobody answered in time", cancelled: "taken back",
+  callerLost: "the caller's connection was lost", hangup: "hung up", quit: "the others left", heartbeatTimeout: "nothing was heard of a device any more",
+};
+const presences: Record<string, string> = { online: "came online", lost: "lost its connection", logout: "went offline" };
+
+const text = (value: unknown): string => (typeof value === "string" || typeof value === "number" ? shorten(String(value), 70) : "");
+const known = (table: Record<string, string>, value: unknown): string =>
+  (typeof value === "string" && Object.prototype.hasOwnProperty.call(table, value) ? table[value] : undefined) ?? text(value);
+
+export function storyOf({ entries, reports }: Pick<Trace, "entries" | "reports">): Step[] {
+  // What a device acks is known by its revision.
+  const events = new Map<string, { event: string; at: number }>();
+  const steps = entries.slice(-longestStory).map((entry) => stepOf(entry, events));
+  for (const { userID, device, milestones } of reports.slice(0, 50)) {
+    const times = Object.entries(milestones).filter(([, time]) => Number.isFinite(time)).slice(0, 32);
+    if (times.length === 0) continue;
+    const said = times.sort(([, a], [, b]) => a - b).map(([name, time]) => `${shorten(name, 40)} after ${time} ms`).join(", ");
+    const at = entries[entries.length - 1]?.at ?? 0;
+    steps.push({ at, user: text(userID), who: person(userID, device), what: `reported: ${said}`, direction: "none", isTrouble: false, coordinator: "" });
+  }
+  return steps;
+}
+
+function stepOf(entry: TraceEntry, events: Map<string, { event: string; at: number }>): Step {
+  const { kind, userID, device } = entry;
+  const isOf = typeof userID === "string";
+  const step: Step = {
+    at: entry.at, who: isOf ? person(userID, device) : "The service", what: "", direction: "none", isTrouble: false,
+    coordinator: text(entry.coordinator), ...(isOf ? { user: text(userID) } : {}),
+  };
+  switch (kind) {
+    case "request": {
+      const isDone = entry.outcome === "ok";
+      step.what = `asked to ${known(requests, entry.type)}${isDone ? "" : `: refused, ${text(entry.outcome)}`}`;
+      step.direction = "in";
+      step.isTrouble = !isDone;
+      break;
+    }
+    case "transition":
+      step.what = transition(entry);
+      step.isTrouble = ["timeout", "callerLost", "heartbeatTimeout"].includes(text(entry.endReason)) || /has not received|in time/.test(step.what);
+      break;
+    case "send":
+    case "resend": {
+      const { online } = entry;
+      const key = `${text(userID)}/${text(entry.revision)}`;
+      const before = events.get(key);
+      events.set(key, { event: text(entry.event), at: entry.at });
+      const isAway = online === 0;
+      step.what = `${known(sent, entry.event)}${kind === "resend" ? " once more" : ""}` +
+        (isAway ? ": no device was online" : typeof online === "number" && online > 1 && device === undefined ? ` on ${online} devices` : "");
+      step.direction = "out";
+      // What was not sent before is the answer to an ack that came late.
+      step.isTrouble = isAway || (kind === "resend" && before !== undefined && entry.at - before.at >= firstResend);
+      break;
+    }
+    case "ack": {
+      const { event } = events.get(`${text(userID)}/${text(entry.revision)}`) ?? {};
+      step.what = event === "call.invited" ? "has got the invitation" : "has got what it was told";
+      step.direction = "in";
+      break;
+    }
+    case "presence":
+      step.what = known(presences, entry.state);
+      step.direction = "in";
+      step.isTrouble = entry.state === "lost";
+      break;
+    case "deadline":
+      step.what = `a time limit was reached${typeof entry.late === "number" && entry.late > 1000 ? `, ${entry.late} ms late` : ""}`;
+      break;
+    case "push":
+      step.what = `push to wake it (${text(entry.push)} by ${text(entry.platform)}): ${text(entry.outcome)}` +
+        (text(entry.reason) === "" ? "" : `, ${text(entry.reason)}`);
+      step.direction = "out";
+      step.isTrouble = entry.outcome !== "ok" && entry.outcome !== "sent" && entry.outcome !== "accepted";
+      break;
+    default:
+      step.what = text(kind);
+  }
+  return step;
+}
+
+function transition(entry: TraceEntry): string {
+  const { changes, state, endReason } = entry;
+  const parts: string[] = [];
+  if (Array.isArray(changes)) {
+    for (const change of (changes as unknown[]).slice(0, 30)) {
+      const { userID, state: of, reason } = (change ?? {}) as Record<string, unknown>;
+      if (typeof userID !== "string") continue;
+      parts.push(`${text(userID)} ${of === "rejected" && reason === "busy" ? "is busy" : known(states, of)}`);
+    }
+  }
+  if (state === "ended") parts.push(`the call is over${endReason === undefined ? "" : `: ${known(ends, endReason)}`}`);
+  return parts.join("; ") || `the call is ${text(state)}`;
+}
+
+const person = (user: unknown, device: unknown): string =>
+  text(device) === "" ? text(user) : `${text(user)} (${shorten(text(device), 14)})`;
+
+/** What came of it for each invitee, in one line. */
+export function summaryOf({ call, entries }: Pick<Trace, "call" | "entries">): string[] {
+  const moments = new Map<string, string[]>();
+  for (const { kind, at, changes } of entries) {
+    if (kind !== "transition" || !Array.isArray(changes)) continue;
+    for (const change of (changes as unknown[]).slice(0, 30)) {
+      const { userID, state, reason } = (change ?? {}) as Record<string, unknown>;
+      const what = state === "rejected" && reason === "busy" ? "busy" : moment[text(state)];
+      if (typeof userID !== "string" || userID === call.inviter || what === undefined) continue;
+      moments.set(userID, [...(moments.get(userID) ?? []), `${what} after ${seconds(at)}`].slice(-6));
+    }
+  }
+  return [...moments].slice(0, 20).map(([user, said]) => `${shorten(user)}: ${said.join(", ")}`);
+}
+
+const moment: Record<string, string | undefined> = {
+  received: "rang", notYetReceived: "not reached", accepted: "answered", rejected: "declined", cancelled: "taken back", timeout: "no answer", quit: "left",
+};
+
+/** 1.204 s. */
+export const seconds = (milliseconds: number): string => `${(milliseconds / 1000).toFixed(3)} s`;
+
+/** The timeline tells the end of the call: it is written a little after what it tells. */
+export const isComplete = ({ call, entries }: Trace): boolean =>
+  call.state !== "ended" || entries.some(({ kind, state }) => kind === "transition" && state === "ended");

@@ -1,0 +1,147 @@
+import { BellwireError } from "../errors.js";
+import { type Request, type Response, changesCall } from "../protocol.js";
+import { callNotFound, learnedOfCall } from "./calls.js";
+import { answeredAgain, follow, learnedOfMessage, unfollow } from "./messages.js";
+import { knownCall, mayBegin } from "./room.js";
+import { type Action, type PendingRequest, type State, fail, publish, resendDelay } from "./state.js";
+
+/*
+ * Requests: sent again under the same id until the response, one at a time for each call, within a time limit (docs/protocol.md,
+ * section 2).
+ */
+
+const isInvite = (entry: PendingRequest): boolean => entry.request.type === "call.invite";
+const isCancel = (entry: PendingRequest): boolean => entry.request.type === "call.cancel";
+
+/** Those that change the state of a call wait for each other; what only asks needs no turn. */
+const lane = (state: State, callID: string | undefined): PendingRequest[] =>
+  callID === undefined
+    ? []
+    : state.pending.filter(({ request }) => request.callID === callID && changesCall(request.type));
+
+/** The app makes a request. Its id must be new; `succeed` or `fail` follows exactly once. */
+export function sendRequest(state: State, request: Request, now: number): Action[] {
+  const { configuration, pending } = state;
+  const refuse = (message: string) => [fail(request.id, new BellwireError("tooManyRequests", message))];
+  if (pending.length >= configuration.requests) return refuse(`${pending.length} requests are unanswered`);
+  const deadline = now + configuration.requestTimeout;
+  const entry: PendingRequest = { request, deadline, stage: "queued", sends: 0, nextSend: now };
+  if (!mayBegin(state, entry)) return refuse(`this device is in ${configuration.knownCalls} calls`);
+  follow(state, request, now);
+  const ahead = changesCall(request.type) ? lane(state, request.callID) : [];
+  const isFastCancel = isCancel(entry) && ahead.every(isInvite);
+  if (ahead.length === 0 || isFastCancel) {
+    pending.push(entry);
+    return start(state, entry, now);
+  }
+  if (ahead.length > configuration.queuedPerCall) {
+    return refuse(`${ahead.length} requests of this call are unanswered`);
+  }
+  pending.push(entry);
+  return [];
+}
+
+function start(state: State, entry: PendingRequest, now: number): Action[] {
+  entry.stage = "sending";
+  // Without a connection `resendAll` sends it as soon as its response can arrive.
+  [entry.sends, entry.nextSend] = state.link === "subscribed" ? [1, now + resendDelay(1)] : [0, now];
+  return entry.sends > 0 ? [publish(entry.request)] : [];
+}
+
+/** On a new connection everything unanswered is sent at once. */
+export const resendAll = (state: State, now: number): Action[] =>
+  state.pending.filter((entry) => entry.stage === "sending").flatMap((entry) => start(state, entry, now));
+
+export function requestsDue(state: State, now: number): Action[] {
+  const actions: Action[] = [];
+  // Last ones first: a request that fails must not release one that fails at the same time.
+  for (const entry of state.pending.filter(({ deadline }) => deadline <= now).reverse()) {
+    actions.push(...failed(state, entry, entry.refusal ?? noResponse(state), now));
+  }
+  if (state.link !== "subscribed") return actions;
+  for (const entry of state.pending) {
+    if (entry.stage !== "sending" || entry.nextSend > now) continue;
+    entry.sends += 1;
+    entry.nextSend = now + resendDelay(entry.sends);
+    actions.push(publish(entry.request));
+  }
+  return actions;
+}
+
+function noResponse(state: State): BellwireError {
+  const cause = state.link === "offline" ? "the broker cannot be reached" : "the service did not answer";
+  return new BellwireError("noResponse", `no response within ${state.configuration.requestTimeout} ms: ${cause}`);
+}
+
+export function receivedResponse(state: State, response: Response, now: number): Action[] {
+  const entry = state.pending.find(({ request }) => request.id === response.id);
+  if (response.error) return entry ? refused(state, entry, response.error, now) : [];
+  const news = learnedOfCall(state, response, now);
+  if (!entry) return response.call ? news : answeredAgain(state, response);
+  const actions = succeeded(state, entry, response, now);
+  return [...actions, ...(response.call ? news : learnedOfMessage(state, entry.request, response))];
+}
+
+function refused(state: State, entry: PendingRequest, error: BellwireError, now: number): Action[] {
+  const { callID } = entry.request;
+  if (error.code === "unavailable" || error.code === "rateLimited") {
+    if (entry.stage !== "sending") return [];
+    const wait = Math.min(error.retryAfter ?? 0, state.configuration.requestTimeout);
+    entry.refusal = error;
+    entry.nextSend = now + Math.max(resendDelay(entry.sends), wait);
+    return [];
+  }
+  if (error.code !== "callNotFound" || callID === undefined) return failed(state, entry, error, now);
+  if (!isCancel(entry)) return [...failed(state, entry, error, now), ...callNotFound(state, callID)];
+  if (state.pending.some((other) => isInvite(other) && other.request.callID === callID)) {
+    entry.refusal = error;
+    entry.stage = "awaitingInvite";
+    return [];
+  }
+  const call = knownCall(state, callID)?.snapshot;
+  if (call?.state === "ended") {
+    // The invite's response was faster: the cancel did what it was for.
+    const time = call.endedAt ?? call.createdAt;
+    return succeeded(state, entry, { type: "response", id: entry.request.id, call, time, body: {} }, now);
+  }
+  return failed(state, entry, error, now);
+}
+
+function succeeded(state: State, entry: PendingRequest, response: Response, now: number): Action[] {
+  return completed(state, entry, { act: "succeed", id: entry.request.id, response }, response, now);
+}
+
+function failed(state: State, entry: PendingRequest, error: BellwireError, now: number): Action[] {
+  // Without an answer the message may be under way all the same.
+  if (error.code !== "noResponse") unfollow(state, entry.request);
+  return completed(state, entry, fail(entry.request.id, error), undefined, now);
+}
+
+function completed(
+  state: State, entry: PendingRequest, outcome: Action, response: Response | undefined, now: number,
+): Action[] {
+  const place = state.pending.indexOf(entry);
+  if (place < 0) return [];
+  state.pending.splice(place, 1);
+  const actions = [outcome];
+  const { callID, type } = entry.request;
+  if (!changesCall(type) || callID === undefined) return actions;
+  if (isInvite(entry)) actions.push(...inviteCompleted(state, callID, response, now));
+  const others = lane(state, callID);
+  const next = others[0];
+  if (next && others.every(({ stage }) => stage === "queued")) actions.push(...start(state, next, now));
+  return actions;
+}
+
+/** A cancel that overtook the invite now learns what became of the call. */
+function inviteCompleted(state: State, callID: string, response: Response | undefined, now: number): Action[] {
+  const place = state.pending.findIndex(
+    (entry) => entry.request.callID === callID && entry.stage === "awaitingInvite");
+  const entry = state.pending[place];
+  if (!entry) return [];
+  if (response?.call && response.call.state !== "ended") return start(state, entry, now);
+  state.pending.splice(place, 1);
+  const { id } = entry.request;
+  if (response) return [{ act: "succeed", id, response: { ...response, id } }];
+  return [fail(id, entry.refusal ?? new BellwireError("callNotFound", "the call was not created"))];
+}

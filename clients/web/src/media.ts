@@ -1,0 +1,336 @@
+import type { BellwireClient } from "./client.js";
+import type { Call } from "./call.js";
+import { Emitter } from "./emitter.js";
+import { MediaError, type MediaErrorCode, mediaErrorOf } from "./media/errors.js";
+import { Milestones } from "./media/milestones.js";
+import { Peer, type PeerState } from "./media/peer.js";
+import { type Envelope, readEnvelope } from "./media/signals.js";
+
+export { MediaError };
+export type { MediaErrorCode, PeerState };
+
+export interface MediaOptions {
+  /** Whether the camera is on at first; by default when the call's `media` is `video`. */
+  camera?: boolean;
+  /** `relay` to go through TURN alone. */
+  iceTransportPolicy?: RTCIceTransportPolicy;
+  /** In place of the servers of the deployment (`client.iceServers`). */
+  iceServers?: RTCIceServer[];
+  /** Sounds and pictures of the app's own in place of microphone and camera. They are stopped with the call. */
+  stream?: MediaStream;
+}
+
+/** What a remote user says of its own microphone and camera. */
+export interface RemoteStatus {
+  user: string;
+  muted: boolean;
+  camera: boolean;
+}
+
+export interface MediaEvents {
+  /** The own picture and sound, for a `video` element that is muted. Again when the camera goes on or off. */
+  local: MediaStream;
+  /** A remote user's picture and sound; the same stream again when a track was added to it. */
+  remote: { user: string; stream: MediaStream };
+  /** The connection to a remote user. */
+  peer: { user: string; state: PeerState };
+  status: RemoteStatus;
+  /** The remote user is not in the call any more: its stream is over. */
+  left: string;
+  /** Something of the own media is missing; the call goes on without it. */
+  error: MediaError;
+}
+
+/** Remote users: a mesh of four. */
+const longestMesh = 3;
+/** Of one remote user a page takes the place of another at most so often, in milliseconds: what it sends meanwhile comes again. */
+const replacementPause = 1_000;
+/** Sessions of a remote user that are over, and remembered so that what they sent late begins nothing. */
+const rememberedEpochs = 8;
+
+/**
+ * Voice and video between the members of a call who have accepted: one RTCPeerConnection to each, set up through the call's signals.
+ * Begins with `start()`, ends with the call, and then stops every track.
+ */
+export class CallMedia {
+  private readonly events = new Emitter<MediaEvents>(["local", "remote", "peer", "status", "left", "error"]);
+  private readonly peers = new Map<string, Peer>();
+  private readonly pastEpochs = new Map<string, string[]>();
+  /** When a remote user's page last took the place of another. */
+  private readonly replaced = new Map<string, number>();
+  private readonly milestones: Milestones;
+  /** Names this page's connections: after a reload it is another one, and what was meant for the former is dropped. */
+  private readonly epoch: string;
+  private stream: MediaStream | undefined;
+  private isMuted = false;
+  private wantsCamera: boolean;
+  private isStarted = false;
+  private isStopped = false;
+  private readonly unlisten: (() => void)[] = [];
+  /** Toggles one after another: a camera takes its time. */
+  private turn: Promise<unknown> = Promise.resolve();
+
+  constructor(
+    private readonly client: Pick<BellwireClient, "user" | "iceServers" | "on">,
+    readonly call: Call,
+    private readonly options: MediaOptions = {},
+  ) {
+    this.wantsCamera = options.camera ?? call.media === "video";
+    this.milestones = new Milestones(call);
+    this.epoch = Array.from(crypto.getRandomValues(new Uint8Array(8)), (byte) => byte.toString(16).padStart(2, "0")).join("");
+  }
+
+  /** The own picture and sound; undefined before `start()`. */
+  get local(): MediaStream | undefined { return this.stream; }
+  get muted(): boolean { return this.isMuted; }
+  /** The camera is on. */
+  get camera(): boolean { return this.stream?.getVideoTracks().some((track) => track.readyState === "live") ?? false; }
+  /** Streams of the remote users. */
+  get remotes(): ReadonlyMap<string, MediaStream> {
+    return new Map([...this.peers].map(([user, peer]) => [user, peer.stream]));
+  }
+
+  on<Name extends keyof MediaEvents>(name: Name, handler: (value: MediaEvents[Name]) => void): () => void {
+    return this.events.on(name, handler);
+  }
+
+  /**
+   * Takes microphone and camera, and connects with everybody who has accepted, now and later. Throws a MediaError where there is no
+   * WebRTC (`unsupported`), or no secure context (`insecureContext`). A camera or microphone that is missing or not permitted is
+   * told as `error`, and the call goes on without it.
+   */
+  async start(): Promise<void> {
+    if (this.isStarted) return;
+    this.isStarted = true;
+    if (typeof RTCPeerConnection === "undefined") throw new MediaError("unsupported", "this browser has no WebRTC");
+    if (globalThis.isSecureContext === false) {
+      throw new MediaError("insecureContext", "microphone and camera are for pages of https:// or of this machine alone");
+    }
+    this.unlisten.push(
+      this.call.on("ended", () => this.stop()),
+      this.call.on("change", ({ userID, state }) => {
+        // Two changes may come as one.
+        const isReceived = userID !== this.client.user && (state === "received" || state === "accepted");
+        if (isReceived) this.milestones.reached("remoteReceived");
+        if (state === "accepted") this.milestones.reached("accepted");
+        this.followMembers();
+      }),
+    );
+    if (this.call.isIncoming && this.call.isHere) this.milestones.reached("accepted");
+    const stream = this.options.stream ?? (await this.capture());
+    if (this.isStopped) return stopTracks(stream);
+    this.stream = stream;
+    this.applyMute();
+    this.milestones.reached("joinedChannel");
+    if (stream.getVideoTracks().length > 0) this.milestones.reached("firstFrameCaptured");
+    this.events.emit("local", stream);
+    this.unlisten.push(
+      this.call.on("signal", ({ from, data }) => this.signalled(from, data)),
+      // What was sent while this device was away may be lost.
+      this.client.on("state", (state) => {
+        if (state === "online") for (const peer of this.peers.values()) peer.recover();
+      }),
+      this.listenToTheNetwork(),
+    );
+    this.followMembers();
+  }
+
+  /** Ends all connections and stops every track. Also done when the call is over. */
+  stop(): void {
+    if (this.isStopped) return;
+    this.isStopped = true;
+    for (const unlisten of this.unlisten.splice(0)) unlisten();
+    for (const user of [...this.peers.keys()]) this.drop(user);
+    if (this.stream) stopTracks(this.stream);
+    this.milestones.stop();
+  }
+
+  // Microphone and camera
+
+  mute(muted: boolean): void {
+    this.isMuted = muted;
+    this.applyMute();
+    this.tellStatus();
+  }
+
+  /** Turns the camera on or off; off, nothing films. Throws a MediaError when there is none, or it is not permitted. */
+  setCamera(on: boolean): Promise<void> {
+    const done = this.turn.then(() => this.switchCamera(on));
+    this.turn = done.catch(() => undefined);
+    return done;
+  }
+
+  private async switchCamera(on: boolean): Promise<void> {
+    const { stream } = this;
+    if (!stream || this.isStopped || on === this.camera) return;
+    let track: MediaStreamTrack | null = null;
+    if (on) {
+      try {
+        [track = null] = (await userMedia({ video: true })).getVideoTracks();
+      } catch (error) {
+        throw mediaErrorOf(error, "noCamera");
+      }
+      if (this.isStopped) return track?.stop();
+    }
+    for (const former of stream.getVideoTracks()) {
+      former.stop();
+      stream.removeTrack(former);
+    }
+    if (track) stream.addTrack(track);
+    this.wantsCamera = on;
+    for (const peer of this.peers.values()) peer.showVideo(track, stream);
+    this.events.emit("local", stream);
+    this.tellStatus();
+  }
+
+  private async capture(): Promise<MediaStream> {
+    const stream = new MediaStream();
+    // Together, so that a browser asks once; one by one, when one of the two is missing.
+    const wishes: MediaStreamConstraints[] = this.wantsCamera
+      ? [{ audio: true, video: true }, { audio: true }, { video: true }]
+      : [{ audio: true }];
+    for (const wish of wishes) {
+      if (wish.audio && stream.getAudioTracks().length > 0) continue;
+      try {
+        for (const track of (await userMedia(wish)).getTracks()) stream.addTrack(track);
+        if (wish.audio && wish.video) break;
+      } catch (error) {
+        if (wish.audio && wish.video) continue;
+        this.events.emit("error", mediaErrorOf(error, wish.audio ? "noMicrophone" : "noCamera"));
+      }
+    }
+    return stream;
+  }
+
+  private applyMute(): void {
+    for (const track of this.stream?.getAudioTracks() ?? []) track.enabled = !this.isMuted;
+  }
+
+  private tellStatus(): void {
+    for (const peer of this.peers.values()) peer.send({ status: this.status });
+  }
+
+  private get status(): { muted: boolean; camera: boolean } {
+    return { muted: this.isMuted, camera: this.camera };
+  }
+
+  // Peers
+
+  private followMembers(): void {
+    if (this.isStopped) return;
+    const others = this.call.others;
+    for (const user of [...this.peers.keys()]) {
+      if (!others.includes(user)) {
+        this.drop(user);
+        this.events.emit("left", user);
+      }
+    }
+    for (const user of others) this.peer(user);
+  }
+
+  /** The peer of that user, made if there is room. */
+  private peer(user: string, remoteEpoch?: string): Peer | undefined {
+    const known = this.peers.get(user);
+    if (known) return known;
+    if (this.isStopped || this.peers.size >= longestMesh || !this.stream) return undefined;
+    const peer: Peer = new Peer({
+      // Of the two the same one on both sides: the one whose offer gives way.
+      isPolite: this.client.user > user,
+      configuration: () => this.configuration,
+      local: this.stream,
+      wantsVideo: this.call.media === "video" || this.wantsCamera,
+      status: () => this.status,
+      send: (content) => {
+        // Not known yet when the first is sent.
+        const to = this.peers.get(user)?.remoteEpoch ?? remoteEpoch;
+        return this.call.signal({ bellwire: 1, epoch: this.epoch, ...(to ? { to } : {}), ...content }, { to: [user] });
+      },
+      stateChanged: (state) => {
+        if (state === "connected") this.connected(peer);
+        this.events.emit("peer", { user, state });
+      },
+      streamChanged: (stream) => this.events.emit("remote", { user, stream }),
+    });
+    peer.remoteEpoch = remoteEpoch;
+    this.peers.set(user, peer);
+    return peer;
+  }
+
+  /** With the credentials of the last welcome. */
+  private get configuration(): RTCConfiguration {
+    const { iceTransportPolicy, iceServers = this.client.iceServers } = this.options;
+    return iceTransportPolicy ? { iceServers, iceTransportPolicy } : { iceServers };
+  }
+
+  private connected(peer: Peer): void {
+    this.milestones.reached("remoteJoinedChannel");
+    this.milestones.watch(peer.connection);
+  }
+
+  private drop(user: string): void {
+    const peer = this.peers.get(user);
+    if (!peer) return;
+    this.peers.delete(user);
+    if (peer.remoteEpoch !== undefined) {
+      const past = this.pastEpochs.get(user) ?? [];
+      this.pastEpochs.set(user, [...past, peer.remoteEpoch].slice(-rememberedEpochs));
+    }
+    peer.close();
+  }
+
+  /** Whatever a member sends: what is no signal of this kind is left to the app. */
+  private signalled(user: string, data: unknown): void {
+    const envelope = readEnvelope(data);
+    const isMember = this.call.members.some((member) => member.userID === user) && user !== this.client.user;
+    if (!envelope || !isMember || this.isStopped) return;
+    if (envelope.to !== undefined && envelope.to !== this.epoch) return;
+    if (this.pastEpochs.get(user)?.includes(envelope.epoch)) return;
+    let peer = this.peers.get(user);
+    if (peer?.remoteEpoch !== undefined && peer.remoteEpoch !== envelope.epoch) {
+      // The remote page was loaded again, or the user went on on another device. Whoever names ever new ones is not followed.
+      const now = performance.now();
+      if (now - (this.replaced.get(user) ?? -Infinity) < replacementPause) return;
+      this.replaced.set(user, now);
+      this.drop(user);
+      peer = undefined;
+    }
+    peer ??= this.peer(user, envelope.epoch);
+    if (!peer) return;
+    peer.remoteEpoch = envelope.epoch;
+    this.handle(user, peer, envelope);
+  }
+
+  private handle(user: string, peer: Peer, { description, candidates, status }: Envelope): void {
+    if (status) {
+      this.events.emit("status", { user, ...status });
+      peer.greeted();
+    }
+    if (description) peer.described(description);
+    if (candidates) peer.addCandidates(candidates);
+  }
+
+  private listenToTheNetwork(): () => void {
+    const restart = () => {
+      for (const peer of this.peers.values()) peer.restart();
+    };
+    // Where the browser tells: from one network to another.
+    const network = (navigator as { connection?: EventTarget }).connection;
+    globalThis.addEventListener?.("online", restart);
+    network?.addEventListener?.("change", restart);
+    return () => {
+      globalThis.removeEventListener?.("online", restart);
+      network?.removeEventListener?.("change", restart);
+    };
+  }
+}
+
+function userMedia(constraints: MediaStreamConstraints): Promise<MediaStream> {
+  // Absent outside a secure context.
+  const devices = navigator.mediaDevices as MediaDevices | undefined;
+  if (!devices) throw new MediaError("insecureContext", "this page cannot ask for microphone and camera");
+  return devices.getUserMedia(constraints);
+}
+
+function stopTracks(stream: MediaStream): void {
+  for (const track of stream.getTracks()) track.stop();
+}

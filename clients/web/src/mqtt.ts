@@ -1,0 +1,294 @@
+/*
+ * As much of MQTT 5 as a device needs: the packets it sends, and a parser of those it may get. QoS 0 and 1; every size is bounded.
+ */
+
+/** A packet that breaks MQTT 5, or is larger than this client takes. The connection is of no use any more. */
+export class PacketError extends Error {
+  override readonly name = "PacketError";
+}
+
+export interface ConnectFields {
+  clientID: string;
+  username?: string | undefined;
+  password?: string | undefined;
+  /** Seconds. */
+  keepAlive: number;
+  will?: { topic: string; payload: string } | undefined;
+  /** What the broker may send in one packet, in bytes. */
+  maximumPacketSize: number;
+}
+
+export interface PublishFields {
+  topic: string;
+  payload: string;
+  /** With QoS 1; without it the message goes at QoS 0. */
+  packetID?: number | undefined;
+  /** Seconds after which the broker drops the message undelivered. */
+  messageExpiry?: number | undefined;
+  /** Given back with the response. */
+  correlationData?: Uint8Array | undefined;
+}
+
+export type InboundPacket =
+  | {
+      type: "connack";
+      reason: number;
+      /** The broker's word for it, if it has one. */
+      reasonString?: string;
+      /** Messages at QoS 1 that the broker takes at once. */
+      receiveMaximum: number;
+      /** In bytes. */
+      maximumPacketSize: number;
+      /** 0: the broker takes no QoS 1. */
+      maximumQoS: number;
+      /** Seconds, when the broker wants another than it was asked for. */
+      serverKeepAlive?: number;
+    }
+  | { type: "suback"; packetID: number; reasons: number[] }
+  | { type: "publish"; topic: string; payload: Uint8Array; qos: number; retain: boolean; packetID: number }
+  | { type: "puback"; packetID: number; reason: number }
+  | { type: "pingresp" }
+  | { type: "disconnect"; reason: number; reasonString?: string };
+
+const encoder = new TextEncoder();
+const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+
+// Writing
+
+const uint16 = (value: number): number[] => [(value >> 8) & 255, value & 255];
+const uint32 = (value: number): number[] => [...uint16(value >>> 16), ...uint16(value & 0xffff)];
+
+function variableInteger(value: number): number[] {
+  const bytes: number[] = [];
+  do {
+    bytes.push((value & 127) | (value > 127 ? 128 : 0));
+    value >>>= 7;
+  } while (value > 0);
+  return bytes;
+}
+
+type Part = ArrayLike<number>;
+
+function join(parts: Part[]): Uint8Array {
+  const bytes = new Uint8Array(parts.reduce((sum, part) => sum + part.length, 0));
+  let offset = 0;
+  for (const part of parts) {
+    bytes.set(part, offset);
+    offset += part.length;
+  }
+  return bytes;
+}
+
+/** A string or binary field, with its length before it. */
+function field(value: string | Uint8Array): Part[] {
+  const bytes = typeof value === "string" ? encoder.encode(value) : value;
+  if (bytes.length > 0xffff) throw new PacketError("a field is longer than 65,535 bytes");
+  return [uint16(bytes.length), bytes];
+}
+
+function packet(header: number, ...parts: Part[]): Uint8Array {
+  const length = parts.reduce((sum, part) => sum + part.length, 0);
+  return join([[header], variableInteger(length), ...parts]);
+}
+
+/** Clean start, and no session expiry: the service, not the broker's queue, brings a device up to date (section 1). */
+export function connectPacket(fields: ConnectFields): Uint8Array {
+  const { clientID, username, password, keepAlive, will, maximumPacketSize } = fields;
+  const flags = 2 | (will ? 4 | 8 : 0) | (password === undefined ? 0 : 64) | (username === undefined ? 0 : 128);
+  const parts: Part[] = [
+    ...field("MQTT"), [5, flags], uint16(keepAlive),
+    // Maximum Packet Size.
+    [5, 0x27, ...uint32(maximumPacketSize)],
+    ...field(clientID),
+  ];
+  if (will) parts.push([0], ...field(will.topic), ...field(will.payload));
+  if (username !== undefined) parts.push(...field(username));
+  if (password !== undefined) parts.push(...field(password));
+  return packet(0x10, ...parts);
+}
+
+/** Every filter with QoS 1. */
+export function subscribePacket(packetID: number, filters: string[]): Uint8Array {
+  return packet(0x82, uint16(packetID), [0], ...filters.flatMap((filter) => [...field(filter), [1]]));
+}
+
+export function publishPacket(fields: PublishFields): Uint8Array {
+  const { topic, payload, packetID, messageExpiry, correlationData } = fields;
+  const properties = join([
+    messageExpiry === undefined ? [] : [0x02, ...uint32(messageExpiry)],
+    ...(correlationData ? [[0x09], ...field(correlationData)] : []),
+  ]);
+  return packet(
+    0x30 | (packetID === undefined ? 0 : 2), ...field(topic), packetID === undefined ? [] : uint16(packetID),
+    variableInteger(properties.length), properties, encoder.encode(payload),
+  );
+}
+
+export const pubackPacket = (packetID: number): Uint8Array => packet(0x40, uint16(packetID));
+export const pingreqPacket = (): Uint8Array => packet(0xc0);
+/** A normal one: the broker drops the will. */
+export const disconnectPacket = (): Uint8Array => packet(0xe0);
+
+// Reading
+
+/** The fields of one packet, in order. */
+class Reader {
+  private offset = 0;
+
+  constructor(private readonly bytes: Uint8Array) {}
+
+  get isAtEnd(): boolean {
+    return this.offset === this.bytes.length;
+  }
+
+  take(count: number): Uint8Array {
+    if (count > this.bytes.length - this.offset) throw new PacketError("a packet ends too early");
+    this.offset += count;
+    return this.bytes.subarray(this.offset - count, this.offset);
+  }
+
+  integer(bytes: number): number {
+    return this.take(bytes).reduce((value, byte) => value * 256 + byte, 0);
+  }
+
+  variableInteger(): number {
+    let value = 0;
+    for (let scale = 1; scale <= 128 ** 3; scale *= 128) {
+      const byte = this.integer(1);
+      value += (byte & 127) * scale;
+      if (byte < 128) return value;
+    }
+    throw new PacketError("a variable byte integer is too long");
+  }
+
+  string(): string {
+    try {
+      return decoder.decode(this.take(this.integer(2)));
+    } catch {
+      throw new PacketError("a string is not UTF-8");
+    }
+  }
+
+  rest(): Uint8Array {
+    return this.take(this.bytes.length - this.offset);
+  }
+
+  /** Properties by their identifier (MQTT 5, section 2.2.2.2): numbers, and the reason string; all else is passed over. */
+  properties(): Map<number, number | string> {
+    const found = new Map<number, number | string>();
+    if (this.isAtEnd) return found;
+    const inner = new Reader(this.take(this.variableInteger()));
+    while (!inner.isAtEnd) {
+      const id = inner.variableInteger();
+      const form = propertyForms.get(id);
+      if (form === undefined) throw new PacketError(`unknown property ${id}`);
+      if (form === "text") found.set(id, inner.string());
+      else if (form === "pair") [inner.string(), inner.string()];
+      else if (form === "bytes") inner.take(inner.integer(2));
+      else found.set(id, form === 0 ? inner.variableInteger() : inner.integer(form));
+    }
+    return found;
+  }
+}
+
+type Form = 0 | 1 | 2 | 4 | "text" | "bytes" | "pair";
+
+/** How each property is written: bytes of an integer (0: a variable byte integer), or a text, bytes, a pair of texts. */
+const propertyForms = new Map<number, Form>();
+const forms: [Form, number[]][] = [
+  [0, [0x0b]],
+  [1, [0x01, 0x17, 0x19, 0x24, 0x25, 0x28, 0x29, 0x2a]],
+  [2, [0x13, 0x21, 0x22, 0x23]],
+  [4, [0x02, 0x11, 0x18, 0x27]],
+  ["text", [0x03, 0x08, 0x12, 0x15, 0x1a, 0x1c, 0x1f]],
+  ["bytes", [0x09, 0x16]],
+  ["pair", [0x26]],
+];
+for (const [form, ids] of forms) for (const id of ids) propertyForms.set(id, form);
+
+function readPacket(header: number, body: Uint8Array): InboundPacket {
+  const reader = new Reader(body);
+  const number = (properties: Map<number, number | string>, id: number, otherwise: number) =>
+    (properties.get(id) as number | undefined) ?? otherwise;
+  const reasonString = (properties: Map<number, number | string>) => {
+    const text = properties.get(0x1f);
+    return typeof text === "string" ? { reasonString: text } : {};
+  };
+  switch (header >> 4) {
+    case 2: {
+      reader.take(1);
+      const reason = reader.integer(1);
+      const properties = reader.properties();
+      const serverKeepAlive = properties.get(0x13) as number | undefined;
+      return {
+        type: "connack", reason, ...reasonString(properties), receiveMaximum: number(properties, 0x21, 65_535),
+        maximumPacketSize: number(properties, 0x27, Infinity), maximumQoS: number(properties, 0x24, 2),
+        ...(serverKeepAlive === undefined ? {} : { serverKeepAlive }),
+      };
+    }
+    case 3: {
+      const qos = (header >> 1) & 3;
+      // This client subscribes with QoS 1.
+      if (qos > 1) throw new PacketError("a PUBLISH of QoS 2");
+      const topic = reader.string();
+      const packetID = qos > 0 ? reader.integer(2) : 0;
+      reader.properties();
+      return { type: "publish", topic, payload: reader.rest(), qos, retain: (header & 1) === 1, packetID };
+    }
+    case 4:
+      return { type: "puback", packetID: reader.integer(2), reason: reader.isAtEnd ? 0 : reader.integer(1) };
+    case 9: {
+      const packetID = reader.integer(2);
+      reader.properties();
+      return { type: "suback", packetID, reasons: Array.from(reader.rest()) };
+    }
+    case 13:
+      return { type: "pingresp" };
+    case 14: {
+      const reason = reader.isAtEnd ? 0 : reader.integer(1);
+      return { type: "disconnect", reason, ...reasonString(reader.properties()) };
+    }
+    default:
+      throw new PacketError(`a packet of type ${header >> 4}`);
+  }
+}
+
+/** Takes bytes as they come, in pieces of any size, and gives whole packets. */
+export class PacketParser {
+  private pieces = new Uint8Array(0);
+
+  /** `maximumPacketSize` in bytes: beyond it nothing is kept. */
+  constructor(private readonly maximumPacketSize: number) {}
+
+  /** Throws `PacketError`, after which the parser is of no use. */
+  push(bytes: Uint8Array): InboundPacket[] {
+    const input = this.pieces.length === 0 ? bytes : join([this.pieces, bytes]);
+    const packets: InboundPacket[] = [];
+    let offset = 0;
+    for (;;) {
+      const frame = this.frame(input, offset);
+      if (!frame) break;
+      packets.push(readPacket(input[offset] as number, input.subarray(frame.start, frame.end)));
+      offset = frame.end;
+    }
+    // A copy, so that a large input is not kept for its end.
+    this.pieces = input.slice(offset);
+    return packets;
+  }
+
+  /** Where the packet at `offset` has its body; undefined while it is not all there. */
+  private frame(input: Uint8Array, offset: number): { start: number; end: number } | undefined {
+    let length = 0;
+    for (let index = 1; index <= 4; index += 1) {
+      const byte = input[offset + index];
+      if (byte === undefined) return undefined;
+      length += (byte & 127) * 128 ** (index - 1);
+      if (length > this.maximumPacketSize) throw new PacketError(`a packet of more than ${this.maximumPacketSize} bytes`);
+      if (byte < 128) {
+        const start = offset + index + 1;
+        return start + length <= input.length ? { start, end: start + length } : undefined;
+      }
+    }
+    throw new PacketError("a packet length is too long");
+  }
+}

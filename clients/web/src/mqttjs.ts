@@ -1,0 +1,148 @@
+import { type Connection, type ConnectionHandlers, type ConnectionSettings, type Transport, sessionTakenOver } from "./transport.js";
+
+/** As much of a packet of MQTT.js as is needed. */
+interface Packet {
+  retain?: boolean;
+  reasonCode?: number;
+}
+
+/** As much of a client of MQTT.js (4 or 5) as is needed. */
+interface MQTTJSClient {
+  on(event: "connect", handler: (packet: Packet) => void): unknown;
+  on(event: "message", handler: (topic: string, payload: Uint8Array, packet: Packet) => void): unknown;
+  on(event: "packetreceive", handler: (packet: Packet & { cmd?: string }) => void): unknown;
+  on(event: "disconnect", handler: (packet: Packet) => void): unknown;
+  on(event: "error", handler: (error: Error & { code?: unknown }) => void): unknown;
+  on(event: "close", handler: () => void): unknown;
+  subscribe(
+    topics: Record<string, { qos: 1 }>,
+    done: (error: Error | null | undefined, granted?: { qos: number }[]) => void,
+  ): unknown;
+  publish(topic: string, payload: string, options: object): unknown;
+  end(force: boolean): unknown;
+  /** MQTT.js 5. */
+  sendPing?(): void;
+  /** MQTT.js 4 has no other way to ping at once. */
+  _sendPacket?(packet: object): void;
+}
+
+/** The library: `import mqtt from "mqtt"`. */
+export interface MQTTJS {
+  connect(url: string, options: object): MQTTJSClient;
+}
+
+/** Until the broker has granted the subscriptions, in milliseconds. */
+const handshakeLimit = 10_000;
+/** How long the broker may take to show that it is there, in milliseconds. */
+const longestAnswer = 5_000;
+/** Refusals that concern who connects, by MQTT 5 (0x84 to 0x87, 0x8a, 0x8c). */
+const personal = new Set<unknown>([132, 133, 134, 135, 138, 140]);
+
+/**
+ * MQTT.js under the client, for an app that has it already: `new BellwireClient({ …, transport: mqttTransport(mqtt) })`. In Node
+ * addresses may then be `mqtt://` and `mqtts://`, too.
+ */
+export function mqttTransport(mqtt: MQTTJS): Transport {
+  return (settings, handlers) => new MQTTJSConnection(mqtt, settings, handlers);
+}
+
+class MQTTJSConnection implements Connection {
+  /** MQTT.js holds what it could not send yet, and tells nobody how much. */
+  readonly backlog = 0;
+  private readonly client: MQTTJSClient;
+  private readonly handshake: ReturnType<typeof setTimeout>;
+  private answerLimit: ReturnType<typeof setTimeout> | undefined;
+  private isClosed = false;
+  private problem = "the connection broke";
+  private isTakenOver = false;
+
+  constructor(mqtt: MQTTJS, settings: ConnectionSettings, private readonly handlers: ConnectionHandlers) {
+    const { url, clientID, username, password, keepAlive, will } = settings;
+    this.problem = `${url} cannot be reached`;
+    this.handshake = setTimeout(() => this.end(`${url} does not answer`), handshakeLimit);
+    this.client = mqtt.connect(url, {
+      protocolVersion: 5, clean: true, clientId: clientID, username, keepalive: keepAlive, connectTimeout: handshakeLimit,
+      // The client makes each connection anew, with a session and a will of its own (docs/protocol.md, section 1).
+      reconnectPeriod: 0, resubscribe: false, queueQoSZero: false,
+      will: { topic: will.topic, payload: will.payload, qos: 1, retain: false },
+      ...(password === undefined ? {} : { password }),
+    });
+    this.client.on("error", (error) => {
+      const isRefused = personal.has(error.code);
+      this.end(isRefused ? `the broker refuses this device: ${error.message}` : error.message, isRefused);
+    });
+    this.client.on("disconnect", ({ reasonCode = 0 }) => {
+      this.problem = `the broker ended the connection: reason 0x${reasonCode.toString(16)}`;
+      this.isTakenOver = reasonCode === sessionTakenOver;
+    });
+    this.client.on("close", () => this.end(this.problem));
+    this.client.on("packetreceive", () => {
+      clearTimeout(this.answerLimit);
+      this.answerLimit = undefined;
+    });
+    this.client.on("message", (_topic, payload, { retain }) => {
+      if (!this.isClosed && retain !== true) this.receive(payload);
+    });
+    this.client.on("connect", () => this.subscribe(settings.subscriptions));
+  }
+
+  private subscribe(subscriptions: string[]): void {
+    if (this.isClosed) return;
+    this.problem = "the connection broke";
+    this.handlers.accepted();
+    const topics = Object.fromEntries(subscriptions.map((topic) => [topic, { qos: 1 as const }]));
+    this.client.subscribe(topics, (error, granted) => {
+      if (this.isClosed) return;
+      if (error || granted?.some(({ qos }) => qos >= 0x80)) {
+        return this.end("the broker refuses this device its topics", true);
+      }
+      clearTimeout(this.handshake);
+      this.handlers.subscribed();
+    });
+  }
+
+  private receive(payload: Uint8Array): void {
+    let text: string;
+    try {
+      text = new TextDecoder("utf-8", { fatal: true }).decode(payload);
+    } catch {
+      // Not JSON, and so nothing of the service.
+      return;
+    }
+    this.handlers.message(text);
+  }
+
+  publish(topic: string, payload: string, expiry?: number): boolean {
+    if (this.isClosed) return true;
+    const properties = expiry === undefined ? {} : { messageExpiryInterval: expiry };
+    this.client.publish(topic, payload, { qos: 1, properties });
+    return true;
+  }
+
+  ask(): void {
+    if (this.isClosed || this.answerLimit !== undefined) return;
+    if (this.client.sendPing) this.client.sendPing();
+    else if (this.client._sendPacket) this.client._sendPacket({ cmd: "pingreq" });
+    else return;
+    this.answerLimit = setTimeout(() => this.end("the broker no longer answers"), longestAnswer);
+  }
+
+  close(): void {
+    if (this.release()) this.client.end(false);
+  }
+
+  private end(message: string, isRefused = false): void {
+    if (!this.release()) return;
+    this.client.end(true);
+    this.handlers.closed({ isRefused, isTakenOver: this.isTakenOver, message });
+  }
+
+  /** False when it is closed already. */
+  private release(): boolean {
+    if (this.isClosed) return false;
+    this.isClosed = true;
+    clearTimeout(this.handshake);
+    clearTimeout(this.answerLimit);
+    return true;
+  }
+}

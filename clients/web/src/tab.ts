@@ -1,0 +1,92 @@
+import { isDevice, randomID } from "./protocol.js";
+
+/*
+ * Several tabs of one user: each is a device of its own, and one of them rings. Both rest on Web Locks, which the browser takes from
+ * a tab that is closed; where there are none, as in Node, each client is alone.
+ */
+
+/** A page that is loaded again may come before its predecessor has gone, for so many milliseconds. */
+const handOver = 500;
+
+const lockManager = (): LockManager | undefined =>
+  (globalThis as { navigator?: { locks?: LockManager } }).navigator?.locks;
+
+/** The tab's own storage: it outlives a reload, and another tab has another one. */
+function tabStorage(): Storage | undefined {
+  try {
+    return (globalThis as { sessionStorage?: Storage }).sessionStorage;
+  } catch {
+    // A page that may store nothing.
+    return undefined;
+  }
+}
+
+/** Where `CallPush` keeps which of this browser's devices pushes wake, and whose it is. */
+export const wokenKey = "bellwire-push";
+
+/** What stands there: a device id, a space, the user. */
+export function readWoken(): { device: string; user: string } | undefined {
+  try {
+    const text = (globalThis as { localStorage?: Storage }).localStorage?.getItem(wokenKey) ?? "";
+    const end = text.indexOf(" ");
+    return end < 0 ? undefined : { device: text.slice(0, end), user: text.slice(end + 1) };
+  } catch {
+    // As above.
+    return undefined;
+  }
+}
+
+/** Runs `whenHeld` with the lock when this tab gets it; the function that is returned gives it back, or takes the wish back. */
+export function holdLock(name: string, whenHeld: () => void, whenNot: () => void = () => undefined, limit?: number): () => void {
+  const locks = lockManager();
+  if (!locks) {
+    whenHeld();
+    return () => undefined;
+  }
+  const wish = new AbortController();
+  let release: () => void = () => wish.abort();
+  const timer = limit === undefined ? undefined : setTimeout(() => wish.abort(), limit);
+  locks
+    .request(name, { signal: wish.signal }, () => {
+      clearTimeout(timer);
+      return new Promise<void>((resolve) => {
+        release = resolve;
+        whenHeld();
+      });
+    })
+    .catch((error: unknown) => {
+      clearTimeout(timer);
+      // A page that may hold no locks is alone as well.
+      if ((error as { name?: unknown }).name === "AbortError") whenNot();
+      else whenHeld();
+    });
+  return () => release();
+}
+
+/**
+ * The device id of this tab: the same after a reload, another one in every other tab, also in one that was duplicated with its
+ * storage. A new tab is the device that pushes wake, unless another one is: it may have been opened to answer. `release` lets another page have
+ * the id. `former`: the one that the client had before.
+ */
+export async function tabDevice(user: string, former?: string): Promise<{ device: string; release: () => void }> {
+  const storage = tabStorage();
+  const key = `bellwire-device/${user}`;
+  const kept = former ?? storage?.getItem(key);
+  const woken = readWoken();
+  for (const device of new Set([kept, woken?.user === user ? woken.device : undefined, `web-${randomID().slice(0, 16)}`])) {
+    if (!isDevice(device)) continue;
+    const release = await new Promise<(() => void) | undefined>((resolve) => {
+      const give: () => void = holdLock(
+        `${key}/${device}`, () => resolve(() => give()), () => resolve(undefined), handOver);
+    });
+    if (!release) continue;
+    try {
+      storage?.setItem(key, device);
+    } catch {
+      // A storage that is full: after a reload this is another device.
+    }
+    return { device, release };
+  }
+  // Nobody else has an id that was just drawn; a browser that refuses its lock all the same does not matter.
+  return { device: `web-${randomID().slice(0, 16)}`, release: () => undefined };
+}

@@ -1,0 +1,196 @@
+import {
+  type InboundPacket, PacketError, PacketParser, connectPacket, disconnectPacket, pingreqPacket, pubackPacket,
+  publishPacket, subscribePacket,
+} from "./mqtt.js";
+import { type Connection, type ConnectionHandlers, type ConnectionSettings, type Transport, sessionTakenOver } from "./transport.js";
+
+/** Until the broker has answered CONNECT and SUBSCRIBE, in milliseconds. */
+const handshakeLimit = 10_000;
+/** How long the broker may take to show that it is there, in milliseconds. */
+const longestAnswer = 5_000;
+/** The service sends at most 256 KiB (docs/protocol.md, section 1). In bytes. */
+const maximumPacketSize = 524_288;
+/** Beyond so many bytes that wait to be sent, the broker does not read. */
+const longestBacklog = 4_194_304;
+/** Own messages at QoS 1 that the broker has not acknowledged. */
+const inflightLimit = 1_000;
+const firstPacketID = 1;
+
+/** As much of a WebSocket as is needed: the browser's, Node's, and that of the package `ws` have it. */
+export type WebSocketConstructor = new (url: string, protocols: string) => WebSocket;
+
+/** MQTT over a WebSocket: `implementation` is the global `WebSocket` when left out. */
+export function webSocketTransport(implementation?: WebSocketConstructor): Transport {
+  const constructor = implementation ?? (globalThis as { WebSocket?: WebSocketConstructor }).WebSocket;
+  if (!constructor) {
+    throw new TypeError("there is no WebSocket here: give one as the option WebSocket (Node 20: --experimental-websocket)");
+  }
+  return (settings, handlers) =>
+    new WebSocketConnection(new constructor(settings.url, "mqtt"), settings, handlers);
+}
+
+const words: Record<number, string> = {
+  0x80: "unspecified error", 0x84: "unsupported protocol version", 0x85: "client id not valid",
+  0x86: "bad user name or password", 0x87: "not authorized", 0x88: "server unavailable", 0x89: "server busy",
+  0x8a: "banned", 0x8b: "server shutting down", 0x8d: "keep alive timeout", 0x8e: "session taken over",
+  0x93: "receive maximum exceeded", 0x95: "packet too large", 0x97: "quota exceeded", 0x98: "administrative action",
+  0x9c: "use another server", 0x9f: "connection rate exceeded",
+};
+const reasonText = (reason: number, text?: string): string => text ?? words[reason] ?? `reason 0x${reason.toString(16)}`;
+
+/** Refusals that concern who connects, not the broker's state. */
+const isPersonal = (reason: number): boolean => [0x84, 0x85, 0x86, 0x87, 0x8a, 0x8c].includes(reason);
+
+class WebSocketConnection implements Connection {
+  private readonly parser = new PacketParser(maximumPacketSize);
+  private isClosed = false;
+  private isSubscribed = false;
+  private handshake: ReturnType<typeof setTimeout> | undefined;
+  private pings: ReturnType<typeof setInterval> | undefined;
+  /** Runs while a sign of life is awaited. */
+  private answerLimit: ReturnType<typeof setTimeout> | undefined;
+  private receiveMaximum = inflightLimit;
+  private maximumOut = Infinity;
+  /** Ids of own messages that the broker has not acknowledged. */
+  private readonly inflight = new Set<number>();
+  private packetID = firstPacketID;
+
+  constructor(
+    private readonly socket: WebSocket,
+    private readonly settings: ConnectionSettings,
+    private readonly handlers: ConnectionHandlers,
+  ) {
+    socket.binaryType = "arraybuffer";
+    socket.onopen = () => this.send(connectPacket({ ...settings, maximumPacketSize }));
+    socket.onmessage = (event: MessageEvent) => this.receive(event.data);
+    // What went wrong a browser tells nobody. Not everywhere does a close follow an error.
+    socket.onclose = socket.onerror = () => this.end(this.isSubscribed ? "the connection broke" : `${settings.url} cannot be reached`);
+    this.handshake = setTimeout(() => this.end(`${settings.url} does not answer`), handshakeLimit);
+  }
+
+  get backlog(): number {
+    return this.socket.bufferedAmount;
+  }
+
+  publish(topic: string, payload: string, messageExpiry?: number): boolean {
+    if (this.isClosed) return true;
+    // More than the broker takes at once goes without its acknowledgement: correctness rests on resends, not on QoS.
+    const packetID = this.inflight.size < this.receiveMaximum ? this.nextPacketID() : undefined;
+    const packet = publishPacket({ topic, payload, packetID, messageExpiry });
+    if (packet.length > this.maximumOut) return false;
+    if (packetID !== undefined) this.inflight.add(packetID);
+    this.send(packet);
+    return true;
+  }
+
+  ask(): void {
+    if (this.isClosed || !this.isSubscribed || this.answerLimit !== undefined) return;
+    this.answerLimit = setTimeout(() => this.end("the broker no longer answers"), longestAnswer);
+    this.send(pingreqPacket());
+  }
+
+  close(): void {
+    if (this.isClosed) return;
+    if (this.socket.readyState === 1) this.send(disconnectPacket());
+    this.release();
+  }
+
+  private nextPacketID(): number {
+    do this.packetID = (this.packetID % 65_535) + 1;
+    while (this.packetID === firstPacketID || this.inflight.has(this.packetID));
+    return this.packetID;
+  }
+
+  private send(packet: Uint8Array): void {
+    if (this.isClosed) return;
+    if (this.socket.bufferedAmount > longestBacklog) return this.end("the broker no longer reads");
+    try {
+      this.socket.send(packet);
+    } catch {
+      this.end("the connection broke");
+    }
+  }
+
+  private receive(data: unknown): void {
+    if (this.isClosed) return;
+    clearTimeout(this.answerLimit);
+    this.answerLimit = undefined;
+    try {
+      if (!(data instanceof ArrayBuffer)) throw new PacketError("a frame that is not binary");
+      for (const packet of this.parser.push(new Uint8Array(data))) {
+        this.handle(packet);
+        if (this.isClosed) return;
+      }
+    } catch (error) {
+      if (!(error instanceof PacketError)) throw error;
+      this.end(`the broker sent no MQTT 5: ${error.message}`);
+    }
+  }
+
+  private handle(packet: InboundPacket): void {
+    switch (packet.type) {
+      case "connack":
+        if (packet.reason !== 0) {
+          const text = reasonText(packet.reason, packet.reasonString);
+          return this.end(`the broker refuses this device: ${text}`, isPersonal(packet.reason));
+        }
+        this.receiveMaximum = packet.maximumQoS === 0 ? 0 : Math.min(packet.receiveMaximum, inflightLimit);
+        this.maximumOut = packet.maximumPacketSize;
+        this.keepAlive(packet.serverKeepAlive ?? this.settings.keepAlive);
+        this.handlers.accepted();
+        return this.send(subscribePacket(firstPacketID, this.settings.subscriptions));
+      case "suback":
+        if (packet.reasons.some((reason) => reason >= 0x80)) {
+          return this.end("the broker refuses this device its topics: not authorized", true);
+        }
+        clearTimeout(this.handshake);
+        this.isSubscribed = true;
+        return this.handlers.subscribed();
+      case "publish":
+        if (packet.qos > 0) this.send(pubackPacket(packet.packetID));
+        return packet.retain ? undefined : this.deliver(packet.payload);
+      case "puback":
+        this.inflight.delete(packet.packetID);
+        return;
+      case "pingresp":
+        return;
+      case "disconnect":
+        return this.end(
+          `the broker ended the connection: ${reasonText(packet.reason, packet.reasonString)}`, false, packet.reason === sessionTakenOver);
+    }
+  }
+
+  private deliver(payload: Uint8Array): void {
+    let text: string;
+    try {
+      text = new TextDecoder("utf-8", { fatal: true }).decode(payload);
+    } catch {
+      // Not JSON, and so nothing of the service.
+      return;
+    }
+    this.handlers.message(text);
+  }
+
+  /** A hidden page's timers may be a minute late: half of the time leaves room for that. */
+  private keepAlive(seconds: number): void {
+    if (seconds > 0) this.pings = setInterval(() => this.ask(), seconds * 500);
+  }
+
+  private end(message: string, isRefused = false, isTakenOver = false): void {
+    if (this.isClosed) return;
+    this.release();
+    this.handlers.closed({ isRefused, isTakenOver, message });
+  }
+
+  private release(): void {
+    this.isClosed = true;
+    clearTimeout(this.handshake);
+    clearInterval(this.pings);
+    clearTimeout(this.answerLimit);
+    const { socket } = this;
+    socket.onclose = socket.onmessage = socket.onopen = null;
+    // Closed before it was open, it tells an error.
+    socket.onerror = () => undefined;
+    socket.close();
+  }
+}

@@ -1,0 +1,245 @@
+// The client and its calls, on a broker and a service that the test plays.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { BellwireClient } from "../dist/modules/client.js";
+
+const member = (userID, state, more = {}) => ({ userID, state, updatedAt: 0, ...more });
+const callOf = (revision, members, more = {}) => ({
+  callID: "c", revision, mode: "advanced", state: "ringing", inviter: "alice", createdAt: 0, timeout: 60, members, ...more,
+});
+const alice = member("alice", "accepted", { device: "phone" });
+
+/** A client that is online; what it published, and how to answer. */
+async function online(user, options = {}) {
+  const published = [];
+  let handlers;
+  const transport = (settings, given) => {
+    handlers = given;
+    queueMicrotask(() => {
+      given.accepted();
+      given.subscribed();
+    });
+    return {
+      backlog: 0,
+      publish: (topic, payload) => {
+        const message = JSON.parse(payload);
+        published.push(message);
+        if (message.online) {
+          give({ type: "welcome", session: message.session, serverTime: 0, heartbeatInterval: 20, heartbeatTimeout: 60, calls: [] });
+        }
+        return true;
+      },
+      ask: () => undefined,
+      close: () => undefined,
+    };
+  };
+  const give = (message) => handlers.message(JSON.stringify(message));
+  const client = new BellwireClient({ url: "ws://x", user, device: "phone", transport, ...options });
+  await client.connect();
+  return {
+    client, published, give,
+    lose: (failure = { isRefused: false, message: "gone" }) => handlers.closed(failure),
+    event: (event, call, more = {}) =>
+      give({ type: "event", event, callID: call.callID, revision: call.revision, time: call.revision, changes: [], call, ...more }),
+    answer: (type, body) => give({ type: "response", id: published.findLast((each) => each.type === type).id, ok: true, time: 9, ...body }),
+    refuse: (type, error) => give({ type: "response", id: published.findLast((each) => each.type === type).id, ok: false, error }),
+  };
+}
+
+/** Until all that was told has reached its handlers. */
+const settled = () => new Promise((resolve) => setImmediate(resolve));
+
+test("what happened before the app had the call waits for its first handler", async () => {
+  const { client, event, answer } = await online("alice");
+  const calling = client.call(["bob"], { callID: "c", mode: "advanced" });
+  event("call.userStateChanged", callOf(2, [alice, member("bob", "received")]));
+  event("call.userStateChanged", callOf(3, [alice, member("bob", "accepted", { device: "d" })], { state: "active" }));
+  answer("call.invite", { call: callOf(3, [alice, member("bob", "accepted", { device: "d" })], { state: "active" }), offline: ["bob"] });
+  const call = await calling;
+  const told = [];
+  await settled();
+  call.on("change", ({ userID, state }) => told.push(`${userID} ${state}`));
+  await settled();
+  assert.deepEqual(told, ["bob received", "bob accepted"]);
+  assert.deepEqual(call.invited, { offline: ["bob"], errors: [] });
+  assert.deepEqual(call.others, ["bob"]);
+  const seen = [];
+  const loop = (async () => { for await (const { state } of call) seen.push(state); })();
+  event("call.ended", callOf(4, [alice, member("bob", "accepted", { device: "d" })], { state: "ended", endReason: "hangup" }));
+  await loop;
+  assert.deepEqual(seen, ["received", "accepted"]);
+  let reason;
+  call.on("ended", (told) => (reason = told));
+  await settled();
+  assert.equal(reason, "hangup");
+  assert.deepEqual(client.calls, []);
+  await client.disconnect();
+});
+
+test("why a call is over, as this device sees it", async () => {
+  const bob = (state, more) => member("bob", state, { invitedBy: "alice", expiresAt: 60_000, ...more });
+  for (const [expected, event, call, isMissed = false] of [
+    ["answeredElsewhere", "call.handledElsewhere", callOf(2, [alice, bob("accepted", { device: "web" })], { state: "active" })],
+    ["rejectedElsewhere", "call.handledElsewhere", callOf(2, [alice, bob("rejected", { device: "web" })], { state: "ended", endReason: "rejected" })],
+    ["cancelled", "call.cancelled", callOf(2, [alice, bob("cancelled")], { state: "ended", endReason: "cancelled" }), true],
+    ["callerLost", "call.cancelled", callOf(2, [alice, bob("cancelled", { reason: "callerLost" })]), true],
+    ["timeout", "call.timeout", callOf(2, [alice, bob("timeout"), member("carol", "accepted")], { state: "active" }), true],
+    ["answered", "call.userStateChanged", callOf(2, [alice, bob("accepted", { device: "phone" })], { mode: "common", state: "ended", endReason: "answered" })],
+    ["quit", "call.userStateChanged", callOf(2, [alice, bob("quit", { device: "phone" }), member("carol", "accepted")], { state: "active" })],
+  ]) {
+    const device = await online("bob");
+    const told = [];
+    device.client.on("incoming", (call) => {
+      told.push("incoming");
+      call.on("ring", (on) => told.push(on));
+      call.on("ended", (reason) => told.push(reason, call.isMissed, call.isHere));
+    });
+    device.event("call.invited", callOf(1, [alice, bob("inviting")]), { expiresIn: 60_000 });
+    await settled();
+    device.event(event, call, isMissed ? { missed: true } : {});
+    device.event(event, call, isMissed ? { missed: true } : {});
+    await settled();
+    assert.deepEqual(told, ["incoming", true, false, expected, isMissed, false]);
+    await device.client.disconnect();
+  }
+});
+
+test("a user who is invited again rings again, with another Call", async () => {
+  const device = await online("bob");
+  const calls = [];
+  device.client.on("incoming", (call) => calls.push(call));
+  const bob = (state) => member("bob", state, { invitedBy: "alice", expiresAt: 60_000, device: state === "rejected" ? "phone" : undefined });
+  device.event("call.invited", callOf(1, [alice, bob("inviting")]), { expiresIn: 60_000 });
+  device.event("call.userStateChanged", callOf(2, [alice, bob("rejected")], { state: "active" }));
+  device.event("call.invited", callOf(3, [alice, bob("inviting")], { state: "active" }), { expiresIn: 60_000 });
+  await settled();
+  assert.equal(calls.length, 2);
+  assert.equal(calls[0].endReason, "rejected");
+  assert.equal(calls[1].endReason, undefined);
+  await device.client.disconnect();
+  assert.equal(calls[1].endReason, "disconnected");
+});
+
+test("glare: the call that is made may be the one that rings", async () => {
+  const device = await online("alice");
+  let incoming;
+  device.client.on("incoming", (call) => (incoming = call));
+  const bob = member("bob", "accepted", { device: "d" });
+  const own = { invitedBy: "bob", expiresAt: 60_000 };
+  device.event("call.invited", callOf(1, [bob, member("alice", "inviting", own)], { inviter: "bob" }), { expiresIn: 60_000 });
+  const calling = device.client.call(["bob"], { callID: "mine", glare: "merge" });
+  device.answer("call.invite", {
+    merged: true, call: callOf(2, [bob, member("alice", "accepted", { ...own, device: "phone" })], { inviter: "bob", state: "active" }),
+  });
+  const call = await calling;
+  assert.equal(call, incoming);
+  assert.ok(call.isHere);
+  assert.deepEqual(device.client.calls, [call]);
+  await device.client.disconnect();
+});
+
+test("a request that is refused throws with all that the service said, and leaves no call behind", async () => {
+  const device = await online("alice");
+  const calling = device.client.call(["bob"]);
+  device.refuse("call.invite", { code: "alreadyInCall", message: "m", callID: "other" });
+  await assert.rejects(calling, { name: "BellwireError", code: "alreadyInCall", message: "m", callID: "other" });
+  assert.deepEqual(device.client.calls, []);
+  await assert.rejects(device.client.call(["bob"], { callID: "no id" }), { code: "badRequest" });
+  await assert.rejects(device.client.call([""]), { code: "badRequest" });
+  const asking = device.client.history();
+  await device.client.disconnect();
+  await assert.rejects(asking, { code: "disconnected" });
+  await assert.rejects(device.client.history(), { code: "notConnected" });
+});
+
+test("what a handler throws disturbs nobody else", async () => {
+  const device = await online("bob");
+  const thrown = [];
+  const listeners = process.listeners("uncaughtException");
+  process.removeAllListeners("uncaughtException");
+  process.on("uncaughtException", (error) => thrown.push(error.message));
+  const told = [];
+  device.client.on("message", () => { throw new Error("the app's own"); });
+  device.client.on("message", ({ data }) => told.push(data));
+  for (const data of [1, 2]) device.give({ type: "message", messageID: `m${data}`, from: "a", fromDevice: "d", time: 0, data });
+  await settled();
+  process.removeAllListeners("uncaughtException");
+  for (const listener of listeners) process.on("uncaughtException", listener);
+  assert.deepEqual([told, thrown], [[1, 2], ["the app's own", "the app's own"]]);
+  assert.equal(device.client.state, "online");
+  await device.client.disconnect();
+});
+
+test("offline and online again, and a refusal meanwhile is told", async () => {
+  const device = await online("bob");
+  const told = [];
+  device.client.on("state", (state) => told.push(state));
+  device.client.on("error", ({ code }) => told.push(code));
+  device.lose({ isRefused: true, message: "expired" });
+  await new Promise((resolve) => device.client.on("state", (state) => state === "online" && resolve()));
+  assert.deepEqual(told, ["offline", "refused", "online"]);
+  await device.client.disconnect();
+});
+
+test("options that cannot work are refused at once", () => {
+  assert.throws(() => new BellwireClient({ url: "http://x", user: "a", WebSocket: class {} }), { code: "badRequest" });
+  assert.throws(() => new BellwireClient({ url: "nowhere", user: "a", WebSocket: class {} }));
+  assert.throws(() => new BellwireClient({ url: "ws://x", user: "", WebSocket: class {} }), { code: "badRequest" });
+  assert.throws(() => new BellwireClient({ url: "ws://x", user: "a", device: "a b", WebSocket: class {} }), { code: "badRequest" });
+});
+
+test("a client whose device id another one has taken stays away until it is told to connect", async (context) => {
+  const { client, lose, event } = await online("bob");
+  const told = [];
+  client.on("error", ({ code }) => told.push(code));
+  client.on("incoming", (call) => call.on("ended", (reason) => told.push(reason)));
+  const bob = member("bob", "inviting", { invitedBy: "alice", expiresAt: 60_000 });
+  event("call.invited", callOf(1, [alice, bob]));
+  await settled();
+  const pending = client.history();
+  context.mock.timers?.enable({ apis: ["setTimeout"] });
+  lose({ isRefused: false, isTakenOver: true, message: "session taken over" });
+  await assert.rejects(pending, { code: "disconnected" });
+  context.mock.timers?.tick(60_000);
+  context.mock.timers?.reset();
+  await settled();
+  assert.deepEqual(told.sort(), ["disconnected", "takenOver"]);
+  assert.equal(client.state, "offline");
+  await client.connect();
+  assert.equal(client.state, "online");
+  await client.disconnect();
+});
+
+test("a token that the app gives late is taken", async (context) => {
+  if (!context.mock.timers) return context.skip("Node 18 has no mocked timers");
+  context.mock.timers.enable({ apis: ["setTimeout"] });
+  const asked = [];
+  const getToken = () => new Promise((resolve) => asked.push(resolve));
+  const passwords = [];
+  let handlers;
+  const transport = ({ password }, given) => {
+    passwords.push(password);
+    handlers = given;
+    return { backlog: 0, publish: () => true, ask: () => undefined, close: () => undefined };
+  };
+  const client = new BellwireClient({ url: "ws://x", user: "bob", device: "phone", transport, getToken, connectTimeout: 3_600_000 });
+  const connecting = client.connect().catch(() => undefined);
+  await settled();
+  assert.equal(asked.length, 1);
+  // Nobody waits for this one any more, and the next is not asked for yet.
+  context.mock.timers.tick(30_000);
+  await settled();
+  asked[0]("first");
+  await settled();
+  context.mock.timers.tick(10_000);
+  await settled();
+  assert.deepEqual([asked.length, passwords], [1, ["first"]]);
+  // Refused, it is not taken again.
+  handlers.closed({ isRefused: true, message: "no" });
+  context.mock.timers.tick(10_000);
+  await settled();
+  assert.deepEqual([asked.length, passwords], [2, ["first"]]);
+  context.mock.timers.reset();
+  await client.disconnect();
+  await connecting;
+});

@@ -1,0 +1,545 @@
+"""Devices that are the web SDK: its machine, driver and transport, in Node. What is ordered here is what an app would order."""
+
+from __future__ import annotations
+
+import base64
+import itertools
+import json
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NoReturn
+
+from paho.mqtt import MQTTException
+
+from ..expect import Mismatch
+from .connection import BrokerRefused
+from .device import BACKOFF, Deployment, Device, Request
+from .message import Journal, Message
+from .packets import CONNECT, PUBACK, PUBLISH, PacketReader, Publish, read_packet_id, read_publish
+
+_SCRIPT = Path(__file__).resolve().parent.parent / "machine" / "devices.mjs"
+_ANSWER_SECONDS = 60.0
+"""How long the process may take to do what it was ordered, on a busy machine."""
+_ONLINE_SECONDS = 25.0
+"""Two attempts to connect, and the resends of a presence."""
+_UNNUMBERED = -1
+_GAP_SECONDS = 1.0
+"""How long the SDK waits for a signal that is missing before another one."""
+_RETRIED = ("rateLimited", "unavailable")
+"""What the SDK takes for no answer: it asks again."""
+
+
+class BeyondMachine(Exception):
+    """The test wants of one of its devices what the SDK's machine never does: it is for a client made by hand."""
+
+    def __init__(self, number: int, reason: str) -> None:
+        super().__init__(reason)
+        self.number = number
+        """Of the device, in the order in which the test made them."""
+        self.reason = reason
+
+
+def why_no_machine(user: str, device: str, presence: bool, options: dict[str, Any]) -> str | None:
+    """What a device that is made like this does, and the SDK does not."""
+    if not presence:
+        return "publishes no presence"
+    if options.get("auto_ack") is False:
+        return "acks nothing by itself"
+    if options.get("qos", 1) != 1:
+        return "publishes with QoS 0"
+    if options.get("level") is not None or not re.fullmatch(r"[A-Za-z0-9._~-]{1,64}", device):
+        return "has a name that is none"
+    if device == "server":
+        return "goes by the backends' name"
+    if options.get("hears_all"):
+        return "subscribes to other topics"
+    return None
+
+
+class Machines:
+    """The process. It serves the devices of all tests."""
+
+    def __init__(self, url: str, authorities: str | None) -> None:
+        """`url`: the broker's, `ws://` or `wss://`. Raises OSError when there is no Node or no esbuild."""
+        self.url = url
+        self._directory = tempfile.TemporaryDirectory(prefix="bellwire-conformance-")
+        bundle = Path(self._directory.name) / "devices.mjs"
+        options = ["--bundle", "--platform=node", "--format=esm", "--log-level=warning"]
+        built = subprocess.run(
+            [_tool("esbuild"), str(_SCRIPT), *options, f"--outfile={bundle}"], capture_output=True, text=True, check=False
+        )
+        if built.returncode != 0:
+            raise OSError(f"esbuild could not build the web SDK: {built.stderr[-2000:]}")
+        self._process = subprocess.Popen(
+            [_tool("node"), "--experimental-websocket", "--no-warnings", str(bundle)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=os.environ | ({"NODE_EXTRA_CA_CERTS": authorities} if authorities else {}),
+        )
+        self._devices: dict[int, MachineDevice] = {}
+        self._numbers = itertools.count(1)
+        self._lock = threading.Lock()
+        self._done: dict[int, threading.Event] = {}
+        self._reader = threading.Thread(target=self._read, name="machines", daemon=True)
+        self._reader.start()
+
+    def close(self) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        try:
+            self._process.wait(10)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._directory.cleanup()
+
+    def enrol(self, device: MachineDevice) -> int:
+        """A number of the device's own."""
+        with self._lock:
+            number = next(self._numbers)
+            self._devices[number] = device
+        return number
+
+    def dismiss(self, number: int) -> None:
+        with self._lock:
+            self._devices.pop(number, None)
+
+    def order(self, order: str, number: int, **fields: Any) -> None:
+        line = json.dumps({"order": order, "number": number} | fields) + "\n"
+        assert self._process.stdin is not None
+        try:
+            with self._lock:
+                self._process.stdin.write(line)
+                self._process.stdin.flush()
+        except OSError as error:
+            raise Mismatch("the process with the web SDK has ended") from error
+
+    def sync(self) -> None:
+        """Returns when all that was ordered is done, and what came of it at once has been reported."""
+        with self._lock:
+            number, done = next(self._numbers), threading.Event()
+            self._done[number] = done
+        self.order("sync", number)
+        if not done.wait(_ANSWER_SECONDS) or self._process.poll() is not None:
+            raise Mismatch(f"the process with the web SDK answered nothing; its exit status is {self._process.poll()}")
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            told = json.loads(line)
+            with self._lock:
+                done = self._done.pop(told.get("sync"), None)
+                device = self._devices.get(told.get("device"))
+            if done:
+                done.set()
+            if device:
+                try:
+                    device.reported(told)
+                except (ArithmeticError, LookupError, TypeError, ValueError, MQTTException) as problem:
+                    # What no client can read; the other devices go on.
+                    device.violations.append(f"not understood, {problem!r}: {line[:300]}")
+        for done in list(self._done.values()):
+            done.set()
+
+
+def _tool(name: str) -> str:
+    found = shutil.which(name)
+    if found is None:
+        raise OSError(f"--device web needs {name} (apt-get install nodejs esbuild; Node 20 or later)")
+    return found
+
+
+class MachineRequest(Request):
+    """A request that the app makes of the SDK. The SDK sends it again; the outcome is what the SDK tells the app of it."""
+
+    _device: MachineDevice
+
+    def _send(self) -> None:
+        self._had = len(self._device.outcomes.get(self.id, []))
+        self._device.make(self.fields)
+
+    def again(self) -> Request:
+        """The app makes the same request once more, when it knows what became of it."""
+        if self.id in self._device.pending:
+            self.response()
+        return super().again()
+
+    def response(self) -> Message:
+        """The response that brought the outcome. Both must say the same."""
+        had, patience = self._had, sum(BACKOFF)
+
+        def look() -> tuple[int, str | None] | None:
+            outcomes = self._device.outcomes.get(self.id, [])
+            return outcomes[had] if len(outcomes) > had else None
+
+        position, code = self._device.wait_for(look, patience, f"what became of {self._text}")
+        answers = [m for m in self._device.messages[self._since : position] if self._is_mine(m)]
+        if not answers:
+            raise Mismatch(f"without a response the SDK tells of {self._text}: {code or 'success'}")
+        said = (answers[-1].get("error") or {}).get("code")
+        # A cancel that its call's end overtook has done what it was for.
+        if said != code and not (self.fields["type"] == "call.cancel" and said == "callNotFound"):
+            raise Mismatch(f"the service answered {said or 'ok'} to {self._text}, the SDK tells {code or 'success'}")
+        return answers[-1]
+
+
+class MachineDevice(Device):
+    """The SDK connects, tells its presence, acks, beats, resends and reconnects by itself. Whatever else a test wants of its
+    device raises `BeyondMachine`."""
+
+    def __init__(
+        self, machines: Machines, deployment: Deployment, journal: Journal, user: str, device: str, place: int
+    ) -> None:
+        """`place`: among the devices of the test."""
+        super().__init__(deployment, "5", journal, user, device)
+        self._place = place
+        self._machines = machines
+        self.outcomes: dict[str, list[tuple[int, str | None]]] = {}
+        """By request id, each time: how many messages had come, and the code of the error, None for success."""
+        self.violations: list[str] = []
+        """What the SDK did that a client must not do."""
+        self._stage: str = "new"
+        """`new`, `open` (but not online), `online`, `away`."""
+        self._has_driver = False
+        self._is_connected = False
+        self._refusal: str | None = None
+        self._reader = PacketReader()
+        self._unacknowledged: set[int] = set()
+        """Packets at QoS 1 that the broker has not acknowledged."""
+        self.pending: set[str] = set()
+        """Requests whose outcome the SDK has not told."""
+        self._beats: dict[str, float] = {}
+        """By call: when the last heartbeat went."""
+        self._forget()
+        self._number = machines.enrol(self)
+
+    def _forget(self) -> None:
+        """The next driver knows nothing of what was."""
+        self._owed: list[dict[str, Any]] = []
+        """Acks that the SDK has still to send."""
+        self._heard: dict[str, int] = {}
+        """By call, the highest revision had as event or response."""
+        self._shown: set[str] = set()
+        self._to_tell: list[tuple[str, int]] = []
+        """What the app has still to be told, in order: events by call and revision, peer messages by id and 0, signals without
+        a number by call."""
+        self._signals: dict[str, float | None] = {}
+        """By place, when each came that the app has still to be told of; None when it was."""
+        self.pending.clear()
+
+    def beyond(self, reason: str) -> NoReturn:
+        raise BeyondMachine(self._place, reason)
+
+    @property
+    def auto_ack(self) -> bool:
+        # The SDK acks, not this class.
+        return False
+
+    @auto_ack.setter
+    def auto_ack(self, value: bool) -> None:
+        if not value:
+            self.beyond("acks nothing by itself")
+
+    # Connection and presence
+
+    @property
+    def is_here(self) -> bool:
+        """Connected, or trying to."""
+        return self._stage in ("online", "away")
+
+    @property
+    def is_connected(self) -> bool:
+        return self._is_connected
+
+    def connect(self, *, presence: bool = True) -> Device:
+        if not presence:
+            self.beyond("publishes no presence")
+        return super().connect()
+
+    def open(self, **instead: str | None) -> None:
+        """The SDK connects and comes online in one go, with `come_online`."""
+        if instead:
+            self.beyond("gives a password that is not its own")
+        assert self._stage in ("new", "away"), f"{self} is connected"
+        self._stage = "open"
+        self._highest.clear()
+
+    def come_online(self) -> Message:
+        if self._stage != "open":
+            self.beyond("publishes presence when it is told to")
+        since = self.mark
+        self.session = ""
+        self._refusal = None
+        self._stage = "online"
+        if self._has_driver:
+            self._machines.order("find", self._number)
+        else:
+            self._has_driver = True
+            self._machines.order("begin", self._number, settings=self._settings())
+        return self.wait_for(lambda: self._welcome(since), _ONLINE_SECONDS, "welcome")
+
+    def _settings(self) -> dict[str, Any]:
+        token = self._deployment.broker.password(self.user)
+        settings = {"url": self._machines.url, "user": self.user, "device": self.device, "keepAlive": 60}
+        return settings | {"topicRoot": self._deployment.root} | ({} if token is None else {"token": token})
+
+    def _welcome(self, since: int) -> Message | None:
+        if self._refusal:
+            raise BrokerRefused(self._refusal)
+        return next((m for m in self.messages[since:] if self._welcomes(m, self.session)), None)
+
+    def present(self, online: bool, reason: str | None = None, session: str | None = None) -> None:
+        self.beyond("publishes presence when it is told to")
+
+    def logout(self) -> None:
+        assert self._stage == "online", f"{self} is not connected"
+        self._end()
+
+    def drop(self) -> None:
+        """The network is gone: the SDK tries in vain to connect again until `connect`."""
+        assert self._stage == "online", f"{self} is not connected"
+        self._stage = "away"
+        self._machines.order("lose", self._number)
+        self._machines.sync()
+        self._journal.note(repr(self), "·", "", "connection lost")
+
+    def close(self) -> None:
+        self.beyond("leaves without a word")
+
+    def retire(self) -> None:
+        if self._has_driver:
+            self._end()
+        self._machines.dismiss(self._number)
+
+    def _end(self) -> None:
+        """As an app disconnects. Then all that came must have been acked and told."""
+        self._machines.order("end", self._number)
+        self._machines.sync()
+        with self._changed:
+            if self._owed:
+                self.violations.append(f"the SDK did not ack {self._owed}")
+            if self._to_tell:
+                self.violations.append(f"the SDK did not tell the app {self._to_tell}")
+            # It waits a second for those before one that came too early.
+            late = time.monotonic() - 2 * _GAP_SECONDS
+            for signal in [signal for signal, at in self._signals.items() if at is not None and at < late]:
+                self.violations.append(f"the SDK did not tell the app of the signal {signal}")
+            self._forget()
+            self._lost(None)
+            self._stage = "new"
+            self._has_driver = False
+            self._changed.notify_all()
+
+    # Sending
+
+    def publish(self, topic: str, payload: bytes, **options: Any) -> None:
+        self.beyond("publishes bytes of its own")
+
+    def send(self, body: dict[str, Any] | bytes, *, hurry: bool = False) -> None:
+        if hurry or isinstance(body, bytes):
+            self.beyond("floods" if hurry else "publishes bytes of its own")
+        match body.get("type"):
+            case "ack":
+                self.beyond("acks when it is told to")
+            case "call.heartbeat":
+                self._await_heartbeat(body)
+            case "call.signal" if "id" not in body:
+                self._signal(body)
+            case _:
+                self.make(body)
+
+    def ack(self, call: str, revision: int) -> None:
+        self.beyond("acks when it is told to")
+
+    def ack_message(self, message_id: str) -> None:
+        self.beyond("acks when it is told to")
+
+    def _make(self, body: dict[str, Any], correlation: bytes | None) -> Request:
+        if correlation is not None:
+            self.beyond("gives Correlation Data")
+        return MachineRequest(self, body, None)
+
+    def make(self, body: dict[str, Any]) -> None:
+        """A request of the app's own wording, through the SDK's function for what has no method."""
+        if not _is_request(body):
+            self.beyond("sends what is no request")
+        if body["id"] in self.pending:
+            self.beyond("repeats a request that is not answered")
+        self.pending.add(body["id"])
+        had = len(self.asked.get(body["id"], []))
+        self._order("request", request=body)
+        if body["id"] not in self.pending and len(self.asked.get(body["id"], [])) == had:
+            self.beyond(f"asks for what the SDK refuses by itself ({self.outcomes[body['id']][-1][1]})")
+
+    def refused(self, type_: str, code: str, **fields: Any) -> dict[str, Any]:
+        if code in _RETRIED:
+            self.beyond(f"takes {code} for an answer")
+        return super().refused(type_, code, **fields)
+
+    def _signal(self, body: dict[str, Any]) -> None:
+        if not {"seq", "stream"}.isdisjoint(body):
+            self.beyond("numbers its signals by itself")
+        if "data" not in body or not isinstance(body.get("callID"), str):
+            self.beyond("sends what is no signal")
+        self._order("signal", signal=body)
+
+    def _order(self, order: str, **fields: Any) -> None:
+        """Returns when the broker has what the SDK publishes at once."""
+        if self._stage == "open":
+            self.beyond("speaks before it has told its presence")
+        assert self._stage == "online", f"{self} is not connected"
+        self._machines.order(order, self._number, **fields)
+        self._machines.sync()
+        deadline = time.monotonic() + self._deployment.patience
+        with self._changed:
+            while self._unacknowledged and self._is_connected and time.monotonic() < deadline:
+                self._changed.wait(0.2)
+
+    def _await_heartbeat(self, body: dict[str, Any]) -> None:
+        """An app cannot beat: the SDK does, where and when it has to. There must be one within its interval."""
+        call = body.get("callID")
+        now = next((m["call"] for m in reversed(self.messages) if m.get("call") and m["callID"] == call), None)
+        own = {"userID": self.user, "device": self.device, "state": "accepted"}
+        if not now or now["mode"] != "advanced" or not any(own.items() <= m.items() for m in now["members"]):
+            self.beyond("beats for calls that it is not in")
+        interval = next(m["heartbeatInterval"] for m in reversed(self.messages) if m.type == "welcome")
+        earliest = time.monotonic() - interval
+        self.wait_for(
+            lambda: self._beats.get(call, 0) > earliest or None, interval + 2, f"a heartbeat of the SDK in {call}"
+        )
+
+    # What the process reports
+
+    def reported(self, told: dict[str, Any]) -> None:
+        match told:
+            case {"in": data}:
+                for type_, flags, body in self._reader.push(base64.b64decode(data)):
+                    if type_ == PUBLISH:
+                        self._came(read_publish(flags, body))
+                    elif type_ == PUBACK:
+                        self._note(lambda body=body: self._unacknowledged.discard(read_packet_id(body)))
+            case {"out": data}:
+                for type_, flags, body in PacketReader().push(base64.b64decode(data)):
+                    if type_ == PUBLISH:
+                        self._went(read_publish(flags, body))
+                    elif type_ == CONNECT:
+                        self._note(self._connects)
+            case {"outcome": request}:
+                self._note(lambda: self._settled(request, told.get("code")))
+            case {"told": "event"}:
+                self._note(lambda: self._told(told["callID"], told["revision"]))
+            case {"told": "message"}:
+                self._note(lambda: self._told(told["messageID"], 0))
+            case {"told": "signal", "signal": signal}:
+                self._note(lambda: self._told_signal(signal))
+            case {"closed": why}:
+                self._journal.note(repr(self), "·", "", f"connection ended: {why}")
+                self._note(lambda: self._lost(why if told.get("refused") else None))
+            case {"noRoom": call}:
+                self._note(lambda: self.violations.append(f"the SDK had no room for {call}"))
+            case {"raised": error}:
+                self._note(lambda: self.violations.append(f"the SDK threw {error}"))
+
+    def _note(self, change: Callable[[], Any]) -> None:
+        with self._changed:
+            change()
+            self._changed.notify_all()
+
+    def _connects(self) -> None:
+        self._reader = PacketReader()
+        self._unacknowledged.clear()
+        self._is_connected = True
+        self._journal.note(repr(self), "·", "", "connects, the web SDK")
+
+    def _lost(self, refusal: str | None) -> None:
+        self._is_connected = False
+        self._refusal = refusal
+
+    def _settled(self, request: str, code: str | None) -> None:
+        self.pending.discard(request)
+        self.outcomes.setdefault(request, []).append((self.mark, code))
+
+    def _came(self, publish: Publish) -> None:
+        message = self._receive(publish.topic, publish.payload, publish.properties, publish.retained)
+        with self._changed:
+            match message.body:
+                case {"type": "event", "callID": call, "revision": revision}:
+                    self._owed.append({"callID": call, "revision": revision})
+                    if revision > self._heard.get(call, 0):
+                        self._to_tell.append((call, revision))
+                        self._heard[call] = revision
+                case {"type": "response", "callID": call, "revision": revision}:
+                    self._heard[call] = max(revision, self._heard.get(call, 0))
+                case {"type": "message", "messageID": identity}:
+                    self._owed.append({"messageID": identity})
+                    if identity not in self._shown:
+                        self._to_tell.append((identity, 0))
+                        self._shown.add(identity)
+                case {"type": "signal", "seq": _}:
+                    self._signals.setdefault(_place(message.body), message.at)
+                case {"type": "signal", "callID": call}:
+                    self._to_tell.append((call, _UNNUMBERED))
+
+    def _told(self, identity: str, revision: int) -> None:
+        """Of each event that is news, and of each peer message, the app is told once, in the order in which they came."""
+        if self._to_tell[:1] == [(identity, revision)]:
+            self._to_tell.pop(0)
+        else:
+            self.violations.append(f"the SDK told the app {identity}, revision {revision}; to be told: {self._to_tell}")
+
+    def _told_signal(self, signal: dict[str, Any]) -> None:
+        """Of each signal with a place in a stream the app is told once, of those without as they come."""
+        if "seq" not in signal:
+            return self._told(signal["callID"], _UNNUMBERED)
+        place = _place(signal)
+        if self._signals.get(place) is None:
+            self.violations.append(f"the SDK told the app of the signal {place}, which is no news")
+        self._signals[place] = None
+
+    def _went(self, publish: Publish) -> None:
+        self._journal.note(repr(self), "→", self._short(publish.topic), publish.payload)
+        body = json.loads(publish.payload)
+        with self._changed:
+            if publish.packet is not None:
+                self._unacknowledged.add(publish.packet)
+            if publish.retained:
+                self.violations.append("the SDK published a retained message")
+            match body:
+                case {"online": True, "session": session} if publish.topic == self.presence:
+                    self.session = session
+                case {"online": False} if publish.topic == self.presence:
+                    pass
+                case _ if publish.topic != self.up:
+                    self.violations.append(f"the SDK published on {publish.topic}")
+                case {"type": "ack"}:
+                    self._owed = [owed for owed in self._owed if not _is_acked(owed, body)]
+                case {"type": "call.heartbeat", "callID": call}:
+                    self._beats[call] = time.monotonic()
+                case {"id": request}:
+                    self.asked.setdefault(request, []).append(self.mark)
+            self._changed.notify_all()
+
+
+def _place(signal: dict[str, Any]) -> str:
+    """In which stream, and where."""
+    return json.dumps([signal.get(name) for name in ("callID", "from", "fromDevice", "stream", "seq")])
+
+
+def _is_request(body: dict[str, Any]) -> bool:
+    type_, identity = body.get("type"), body.get("id")
+    return isinstance(type_, str) and isinstance(identity, str) and bool(re.fullmatch(r"[A-Za-z0-9_-]{1,64}", identity))
+
+
+def _is_acked(owed: dict[str, Any], ack: dict[str, Any]) -> bool:
+    """Acks are cumulative."""
+    if "messageID" in owed:
+        return ack.get("messageID") == owed["messageID"]
+    return ack.get("callID") == owed["callID"] and ack["revision"] >= owed["revision"]
