@@ -5,8 +5,15 @@ import { isDevice, randomID } from "./protocol.js";
  * a tab that is closed; where there are none, as in Node, each client is alone.
  */
 
-/** A page that is loaded again may come before its predecessor has gone, for so many milliseconds. */
+/** A page may come before the one that it replaces has gone, for so many milliseconds. */
 const handOver = 500;
+/** One that is loaded again replaces a page for certain, which may be slow to go: as another device it would be out of its calls. */
+const handOverOnReload = 10_000;
+
+function isReload(): boolean {
+  const [navigation] = globalThis.performance?.getEntriesByType?.("navigation") ?? [];
+  return (navigation as { type?: unknown } | undefined)?.type === "reload";
+}
 
 const lockManager = (): LockManager | undefined =>
   (globalThis as { navigator?: { locks?: LockManager } }).navigator?.locks;
@@ -77,7 +84,8 @@ export async function tabDevice(user: string, former?: string): Promise<{ device
     if (!isDevice(device)) continue;
     const release = await new Promise<(() => void) | undefined>((resolve) => {
       const give: () => void = holdLock(
-        `${key}/${device}`, () => resolve(() => give()), () => resolve(undefined), handOver);
+        `${key}/${device}`, () => resolve(() => give()), () => resolve(undefined),
+        device === kept && isReload() ? handOverOnReload : handOver);
     });
     if (!release) continue;
     try {

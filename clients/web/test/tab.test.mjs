@@ -1,0 +1,70 @@
+// The device id of a tab, with Web Locks that somebody else may hold.
+import { test } from "node:test";
+import assert from "node:assert/strict";
+import { tabDevice } from "../dist/modules/tab.js";
+
+/** Locks that are held until `letGo`; a wish is taken back by its signal. */
+class Locks {
+  constructor(...held) {
+    this.held = new Map(held.map((name) => [name, []]));
+  }
+
+  request(name, { signal }, work) {
+    if (!this.held.has(name)) {
+      this.held.set(name, []);
+      return work();
+    }
+    return new Promise((resolve, reject) => {
+      this.held.get(name).push(() => resolve(work()));
+      signal.addEventListener("abort", () => reject(Object.assign(new Error(), { name: "AbortError" })));
+    });
+  }
+
+  letGo(name) {
+    this.held.get(name).shift()?.();
+  }
+}
+
+const settled = () => new Promise((resolve) => setImmediate(resolve));
+const lock = "bellwire-device/bob/web-before";
+
+/** A page whose storage knows a device, and how it was opened. */
+function openPage(t, type, locks) {
+  const stored = new Map([["bellwire-device/bob", "web-before"]]);
+  const define = (name, value) => Object.defineProperty(globalThis, name, { value, configurable: true, writable: true });
+  const before = ["navigator", "sessionStorage"].map((name) => [name, Object.getOwnPropertyDescriptor(globalThis, name)]);
+  define("navigator", { locks });
+  define("sessionStorage", { getItem: (key) => stored.get(key) ?? null, setItem: (key, value) => stored.set(key, value) });
+  t.mock.method(globalThis.performance, "getEntriesByType", () => [{ type }]);
+  t.mock.timers.enable({ apis: ["setTimeout"] });
+  t.after(() => {
+    for (const [name, descriptor] of before) {
+      if (descriptor) Object.defineProperty(globalThis, name, descriptor);
+      else delete globalThis[name];
+    }
+  });
+}
+
+test("a page that is loaded again waits for its predecessor to go, however slow that is", async (t) => {
+  const locks = new Locks(lock);
+  openPage(t, "reload", locks);
+  const device = tabDevice("bob");
+  t.mock.timers.tick(9_000);
+  await settled();
+  locks.letGo(lock);
+  assert.equal((await device).device, "web-before");
+});
+
+test("a tab that was duplicated with its storage becomes another device at once", async (t) => {
+  openPage(t, "navigate", new Locks(lock));
+  const device = tabDevice("bob");
+  t.mock.timers.tick(500);
+  assert.match((await device).device, /^web-[0-9a-f]{16}$/);
+});
+
+test("a page whose predecessor never goes is another device in the end", async (t) => {
+  openPage(t, "reload", new Locks(lock));
+  const device = tabDevice("bob");
+  t.mock.timers.tick(10_000);
+  assert.match((await device).device, /^web-[0-9a-f]{16}$/);
+});
