@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 
 import pytest
 
-from harness import STORES, RedisServer, World, ring, talk, wait_until
+from harness import STORES, Device, RedisServer, World, ring, talk, wait_until
 from harness.gateway import Gateway, user_path
 
 from conftest import Rig
@@ -86,6 +86,20 @@ def is_allowed(place: str) -> bool:
     return "}:over" in place
 
 
+def wait_for_timelines(device: Device, call: str) -> None:
+    """Both coordinators write what they have noted up to now."""
+    for _ in range(4):
+        device.get(call)
+
+    def writers() -> set[str]:
+        asked = [entry for entry in device.trace(call) if entry.get("type") == "call.get" and entry.get("userID") == device.user]
+        return {entry["coordinator"] for entry in asked}
+
+    # A timeline may not be asked for all the time.
+    both = {"coordinator-1", "coordinator-2"}
+    wait_until(lambda: writers() == both, 5, "both have written what they noted", every=0.3)
+
+
 @pytest.mark.parametrize("store", STORES)
 def test_a_deleted_user_is_found_nowhere_but_in_the_calls_of_others(
     rig: Rig, redis_server: RedisServer, tmp_path: Path, store: str
@@ -112,6 +126,8 @@ def test_a_deleted_user_is_found_nowhere_but_in_the_calls_of_others(
         for device in (alice, tablet):
             device.auto_ack = False
             device.get(call)
+        # A timeline is written up to a second later; what was done before the deletion is not to be written after it.
+        wait_for_timelines(bob, call)
         assert any(not is_allowed(place) for place in places(world, store, redis_server, alice.user)), "the search finds what is there"
 
         assert gateway.ask("DELETE", user_path(alice.user)).ok(204) is None
