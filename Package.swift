@@ -12,9 +12,20 @@ let strict: [SwiftSetting] = [
 /// C libraries come from apt through module maps; `scripts/deps` installs them.
 let package = Package(
     name: "bellwire",
+    // `Synchronization`, on Apple's platforms; Linux is where everything is built and tested.
+    platforms: [.macOS(.v15), .iOS(.v18), .tvOS(.v18), .watchOS(.v11), .visionOS(.v2)],
     products: [
         .executable(name: "bellwire", targets: ["bellwire"]),
         .library(name: "BellwireClient", targets: ["BellwireClient"]),
+        .library(name: "BellwireMosquitto", targets: ["BellwireMosquitto"]),
+        // Without Glibc and C libraries: for apps that bring their own MQTT client.
+        .library(name: "BellwireClientCore", targets: ["BellwireClientCore"]),
+        // A service in memory, for the tests of apps.
+        .library(name: "BellwireTestKit", targets: ["BellwireTestKit"]),
+        // Drop-ins for other services' SDKs (docs/migrate).
+        .library(name: "ZIMCompat", targets: ["ZIMCompat"]),
+        .library(name: "AgoraSignalClient", targets: ["AgoraSignalClient"]),
+        .library(name: "ZegoCallCompat", targets: ["ZegoCallCompat"]),
         // What mosquitto loads as its plugin.
         .library(name: "BellwireBrokerAuth", type: .dynamic, targets: ["BellwireBrokerAuth"]),
     ],
@@ -22,6 +33,7 @@ let package = Package(
         .systemLibrary(name: "CSQLite"),
         .systemLibrary(name: "CHiredis"),
         .systemLibrary(name: "CMicrohttpd"),
+        .systemLibrary(name: "CMosquitto"),
         .systemLibrary(name: "CMosquittoBroker"),
         .systemLibrary(name: "CCurl"),
         .target(name: "CProcess"),
@@ -67,12 +79,14 @@ let package = Package(
             name: "Gateway",
             dependencies: [
                 "CallCore", "CallStore", "HTTPServing", "MQTTClient", "Push", "SettingsFiles", "SignalingProtocol",
-                "SystemClocks", "SystemThreads", "Tokens",
+                "SystemClocks", "SystemThreads", "Tokens", "ZegoCallProtocol",
             ], resources: [.embedInCode("openapi.yaml")], swiftSettings: strict),
         .target(name: "Tokens", dependencies: ["SignalingProtocol", "COpenSSL"], swiftSettings: strict),
         .target(name: "SettingsFiles", dependencies: ["SignalingProtocol", "ServerURL"], swiftSettings: strict),
+        .target(name: "ZegoCallProtocol", dependencies: ["SignalingProtocol", "Tokens"], swiftSettings: strict),
         .target(
-            name: "Webhooks", dependencies: ["CallCore", "SettingsFiles", "SignalingProtocol", "Tokens"],
+            name: "Webhooks",
+            dependencies: ["CallCore", "SettingsFiles", "SignalingProtocol", "Tokens", "ZegoCallProtocol"],
             swiftSettings: strict),
         .target(
             name: "Push",
@@ -87,22 +101,47 @@ let package = Package(
                 "SystemClocks",
             ],
             swiftSettings: strict),
+        .target(name: "BellwireClientCore", dependencies: ["SignalingProtocol"], swiftSettings: strict),
         .target(
-            name: "BellwireClient",
-            dependencies: ["SignalingProtocol", "MQTTClient", "SystemClocks", "SystemThreads"],
+            name: "BellwireClient", dependencies: ["BellwireClientCore", "MQTTClient", "SystemThreads"],
             swiftSettings: strict),
+        .target(
+            name: "BellwireMosquitto",
+            dependencies: ["BellwireClientCore", "CMosquitto", "ServerURL", "SystemThreads"], swiftSettings: strict),
+        .target(
+            name: "DropInSupport", dependencies: ["BellwireClient", "SignalingProtocol"], swiftSettings: strict),
+        .target(
+            name: "ZIMCompat", dependencies: ["DropInSupport", "BellwireClient", "SignalingProtocol"],
+            swiftSettings: strict),
+        .target(
+            name: "AgoraSignalClient",
+            dependencies: ["BellwireClient", "BellwireClientCore", "DropInSupport", "SignalingProtocol"],
+            swiftSettings: strict),
+        .target(
+            name: "ZegoCallCompat",
+            dependencies: [
+                "BellwireClient", "BellwireClientCore", "DropInSupport", "SignalingProtocol", "Tokens",
+                "ZegoCallProtocol",
+            ], swiftSettings: strict),
+        .target(
+            name: "BellwireTestKit",
+            dependencies: [
+                "BellwireClientCore", "CallCore", "CallDeciding", "CallStore", "Coordinator", "SystemClocks",
+                "SystemThreads",
+            ], swiftSettings: strict),
         .target(name: "HistoryChecker", dependencies: ["SignalingProtocol"], swiftSettings: strict),
         .target(
             name: "BellwireSimulator",
             dependencies: [
-                "Coordinator", "CallDeciding", "CallStore", "CallCore", "BellwireClient", "SignalingProtocol",
+                "Coordinator", "CallDeciding", "CallStore", "CallCore", "BellwireClientCore", "SignalingProtocol",
                 "HistoryChecker", "SplitMix", "Delivery", "HTTPSending", "SettingsFiles", "Webhooks", "Push", "Tokens",
             ], swiftSettings: strict),
         .executableTarget(
             name: "bellwire",
             dependencies: [
-                "Coordinator", "CallDeciding", "CallStore", "CallCore", "BellwireClient", "SignalingProtocol",
-                "MQTTClient", "CProcess", "SystemClocks", "SystemThreads", "Delivery", "HTTPSending", "Webhooks",
+                "Coordinator", "CallDeciding", "CallStore", "CallCore", "BellwireClient", "BellwireClientCore",
+                "SignalingProtocol", "MQTTClient", "CProcess", "SystemClocks", "SystemThreads", "Delivery",
+                "HTTPSending", "Webhooks",
                 "Gateway", "HTTPServing", "Push", "SettingsFiles",
                 "HistoryChecker", "BellwireSimulator", "Tokens",
             ],
@@ -156,7 +195,7 @@ let package = Package(
             name: "GatewayTests",
             dependencies: [
                 "Gateway", "CallCore", "CallStore", "HTTPServing", "Push", "SignalingProtocol", "TemporaryFiles",
-                "Tokens",
+                "Tokens", "ZegoCallProtocol",
             ],
             swiftSettings: strict),
         .testTarget(
@@ -168,19 +207,71 @@ let package = Package(
             swiftSettings: strict
         ),
         .testTarget(
-            name: "BellwireClientTests", dependencies: ["BellwireClient", "SignalingProtocol", "SplitMix"],
+            name: "BellwireClientTests",
+            dependencies: ["BellwireClient", "BellwireClientCore", "BellwireTestKit", "SignalingProtocol", "SplitMix"],
             swiftSettings: strict),
+        .testTarget(
+            name: "DropInSupportTests", dependencies: ["DropInSupport", "BellwireClient", "SignalingProtocol"],
+            swiftSettings: strict),
+        .testTarget(
+            name: "ZIMCompatTests",
+            dependencies: ["ZIMCompat", "DropInSupport", "BellwireClient", "SignalingProtocol"],
+            swiftSettings: strict),
+        // In the Swift of many apps.
+        .executableTarget(
+            name: "Telephone", dependencies: ["BellwireClient"], path: "Examples/Telephone",
+            swiftSettings: [.swiftLanguageMode(.v5), .treatAllWarnings(as: .error)]),
+        // The Swift SDK as the device of the conformance suite.
+        .executableTarget(
+            name: "conformance-devices", dependencies: ["BellwireClient", "BellwireMosquitto", "SignalingProtocol"],
+            path: "Tests/ConformanceDevices", swiftSettings: strict),
+        .testTarget(
+            name: "TransportTests",
+            dependencies: ["BellwireClient", "BellwireMosquitto", "CProcess", "TemporaryFiles"], swiftSettings: strict),
         .testTarget(
             name: "BellwireSimulatorTests", dependencies: ["BellwireSimulator", "HistoryChecker", "SignalingProtocol"],
             swiftSettings: strict),
         .testTarget(
             name: "HistoryCheckerTests", dependencies: ["HistoryChecker", "SignalingProtocol"], swiftSettings: strict),
 
+        .testTarget(
+            name: "AgoraSignalClientTests",
+            dependencies: [
+                "AgoraSignalClient", "BellwireClient", "BellwireClientCore", "DropInSupport", "SignalingProtocol",
+            ], swiftSettings: strict),
+        .testTarget(
+            name: "ZegoCallCompatTests",
+            dependencies: [
+                "ZegoCallCompat", "BellwireClient", "BellwireClientCore", "BellwireTestKit", "DropInSupport",
+                "SignalingProtocol", "ZegoCallProtocol",
+            ], swiftSettings: strict),
+        .testTarget(
+            name: "ZegoCallProtocolTests", dependencies: ["ZegoCallProtocol", "SignalingProtocol"],
+            swiftSettings: strict),
+        // Apps as the vendors' documents have them, in Swift 5 mode, for Tests/IntegrationTests.
+        .target(
+            name: "DropInProbe", path: "Tests/DropIns/Probe",
+            swiftSettings: [.swiftLanguageMode(.v5), .treatAllWarnings(as: .error)]),
+        .executableTarget(
+            name: "zim-probe", dependencies: ["DropInProbe", "ZIMCompat"], path: "Tests/DropIns/ZIMProbe",
+            swiftSettings: [.swiftLanguageMode(.v5), .treatAllWarnings(as: .error)]),
+        .executableTarget(
+            name: "agora-probe", dependencies: ["AgoraSignalClient", "DropInProbe"], path: "Tests/DropIns/AgoraProbe",
+            swiftSettings: [.swiftLanguageMode(.v5), .treatAllWarnings(as: .error)]),
+        .executableTarget(
+            name: "zego-probe", dependencies: ["DropInProbe", "ZegoCallCompat"], path: "Tests/DropIns/ZegoProbe",
+            swiftSettings: [.swiftLanguageMode(.v5), .treatAllWarnings(as: .error)]),
+
+        // An app in Swift 6 mode which sees of the package what is public, and imports each drop-in alone: all names of the interfaces.
+        .target(
+            name: "DropInInterfaces", dependencies: ["AgoraSignalClient", "ZIMCompat", "ZegoCallCompat"],
+            path: "Tests/DropIns/Interfaces", packageAccess: false, swiftSettings: strict),
+
         // What every input must leave standing (docs/fuzzing.md), for the tests and for the fuzzer.
         .target(
             name: "FuzzEntries",
             dependencies: [
-                "SignalingProtocol", "CallCore", "CallStore", "CallDeciding", "Coordinator", "BellwireClient",
+                "SignalingProtocol", "CallCore", "CallStore", "CallDeciding", "Coordinator", "BellwireClientCore",
                 "HistoryChecker",
                 "MQTTClient", "ServerURL", "SplitMix", "Tokens",
             ],
@@ -189,6 +280,16 @@ let package = Package(
             name: "FuzzTests", dependencies: ["FuzzEntries"], path: "Tests/Fuzzing/Tests", swiftSettings: strict),
     ]
 )
+
+// The steps of the tutorial (Sources/BellwireClientCore/Documentation.docc), as they stand in it.
+for step in ["1-Connect", "2-Answer", "3-Call"] {
+    package.targets.append(
+        .executableTarget(
+            name: "tutorial-\(step)", dependencies: ["BellwireClient"], path: "Examples/Tutorial/\(step)",
+            swiftSettings: strict))
+}
+package.targets.append(
+    .testTarget(name: "TutorialTests", dependencies: ["BellwireClient", "BellwireTestKit"], swiftSettings: strict))
 
 // libFuzzer brings its own `main`, so that this links with `--sanitize fuzzer` alone: scripts/fuzz builds it.
 if Context.environment["BELLWIRE_FUZZ"] != nil {

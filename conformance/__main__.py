@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from . import report, tests
 from .citations import audit
-from .client import Machines
+from .client import Machines, SwiftMachines, WebMachines
 from .contract import Schemas
 from .options import Options, parse
 from .runner import NothingToTest, Result, Runner, timings
@@ -38,7 +38,7 @@ def main() -> int:
 def _run(options: Options, selected: list[Test]) -> int:
     schemas = Schemas(options.schema)
     told = timings(options)
-    machines = Machines(options.websocket, options.deployment.broker.ca) if options.websocket else None
+    machines = _machines(options)
     began = time.monotonic()
     try:
         results = Runner(options, told, schemas, machines).run(selected, _progress(len(selected)))
@@ -56,6 +56,18 @@ def _run(options: Options, selected: list[Test]) -> int:
     if options.junit:
         report.write_junit(options.junit, results)
     return 1 if any(result.outcome == "failed" for result in results) else 0
+
+
+def _machines(options: Options) -> Machines | None:
+    """Whose devices are those of the tests."""
+    broker = options.deployment.broker
+    match options.device:
+        case "web":
+            assert options.websocket
+            return WebMachines(options.websocket, broker.ca)
+        case "swift" | "swift-mosquitto":
+            return SwiftMachines(broker, "mosquitto" if options.device.endswith("mosquitto") else "own")
+    return None
 
 
 def _matches(pattern: str, test: Test) -> bool:

@@ -84,8 +84,10 @@ class Options:
     push: tuple[str, ...]
     """The platforms for which the app `default` is pushed."""
     gateway: Gateway | None
+    device: str
+    """What the devices of the tests are: `python`, this suite's own client, or an SDK."""
     websocket: str | None
-    """Where the web SDK's machine reaches the broker; None where no device is that."""
+    """Where the web SDK reaches the broker; None where no device is that."""
     limits: Limits
     timers: dict[str, float]
 
@@ -109,8 +111,8 @@ def parse(arguments: list[str]) -> Options:
         re.compile(given.k)
     except (ValueError, re.error) as error:
         parser.error(str(error))
-    # The SDK speaks MQTT 5.
-    both: tuple[Version, ...] = ("5",) if websocket else ("5", "3.1.1")
+    # The SDKs speak MQTT 5.
+    both: tuple[Version, ...] = ("5", "3.1.1") if given.device == "python" else ("5",)
     return Options(
         deployment=Deployment(broker, given.topic_root, given.patience),
         versions=both if given.mqtt == "both" else (given.mqtt,),
@@ -129,6 +131,7 @@ def parse(arguments: list[str]) -> Options:
         replicas=given.replicas,
         push=push,
         gateway=gateway,
+        device=given.device,
         websocket=websocket,
         limits=Limits(given.max_payload, given.max_members, given.max_devices, given.live_invitations, given.waiting_messages, given.history_per_user, rates),
         timers={name: getattr(given, name) for name in _TIMERS},
@@ -150,7 +153,8 @@ def _parser() -> argparse.ArgumentParser:
     add("--gateway", metavar="URL", help="a gateway, http:// or https://, to ask for ring checks")
     add("--topic-root", default="bellwire/v1", help="what all topics begin with")
     add("--mqtt", choices=("5", "3.1.1", "both"), default="both", help="which MQTT version")
-    add("--device", choices=("python", "web"), default="python", help="web: the web SDK's machine, wherever a test's device keeps to the rules")
+    sdks = "an SDK's machine, wherever a test's device keeps to the rules; swift-mosquitto: the Swift SDK over libmosquitto"
+    add("--device", choices=("python", "web", "swift", "swift-mosquitto"), default="python", help=sdks)
     add("--websocket", metavar="URL", help="with --device web: where browsers reach the broker, ws:// or wss://; --broker, if that is one")
     add("-k", metavar="PATTERN", default="", help="only tests whose section, sentence or name this regex finds")
     add("--list", action="store_true", help="lists the tests")
@@ -199,15 +203,17 @@ class _Formatter(argparse.ArgumentDefaultsHelpFormatter):
 
 def _websocket(given: argparse.Namespace) -> str | None:
     """The URL that the web SDK connects to, when it is the device."""
+    if given.device != "python" and given.mqtt == "3.1.1":
+        raise ValueError("the SDKs speak MQTT 5: --device goes without --mqtt 3.1.1")
     if given.device != "web":
         if given.websocket:
             raise ValueError("--websocket is for --device web")
+        if given.device != "python" and (given.broker or "").startswith("ws"):
+            raise ValueError("the Swift SDK needs --broker mqtt:// or mqtts://")
         return None
     url = given.websocket or given.broker or ""
     if not url.startswith(("ws://", "wss://")):
         raise ValueError("--device web needs --websocket, ws:// or wss://")
-    if given.mqtt == "3.1.1":
-        raise ValueError("the web SDK speaks MQTT 5: --device web goes without --mqtt 3.1.1")
     return url
 
 

@@ -75,7 +75,7 @@ def skips(results: list[Result]) -> str:
 
 
 def machines(results: list[Result]) -> str:
-    """With which tests the web SDK's machine was the device, and what the others want of theirs."""
+    """With which tests an SDK's machine was the device, and what the others want of theirs."""
     played = [result for result in results if result.outcome != "skipped" and result.roles]
     if not played:
         return ""
@@ -149,7 +149,7 @@ def _case(suite: ElementTree.Element, result: Result) -> None:
             ElementTree.SubElement(case, "skipped", message=_xml(result.reason))
         case "passed":
             pass
-    roles = [f"{role.device}: " + (f"by hand, it {role.reason}" if role.reason else "the web SDK") for role in result.roles]
+    roles = [f"{role.device}: " + (f"by hand, it {role.reason}" if role.reason else "the SDK") for role in result.roles]
     ElementTree.SubElement(case, "system-out").text = _xml("\n".join([cited, *roles]))
 
 

@@ -36,7 +36,7 @@ class Result:
     """What the devices of a failed test sent and received, in order."""
     ms: float
     roles: tuple[Role, ...] = ()
-    """Where devices are the web SDK's machine: which of them."""
+    """Where devices are an SDK's machine: which of them."""
 
 
 class NothingToTest(Exception):

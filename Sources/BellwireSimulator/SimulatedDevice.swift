@@ -1,4 +1,4 @@
-import BellwireClient
+import BellwireClientCore
 import CallCore
 import HistoryChecker
 import SignalingProtocol
@@ -322,12 +322,12 @@ final class SimulatedDevice: BrokerClient {
     }
 
     /// What the person does.
-    func request(_ body: Request.Body) {
+    func request(_ body: Request.Body, ordered: Bool = false) {
         requests += 1
         unanswered += 1
         let id = RequestID("r\(runs)-\(requests)")!
         asked[id] = body.callID
-        perform(machine.send(Request(id: id, body: body), now: now))
+        perform(machine.send(Request(id: id, body: body), ordered: ordered, now: now))
     }
 
     func signal(_ callID: CallID, _ data: JSONText) {
@@ -390,7 +390,7 @@ final class SimulatedDevice: BrokerClient {
             if event.name == .invited { world.rang(self, event.call) }
         case .snapshot(let call): learn(call)
         case .receipt(let receipt): awaited.remove(receipt.messageID)
-        case .invitationExpired, .gone, .signal, .message, .error: break
+        case .invitationExpired, .gone, .signal, .message, .connection, .tokenWillExpire, .error: break
         }
     }
 

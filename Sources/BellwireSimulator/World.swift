@@ -325,7 +325,9 @@ final class World {
         case .end(let call): device.request(.end(.init(callID: call)))
         case .add(let call, let users): device.request(.add(.init(callID: call, invitees: users)))
         case .get(let call): device.request(.get(.init(callID: call)))
-        case .message(let message): device.request(.message(message))
+        case .message(let message):
+            // Half of them in the order of their sender; no number is drawn for that.
+            device.request(.message(message), ordered: (message.seq ?? 0).isMultiple(of: 2))
         case .signal(let call): device.signal(call, JSONText("1")!)
         case .partition(let up, let down, let duration):
             count("partition")

@@ -65,6 +65,12 @@ static inline struct MHD_Response *bellwire_http_response(const void *bytes, siz
     return MHD_create_response_from_buffer(count, (void *)bytes, MHD_RESPMEM_MUST_COPY);
 }
 
+/* With a body that `next` gives piece by piece, and that has no end yet. `drop` is given `context` when nobody asks any more. */
+static inline struct MHD_Response *bellwire_http_stream(
+    MHD_ContentReaderCallback next, void *context, MHD_ContentReaderFreeCallback drop) {
+    return MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, 4096, next, context, drop);
+}
+
 /* For the callback that is given the target: takes the query from microhttpd, which reads it next. 0.9.75 makes a note of each
    parameter, and when there is no room for one it never answers. The target lies in the connection's own memory. */
 static inline void bellwire_http_drop_query(const char *target) {

@@ -11,6 +11,8 @@ package struct PeerMessage: Equatable, Sendable {
     package let createdAt: Milliseconds
     package let expiresAt: Milliseconds
     package let seq: Int64?
+    /// Names the run of `seq`.
+    package let stream: String?
     /// Nil once the message is finished: nobody is sent it any more.
     package private(set) var data: JSONText?
     package private(set) var state = MessageState.sent
@@ -59,6 +61,7 @@ package struct PeerMessage: Equatable, Sendable {
         createdAt = now
         expiresAt = now + ttl
         seq = request.seq
+        stream = request.stream
         data = request.data
         servedAt = now
         self.isWithheld = isWithheld
@@ -67,7 +70,7 @@ package struct PeerMessage: Equatable, Sendable {
     /// From the store.
     package init(
         messageID: MessageID, to: UserID, origin: RequestKey, createdAt: Milliseconds, expiresAt: Milliseconds,
-        seq: Int64?, progress: Progress
+        seq: Int64?, stream: String?, progress: Progress
     ) {
         self.messageID = messageID
         self.to = to
@@ -75,6 +78,7 @@ package struct PeerMessage: Equatable, Sendable {
         self.createdAt = createdAt
         self.expiresAt = expiresAt
         self.seq = seq
+        self.stream = stream
         data = progress.data
         state = progress.state
         finishedAt = progress.finishedAt
@@ -92,7 +96,8 @@ package struct PeerMessage: Equatable, Sendable {
     /// What a device of the recipient is sent; nil once nobody is sent it any more.
     package func incoming(now: Milliseconds) -> IncomingMessage? {
         guard isListed, now < expiresAt, let data else { return nil }
-        return IncomingMessage(messageID: messageID, from: origin.device, time: createdAt, seq: seq, data: data)
+        return IncomingMessage(
+            messageID: messageID, from: origin.device, time: createdAt, seq: seq, stream: stream, data: data)
     }
 
     /// What the sender's device is told; nil until the message is finished.

@@ -91,6 +91,7 @@ package enum RecordCodec {
         writer.field("created", message.createdAt)
         writer.field("expires", message.expiresAt)
         writer.field("seq", message.seq)
+        writer.field("stream", message.stream)
         writer.field("data", message.data?.description)
         writer.field("state", message.state.rawValue)
         writer.field("finished", message.finishedAt)
@@ -110,7 +111,7 @@ package enum RecordCodec {
         guard (data != nil) == (state == .sent) else { return nil }
         return PeerMessage(
             messageID: messageID, to: user, origin: origin, createdAt: created, expiresAt: expires,
-            seq: try json.time("seq"),
+            seq: try json.time("seq"), stream: json.string("stream"),
             progress: .init(
                 data: data, state: state, finishedAt: try json.time("finished"), servedAt: served,
                 receiptDue: try json.time("receiptDue"), isWithheld: json.bool("withheld") ?? false))

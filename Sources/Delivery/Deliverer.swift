@@ -263,7 +263,9 @@ package final class Deliverer {
         guard !target.isOff, let event = WebhookEvent(stored: item.record, item.id) else {
             return settled(item, .givenUp, place, .dead)
         }
-        guard target.events.matches(event.type) else { return settled(item, .taken, place) }
+        guard target.events.matches(event.type), target.endpoint.format.tells(event) else {
+            return settled(item, .taken, place)
+        }
         guard let request = request(event, target) else { return settled(item, .givenUp, place) }
         flights[request.id] = Flight(item: item, target: place)
         sender.send(request)

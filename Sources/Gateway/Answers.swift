@@ -4,8 +4,10 @@ import SignalingProtocol
 /// Responses of the service as a backend gets them.
 extension RelayedRequest.Answer {
     /// Nil for what is no response. `isFirst`: the request went out once; of one that went out again it is not known which came first.
-    func response(_ payload: [UInt8], isFirst: Bool) -> HTTPResponse? {
+    /// `wasMissing`: the call was not there when it was asked before.
+    func response(_ payload: [UInt8], isFirst: Bool, wasMissing: Bool = false) -> HTTPResponse? {
         guard case .response(let response)? = DownMessage.decode(payload) else { return nil }
+        if case .zegoCall(let answer) = self { return answer.response(response.outcome, wasMissing: wasMissing) }
         if case .failure(let error) = response.outcome { return problem(error).response }
         switch (self, response.outcome) {
         case (.created, .success(let success)):

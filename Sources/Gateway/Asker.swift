@@ -16,6 +16,13 @@ struct Asker: Sendable {
 
     func respond(_ response: HTTPResponse) { exchange.respond(counted(response)) }
 
+    func refuse(_ problem: Problem) { respond(refusal(problem)) }
+
+    /// In the words of who asks.
+    func refusal(_ problem: Problem) -> HTTPResponse {
+        route?.isZegoCall ?? false ? problem.zegoCallResponse : problem.response
+    }
+
     func counted(_ response: HTTPResponse) -> HTTPResponse {
         status.answered(route, response.status, milliseconds: (ContinuousClock.now - start) / .milliseconds(1))
         guard let route, route.isRing else { return response }

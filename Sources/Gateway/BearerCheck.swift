@@ -4,12 +4,13 @@ import Synchronization
 import SystemClocks
 import Tokens
 
-/// Whether who asks is a backend: a token with `role: server` (docs/protocol.md, section 1, Tokens). For any thread.
+/// Who asks: a backend, with a token of `role: server`, or a user, with one of its own (docs/protocol.md, section 1, Tokens). For any
+/// thread.
 package final class BearerCheck: Sendable {
     private struct State {
         var verifier: TokenVerifier
-        /// Tokens that counted, until when: verifying a signature takes longer than all else.
-        var known: [ByteString: Int64] = [:]
+        /// Tokens that counted: verifying a signature takes longer than all else.
+        var known: [ByteString: Token] = [:]
         var file: FileMark?
         var nextLook: Int64 = 0
     }
@@ -48,24 +49,42 @@ package final class BearerCheck: Sendable {
         state = Mutex(State(verifier: verifier, file: mark))
     }
 
-    /// Of the headers `Authorization`: there must be one.
+    /// A backend, by the headers `Authorization`: there must be one.
     func check(_ headers: [String]) throws(Problem) {
-        guard headers.count == 1, let token = Self.bearer(headers[0]) else { throw .noToken }
+        guard try bearer(headers, .noToken).token.role == .server else { throw .wrongRole }
+    }
+
+    /// A user, by the same.
+    func user(_ headers: [String]) throws(Problem) -> Bearer {
+        let bearer = try bearer(headers, .noUsersToken)
+        guard bearer.token.role == .device else { throw .wrongUsersRole }
+        return bearer
+    }
+
+    /// Whether its token would be taken now.
+    func stillCounts(_ bearer: Bearer) -> Bool { (try? token(bearer.text)) != nil }
+
+    private func bearer(_ headers: [String], _ missing: Problem) throws(Problem) -> Bearer {
+        guard headers.count == 1, let text = Self.bearer(headers[0]) else { throw missing }
+        return Bearer(text: text, token: try token(text))
+    }
+
+    private func token(_ text: String) throws(Problem) -> Token {
         let now = SystemClock.wall.milliseconds
-        let key = ByteString(token)
-        let (isKnown, verifier) = state.withLock { ($0.known[key].map { now < $0 } ?? false, $0.verifier) }
-        if isKnown { return }
+        let key = ByteString(text)
+        let (known, verifier) = state.withLock { ($0.known[key], $0.verifier) }
+        if let known, now < known.expiresAt { return known }
         let verified: Token
         do throws(TokenError) {
-            verified = try verifier.verify(token, now: now).token
+            verified = try verifier.verify(text, now: now).token
         } catch {
-            throw .unauthorized("the token does not count: \(error)")
+            throw error.kind == .expired ? .expired : .unauthorized("the token does not count: \(error)")
         }
-        guard verified.role == .server else { throw .wrongRole }
         state.withLock { state in
             if state.known.count >= Bounds.known { state.known = [:] }
-            state.known[key] = verified.expiresAt
+            state.known[key] = verified
         }
+        return verified
     }
 
     private static func bearer(_ header: String) -> String? {
@@ -117,4 +136,10 @@ package final class BearerCheck: Sendable {
             throw Problem(SignalingError(.internal, "the token could not be made"))
         }
     }
+}
+
+/// Who showed a token that counts.
+struct Bearer: Sendable {
+    let text: String
+    let token: Token
 }

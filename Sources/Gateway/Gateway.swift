@@ -8,7 +8,7 @@ import Synchronization
 import SystemClocks
 import SystemThreads
 
-/// REST for backends (docs/backend.md): each request is judged by a coordinator, like any other; what only reads is read from the store.
+/// REST for backends (docs/backend.md), and what users of ZEGO Call ask (docs/migrate/zego-call-server.md): each request is judged by a coordinator, like any other; what only reads is read from the store.
 ///
 /// Three threads: the HTTP server's understands requests and refuses what cannot be, one is an MQTT client, one reads the store. None waits
 /// for another.
@@ -57,15 +57,15 @@ package final class Gateway: Sendable {
     package init(
         _ settings: Settings, _ store: sending Store, _ bearers: BearerCheck, _ status: GatewayStatus
     ) throws(SetupError) {
-        guard let relayInbox = Inbox<Relay.Item>(most: Relay.Bounds.waiting),
-            let readerInbox = Inbox<Reader.Item>(most: Reader.Bounds.waiting)
+        guard let relayInbox = Inbox<Relay.Item>(most: OpenRequests.Bounds.requests),
+            let readerInbox = Inbox<Reader.Item>(most: Reader.Bounds.waiting), let streams = StreamDesk()
         else { throw SetupError(description: "no descriptors for a gateway") }
         self.relayInbox = relayInbox
         self.readerInbox = readerInbox
         var http = settings.http
         http.refuse = Problem.response
         let ring = RingDesk(relayInbox)
-        let handler = RequestHandler(bearers, relayInbox, readerInbox, ring, settings.page, status)
+        let handler = RequestHandler(bearers, relayInbox, readerInbox, ring, streams, settings.page, status)
         do throws(HTTPServer.SetupError) {
             server = try HTTPServer(
                 host: settings.host, port: settings.port, settings: http, handle: handler.handle)
@@ -80,8 +80,8 @@ package final class Gateway: Sendable {
         nonisolated(unsafe) let store = store
         threads = Mutex(
             [
-                startThread { Relay(relay, relayInbox, status).run() },
-                startThread { Reader(store, lease: lease, readerInbox, ring, status).run() },
+                startThread { Relay(relay, relayInbox, streams, bearers, status).run() },
+                startThread { Reader(store, lease: lease, readerInbox, relayInbox, ring, status).run() },
             ].compactMap(\.self))
         guard threads.withLock({ $0.count == 2 }) else {
             stop()

@@ -10,6 +10,8 @@ package final class GatewayStatus: Sendable {
         var brokerFailure: String?
         /// Why the store cannot answer, while it cannot.
         var storeFailure: String?
+        /// Streams of events that are open.
+        var streams = 0
         /// By route and status.
         var responses: [Key: Int] = [:]
         var durations = DurationHistogram()
@@ -99,6 +101,8 @@ package final class GatewayStatus: Sendable {
         text += snapshot.durations.text("bellwire_gateway_seconds")
         head("bellwire_gateway_listening", "gauge", "Whether responses are coming in from the broker.")
         text += "bellwire_gateway_listening \(snapshot.isListening ? 1 : 0)\n"
+        head("bellwire_gateway_streams", "gauge", "Streams of events that are open.")
+        text += "bellwire_gateway_streams \(snapshot.streams)\n"
         head("bellwire_gateway_store_available", "gauge", "Whether the store answers.")
         text += "bellwire_gateway_store_available \(snapshot.storeFailure == nil ? 1 : 0)\n"
         return text + Self.metrics(server) + more.withLock(\.self)()

@@ -1,3 +1,4 @@
+import HTTPServing
 import SignalingProtocol
 
 /// What a backend asks for, once its path and body are understood.
@@ -10,6 +11,10 @@ enum Operation {
     case devices(UserID)
     case token(UserID, DeviceID?, milliseconds: Int64)
     case ring(RingQuestion)
+    /// Passed on when the call is still the user's.
+    case heartbeat(RelayedRequest, CallID)
+    /// What happens to this user from now on.
+    case events(Bearer)
 }
 
 /// A request of the protocol on behalf of a device.
@@ -29,6 +34,22 @@ struct RelayedRequest {
         case ring
         /// There is no response: 204 when the broker has the request.
         case unanswered
+        /// `{"code","message"}`.
+        case zegoCall(ZegoAnswer)
+
+        /// There is no response to wait for: the broker's word is all there is.
+        var isUnanswered: Bool {
+            switch self {
+            case .unanswered, .zegoCall(.heartbeat): true
+            default: false
+            }
+        }
+
+        /// The broker has it.
+        var taken: HTTPResponse {
+            if case .zegoCall = self { return .zegoCallDone }
+            return HTTPResponse(204)
+        }
     }
 
     let device: DeviceAddress
@@ -44,9 +65,12 @@ struct Asked {
     let body: [UInt8]
     /// `Idempotency-Key`.
     let key: RequestID?
+    /// A user who asks for itself.
+    var user: Bearer?
 
     /// `newID`: for a request without a key.
     func operation(newID: () -> RequestID) throws(Problem) -> Operation {
+        if let user { return try zegoCall(user, newID: newID) }
         switch route {
         case .call: return .call(try callID)
         case .trace: return .trace(try callID)
@@ -108,7 +132,8 @@ struct Asked {
                 device: DeviceAddress(userID: try userID, deviceID: .server),
                 payload: payload("user.signOut", id) { $0.field("device", device) }, answer: .nothing)
         case .call, .trace, .heartbeat, .devices, .token, .ringCheck, .ringReject, .ringCheckPreflight,
-            .ringRejectPreflight, .description, .healthy, .ready, .metrics:
+            .ringRejectPreflight, .zegoStart, .zegoCancel, .zegoAccept, .zegoDecline, .zegoEnd, .zegoHeartbeat,
+            .zegoEvents, .description, .healthy, .ready, .metrics:
             preconditionFailure("served elsewhere")
         }
     }
@@ -198,7 +223,7 @@ struct Asked {
     /// The first one of this name.
     private func parameter(_ name: String) -> String? { query.first { $0.name == name }?.value }
 
-    private func fields() throws(Problem) -> JSONFields {
+    func fields() throws(Problem) -> JSONFields {
         let found: JSONFields?
         do throws(JSONError) {
             found = try JSONFields(parsing: body)
@@ -224,7 +249,7 @@ struct Asked {
         return device
     }
 
-    private func required<Value>(
+    func required<Value>(
         _ body: JSONFields, _ name: String, _ expected: String, _ parse: (String) -> Value?
     ) throws(Problem) -> Value {
         guard let value = body[name]?.string.flatMap(parse) else { throw .badRequest("\(name): expected \(expected)") }

@@ -6,6 +6,8 @@ struct Problem: Error, Equatable {
     let status: Int
     let error: SignalingError
     var headers: [HTTPResponse.Header] = []
+    /// The token was good, and is no longer.
+    var isAboutExpiry = false
 
     /// A refusal of the service.
     init(_ error: SignalingError) {
@@ -25,6 +27,13 @@ struct Problem: Error, Equatable {
     static func unauthorized(_ reason: String) -> Problem {
         Problem(401, "unauthorized", reason, [.init("WWW-Authenticate", "Bearer")])
     }
+    static let noUsersToken = unauthorized("expected Authorization: Bearer and the user's own token")
+    static var expired: Problem {
+        var problem = unauthorized("the token does not count: expired")
+        problem.isAboutExpiry = true
+        return problem
+    }
+    static let wrongUsersRole = Problem(403, "forbidden", "the token is no user's: it has a role")
     static let wrongRole = Problem(403, "forbidden", "the token is not a backend's: its role is not server")
     static let unknownPath = Problem(404, "notFound", "there is nothing under this path")
     static let noPage = Problem(
@@ -42,6 +51,9 @@ struct Problem: Error, Equatable {
         SignalingError(.unavailable, "not answered in time, or not now: ask again, with the same Idempotency-Key"))
     static let overloaded = Problem(
         SignalingError(.unavailable, "there is more to do than can be done", retryAfter: 1_000))
+
+    static let tooManyStreams = Problem(
+        SignalingError(.rateLimited, "this user has \(StreamDesk.Bounds.perUser) streams already", retryAfter: 1_000))
 
     /// What the HTTP server refuses by itself.
     @Sendable static func response(_ refusal: HTTPRefusal) -> HTTPResponse {

@@ -13,6 +13,8 @@ final class Reader {
         case devices(UserID)
         /// The deployment's secret is not known yet.
         case ring(RingQuestion)
+        /// Whether the call is still that of who sends it.
+        case heartbeat(RelayedRequest, CallID)
     }
 
     struct Item: Sendable {
@@ -35,6 +37,7 @@ final class Reader {
     private let ring: RingDesk
     private let lease: Milliseconds
     private let inbox: Inbox<Item>
+    private let relay: Inbox<Relay.Item>
     private let status: GatewayStatus
     private let executor = WorkExecutor()
     private var waiting: [Item] = []
@@ -42,12 +45,14 @@ final class Reader {
     private var nextLook: Int64 = 0
 
     init(
-        _ store: Gateway.Store, lease: Milliseconds, _ inbox: Inbox<Item>, _ ring: RingDesk, _ status: GatewayStatus
+        _ store: Gateway.Store, lease: Milliseconds, _ inbox: Inbox<Item>, _ relay: Inbox<Relay.Item>,
+        _ ring: RingDesk, _ status: GatewayStatus
     ) {
         self.store = store
         self.ring = ring
         self.lease = lease
         self.inbox = inbox
+        self.relay = relay
         self.status = status
     }
 
@@ -57,7 +62,7 @@ final class Reader {
             wait()
             for item in inbox.take() {
                 guard waiting.count < Bounds.waiting else {
-                    item.asker.respond(Problem.overloaded.response)
+                    item.asker.refuse(.overloaded)
                     continue
                 }
                 waiting.append(item)
@@ -70,7 +75,7 @@ final class Reader {
             while underWay < Bounds.underWay, !waiting.isEmpty { answer(waiting.removeFirst()) }
             executor.run()
         }
-        for item in waiting + inbox.take() { item.asker.respond(Problem.unavailable.response) }
+        for item in waiting + inbox.take() { item.asker.refuse(.unavailable) }
     }
 
     private func wait() {
@@ -118,10 +123,31 @@ final class Reader {
                 } catch {
                     asker.respond(error.response)
                 }
+            case .heartbeat(let request, let id):
+                guard let refusal = try await refusal(request.device, id) else { return pass(on: request, asker) }
+                asker.refuse(Problem(refusal))
             }
-        } failed: {
-            asker.respond(Problem.unavailable.response)
+        } failed: { [self] in
+            // The call lives on, whether or not the store can be read.
+            if case .heartbeat(let request, _) = item.question { return pass(on: request, asker) }
+            asker.refuse(.unavailable)
         }
+    }
+
+    private func pass(on request: RelayedRequest, _ asker: Asker) {
+        if !relay.post(Relay.Item(request: request, asker: asker)) { asker.refuse(.overloaded) }
+    }
+
+    /// Why a device has no part in a call; nil when it has.
+    private func refusal(_ device: DeviceAddress, _ id: CallID) async throws(StoreError) -> SignalingError? {
+        guard case .call(let call)? = try await store.load([id])[0]?.record,
+            let member = call.snapshot.member(device.userID)
+        else { return SignalingError(.callNotFound, "no such call") }
+        guard call.isLive else { return SignalingError(.callEnded, "the call has ended") }
+        guard member.state == .accepted else {
+            return SignalingError(.invalidState, "the user is not in the call", state: member.state.rawValue)
+        }
+        return member.device == device.deviceID ? nil : SignalingError(.answeredElsewhere, "on another device")
     }
 
     /// As `call.get` and `call.trace` answer it.

@@ -6,10 +6,7 @@ import SystemClocks
 import SystemThreads
 
 /// Hands requests to the coordinators and their responses to who asked: an MQTT client with the role of a server (docs/protocol.md,
-/// section 1, Backends). It belongs to one thread.
-///
-/// A request is sent again like that of any device, with the same id, until it is answered. What is not answered in time may have been
-/// done: the backend is told `unavailable`, and may ask again with the same key.
+/// section 1, Backends), and what happens to users with streams to these. It belongs to one thread.
 final class Relay {
     struct Settings: Sendable {
         var broker: BrokerAddress
@@ -29,24 +26,8 @@ final class Relay {
         let asker: Asker
     }
 
-    private struct Pending {
-        let item: Item
-        /// Milliseconds of the boot clock.
-        let end: Int64
-        var nextSend: Int64
-        var attempts = 0
-    }
-
     /// In milliseconds.
-    enum Bounds {
-        /// How long a backend waits for its answer.
-        static let patience: Int64 = 10_000
-        /// The same while there is no broker.
-        static let patienceWithoutBroker: Int64 = 2_000
-        /// Requests that wait for their responses.
-        static let waiting = 4_096
-        /// Seconds that the broker keeps a request which no coordinator takes.
-        static let expiry: UInt32 = 10
+    private enum Bounds {
         static let firstPause: Int64 = 250
         static let longestPause: Int64 = 4_000
         static let longestWait: Int64 = 1_000
@@ -55,28 +36,23 @@ final class Relay {
     private let settings: Settings
     private let inbox: Inbox<Item>
     private let status: GatewayStatus
+    private var streams: StreamLink
     private var connection: MQTTConnection?
     private var subscription: Int32?
     private var isListening = false { didSet { status.update { $0.isListening = isListening } } }
     private var nextConnect: Int64 = 0
     private var pause = Bounds.firstPause
-    private var pending: [UInt64: Pending] = [:]
-    private var lastNumber: UInt64 = 0
-    /// Stands before each number in Correlation Data: any device may publish to where responses come (a Response Topic of its own), and none
-    /// can guess this. Nor is what another process with the same name asked for taken for an answer to this one.
-    private let secret = (0..<16).map { _ in UInt8.random(in: 0...255) }
-    /// Those that are to be sent now.
-    private var due: [UInt64] = []
-    /// Before that nothing is to be sent again, and nobody has waited for too long.
-    private var nextLook = Int64.max
-    /// Of requests without a response, by the broker's packet identifier.
-    private var awaited: [Int32: UInt64] = [:]
+    private var requests: OpenRequests
     private var now = SystemClock.boot.milliseconds
 
-    init(_ settings: Settings, _ inbox: Inbox<Item>, _ status: GatewayStatus) {
+    init(
+        _ settings: Settings, _ inbox: Inbox<Item>, _ desk: StreamDesk, _ bearers: BearerCheck, _ status: GatewayStatus
+    ) {
         self.settings = settings
         self.inbox = inbox
         self.status = status
+        streams = StreamLink(desk, bearers, settings.topics, status)
+        requests = OpenRequests(settings.topics, name: settings.name)
     }
 
     /// Until the inbox says stop.
@@ -88,12 +64,15 @@ final class Relay {
             now = SystemClock.boot.milliseconds
             for message in messages { received(message) }
             // Before what is new, which is to be sent anyway.
-            if nextLook <= now { look() }
-            for item in inbox.take() { take(item) }
+            requests.look(now: now)
+            for item in inbox.take() { requests.take(item, now: now) }
+            streams.turn(now: now)
             send()
         }
-        for waiting in pending.values { waiting.item.asker.respond(Problem.unavailable.response) }
-        for item in inbox.take() { item.asker.respond(Problem.unavailable.response) }
+        streams.stop()
+        send()
+        requests.stop()
+        for item in inbox.take() { item.asker.refuse(.unavailable) }
         connection?.disconnect()
     }
 
@@ -120,26 +99,23 @@ final class Relay {
         status.lost(error.message)
         connection = nil
         subscription = nil
-        awaited = [:]
-        due = []
+        streams.lost()
+        requests.lost(now: now)
         if isListening { pause = Bounds.firstPause }
         isListening = false
         nextConnect = now + Int64.random(in: pause / 2...pause)
         pause = min(2 * pause, Bounds.longestPause)
-        // What was sent may be lost with the connection.
-        for number in pending.keys { pending[number]!.nextSend = now }
-        nextLook = now
     }
 
     private func wait() -> [MQTTMessage] {
-        var wakeUp = pollfd(fd: inbox.descriptor, events: Int16(POLLIN), revents: 0)
-        let limit = Int32(clamping: max(0, min(nextTurn - now, Bounds.longestWait)))
+        var wakeUps = [inbox.descriptor, streams.descriptor].map { pollfd(fd: $0, events: Int16(POLLIN), revents: 0) }
+        let limit = Int32(clamping: max(0, min(nextTurn - now, Bounds.longestWait, streams.longestWait)))
         guard let connection else {
-            _ = poll(&wakeUp, 1, limit)
+            _ = poll(&wakeUps, 2, limit)
             return []
         }
         do throws(MQTTError) {
-            let messages = try connection.poll(milliseconds: limit, others: &wakeUp)
+            let messages = try connection.poll(milliseconds: limit, others: &wakeUps, count: 2)
             try advance(connection)
             return messages
         } catch {
@@ -150,107 +126,40 @@ final class Relay {
 
     private func advance(_ connection: MQTTConnection) throws(MQTTError) {
         if connection.state == .connected, subscription == nil {
-            subscription = try connection.subscribe(
-                "\(settings.topics.root)/down/+/+/\(settings.name)", qos: .atLeastOnce)
+            subscription = try connection.subscribe(requests.filter, qos: .atLeastOnce)
         }
         if let subscription, !isListening, connection.acknowledged.contains(subscription) {
             isListening = true
             pause = Bounds.firstPause
-            nextLook = now
+            requests.listens(now: now)
             status.listens()
+            streams.connected()
         }
-        for (identifier, isTaken) in connection.takeAnswered() {
-            guard let number = awaited.removeValue(forKey: identifier), isTaken else { continue }
-            respond(number, HTTPResponse(204))
-        }
+        streams.advance(connection.acknowledged, now: now)
+        for (identifier, isTaken) in connection.takeAnswered() { requests.answered(identifier, isTaken: isTaken) }
     }
 
-    private var nextTurn: Int64 { connection == nil ? min(nextConnect, nextLook) : nextLook }
+    private var nextTurn: Int64 { connection == nil ? min(nextConnect, requests.nextLook) : requests.nextLook }
 
-    // MARK: Requests
-
-    private func take(_ item: Item) {
-        guard pending.count < Bounds.waiting else { return item.asker.respond(Problem.overloaded.response) }
-        lastNumber += 1
-        let waiting = Pending(item: item, end: now + Bounds.patience, nextSend: now)
-        pending[lastNumber] = waiting
-        if isListening { due.append(lastNumber) }
-        nextLook = min(nextLook, end(of: waiting))
-    }
-
-    /// Finds what is to be sent again, and gives up what has waited for too long.
-    private func look() {
-        nextLook = .max
-        for (number, waiting) in pending {
-            guard end(of: waiting) > now else {
-                respond(number, Problem.unavailable.response)
-                continue
-            }
-            nextLook = min(nextLook, end(of: waiting))
-            guard isListening else { continue }
-            if waiting.nextSend <= now { due.append(number) } else { nextLook = min(nextLook, waiting.nextSend) }
-        }
-    }
+    // MARK: Messages
 
     private func send() {
-        guard let connection, isListening, !due.isEmpty else { return }
-        let numbers = due
-        due = []
+        guard let connection, isListening else { return }
         do throws(MQTTError) {
             try connection.together { () throws(MQTTError) in
-                for number in numbers { try send(number, connection) }
+                try requests.send(connection, now: now)
+                try streams.send(connection)
             }
         } catch {
             lost(error)
         }
     }
 
-    private func send(_ number: UInt64, _ connection: MQTTConnection) throws(MQTTError) {
-        guard let request = pending[number]?.item.request else { return }
-        // As devices do: after 1, 2, 4 s.
-        pending[number]!.nextSend = now + 1_000 << Int64(min(pending[number]!.attempts, 3))
-        pending[number]!.attempts += 1
-        nextLook = min(nextLook, pending[number]!.nextSend)
-        var message = MQTTMessage(
-            topic: settings.topics.up(request.device), payload: request.payload, expirySeconds: Bounds.expiry)
-        let isAwaited = request.answer == .unanswered
-        if !isAwaited {
-            message.correlationData = secret + withUnsafeBytes(of: number.bigEndian, Array.init)
-            message.responseTopic = responseTopic(request)
-        }
-        do throws(MQTTError) {
-            let identifier = try connection.publish(message, isAwaited: isAwaited)
-            if isAwaited { awaited[identifier] = number }
-        } catch {
-            // What this broker cannot take, it never will; the connection is as good as before.
-            guard error.kind == .invalid else { throw error }
-            respond(
-                number, Problem(SignalingError(.tooLarge, "the broker does not take it: \(error.message)")).response)
-        }
-    }
-
-    private func responseTopic(_ request: RelayedRequest) -> String {
-        settings.topics.down(request.device) + "/" + settings.name
-    }
-
     private func received(_ message: MQTTMessage) {
-        guard let data = message.correlationData, data.count == secret.count + 8, data.starts(with: secret) else {
-            return
+        switch requests.received(message, now: now) {
+        case .foreign: streams.received(message, now: now)
+        case .response: break
+        case .answered(let caller, let callID): streams.beat(caller, callID)
         }
-        let number = data.dropFirst(secret.count).reduce(UInt64(0)) { $0 << 8 | UInt64($1) }
-        guard let waiting = pending[number], message.topic == responseTopic(waiting.item.request),
-            let response = waiting.item.request.answer.response(message.payload, isFirst: waiting.attempts == 1)
-        else { return }
-        respond(number, response)
-    }
-
-    private func respond(_ number: UInt64, _ response: HTTPResponse) {
-        pending.removeValue(forKey: number)?.item.asker.respond(response)
-    }
-
-    /// What was never sent was not done: nobody needs to wait for long.
-    private func end(of waiting: Pending) -> Int64 {
-        guard !isListening, waiting.attempts == 0 else { return waiting.end }
-        return waiting.end - Bounds.patience + Bounds.patienceWithoutBroker
     }
 }

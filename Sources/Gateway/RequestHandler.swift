@@ -2,6 +2,7 @@ import HTTPServing
 import SignalingProtocol
 import Synchronization
 import SystemClocks
+import Tokens
 
 /// What the HTTP server's thread does with a request: who asks, for what, and to whom it is handed on. It waits for nothing.
 final class RequestHandler: Sendable {
@@ -9,6 +10,8 @@ final class RequestHandler: Sendable {
     private let relay: Inbox<Relay.Item>
     private let reader: Inbox<Reader.Item>
     private let ring: RingDesk
+    private let streams: StreamDesk
+    private let budgets = UserBudgets()
     private let page: CallPage?
     private let status: GatewayStatus
     /// For its counts.
@@ -16,12 +19,13 @@ final class RequestHandler: Sendable {
 
     init(
         _ bearers: BearerCheck, _ relay: Inbox<Relay.Item>, _ reader: Inbox<Reader.Item>, _ ring: RingDesk,
-        _ page: CallPage?, _ status: GatewayStatus
+        _ streams: StreamDesk, _ page: CallPage?, _ status: GatewayStatus
     ) {
         self.bearers = bearers
         self.relay = relay
         self.reader = reader
         self.ring = ring
+        self.streams = streams
         self.page = page
         self.status = status
     }
@@ -37,7 +41,7 @@ final class RequestHandler: Sendable {
             let asked = try asked(exchange) { asker = Asker(exchange, $0, status) }
             return try serve(asked, asker).map(asker.counted)
         } catch {
-            return asker.counted(error.response)
+            return asker.counted(asker.refusal(error))
         }
     }
 
@@ -60,13 +64,25 @@ final class RequestHandler: Sendable {
                 let query = route.isRing ? RequestQuery.pairs(exchange.query) : nil
                 return Asked(route: route, parameters: parameters, query: query ?? [], body: exchange.body, key: nil)
             }
-            try bearers.check(exchange.header("Authorization"))
+            let user = try bearer(route, exchange)
             let key = try key(exchange.header("Idempotency-Key"))
             guard let query = RequestQuery.pairs(exchange.query) else {
                 throw .badRequest("the query is not UTF-8 in percent-encoding")
             }
-            return Asked(route: route, parameters: parameters, query: query, body: exchange.body, key: key)
+            return Asked(route: route, parameters: parameters, query: query, body: exchange.body, key: key, user: user)
         }
+    }
+
+    /// The user who asks; nil for a backend, which is no user.
+    private func bearer(_ route: Route, _ exchange: HTTPExchange) throws(Problem) -> Bearer? {
+        let headers = exchange.header("Authorization")
+        guard route.isZegoCall else {
+            try bearers.check(headers)
+            return nil
+        }
+        let bearer = try bearers.user(headers)
+        try budgets.take(bearer.token.user, now: SystemClock.boot.microseconds)
+        return bearer
     }
 
     /// Whatever is asked for: a key that cannot be is a mistake of who asks.
@@ -105,6 +121,9 @@ final class RequestHandler: Sendable {
                 break
             }
             try ring.take(question, asker, newID: Self.newID)
+        case .heartbeat(let request, let id):
+            try hand(reader, Reader.Item(question: .heartbeat(request, id), asker: asker))
+        case .events(let bearer): return try events(bearer)
         case .token(let user, let device, let life):
             let (token, expiresAt) = try bearers.makeToken(user, device, life: life)
             var response = HTTPResponse.json(201) { writer in
@@ -115,6 +134,13 @@ final class RequestHandler: Sendable {
             return response
         }
         return nil
+    }
+
+    /// Server-sent events. A proxy must not hold them back.
+    private func events(_ bearer: Bearer) throws(Problem) -> HTTPResponse {
+        HTTPResponse.streaming(
+            try streams.open(bearer), contentType: "text/event-stream",
+            headers: [.init("Cache-Control", "no-store"), .init("X-Accel-Buffering", "no")])
     }
 
     private func hand<Item>(_ inbox: Inbox<Item>, _ item: Item) throws(Problem) {

@@ -23,12 +23,19 @@ package enum Route: String, CaseIterable, Sendable {
     case ringReject = "POST /v1/ring/{callID}/reject"
     case ringCheckPreflight = "OPTIONS /v1/ring/{callID}"
     case ringRejectPreflight = "OPTIONS /v1/ring/{callID}/reject"
+    case zegoStart = "POST /call/start_call"
+    case zegoCancel = "POST /call/cancel_call"
+    case zegoAccept = "POST /call/accept_call"
+    case zegoDecline = "POST /call/decline_call"
+    case zegoEnd = "POST /call/end_call"
+    case zegoHeartbeat = "POST /call/heartbeat"
+    case zegoEvents = "GET /call/events"
     case description = "GET /openapi.yaml"
     case healthy = "GET /healthz"
     case ready = "GET /readyz"
     case metrics = "GET /metrics"
 
-    /// Who asks must show that it is a backend.
+    /// Who asks must show that it is a backend, or a user (`isZegoCall`).
     package var needsToken: Bool {
         switch self {
         case .description, .healthy, .ready, .metrics: false
@@ -40,6 +47,14 @@ package enum Route: String, CaseIterable, Sendable {
     var isRing: Bool {
         switch self {
         case .ringCheck, .ringReject, .ringCheckPreflight, .ringRejectPreflight: true
+        default: false
+        }
+    }
+
+    /// A user asks, with a token of its own (docs/migrate/zego-call-server.md).
+    var isZegoCall: Bool {
+        switch self {
+        case .zegoStart, .zegoCancel, .zegoAccept, .zegoDecline, .zegoEnd, .zegoHeartbeat, .zegoEvents: true
         default: false
         }
     }

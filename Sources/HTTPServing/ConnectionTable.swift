@@ -7,7 +7,7 @@ import SystemClocks
 ///
 /// microhttpd's own timeout is about silence alone: a client that sends or reads a byte now and then would hold a connection for ever.
 final class ConnectionTable: Sendable {
-    private struct Entry {
+    fileprivate struct Entry {
         let descriptor: Int32
         /// By the boot clock. What is to be done by then has not been done.
         var deadline: Int64
@@ -15,6 +15,8 @@ final class ConnectionTable: Sendable {
         var waiting: HTTPExchange?
         /// From a whole request to the end of its response.
         var isServing = false
+        /// A response that goes on, for which no deadline counts.
+        var stream: HTTPStream?
     }
 
     private struct State {
@@ -72,15 +74,22 @@ final class ConnectionTable: Sendable {
         } ?? false
     }
 
-    /// The response is on its way.
-    func answer(_ connection: ConnectionHandle) {
-        _ = change(connection) { entry, _ in entry.waiting = nil }
+    /// The response is on its way, or goes on. One that would go on ends when the server stops.
+    func answer(_ connection: ConnectionHandle, _ stream: HTTPStream?) {
+        let isStopping = change(connection) { entry, isStopping in
+            entry.waiting = nil
+            entry.stream = stream
+            if stream != nil { entry.noticeSilence(longestTime) }
+            return isStopping
+        }
+        if isStopping ?? true { stream?.end() }
     }
 
     /// The request and its response are done, in one way or the other.
     func complete(_ connection: ConnectionHandle, _ outcome: HTTPServerCounts.Outcome) {
         let isStopping = change(connection) { entry, isStopping in
             entry.waiting = nil
+            entry.stream = nil
             entry.isServing = false
             return isStopping
         }
@@ -106,10 +115,11 @@ final class ConnectionTable: Sendable {
 
     /// Ends the connections of those who are late, and returns what nobody has answered in time.
     func sweep() -> [HTTPExchange] {
+        sweepStreams()
         let (now, deadline) = (SystemClock.boot.milliseconds, newDeadline)
         return state.withLock { state in
             var unanswered: [HTTPExchange] = []
-            for (connection, var entry) in state.entries where entry.deadline <= now {
+            for (connection, var entry) in state.entries where entry.deadline <= now && entry.stream == nil {
                 if let exchange = entry.waiting {
                     unanswered.append(exchange)
                     entry.waiting = nil
@@ -126,11 +136,31 @@ final class ConnectionTable: Sendable {
         }
     }
 
-    /// From now on no request begins. Returns those that wait.
-    func stop() -> [HTTPExchange] {
+    /// Ends the streams that were broken off, and those whose client has gone: microhttpd does not look at them while they are silent.
+    private func sweepStreams() {
+        let lost = state.withLock { state in
+            var lost: [HTTPStream] = []
+            for (connection, entry) in state.entries {
+                guard let stream = entry.stream else { continue }
+                let isSlow = stream.isBroken
+                guard isSlow || entry.hasHungUp else { continue }
+                // Under the lock: as long as the entry is here, the descriptor is nobody else's.
+                shutdown(entry.descriptor, Int32(SHUT_RDWR))
+                if isSlow { state.counts.late += 1 }
+                lost.append(stream)
+                state.entries[connection]?.stream = nil
+                state.entries[connection]?.deadline = .max
+            }
+            return lost
+        }
+        for stream in lost { stream.breakOff() }
+    }
+
+    /// From now on no request begins. Returns those that wait, and the responses that go on.
+    func stop() -> (waiting: [HTTPExchange], streams: [HTTPStream]) {
         state.withLock { state in
             state.isStopping = true
-            return state.entries.values.compactMap(\.waiting)
+            return (state.entries.values.compactMap(\.waiting), state.entries.values.compactMap(\.stream))
         }
     }
 
@@ -141,4 +171,25 @@ final class ConnectionTable: Sendable {
             guard isDone.wait(timeout: end) == .success else { return }
         }
     }
+}
+
+extension ConnectionTable.Entry {
+    /// The client has closed its side. One that has only finished sending is gone, too: nobody keeps half a stream open.
+    fileprivate var hasHungUp: Bool {
+        let signs = Int16(POLLHUP) | Int16(POLLERR) | Self.peerHasClosed
+        var waiting = pollfd(fd: descriptor, events: Self.peerHasClosed, revents: 0)
+        return poll(&waiting, 1, 0) == 1 && waiting.revents & signs != 0
+    }
+
+    /// When nothing of what was sent is taken for so long, the kernel ends the connection: a client that does not read, or has vanished,
+    /// says nothing.
+    fileprivate func noticeSilence(_ milliseconds: Int64) {
+        var limit = UInt32(clamping: milliseconds)
+        setsockopt(
+            descriptor, Int32(IPPROTO_TCP), Self.userTimeout, &limit, socklen_t(MemoryLayout<UInt32>.size))
+    }
+
+    /// Linux's POLLRDHUP and TCP_USER_TIMEOUT, which Glibc's module does not have.
+    private static let peerHasClosed: Int16 = 0x2000
+    private static let userTimeout: Int32 = 18
 }

@@ -43,16 +43,18 @@ package final class HTTPExchange: Sendable {
     /// Answers the request, for any thread; it never waits. Only the first answer counts. There must be one within the settings' time,
     /// or the client is answered 503.
     package func respond(_ response: HTTPResponse) {
-        stage.withLock { stage in
+        let counts = stage.withLock { stage in
             switch stage {
             case .serving: stage = .answered(response)
             case .suspended(let connection):
                 stage = .answered(response)
                 // Under the lock: who closes the connection, or stops the server, waits here until microhttpd has been told.
                 connection.resume()
-            case .answered, .over: break
+            case .answered, .over: return false
             }
+            return true
         }
+        if !counts { response.stream?.finish() }
     }
 
     // MARK: For microhttpd's thread
@@ -75,7 +77,14 @@ package final class HTTPExchange: Sendable {
     }
 
     /// There is nobody to answer any more.
-    func end() { stage.withLock { $0 = .over } }
+    func end() {
+        let unsent: HTTPResponse? = stage.withLock { stage in
+            defer { stage = .over }
+            guard case .answered(let response) = stage else { return nil }
+            return response
+        }
+        unsent?.stream?.finish()
+    }
 }
 
 /// microhttpd's connection.

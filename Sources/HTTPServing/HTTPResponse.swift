@@ -9,6 +9,13 @@ package struct HTTPResponse: Sendable, Equatable {
     package var headers: [Header]
     /// Not sent to a request with HEAD, nor with 204 and 304.
     package var body: [UInt8]
+    /// Goes on in place of `body`.
+    package var stream: HTTPStream?
+
+    package static func == (left: HTTPResponse, right: HTTPResponse) -> Bool {
+        left.status == right.status && left.contentType == right.contentType && left.headers == right.headers
+            && left.body == right.body && left.stream === right.stream
+    }
 
     package struct Header: Sendable, Equatable {
         package let name: String
@@ -26,6 +33,15 @@ package struct HTTPResponse: Sendable, Equatable {
         self.contentType = contentType
         self.headers = headers
         self.body = body
+    }
+
+    /// A response that begins now and goes on until `stream` ends.
+    package static func streaming(
+        _ stream: HTTPStream, contentType: String, headers: [Header] = []
+    ) -> HTTPResponse {
+        var response = HTTPResponse(200, contentType: contentType, headers: headers)
+        response.stream = stream
+        return response
     }
 
     package static func text(

@@ -78,7 +78,9 @@ package final class HTTPServer: Sendable {
             guard let stopping = running else { return }
             running = nil
             // microhttpd ends the process when it is stopped with a suspended connection.
-            table.stop().forEach { $0.respond(settings.response(.stopping)) }
+            let (waiting, streams) = table.stop()
+            for exchange in waiting { exchange.respond(settings.response(.stopping)) }
+            for stream in streams { stream.end() }
             table.waitUntilDone(milliseconds: Self.patience)
             stopping.end.signal()
             pthread_join(stopping.sweeper, nil)

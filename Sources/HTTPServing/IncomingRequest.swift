@@ -9,6 +9,8 @@ final class IncomingRequest {
     /// Nil until it is whole.
     var exchange: HTTPExchange?
     var isAnswered = false
+    /// Of a response that goes on.
+    var stream: HTTPStream?
 
     init(target: String) { self.target = target }
 

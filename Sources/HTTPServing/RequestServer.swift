@@ -52,7 +52,8 @@ final class RequestServer {
         if !bytes.isEmpty { return request.take(bytes, longestBody: longestBody) }
         let exchange = request.exchange ?? whole(request, head, connection)
         guard let response = exchange.takeResponse(suspending: connection) else { return true }
-        table.answer(connection)
+        request.stream = response.stream
+        table.answer(connection, response.stream)
         return send(response, request, connection)
     }
 
@@ -74,6 +75,7 @@ final class RequestServer {
     func complete(_ connection: ConnectionHandle, isComplete: Bool) {
         guard let request = requests.removeValue(forKey: connection) else { return }
         request.exchange?.end()
+        request.stream?.finish()
         // What microhttpd has answered by itself, to what is not HTTP, is never complete to it.
         let status = isComplete || !request.isAnswered ? bellwire_http_status(connection.pointer) : 0
         table.complete(connection, .init(status: Int(status)))
@@ -91,9 +93,9 @@ final class RequestServer {
 
     private func send(_ response: HTTPResponse, _ request: IncomingRequest, _ connection: ConnectionHandle) -> Bool {
         request.isAnswered = true
-        if let made = response.make() { return queue(made, response.status, connection) }
+        if let made = response.make(connection) { return queue(made, response.status, connection) }
         let other = HTTPResponse.text(500, "the response cannot be sent\n")
-        return other.make().map { queue($0, other.status, connection) } ?? false
+        return other.make(connection).map { queue($0, other.status, connection) } ?? false
     }
 
     private func queue(_ response: OpaquePointer, _ status: Int, _ connection: ConnectionHandle) -> Bool {
@@ -104,8 +106,8 @@ final class RequestServer {
 
 extension HTTPResponse {
     /// microhttpd's response; nil when it does not take the headers.
-    fileprivate func make() -> OpaquePointer? {
-        guard let made = body.withUnsafeBytes({ bellwire_http_response($0.baseAddress, $0.count) }) else { return nil }
+    fileprivate func make(_ connection: ConnectionHandle) -> OpaquePointer? {
+        guard let made = stream.map({ $0.make(connection) }) ?? whole else { return nil }
         let type = contentType.map { [Header("Content-Type", $0)] } ?? []
         for header in type + headers
         where !bellwire_http_is_fine(MHD_add_response_header(made, header.name, header.value)) {
@@ -114,6 +116,53 @@ extension HTTPResponse {
         }
         return made
     }
+
+    private var whole: OpaquePointer? {
+        body.withUnsafeBytes { bellwire_http_response($0.baseAddress, $0.count) }
+    }
+}
+
+/// What microhttpd keeps of a response that goes on.
+private final class StreamReader {
+    let stream: HTTPStream
+    let connection: ConnectionHandle
+
+    init(_ stream: HTTPStream, _ connection: ConnectionHandle) {
+        self.stream = stream
+        self.connection = connection
+    }
+}
+
+extension HTTPStream {
+    fileprivate func make(_ connection: ConnectionHandle) -> OpaquePointer? {
+        let reader = Unmanaged.passRetained(StreamReader(self, connection))
+        guard let made = bellwire_http_stream(nextPiece, reader.toOpaque(), dropReader) else {
+            reader.release()
+            return nil
+        }
+        return made
+    }
+}
+
+// C callbacks are file-private functions: a closure would inherit the isolation of where it is written.
+private func nextPiece(
+    _ context: UnsafeMutableRawPointer?, _: UInt64, _ buffer: UnsafeMutablePointer<CChar>?, _ most: Int
+) -> Int {
+    guard let context else { preconditionFailure("microhttpd passes on what it was given") }
+    let reader = Unmanaged<StreamReader>.fromOpaque(context).takeUnretainedValue()
+    let room = UnsafeMutableRawBufferPointer(start: buffer, count: most)
+    switch reader.stream.take(into: room, suspending: reader.connection) {
+    case .bytes(let count): return count
+    case .none: return 0
+    // MHD_CONTENT_READER_END_OF_STREAM and MHD_CONTENT_READER_END_WITH_ERROR.
+    case .end: return -1
+    case .broken: return -2
+    }
+}
+
+private func dropReader(_ context: UnsafeMutableRawPointer?) {
+    guard let context else { return }
+    Unmanaged<StreamReader>.fromOpaque(context).release()
 }
 
 // A C callback is a file-private function: a closure would inherit the isolation of where it is written.

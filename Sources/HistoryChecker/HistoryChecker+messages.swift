@@ -81,8 +81,8 @@ extension HistoryChecker {
                 entry: entry)
             return
         }
-        if history.request.seq != message.seq {
-            report(.messageForged, nil, device, "message \(message.messageID) lost its seq", entry: entry)
+        if history.request.seq != message.seq || history.request.stream != message.stream {
+            report(.messageForged, nil, device, "message \(message.messageID) lost its place", entry: entry)
         }
         name(key, message.messageID, entry)
     }

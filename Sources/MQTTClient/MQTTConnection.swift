@@ -106,7 +106,7 @@ package final class MQTTConnection {
     package private(set) var unauthorizedInARow = 0
     /// What the broker allows (MQTT 5, section 3.2.2.3).
     private var maximumQoS = QoS.atLeastOnce
-    private var maximumPacketSize = Int.max
+    package private(set) var maximumPacketSize = Int.max
     /// Milliseconds; 0 when it is off.
     private var keepAlive: Int64
     private var lastSent: Int64 = 0
@@ -115,6 +115,8 @@ package final class MQTTConnection {
     private var asked: Int64?
     private var isAboutToAsk = false
     private var isRefused = false
+    private var disconnectReason: UInt8?
+    private var isEndOfStream = false
     private var isAboutCredentials = false
 
     package init(_ configuration: Configuration) throws(MQTTError) {
@@ -226,7 +228,9 @@ package final class MQTTConnection {
             }
             try take()
         }
-        if reading == .end { throw lost() }
+        guard reading == .end else { return }
+        isEndOfStream = true
+        throw lost()
     }
 
     /// Takes the packets that have arrived.
@@ -252,6 +256,7 @@ package final class MQTTConnection {
         switch packet {
         case .connectAnswer(let reason, let properties): try connectAnswered(reason, properties)
         case .disconnect(let reason, let text):
+            disconnectReason = reason
             throw closed("the broker disconnects: " + (text ?? reasonName(reason)))
         case _ where state == .connecting: throw closed("the broker sent no MQTT 5: no answer to CONNECT comes first")
         case .message(let message, let identifier):
@@ -271,7 +276,7 @@ package final class MQTTConnection {
 
     private func connectAnswered(_ reason: UInt8, _ properties: PacketProperties) throws(MQTTError) {
         guard reason == 0 else {
-            isRefused = true
+            isRefused = !MQTTClient.isTemporary(reason)
             isAboutCredentials = MQTTClient.isAboutCredentials(reason)
             throw closed("the broker refused: " + (properties.reason ?? reasonName(reason)))
         }
@@ -484,10 +489,12 @@ package final class MQTTConnection {
     }
 
     private func lost() -> MQTTError {
-        guard case .closed(let reason) = state else {
-            return MQTTError(kind: .lost, message: "the connection was lost")
+        var error = MQTTError(kind: .lost, message: "the connection was lost")
+        if case .closed(let reason) = state {
+            error = MQTTError(
+                kind: isRefused ? .refused : .lost, message: reason, isAboutCredentials: isAboutCredentials)
         }
-        return MQTTError(
-            kind: isRefused ? .refused : .lost, message: reason, isAboutCredentials: isAboutCredentials)
+        (error.disconnectReason, error.isEndOfStream) = (disconnectReason, isEndOfStream)
+        return error
     }
 }

@@ -55,6 +55,13 @@ package struct MQTTError: Error, Sendable, CustomStringConvertible {
     package let message: String
     /// The broker has refused who this client says it is: another try with the same token or certificate changes nothing.
     package let isAboutCredentials: Bool
+    /// The reason code with which the broker ended the connection (MQTT 5, section 3.14.2.1); nil when it did not say.
+    package var disconnectReason: UInt8?
+    /// The broker closed the connection, and said nothing.
+    package var isEndOfStream = false
+
+    package static let sessionTakenOver: UInt8 = 0x8E
+    package static let administrativeAction: UInt8 = 0x98
 
     package init(kind: Kind, message: String, isAboutCredentials: Bool = false) {
         self.kind = kind
@@ -65,7 +72,9 @@ package struct MQTTError: Error, Sendable, CustomStringConvertible {
     /// The same with a cause that the other side did not tell.
     package func because(_ cause: String?) -> MQTTError {
         guard let cause else { return self }
-        return MQTTError(kind: kind, message: "\(message): \(cause)", isAboutCredentials: isAboutCredentials)
+        var error = MQTTError(kind: kind, message: "\(message): \(cause)", isAboutCredentials: isAboutCredentials)
+        (error.disconnectReason, error.isEndOfStream) = (disconnectReason, isEndOfStream)
+        return error
     }
 
     package var description: String { message }

@@ -4,6 +4,12 @@ func isAboutCredentials(_ code: UInt8) -> Bool {
     [0x86, 0x87, 0x8C].contains(code)
 }
 
+/// Whether a broker that answers so to CONNECT may take the same client a moment later.
+func isTemporary(_ code: UInt8) -> Bool {
+    // Unavailable, busy, shutting down, quota exceeded, connection rate exceeded.
+    [0x88, 0x89, 0x8B, 0x97, 0x9F].contains(code)
+}
+
 /// What a reason code says (MQTT 5, section 2.4).
 func reasonName(_ code: UInt8) -> String {
     switch code {

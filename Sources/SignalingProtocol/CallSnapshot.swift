@@ -170,7 +170,7 @@ extension MemberChange {
         writer.field("extendedData", extendedData)
     }
 
-    init?(json: JSONObject) {
+    package init?(json: JSONObject) {
         guard let userID = json["userID"]?.string.flatMap(UserID.init),
             let state = json["state"]?.string.flatMap(MemberState.init)
         else { return nil }

@@ -1,7 +1,7 @@
 /// The protocol's error codes (docs/protocol.md, section 2).
 ///
 /// A struct rather than an enum, so that a client meets a code that a later service adds without failing.
-public struct ErrorCode: Hashable, Sendable, CustomStringConvertible {
+public struct ErrorCode: RawRepresentable, Hashable, Sendable, CustomStringConvertible {
     public let rawValue: String
 
     public init(rawValue: String) { self.rawValue = rawValue }

@@ -23,14 +23,21 @@ public struct IncomingMessage: Equatable, Sendable {
     public var from: DeviceAddress
     /// When it was sent, by the service's clock.
     public var time: Int64
+    /// The place in the sender's stream.
     public var seq: Int64?
+    /// Names the run of `seq`; nil when the sender asked for no order.
+    public var stream: String?
     public var data: JSONText
 
-    public init(messageID: MessageID, from: DeviceAddress, time: Int64, seq: Int64? = nil, data: JSONText) {
+    public init(
+        messageID: MessageID, from: DeviceAddress, time: Int64, seq: Int64? = nil, stream: String? = nil,
+        data: JSONText
+    ) {
         self.messageID = messageID
         self.from = from
         self.time = time
         self.seq = seq
+        self.stream = stream
         self.data = data
     }
 }
@@ -133,6 +140,7 @@ extension IncomingMessage {
         writer.field("fromDevice", from.deviceID)
         writer.field("time", time)
         writer.field("seq", seq)
+        writer.field("stream", stream)
         writer.field("data", data)
     }
 
@@ -140,7 +148,9 @@ extension IncomingMessage {
         guard let messageID = message.json["messageID"]?.string.flatMap(MessageID.init), let from = message.sender,
             let time = message.json["time"]?.integer, let data = message.text("data")
         else { return nil }
-        self.init(messageID: messageID, from: from, time: time, seq: message.json["seq"]?.integer, data: data)
+        self.init(
+            messageID: messageID, from: from, time: time, seq: message.json["seq"]?.integer,
+            stream: message.json["stream"]?.string, data: data)
     }
 }
 

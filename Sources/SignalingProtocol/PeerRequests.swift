@@ -62,14 +62,21 @@ extension Request {
         public var ttl: Int?
         /// Without one the service derives it from user, device and request id.
         public var messageID: MessageID?
+        /// The place in the stream, from 1. Without a stream it is passed on and orders nothing.
         public var seq: Int64?
+        /// Names the run of `seq` to this recipient: a sender that begins again names a new one.
+        public var stream: String?
 
-        public init(to: UserID, data: JSONText, ttl: Int? = nil, messageID: MessageID? = nil, seq: Int64? = nil) {
+        public init(
+            to: UserID, data: JSONText, ttl: Int? = nil, messageID: MessageID? = nil, seq: Int64? = nil,
+            stream: String? = nil
+        ) {
             self.to = to
             self.data = data
             self.ttl = ttl
             self.messageID = messageID
             self.seq = seq
+            self.stream = stream
         }
     }
 

@@ -173,6 +173,7 @@ extension Request.Message {
         self.init(
             to: try fields.required("to", fields.user("to")), data: try fields.data,
             ttl: try fields.integer("ttl", in: Limits.messageTTL),
-            messageID: try fields.identifier("messageID", MessageID.self), seq: try fields.sequenceNumber)
+            messageID: try fields.identifier("messageID", MessageID.self), seq: try fields.sequenceNumber,
+            stream: try fields.token("stream"))
     }
 }

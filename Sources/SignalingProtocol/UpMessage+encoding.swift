@@ -61,6 +61,7 @@ extension Request {
             writer.field("ttl", body.ttl)
             writer.field("messageID", body.messageID)
             writer.field("seq", body.seq)
+            writer.field("stream", body.stream)
             writer.field("data", body.data)
         case .userUpdate(let body):
             writer.field("name", body.name)

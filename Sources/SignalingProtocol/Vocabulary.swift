@@ -39,7 +39,24 @@ public enum CallState: String, Sendable, CaseIterable {
 
 /// Why a call ended (section 3).
 public enum EndReason: String, Sendable, CaseIterable {
-    case answered, rejected, busy, timeout, cancelled, callerLost, hangup, quit, heartbeatTimeout
+    /// A common call was answered.
+    case answered
+    /// Everybody who was invited said no.
+    case rejected
+    /// Everybody who was invited is in another call.
+    case busy
+    /// No invitation was answered in time.
+    case timeout
+    /// The inviter took the invitations back.
+    case cancelled
+    /// The inviter was not reachable for too long while it rang, or logged out.
+    case callerLost
+    /// Somebody ended the call for all.
+    case hangup
+    /// By leaving: nobody but one was left.
+    case quit
+    /// Nobody but one was left, since the others were not heard of for too long.
+    case heartbeatTimeout
 }
 
 /// The state of a member of a call (section 3).

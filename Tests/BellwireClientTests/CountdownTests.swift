@@ -1,7 +1,7 @@
 import SignalingProtocol
 import Testing
 
-@testable import BellwireClient
+@testable import BellwireClientCore
 
 /// The countdown of an invitation runs on the device's clock.
 @Suite struct CountdownTests {

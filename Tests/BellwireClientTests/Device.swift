@@ -1,6 +1,6 @@
 import SignalingProtocol
 
-@testable import BellwireClient
+@testable import BellwireClientCore
 
 let alice = UserID("alice")!
 let bob = UserID("bob")!

@@ -1,7 +1,7 @@
 import SignalingProtocol
 import Testing
 
-@testable import BellwireClient
+@testable import BellwireClientCore
 
 /// Section 5 of the protocol: acks and revisions.
 @Suite struct EventTests {

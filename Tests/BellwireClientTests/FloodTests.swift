@@ -2,7 +2,7 @@ import SignalingProtocol
 import SplitMix
 import Testing
 
-@testable import BellwireClient
+@testable import BellwireClientCore
 
 /// Nobody rings this device out of what it is about (`ClientMachine+room.swift`).
 @Suite struct FloodTests {

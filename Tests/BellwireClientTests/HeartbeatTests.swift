@@ -1,7 +1,7 @@
 import SignalingProtocol
 import Testing
 
-@testable import BellwireClient
+@testable import BellwireClientCore
 
 /// Section 3 of the protocol, Heartbeat.
 @Suite struct HeartbeatTests {

@@ -1,7 +1,7 @@
 import SignalingProtocol
 import Testing
 
-@testable import BellwireClient
+@testable import BellwireClientCore
 
 /// Peer messages in the SDK: each shown once, each own one followed until its receipt.
 struct MessageTests {

@@ -1,7 +1,7 @@
 import SignalingProtocol
 import Testing
 
-@testable import BellwireClient
+@testable import BellwireClientCore
 
 /// Section 1 of the protocol: presence, sessions, welcome.
 @Suite struct PresenceTests {

@@ -1,7 +1,7 @@
 import SignalingProtocol
 import Testing
 
-@testable import BellwireClient
+@testable import BellwireClientCore
 
 /// Section 2 of the protocol: resends, order, time limits.
 @Suite struct RequestTests {

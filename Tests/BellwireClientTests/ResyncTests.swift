@@ -1,7 +1,7 @@
 import SignalingProtocol
 import Testing
 
-@testable import BellwireClient
+@testable import BellwireClientCore
 
 /// A welcome brings the app up to date on its calls.
 @Suite struct ResyncTests {

@@ -1,7 +1,7 @@
 import SignalingProtocol
 import Testing
 
-@testable import BellwireClient
+@testable import BellwireClientCore
 
 /// The service holds a session to be over (docs/protocol.md, section 1, Presence).
 @Suite struct SessionOverTests {

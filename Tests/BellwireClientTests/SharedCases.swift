@@ -2,7 +2,7 @@ import Foundation
 import SignalingProtocol
 import Testing
 
-@testable import BellwireClient
+@testable import BellwireClientCore
 
 /// The machine against the cases that it shares with the web SDK's (Tests/ClientCases/README.md).
 @Suite struct SharedCases {
@@ -117,7 +117,8 @@ private struct Runner {
             device.pass(milliseconds)
         } else if let request = step["send"] {
             guard case .request(let request) = try up(request) else { throw CaseError(what: "send") }
-            device.perform { $0.send(request, now: $1) }
+            let isOrdered = step["ordered"] as? Bool ?? false
+            device.perform { $0.send(request, ordered: isOrdered, now: $1) }
         } else if let signal = step["signal"] as? JSON {
             guard case .signal(let signal) = try up(signal.merging(["type": "call.signal"]) { $1 }) else {
                 throw CaseError(what: "signal")
@@ -181,6 +182,8 @@ private struct Runner {
         case .signal(let signal): ["signal": try json(signal.data.bytes)]
         case .message(let message): ["message": message.messageID.string]
         case .receipt(let receipt): ["receipt": receipt.messageID.string, "state": receipt.state.rawValue]
+        case .connection(let state): ["connection": "\(state)"]
+        case .tokenWillExpire(let seconds): ["tokenWillExpire": seconds]
         case .error(let error): ["error": error.code.rawValue]
         }
     }

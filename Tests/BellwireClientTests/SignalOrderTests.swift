@@ -1,7 +1,7 @@
 import SignalingProtocol
 import Testing
 
-@testable import BellwireClient
+@testable import BellwireClientCore
 
 /// Signals: numbered when they are sent, put into order when they are received (docs/protocol.md, section 2, Signals).
 struct SignalOrderTests {
@@ -25,7 +25,7 @@ struct SignalOrderTests {
     @Test func inOrderTheyComeAtOnce() {
         var device = Device.online()
         #expect(receive(&device, [1, 2, 3]) == [1, 2, 3])
-        #expect(device.machine.streams.allSatisfy { $0.deadline == nil })
+        #expect(device.machine.signalStreams.deadline == nil)
     }
 
     @Test func whatOvertookWaitsForWhatWasOvertaken() {
@@ -104,13 +104,13 @@ struct SignalOrderTests {
     @Test func whatIsHeldIsBounded() {
         var device = Device.online()
         #expect(receive(&device, [1]) == [1])
-        let held = Int64(ClientMachine.heldSignals)
+        let held = Int64(ClientMachine.signalBounds.held)
         #expect(receive(&device, Array(3..<3 + held)) == [])
         #expect(receive(&device, [3 + held]).count == Int(held) + 1)
-        for number in 0..<ClientMachine.signalStreams + 10 {
+        for number in 0..<ClientMachine.signalBounds.streams + 10 {
             device.receive(.signal(signal(1, from: UserID("user-\(number)")!)))
         }
-        #expect(device.machine.streams.count == ClientMachine.signalStreams)
+        #expect(device.machine.signalStreams.count == ClientMachine.signalBounds.streams)
     }
 
     @Test func whoBeginsEverNewStreamsDisplacesTheOwnOnesAlone() {

@@ -1,7 +1,7 @@
 import SignalingProtocol
 import Testing
 
-@testable import BellwireClient
+@testable import BellwireClientCore
 
 /// The store has lost writes that were answered, and gives revisions a second time (docs/protocol.md, section 5).
 @Suite struct StoreWentBackTests {

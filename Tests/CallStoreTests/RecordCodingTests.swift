@@ -40,6 +40,29 @@ import Testing
         }
     }
 
+    @Test(arguments: ["s", nil]) func aMessageKeepsItsStream(stream: String?) throws {
+        let message = message(stream: stream)
+        let id = RecordID.message(message.messageID, to: message.to)
+        #expect(RecordCodec.decode(RecordCodec.encode(.message(message)), id) == .message(message))
+    }
+
+    /// As it was written before there were streams.
+    @Test func aMessageOfAnEarlierVersionHasNoStream() {
+        let text = #"""
+            {"origin":{"user":"alice","device":"phone","id":"r"},"created":1,"expires":30001,"seq":5,"data":"1","state":"sent",
+            "served":1}
+            """#
+        let message = message(stream: nil)
+        let id = RecordID.message(message.messageID, to: message.to)
+        #expect(RecordCodec.decode(Array(text.utf8), id) == .message(message))
+    }
+
+    private func message(stream: String?) -> PeerMessage {
+        PeerMessage(
+            Request.Message(to: bob, data: JSONText("1")!, seq: 5, stream: stream), messageID: MessageID("m")!,
+            origin: RequestKey(device: alicePhone, requestID: RequestID("r")!), ttl: 30_000, now: 1)
+    }
+
     @Test func whatALaterVersionAddedIsIgnored() throws {
         let call = call("a")
         var bytes = RecordCodec.encode(.call(call))

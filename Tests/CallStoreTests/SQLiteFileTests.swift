@@ -163,7 +163,7 @@ import Testing
     @Test(arguments: [1, 2, 3])
     func aFileOfAnEarlierSchemaKeepsEverything(version: Int) throws {
         let timeline = [5, 6].map { TraceEntry(time: $0, coordinator: "c1", step: .deadline(late: 0)) }
-        let request = Request.Message(to: bob, data: try #require(JSONText("{}")), seq: 5)
+        let request = Request.Message(to: bob, data: try #require(JSONText("{}")), seq: 5, stream: "s")
         let message = PeerMessage(
             request, messageID: MessageID("m")!,
             origin: RequestKey(device: alicePhone, requestID: RequestID("r")!), ttl: 30_000, now: 400)

@@ -68,7 +68,8 @@ import Testing
     // Peer messages
 
     private func message(_ id: String, to user: UserID = bob, at created: Milliseconds) throws -> PeerMessage {
-        let request = Request.Message(to: user, data: try #require(JSONText(#"{"a": "ü\u0000"}"#)), seq: 5)
+        let request = Request.Message(
+            to: user, data: try #require(JSONText(#"{"a": "ü\u0000"}"#)), seq: 5, stream: "run_-2")
         let key = RequestKey(device: alicePhone, requestID: RequestID("r")!)
         return PeerMessage(request, messageID: MessageID(id)!, origin: key, ttl: 30_000, now: created)
     }

@@ -13,7 +13,7 @@ struct MessageTests {
         data: String = "1"
     ) -> String {
         let message = Request.Message(
-            to: UserID(to)!, data: JSONText(data)!, ttl: ttl, messageID: MessageID(id)!, seq: 9)
+            to: UserID(to)!, data: JSONText(data)!, ttl: ttl, messageID: MessageID(id)!, seq: 9, stream: "s")
         switch phone.request(.message(message), id: request.flatMap { RequestID($0) }) {
         case .answer(.message(let id, _, let state)): return "\(id) \(state.rawValue)"
         case .failure(let error): return error.code.rawValue
@@ -35,8 +35,8 @@ struct MessageTests {
         #expect(
             bob.messages == [
                 IncomingMessage(
-                    messageID: MessageID("m")!, from: alice.address, time: world.clock.now, seq: 9, data: JSONText("1")!
-                )
+                    messageID: MessageID("m")!, from: alice.address, time: world.clock.now, seq: 9, stream: "s",
+                    data: JSONText("1")!)
             ])
         world.pass(seconds: 120)
         #expect(world.lines().isEmpty)
@@ -82,6 +82,18 @@ struct MessageTests {
                 "alice/phone receipt m1 delivered", "alice/phone receipt m2 delivered",
             ])
         #expect(bob.messages.count == 2)
+        #expect(bob.messages.allSatisfy { $0.seq == 9 && $0.stream == "s" }, "the record kept their places")
+    }
+
+    @Test func aResendCarriesThePlaceToo() {
+        let world = World(coordinators: 2)
+        _ = send(world.phone("alice/phone"))
+        world.pass(seconds: 8)
+        let copies = world.published.compactMap { published -> IncomingMessage? in
+            if case .message(let message) = published.message { message } else { nil }
+        }
+        #expect(copies.count == 4)
+        #expect(copies.allSatisfy { $0.seq == 9 && $0.stream == "s" })
     }
 
     @Test func aRepeatedRequestSendsNothingAndTellsWhatBecameOfIt() {

@@ -48,9 +48,11 @@ import Testing
 
     @Test func aMessageGoesToTheUserOfThePathByteForByte() throws {
         let (device, request) = try relayed(
-            .message, ["userID": "b o/b"], body: #"{"from":"alice","to":"x","data":{"a" : 1.50}}"#)
+            .message, ["userID": "b o/b"], body: #"{"from":"alice","to":"x","data":{"a" : 1.50},"seq":2,"stream":"s"}"#)
         #expect(device == "alice/server")
-        #expect(request.body == .message(.init(to: UserID("b o/b")!, data: JSONText(#"{"a" : 1.50}"#)!)))
+        let message = Request.Message(
+            to: UserID("b o/b")!, data: JSONText(#"{"a" : 1.50}"#)!, seq: 2, stream: "s")
+        #expect(request.body == .message(message))
     }
 
     @Test func whatHasNoBodyIsAskedByTheUserOfThePath() throws {

@@ -22,7 +22,8 @@ import Tokens
         try Data(KeySet([try TokenKey.generate(.es256)]).encoded(isPublic: true)).write(to: file)
         defer { try? FileManager.default.removeItem(at: file) }
         handler = RequestHandler(
-            try BearerCheck(keys: file.path(), issuer: nil, audience: nil), relay, reader, desk, nil, GatewayStatus())
+            try BearerCheck(keys: file.path(), issuer: nil, audience: nil), relay, reader, desk, StreamDesk()!, nil,
+            GatewayStatus())
     }
 
     private func key(_ call: String = "c", _ user: String = "bob", _ device: String = "phone") -> String {

@@ -98,6 +98,19 @@ final class Client {
     /// Whether the server ends the connection without a further byte. Waits for one or the other.
     func isClosed() throws -> Bool { try received.isEmpty && !receive() && received.isEmpty }
 
+    /// Reads until this has come, and drops it with what came before. False when the server has gone first.
+    func read(to text: String) throws -> Bool {
+        let wanted = Array(text.utf8)
+        while true {
+            let starts = received.indices.dropLast(wanted.count - 1)
+            if let start = starts.first(where: { received[$0...].starts(with: wanted) }) {
+                received.removeFirst(start + wanted.count)
+                return true
+            }
+            guard try receive() else { return false }
+        }
+    }
+
     /// Reads until the server ends the connection.
     func readToEnd() throws { while try receive() {} }
 

@@ -60,6 +60,29 @@ final class TLSTests {
         try eventually { server.counts == HTTPServerCounts(open: 1, requests: [.success: 3]) }
     }
 
+    /// Bytes come while the connection has been silent, and the end after them.
+    @Test func aResponseThatGoesOnArrives() throws {
+        let stream = HTTPStream(mostWaiting: 1_024)
+        let server = try HTTPServer.local(
+            .with { [certificate, key] in $0.tls = .init(certificates: certificate, key: key) }
+        ) { _ in .streaming(stream, contentType: "text/event-stream") }
+        let sender = try HTTPSender(certificateAuthorityFile: directory + "/server.crt", userAgent: "bellwire-tests")
+        let loopback = AddressRules(allowedNetworks: [try #require(Network("127.0.0.0/8"))])
+        sender.send(HTTPRequest(id: 1, url: "https://127.0.0.1:\(server.port)/", body: [], allowed: loopback))
+        for text in ["one", "two"] {
+            #expect(stream.send(Array(text.utf8)))
+            try eventually { stream.isSuspended }
+        }
+        stream.end()
+        var waiting = pollfd(fd: sender.descriptor, events: Int16(POLLIN), revents: 0)
+        try #require(poll(&waiting, 1, 30_000) == 1)
+        guard case .answered(let response) = try #require(sender.take().first).outcome else {
+            Issue.record("no response")
+            return
+        }
+        #expect(response.body == Array("onetwo".utf8))
+    }
+
     @Test func oldTLSIsNotSpoken() throws {
         let server = try server(certificate, key)
         func connect(_ version: String) -> Int32 {

@@ -31,8 +31,8 @@ struct MessageTests {
                     id: RequestID("r")!,
                     body: .message(
                         .init(
-                            to: bob.userID, data: JSONText("1")!, ttl: ttl, messageID: id.map { MessageID($0)! }, seq: 1
-                        )))))
+                            to: bob.userID, data: JSONText("1")!, ttl: ttl, messageID: id.map { MessageID($0)! },
+                            seq: 1, stream: "s")))))
     }
 
     private func answered(_ state: MessageState, id: String = "m", time: Int64 = 110) -> HistoryEntry.Content {
@@ -44,12 +44,15 @@ struct MessageTests {
                     outcome: .answer(.message(MessageID(id)!, time: Self.start + time, state: state)))))
     }
 
-    private func received(_ id: String = "m", data: String = "1", seq: Int64 = 1) -> HistoryEntry.Content {
+    private func received(
+        _ id: String = "m", data: String = "1", seq: Int64 = 1, stream: String? = "s"
+    ) -> HistoryEntry.Content {
         .received(
             bob,
             .message(
                 .init(
-                    messageID: MessageID(id)!, from: alice, time: Self.start + 110, seq: seq, data: JSONText(data)!)))
+                    messageID: MessageID(id)!, from: alice, time: Self.start + 110, seq: seq, stream: stream,
+                    data: JSONText(data)!)))
     }
 
     private var acked: HistoryEntry.Content { .sent(bob, .ackMessage(message)) }
@@ -170,6 +173,7 @@ struct MessageTests {
         #expect(kinds([(100, received())]) == [.messageForged])
         #expect(kinds([(90, sent()), (100, received(data: "2")), (110, .disconnected(alice))]) == [.messageForged])
         #expect(kinds([(90, sent()), (100, received(seq: 2)), (110, .disconnected(alice))]) == [.messageForged])
+        #expect(kinds([(90, sent()), (100, received(stream: nil)), (110, .disconnected(alice))]) == [.messageForged])
         #expect(kinds([(100, receipt(.delivered, at: 90))]) == [.messageForged])
     }
 }

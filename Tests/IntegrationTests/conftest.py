@@ -9,7 +9,18 @@ from typing import Any
 
 import pytest
 
-from harness import PROJECT, STORES, Broker, Contract, Deploy, RedisServer, Service, World, on_each_store
+from harness import (
+    PROJECT,
+    STORES,
+    Broker,
+    Contract,
+    Deploy,
+    RedisServer,
+    SecureBroker,
+    Service,
+    World,
+    on_each_store,
+)
 from harness.gateway import Gateway
 from harness.ledger import Ledger
 from harness.push_providers import PushProviders
@@ -158,6 +169,17 @@ def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     broker = _deployments.broker(directory)
     yield World(broker, _deployments.service(broker, directory))
     _deployments.discard(broker)
+
+
+@pytest.fixture(scope="module")
+def secure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """A deployment that checks tokens, for this module alone. Nobody taps it."""
+    directory = tmp_path_factory.mktemp("secure")
+    broker = SecureBroker(directory)
+    service = Service(broker.url, directory, token_file=str(broker.coordinator_token()))
+    yield World(broker, service)
+    service.stop()
+    broker.stop()
 
 
 @pytest.fixture

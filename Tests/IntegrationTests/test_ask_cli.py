@@ -71,3 +71,28 @@ def test_signals_are_shown_in_the_order_of_their_numbers(world: World, listener:
     wait_until(lambda: len(told(listener, "signal")) == len(order), 5, "all signals are shown")
     assert [line["data"] for line in told(listener, "signal")] == [{"candidate": seq} for seq in sorted(order)]
     alice.end(call)
+
+
+def test_messages_of_a_stream_are_shown_in_the_order_of_their_numbers(world: World, listener: Terminal) -> None:
+    """Each is acked when it comes, and shown in its turn."""
+    alice = world.phone("alice")
+    order = [1, 3, 2, 6, 5, 4, 10, 9, 8, 7]
+    messages = [alice.message(listener.user, seq, seq=seq, stream="s") for seq in order]
+    wait_until(lambda: len(told(listener, "message")) == len(order), 5, "all messages are shown")
+    assert [line["data"] for line in told(listener, "message")] == sorted(order)
+    for message in messages:
+        assert alice.expect_type("receipt", messageID=message)["state"] == "delivered"
+
+
+def test_messages_of_a_stream_that_waited_are_shown_in_order(world: World, tmp_path: Path) -> None:
+    """More than go at once to a device that comes online: the rest come by their resends, in any order."""
+    alice, carol = world.phone("alice"), World.user("carol")
+    order = [(number ^ 3) + 1 for number in range(80)]
+    for seq in order:
+        alice.message(carol, seq, seq=seq, stream="s", ttl=60)
+    terminal = Terminal(world.broker, tmp_path, "listen", carol)
+    try:
+        wait_until(lambda: len(told(terminal, "message")) == len(order), 15, "all messages are shown")
+        assert [line["data"] for line in told(terminal, "message")] == sorted(order)
+    finally:
+        terminal.close()

@@ -402,6 +402,7 @@ PEER_REQUESTS: dict[str, tuple[dict[str, Any], list[tuple[str, list[tuple[str, A
             ("ttl", BAD_TIMEOUTS),
             ("messageID", tokens(BAD_CALL_IDS)),
             ("seq", BAD_SEQUENCE_NUMBERS),
+            ("stream", tokens(BAD_CALL_IDS)),
         ],
     ),
     "user.update": ({}, [*BAD_TEXT_FIELDS, ("extendedData", BAD_EXTENDED)]),

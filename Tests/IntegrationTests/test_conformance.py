@@ -112,22 +112,44 @@ def test_a_deployment_with_push_conforms(tmp_path: Path) -> None:
 @pytest.mark.skipif(bool(MISSING), reason=f"not here: {', '.join(MISSING)}")
 def test_the_web_sdk_conforms_as_the_device(tmp_path: Path) -> None:
     """The web SDK's own machine, driver and transport in Node, wherever a test's device keeps to the rules."""
-    providers = PushProviders(tmp_path / "providers")
+    with whole_deployment(tmp_path) as (broker, push):
+        device = ["--device", "web", "--websocket", f"ws://127.0.0.1:{broker.web_port}/mqtt"]
+        output = check(broker, *device, *push, *told(SHORT))
+    # What is written by hand grows when a test asks more of its device than an app could: that is to be seen, and decided.
+    with_machine, by_hand = scenarios(output)
+    assert with_machine >= 360 and by_hand <= 60, f"{with_machine} with the machine, {by_hand} by hand"
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("device", ["swift", "swift-mosquitto"])
+def test_the_swift_sdk_conforms_as_the_device(tmp_path: Path, device: str) -> None:
+    """The same of the Swift SDK, over each of its transports."""
+    with whole_deployment(tmp_path) as (broker, push):
+        output = check(broker, "--device", device, *push, *told(SHORT))
+    # More by hand than of the web SDK: its types do not let a request be worded in every way.
+    with_machine, by_hand = scenarios(output)
+    assert with_machine >= 340 and by_hand <= 85, f"{with_machine} with the machine, {by_hand} by hand"
+
+
+@contextmanager
+def whole_deployment(directory: Path) -> Iterator[tuple[Broker, list[str]]]:
+    """With short timers, push and a gateway, and the suite's options for them."""
+    providers = PushProviders(directory / "providers")
     settings = str(providers.settings())
     try:
-        with deployment(tmp_path, "sqlite", push=settings, **SHORT) as broker:
-            store = f"sqlite:{tmp_path / 'service' / 'bellwire.db'}"
-            gateway = Gateway(tmp_path, broker.url, store, push=settings).start()
+        with deployment(directory, "sqlite", push=settings, **SHORT) as broker:
+            store = f"sqlite:{directory / 'service' / 'bellwire.db'}"
+            gateway = Gateway(directory, broker.url, store, push=settings).start()
             try:
-                device = ["--device", "web", "--websocket", f"ws://127.0.0.1:{broker.web_port}/mqtt"]
-                push = ["--push", ",".join(PLATFORMS), "--gateway", f"http://127.0.0.1:{gateway.port}"]
-                output = check(broker, *device, *push, *told(SHORT))
+                yield broker, ["--push", ",".join(PLATFORMS), "--gateway", f"http://127.0.0.1:{gateway.port}"]
             finally:
                 gateway.stop()
     finally:
         providers.close()
+
+
+def scenarios(output: str) -> tuple[int, int]:
+    """With the SDK's machine as the device, and without."""
     counted = re.search(r"^(\d+) scenarios with the SDK's machine as the device .*, (\d+) need a client that", output, re.M)
     assert counted, output[-2_000:]
-    with_machine, by_hand = int(counted[1]), int(counted[2])
-    # What is written by hand grows when a test asks more of its device than an app could: that is to be seen, and decided.
-    assert with_machine >= 360 and by_hand <= 60, f"{with_machine} with the machine, {by_hand} by hand"
+    return int(counted[1]), int(counted[2])

@@ -233,6 +233,23 @@ def test_any_user_id_can_be_written_to(world: World) -> None:
         assert shown(bob) == [message]
 
 
+# Order
+
+
+def test_the_place_in_a_stream_stays_with_a_message(world: World) -> None:
+    """§2, Order: in the first send, in a resend, and to a device that comes later; `null` is none."""
+    alice, bob = world.phone("alice"), world.phone("bob", auto_ack=False)
+    place = {"seq": 2**53 - 1, "stream": "a_Z-9"}
+    message = alice.message(bob, **place)
+    copies = [bob.expect_type("message", 5, messageID=message, count=count) for count in (1, 2)]
+    late = world.another(bob, "tablet")
+    copies.append(late.expect_type("message", messageID=message))
+    assert all(copy.body.items() >= place.items() for copy in copies)
+    delivered(alice, message)
+    without = alice.message(bob, seq=None, stream=None)
+    assert not {"seq", "stream"} & bob.expect_type("message", messageID=without).body.keys()
+
+
 # Repeated requests and ids
 
 

@@ -26,17 +26,6 @@ ROOT = "bellwire/v1"
 REFUSED = "Not authorized"
 
 
-@pytest.fixture(scope="module")
-def secure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    """A deployment that checks tokens."""
-    directory = tmp_path_factory.mktemp("secure")
-    broker = SecureBroker(directory)
-    service = Service(broker.url, directory, token_file=str(broker.coordinator_token()))
-    yield World(broker, service)
-    service.stop()
-    broker.stop()
-
-
 @pytest.fixture
 def world(secure: World) -> Iterator[World]:
     yield from secure.borrow()

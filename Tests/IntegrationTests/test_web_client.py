@@ -129,6 +129,19 @@ def test_messages_users_profiles_and_blocks(world: World, web: Web) -> None:
     assert bob.do(f"return await client.unblock('{alice.user}')") == []
 
 
+def test_ordered_messages_are_told_in_the_order_of_their_sending(world: World, web: Web) -> None:
+    """Sent at once, whichever coordinator handles which; also to a client that comes online later."""
+    alice, bob = web(world, name="alice").connect(), web(world, name="bob")
+    send = f"return Promise.all([...Array(30).keys()].map((n) => client.send('{bob.user}', n + %d, {{ordered: true}})))"
+    alice.do(send % 0)
+    bob.connect()
+    alice.do(send % 30)
+    wait_until(lambda: len(bob.had(event="message")) == 60, 15, "all messages are told")
+    told = bob.had(event="message")
+    assert [message["data"] for message in told] == list(range(60))
+    assert [message["seq"] for message in told] == list(range(1, 61))
+
+
 def test_a_second_device_stops_ringing_and_takes_the_call_over(world: World, web: Web) -> None:
     alice, bob = web(world, name="alice").connect(), web(world, name="bob").connect()
     tab = web(world, bob.user).connect()

@@ -85,7 +85,7 @@ struct RandomMessages {
             .message(
                 .init(
                     to: user(), data: data(), ttl: maybe { $0.number(1...600) }, messageID: maybe { $0.messageID() },
-                    seq: maybe { $0.seq() }))
+                    seq: maybe { $0.seq() }, stream: maybe { $0.token() }))
         case 13:
             .userUpdate(
                 .init(
@@ -180,7 +180,9 @@ struct RandomMessages {
                     data: data()))
         case 6:
             .message(
-                .init(messageID: messageID(), from: address(), time: time(), seq: maybe { $0.seq() }, data: data()))
+                .init(
+                    messageID: messageID(), from: address(), time: time(), seq: maybe { $0.seq() },
+                    stream: maybe { $0.token() }, data: data()))
         case 7: .receipt(.init(messageID: messageID(), to: user(), state: one(of: MessageState.self), time: time()))
         case 1: .response(.init(id: RequestID(token())!, outcome: .success(success())))
         case 2: .event(event())

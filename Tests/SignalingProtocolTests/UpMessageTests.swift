@@ -59,6 +59,19 @@ struct UpMessageTests {
         #expect(expected.callID == CallID("c"))
     }
 
+    @Test func aMessageHasAPlaceInAStream() throws {
+        let fields = #""type":"message.send","id":"r","to":"bob","data":1"#
+        let (bob, data) = (UserID("bob")!, JSONText("1")!)
+        #expect(
+            try body("{\(fields),\"seq\":2,\"stream\":\"run_-2\"}")
+                == .message(.init(to: bob, data: data, seq: 2, stream: "run_-2")))
+        #expect(try body("{\(fields),\"stream\":null}") == .message(.init(to: bob, data: data)))
+        for wrong in ["\"\"", "5", "\"a b\"", "\"" + String(repeating: "s", count: 65) + "\""] {
+            let refusal = refused("{\(fields),\"stream\":\(wrong)}")
+            #expect(refusal?.error.code == .badRequest && refusal?.error.message.hasPrefix("stream") == true)
+        }
+    }
+
     @Test func nullCountsAsAbsent() throws {
         let text = """
             {"type":"call.invite","id":"r1","invitees":["bob"],"callID":null,"mode":null,"timeout":null,"media":null,

@@ -109,7 +109,7 @@ private func file(_ endpoints: String...) -> String { #"{"endpoints":[\#(endpoin
             "secret: unknown field; known are name, url, secretFile, events, format, retryFor, backlog, backlogBytes, allowedNetworks"
         ),
         (#","name":"app""#, "name: stands twice"),
-        (#","format":"xml""#, "format: expected standard or cloudevents"),
+        (#","format":"xml""#, "format: expected standard or cloudevents or zegocall"),
         (#","format":1"#, "format: expected a text in quotation marks"),
         (#","retryFor":-1"#, "retryFor: expected a whole number of seconds from 0 to 2592000"),
         (#","retryFor":2592001"#, "retryFor: expected a whole number of seconds from 0 to 2592000"),

@@ -1,32 +1,20 @@
-"""Devices that are the web SDK: its machine, driver and transport, in Node. What is ordered here is what an app would order."""
+"""Devices that are an SDK of Bellwire: its machine, driver and transport. What is ordered here is what an app would order."""
 
 from __future__ import annotations
 
-import base64
-import itertools
 import json
-import os
 import re
-import shutil
-import subprocess
-import tempfile
-import threading
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, NoReturn
-
-from paho.mqtt import MQTTException
 
 from ..expect import Mismatch
 from .connection import BrokerRefused
 from .device import BACKOFF, Deployment, Device, Request
+from .machines import Machines
 from .message import Journal, Message
-from .packets import CONNECT, PUBACK, PUBLISH, PacketReader, Publish, read_packet_id, read_publish
+from .packets import CONNECT, PUBACK, PUBLISH, Publish, read_packet_id, read_publish
 
-_SCRIPT = Path(__file__).resolve().parent.parent / "machine" / "devices.mjs"
-_ANSWER_SECONDS = 60.0
-"""How long the process may take to do what it was ordered, on a busy machine."""
 _ONLINE_SECONDS = 25.0
 """Two attempts to connect, and the resends of a presence."""
 _UNNUMBERED = -1
@@ -61,100 +49,6 @@ def why_no_machine(user: str, device: str, presence: bool, options: dict[str, An
     if options.get("hears_all"):
         return "subscribes to other topics"
     return None
-
-
-class Machines:
-    """The process. It serves the devices of all tests."""
-
-    def __init__(self, url: str, authorities: str | None) -> None:
-        """`url`: the broker's, `ws://` or `wss://`. Raises OSError when there is no Node or no esbuild."""
-        self.url = url
-        self._directory = tempfile.TemporaryDirectory(prefix="bellwire-conformance-")
-        bundle = Path(self._directory.name) / "devices.mjs"
-        options = ["--bundle", "--platform=node", "--format=esm", "--log-level=warning"]
-        built = subprocess.run(
-            [_tool("esbuild"), str(_SCRIPT), *options, f"--outfile={bundle}"], capture_output=True, text=True, check=False
-        )
-        if built.returncode != 0:
-            raise OSError(f"esbuild could not build the web SDK: {built.stderr[-2000:]}")
-        self._process = subprocess.Popen(
-            [_tool("node"), "--experimental-websocket", "--no-warnings", str(bundle)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            env=os.environ | ({"NODE_EXTRA_CA_CERTS": authorities} if authorities else {}),
-        )
-        self._devices: dict[int, MachineDevice] = {}
-        self._numbers = itertools.count(1)
-        self._lock = threading.Lock()
-        self._done: dict[int, threading.Event] = {}
-        self._reader = threading.Thread(target=self._read, name="machines", daemon=True)
-        self._reader.start()
-
-    def close(self) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        try:
-            self._process.wait(10)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        self._directory.cleanup()
-
-    def enrol(self, device: MachineDevice) -> int:
-        """A number of the device's own."""
-        with self._lock:
-            number = next(self._numbers)
-            self._devices[number] = device
-        return number
-
-    def dismiss(self, number: int) -> None:
-        with self._lock:
-            self._devices.pop(number, None)
-
-    def order(self, order: str, number: int, **fields: Any) -> None:
-        line = json.dumps({"order": order, "number": number} | fields) + "\n"
-        assert self._process.stdin is not None
-        try:
-            with self._lock:
-                self._process.stdin.write(line)
-                self._process.stdin.flush()
-        except OSError as error:
-            raise Mismatch("the process with the web SDK has ended") from error
-
-    def sync(self) -> None:
-        """Returns when all that was ordered is done, and what came of it at once has been reported."""
-        with self._lock:
-            number, done = next(self._numbers), threading.Event()
-            self._done[number] = done
-        self.order("sync", number)
-        if not done.wait(_ANSWER_SECONDS) or self._process.poll() is not None:
-            raise Mismatch(f"the process with the web SDK answered nothing; its exit status is {self._process.poll()}")
-
-    def _read(self) -> None:
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
-            told = json.loads(line)
-            with self._lock:
-                done = self._done.pop(told.get("sync"), None)
-                device = self._devices.get(told.get("device"))
-            if done:
-                done.set()
-            if device:
-                try:
-                    device.reported(told)
-                except (ArithmeticError, LookupError, TypeError, ValueError, MQTTException) as problem:
-                    # What no client can read; the other devices go on.
-                    device.violations.append(f"not understood, {problem!r}: {line[:300]}")
-        for done in list(self._done.values()):
-            done.set()
-
-
-def _tool(name: str) -> str:
-    found = shutil.which(name)
-    if found is None:
-        raise OSError(f"--device web needs {name} (apt-get install nodejs esbuild; Node 20 or later)")
-    return found
 
 
 class MachineRequest(Request):
@@ -211,9 +105,16 @@ class MachineDevice(Device):
         self._has_driver = False
         self._is_connected = False
         self._refusal: str | None = None
-        self._reader = PacketReader()
         self._unacknowledged: set[int] = set()
         """Packets at QoS 1 that the broker has not acknowledged."""
+        self._handed = 0
+        """Messages that an SDK says it has published, where that is not seen at once."""
+        self._went_out = 0
+        """Messages that were seen."""
+        self._is_leaving = False
+        """It is about to lose its connection: what comes now may still be acked and told, or not."""
+        self._beyond: str | None = None
+        """What the SDK cannot do that it was ordered."""
         self.pending: set[str] = set()
         """Requests whose outcome the SDK has not told."""
         self._beats: dict[str, float] = {}
@@ -231,6 +132,8 @@ class MachineDevice(Device):
         self._to_tell: list[tuple[str, int]] = []
         """What the app has still to be told, in order: events by call and revision, peer messages by id and 0, signals without
         a number by call."""
+        self._ordered: set[str] = set()
+        """Peer messages in streams that the app has still to be told of, each in its turn."""
         self._signals: dict[str, float | None] = {}
         """By place, when each came that the app has still to be told of; None when it was."""
         self.pending.clear()
@@ -278,18 +181,20 @@ class MachineDevice(Device):
         since = self.mark
         self.session = ""
         self._refusal = None
+        self._is_leaving = False
         self._stage = "online"
         if self._has_driver:
-            self._machines.order("find", self._number)
+            self._handed = self._went_out = 0
+            self._machines.find(self._number)
         else:
             self._has_driver = True
-            self._machines.order("begin", self._number, settings=self._settings())
+            self._machines.begin(self._number, self._settings())
         return self.wait_for(lambda: self._welcome(since), _ONLINE_SECONDS, "welcome")
 
     def _settings(self) -> dict[str, Any]:
         token = self._deployment.broker.password(self.user)
-        settings = {"url": self._machines.url, "user": self.user, "device": self.device, "keepAlive": 60}
-        return settings | {"topicRoot": self._deployment.root} | ({} if token is None else {"token": token})
+        settings = {"user": self.user, "device": self.device, "keepAlive": 60, "topicRoot": self._deployment.root}
+        return settings | ({} if token is None else {"token": token})
 
     def _welcome(self, since: int) -> Message | None:
         if self._refusal:
@@ -307,8 +212,8 @@ class MachineDevice(Device):
         """The network is gone: the SDK tries in vain to connect again until `connect`."""
         assert self._stage == "online", f"{self} is not connected"
         self._stage = "away"
-        self._machines.order("lose", self._number)
-        self._machines.sync()
+        self._settle()
+        self._machines.lose(self._number)
         self._journal.note(repr(self), "·", "", "connection lost")
 
     def close(self) -> None:
@@ -321,13 +226,15 @@ class MachineDevice(Device):
 
     def _end(self) -> None:
         """As an app disconnects. Then all that came must have been acked and told."""
-        self._machines.order("end", self._number)
-        self._machines.sync()
+        self._settle()
+        self._machines.end(self._number)
         with self._changed:
             if self._owed:
                 self.violations.append(f"the SDK did not ack {self._owed}")
             if self._to_tell:
                 self.violations.append(f"the SDK did not tell the app {self._to_tell}")
+            if self._ordered:
+                self.violations.append(f"the SDK did not tell the app of the messages {self._ordered}")
             # It waits a second for those before one that came too early.
             late = time.monotonic() - 2 * _GAP_SECONDS
             for signal in [signal for signal, at in self._signals.items() if at is not None and at < late]:
@@ -337,6 +244,15 @@ class MachineDevice(Device):
             self._stage = "new"
             self._has_driver = False
             self._changed.notify_all()
+
+    def _settle(self) -> None:
+        """Before the connection goes: what was just seen on its wire is not yet with the SDK, and what is seen from now on need not come
+        there any more."""
+        deadline = time.monotonic() + self._deployment.patience
+        with self._changed:
+            while self._is_connected and (self._owed or self._to_tell or self._ordered) and time.monotonic() < deadline:
+                self._changed.wait(0.2)
+            self._is_leaving = True
 
     # Sending
 
@@ -375,7 +291,7 @@ class MachineDevice(Device):
             self.beyond("repeats a request that is not answered")
         self.pending.add(body["id"])
         had = len(self.asked.get(body["id"], []))
-        self._order("request", request=body)
+        self._order("request", text=json.dumps(body))
         if body["id"] not in self.pending and len(self.asked.get(body["id"], [])) == had:
             self.beyond(f"asks for what the SDK refuses by itself ({self.outcomes[body['id']][-1][1]})")
 
@@ -389,7 +305,7 @@ class MachineDevice(Device):
             self.beyond("numbers its signals by itself")
         if "data" not in body or not isinstance(body.get("callID"), str):
             self.beyond("sends what is no signal")
-        self._order("signal", signal=body)
+        self._order("signal", text=json.dumps(body))
 
     def _order(self, order: str, **fields: Any) -> None:
         """Returns when the broker has what the SDK publishes at once."""
@@ -397,11 +313,18 @@ class MachineDevice(Device):
             self.beyond("speaks before it has told its presence")
         assert self._stage == "online", f"{self} is not connected"
         self._machines.order(order, self._number, **fields)
-        self._machines.sync()
+        self._machines.sync(self._number)
+        if self._beyond:
+            self.beyond(self._beyond)
         deadline = time.monotonic() + self._deployment.patience
         with self._changed:
-            while self._unacknowledged and self._is_connected and time.monotonic() < deadline:
+            while self._is_under_way and self._is_connected and time.monotonic() < deadline:
                 self._changed.wait(0.2)
+
+    @property
+    def _is_under_way(self) -> bool:
+        """The broker has not all that the SDK has published."""
+        return bool(self._unacknowledged) or self._went_out < self._handed
 
     def _await_heartbeat(self, body: dict[str, Any]) -> None:
         """An app cannot beat: the SDK does, where and when it has to. There must be one within its interval."""
@@ -420,24 +343,12 @@ class MachineDevice(Device):
 
     def reported(self, told: dict[str, Any]) -> None:
         match told:
-            case {"in": data}:
-                for type_, flags, body in self._reader.push(base64.b64decode(data)):
-                    if type_ == PUBLISH:
-                        self._came(read_publish(flags, body))
-                    elif type_ == PUBACK:
-                        self._note(lambda body=body: self._unacknowledged.discard(read_packet_id(body)))
-            case {"out": data}:
-                for type_, flags, body in PacketReader().push(base64.b64decode(data)):
-                    if type_ == PUBLISH:
-                        self._went(read_publish(flags, body))
-                    elif type_ == CONNECT:
-                        self._note(self._connects)
             case {"outcome": request}:
                 self._note(lambda: self._settled(request, told.get("code")))
             case {"told": "event"}:
                 self._note(lambda: self._told(told["callID"], told["revision"]))
             case {"told": "message"}:
-                self._note(lambda: self._told(told["messageID"], 0))
+                self._note(lambda: self._told_message(told["messageID"]))
             case {"told": "signal", "signal": signal}:
                 self._note(lambda: self._told_signal(signal))
             case {"closed": why}:
@@ -445,8 +356,29 @@ class MachineDevice(Device):
                 self._note(lambda: self._lost(why if told.get("refused") else None))
             case {"noRoom": call}:
                 self._note(lambda: self.violations.append(f"the SDK had no room for {call}"))
+            case {"handed": _}:
+                self._note(self._handed_over)
+            case {"beyond": reason}:
+                self._beyond = reason
             case {"raised": error}:
                 self._note(lambda: self.violations.append(f"the SDK threw {error}"))
+
+    def received(self, type_: int, flags: int, body: bytes) -> None:
+        """A packet of the broker."""
+        if type_ == PUBLISH:
+            self._came(read_publish(flags, body))
+        elif type_ == PUBACK:
+            self._note(lambda: self._unacknowledged.discard(read_packet_id(body)))
+
+    def sent(self, type_: int, flags: int, body: bytes) -> None:
+        """A packet of the SDK."""
+        if type_ == PUBLISH:
+            self._went(read_publish(flags, body))
+        elif type_ == CONNECT:
+            self._note(self._connects)
+
+    def _handed_over(self) -> None:
+        self._handed += 1
 
     def _note(self, change: Callable[[], Any]) -> None:
         with self._changed:
@@ -454,10 +386,9 @@ class MachineDevice(Device):
             self._changed.notify_all()
 
     def _connects(self) -> None:
-        self._reader = PacketReader()
         self._unacknowledged.clear()
         self._is_connected = True
-        self._journal.note(repr(self), "·", "", "connects, the web SDK")
+        self._journal.note(repr(self), "·", "", f"connects, {self._machines.name}")
 
     def _lost(self, refusal: str | None) -> None:
         self._is_connected = False
@@ -471,6 +402,8 @@ class MachineDevice(Device):
         message = self._receive(publish.topic, publish.payload, publish.properties, publish.retained)
         with self._changed:
             match message.body:
+                case _ if self._is_leaving:
+                    pass
                 case {"type": "event", "callID": call, "revision": revision}:
                     self._owed.append({"callID": call, "revision": revision})
                     if revision > self._heard.get(call, 0):
@@ -481,8 +414,11 @@ class MachineDevice(Device):
                 case {"type": "message", "messageID": identity}:
                     self._owed.append({"messageID": identity})
                     if identity not in self._shown:
-                        self._to_tell.append((identity, 0))
                         self._shown.add(identity)
+                        if {"seq", "stream"} <= message.body.keys():
+                            self._ordered.add(identity)
+                        else:
+                            self._to_tell.append((identity, 0))
                 case {"type": "signal", "seq": _}:
                     self._signals.setdefault(_place(message.body), message.at)
                 case {"type": "signal", "callID": call}:
@@ -492,15 +428,22 @@ class MachineDevice(Device):
         """Of each event that is news, and of each peer message, the app is told once, in the order in which they came."""
         if self._to_tell[:1] == [(identity, revision)]:
             self._to_tell.pop(0)
-        else:
+        elif not self._is_leaving:
             self.violations.append(f"the SDK told the app {identity}, revision {revision}; to be told: {self._to_tell}")
+
+    def _told_message(self, identity: str) -> None:
+        """Of each message in a stream the app is told once, in its turn; of the others as they come."""
+        if identity in self._ordered:
+            self._ordered.remove(identity)
+        else:
+            self._told(identity, 0)
 
     def _told_signal(self, signal: dict[str, Any]) -> None:
         """Of each signal with a place in a stream the app is told once, of those without as they come."""
         if "seq" not in signal:
             return self._told(signal["callID"], _UNNUMBERED)
         place = _place(signal)
-        if self._signals.get(place) is None:
+        if self._signals.get(place) is None and not self._is_leaving:
             self.violations.append(f"the SDK told the app of the signal {place}, which is no news")
         self._signals[place] = None
 
@@ -508,6 +451,7 @@ class MachineDevice(Device):
         self._journal.note(repr(self), "→", self._short(publish.topic), publish.payload)
         body = json.loads(publish.payload)
         with self._changed:
+            self._went_out += 1
             if publish.packet is not None:
                 self._unacknowledged.add(publish.packet)
             if publish.retained:

@@ -1,5 +1,5 @@
 // Devices of the conformance suite that are the web SDK: its machine, its driver and its MQTT over a WebSocket, many of them in one
-// process. Orders come in and reports go out as lines of JSON; client/machine.py is the other end.
+// process. Orders come in and reports go out as lines of JSON; client/machines.py is the other end.
 import { createInterface } from "node:readline";
 import { Driver } from "../../clients/web/src/driver.ts";
 import { webSocketTransport } from "../../clients/web/src/websocket.ts";
@@ -80,8 +80,8 @@ function tapped(tell, made) {
 const devices = new Map();
 const orders = {
   begin: (number, { settings }) => devices.set(number, new Device(number, settings)),
-  request: (number, { request }) => devices.get(number).driver.send(request),
-  signal: (number, { signal }) => devices.get(number).driver.signal(signal),
+  request: (number, { text }) => devices.get(number).driver.send(JSON.parse(text)),
+  signal: (number, { text }) => devices.get(number).driver.signal(JSON.parse(text)),
   lose: (number) => devices.get(number).lose(),
   find: (number) => devices.get(number).find(),
   /** As `client.disconnect()` does. */
@@ -90,7 +90,7 @@ const orders = {
     devices.delete(number);
   },
   /** All that was ordered before is done, and what came of it at once has been reported. */
-  sync: (number) => report({ sync: number }),
+  sync: (_, { token }) => report({ sync: token }),
 };
 
 for await (const line of createInterface({ input: process.stdin })) {

@@ -48,7 +48,7 @@ def _nth(device: Device, number: int, message_id: str, seconds: float) -> Messag
 
 @sentence(
     "2 message.send",
-    '{"type":"message","messageID","from","fromDevice","time","seq"?,"data"} to the user\'s devices',
+    '{"type":"message","messageID","from","fromDevice","time","seq"?,"stream"?,"data"} to the user\'s devices',
 )
 def a_message_goes_to_the_users_devices(scene: Scene) -> None:
     alice, bob = scene.devices("alice", "bob")
@@ -397,7 +397,7 @@ def a_message_to_an_unknown_user_is_refused(scene: Scene) -> None:
 
 @sentence(
     "2 message.send",
-    "message.send | to user, data any JSON ≤32 KiB, ttl? 1–600 s (default 30), messageID?, seq? | anyone",
+    "message.send | to user, data any JSON ≤32 KiB, ttl? 1–600 s (default 30), messageID?, seq?, stream? | anyone",
 )
 def the_seq_of_a_message_is_passed_on(scene: Scene) -> None:
     alice, bob = scene.devices("alice", "bob")
@@ -407,6 +407,42 @@ def the_seq_of_a_message_is_passed_on(scene: Scene) -> None:
     for wrong in (-1, 2**53, 1.5, "1"):
         error = alice.refused("message.send", "badRequest", to=bob.user, data=1, seq=wrong)
         names(f"seq {wrong!r}", error["message"], "seq")
+
+
+@sentence(
+    "2 Messages",
+    "seq (0 to 2^53 − 1, begins with 1) and stream (1–64 of A-Z a-z 0-9 _ -) are kept and passed on with the message",
+)
+def the_stream_of_a_message_is_passed_on(scene: Scene) -> None:
+    alice, bob = scene.devices("alice", "bob")
+    for stream in ("s", "AZaz09_-", "s" * 64):
+        message = _message(bob, _send(alice, bob, seq=1, stream=stream))
+        fields("the message", message.body, seq=1, stream=stream)
+    equal("without", _message(bob, _send(alice, bob, seq=1)).get("stream"), None)
+    equal("null", _message(bob, _send(alice, bob, seq=1, stream=None)).get("stream"), None)
+    for wrong in ("", "s" * 65, "a b", "a.b", 5):
+        error = alice.refused("message.send", "badRequest", to=bob.user, data=1, stream=wrong)
+        names(f"stream {wrong!r}", error["message"], "stream")
+
+
+@sentence("2 Messages", "its resends carry them, and so does one that waited for a device that comes later.", waits=1)
+def the_stream_stays_with_a_message(scene: Scene) -> None:
+    alice, bob = scene.device("alice"), scene.device("bob", auto_ack=False)
+    away = scene.absent("away")
+    place = {"seq": 7, "stream": "run-2"}
+    resent, waiting = _send(alice, bob, **place), _send(alice, away, **place)
+    fields("the resend", _nth(bob, 2, resent, 3).body, **place)
+    bob.ack_message(resent)
+    fields("the message that waited", _message(scene.device_of(away), waiting).body, **place)
+
+
+@sentence("2 Messages", "the service itself keeps no order.")
+def a_message_is_passed_on_whatever_its_seq(scene: Scene) -> None:
+    alice, bob = scene.devices("alice", "bob")
+    for seq in (3, 1, 1):
+        message_id = _send(alice, bob, seq=seq, stream="s")
+        fields("the message", _message(bob, message_id).body, seq=seq, stream="s")
+        equal("the receipt", _receipt(alice, message_id)["state"], "delivered")
 
 
 @sentence("2 message.send", "reliable peer message")

@@ -13,11 +13,9 @@ enum AskingClient {
         ]
 
     static func make(_ arguments: Arguments) throws(UsageError) -> SignalingClient {
-        var configuration = SignalingClient.Configuration(
-            user: try arguments.required("as", "a user id of 1 to 64 bytes", UserID.init),
-            device: DeviceID("asks-" + randomHex(bytes: 6))!,
-            broker: try BrokerAccess.address(arguments))
-        try BrokerAccess.set(&configuration, arguments)
+        var configuration = try BrokerAccess.configuration(
+            try arguments.required("as", "a user id of 1 to 64 bytes", UserID.init),
+            DeviceID("asks-" + randomHex(bytes: 6))!, arguments)
         configuration.topics = try arguments.required("topic-root", Topics.rootForm, Topics.init(root:))
         let limit = try arguments.milliseconds("within", in: 100...600_000)
         configuration.connectTimeout = .milliseconds(limit)

@@ -17,16 +17,20 @@ enum BrokerAccess {
         try arguments.required("broker", "mqtt://[user[:password]@]host[:port]", BrokerAddress.init(url:))
     }
 
-    static func set(_ configuration: inout SignalingClient.Configuration, _ arguments: Arguments) throws(UsageError) {
-        let cause = RefusalCause(
-            client: .device(DeviceAddress(userID: configuration.user, deviceID: configuration.device)))
-        configuration.cause = { cause($0, $1) }
-        configuration.certificateAuthorityFile = try arguments.file("broker-ca")
+    static func configuration(
+        _ user: UserID, _ device: DeviceID, _ arguments: Arguments
+    ) throws(UsageError) -> SignalingClient.Configuration {
+        var transport = MQTTTransport(
+            broker: try address(arguments), certificateAuthorityFile: try arguments.file("broker-ca"))
+        let cause = RefusalCause(client: .device(DeviceAddress(userID: user, deviceID: device)))
+        transport.cause = { cause($0, $1) }
+        var configuration = SignalingClient.Configuration(user: user, device: device, transport: transport)
         if let token = arguments.text("token"), !token.isEmpty { configuration.token = token }
-        guard let file = try arguments.file("token-file") else { return }
+        guard let file = try arguments.file("token-file") else { return configuration }
         configuration.tokenProvider = {
             guard let token = readSecret(file) else { throw UsageError("no token can be read from \(file)") }
             return token
         }
+        return configuration
     }
 }

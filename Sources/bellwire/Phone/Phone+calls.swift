@@ -42,6 +42,9 @@ extension Phone {
                 writer.field("messageID", receipt.messageID)
                 writer.field("state", receipt.state.rawValue)
             }
+        case .connection: break
+        case .tokenWillExpire(let seconds):
+            timeline.line("tokenWillExpire", "the token ends in \(seconds) s") { $0.field("seconds", seconds) }
         case .error(let error):
             timeline.line("error", "the service: \(error.message) (\(error.code))") { error.write(to: &$0) }
         }

@@ -83,7 +83,7 @@ final class Phone {
         }
         Task {
             do throws(SignalingError) {
-                try await client.connect()
+                try await client.connectToBroker()
                 inbox.yield(.connected(nil))
             } catch {
                 inbox.yield(.connected(error))
@@ -103,6 +103,9 @@ final class Phone {
         switch input {
         case .connected(nil): connected()
         case .connected(let error?): failed(error)
+        case .client(.connection(.takenOver)):
+            failed(SignalingError(.notConnected, "another connection has the device \(settings.device) now"))
+        case .client(.connection): break
         case .client(let event):
             // The first event may overtake the return of `connect()`.
             connected()
@@ -122,7 +125,7 @@ final class Phone {
         guard !isConnected else { return }
         isConnected = true
         let address = "\(settings.user) on \(settings.device)"
-        timeline.line("connected", "connected to \(settings.client.broker) as \(address)") { writer in
+        timeline.line("connected", "connected to \(settings.broker) as \(address)") { writer in
             writer.field("user", settings.user)
             writer.field("device", settings.device)
         }

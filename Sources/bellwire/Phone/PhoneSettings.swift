@@ -20,6 +20,7 @@ struct PhoneSettings {
     let role: Role
     let user: UserID
     let device: DeviceID
+    let broker: BrokerAddress
     /// How it reaches the broker.
     private(set) var client: SignalingClient.Configuration
     let mode: CallMode
@@ -95,9 +96,9 @@ extension PhoneSettings {
         let name = arguments.command.name
         user = try arguments.required("as", "a user id of 1 to 64 bytes", UserID.init)
         device = try arguments.value("device", "1 to 64 of A-Z a-z 0-9 . _ ~ -", DeviceID.init) ?? Self.randomDevice()
-        client = SignalingClient.Configuration(user: user, device: device, broker: try BrokerAccess.address(arguments))
+        broker = try BrokerAccess.address(arguments)
+        client = try BrokerAccess.configuration(user, device, arguments)
         client.topics = try arguments.required("topic-root", Topics.rootForm, Topics.init(root:))
-        try BrokerAccess.set(&client, arguments)
         mode = try arguments.required("mode", "common or advanced", CallMode.init)
         media = try arguments.value("media", "at most \(Limits.mediaBytes) bytes") { Self.text($0, Limits.mediaBytes) }
         let timeout = try arguments.milliseconds("timeout", in: 1000...600_000)

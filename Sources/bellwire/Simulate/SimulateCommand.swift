@@ -1,4 +1,4 @@
-import BellwireClient
+import BellwireClientCore
 import BellwireSimulator
 import Glibc
 import HistoryChecker

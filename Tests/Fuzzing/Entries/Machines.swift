@@ -1,4 +1,4 @@
-import BellwireClient
+import BellwireClientCore
 import CallCore
 import CallDeciding
 import CallStore

@@ -4,6 +4,7 @@ from .broker import Broker
 from .clock import SteppedClock
 from .contract import Contract
 from .device import Device, Pending, Received, Refused, encode
+from .dropin import DropIn
 from .load import Load
 from .paho_thread import stop_loop
 from .processes import Child, free_port, wait_until
@@ -28,6 +29,7 @@ __all__ = [
     "Contract",
     "Deploy",
     "Device",
+    "DropIn",
     "Load",
     "Pending",
     "Received",

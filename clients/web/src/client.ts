@@ -50,7 +50,7 @@ export interface ClientEvents {
   incoming: Call;
   /** A call in which this device takes part, and of which this page knows nothing: it was loaded again. */
   resumed: Call;
-  /** Another user sent this with `send`. Each once. */
+  /** Another user sent this with `send`. Each once; those of one `stream` of a device in the order of `seq`, as far as they came. */
   message: Message;
   /** What has become of a message of this client. Each once. */
   receipt: Receipt;
@@ -123,6 +123,11 @@ export interface SendOptions {
   ttl?: number;
   messageID?: string;
   seq?: number;
+  /**
+   * The user's app is told of it after the ordered messages that this client has sent to that user before, in the order in which
+   * `send` was called. `seq` is then given by the client.
+   */
+  ordered?: boolean;
 }
 
 export interface SentMessage {
@@ -345,8 +350,9 @@ export class BellwireClient {
    * it is told by `receipt`.
    */
   async send(to: string, data: unknown, options: SendOptions = {}): Promise<SentMessage> {
-    const fields = { messageID: randomID(), ...options, to, data };
-    const { messageID, time, state } = (await this.request("message.send", fields)).body;
+    const { ordered = false, ...asked } = options;
+    const fields = { messageID: randomID(), ...asked, to, data };
+    const { messageID, time, state } = (await this.ask("message.send", fields, ordered)).body;
     return { messageID, time, state } as SentMessage;
   }
 
@@ -387,6 +393,10 @@ export class BellwireClient {
 
   /** Any request of section 2, for what has no method of its own. Throws what the service answers. */
   request(type: string, fields: object): Promise<Response> {
+    return this.ask(type, fields, false);
+  }
+
+  private ask(type: string, fields: object, isOrdered: boolean): Promise<Response> {
     return new Promise((resolve, reject) => {
       const driver = this.requireDriver();
       this.requestCount += 1;
@@ -394,7 +404,7 @@ export class BellwireClient {
       // A copy, which the app cannot change any more. What is undefined is left out, as on the wire.
       const request: object = JSON.parse(JSON.stringify(fields));
       this.outcomes.set(id, { resolve, reject });
-      driver.send({ ...request, type, id });
+      driver.send({ ...request, type, id }, isOrdered);
     });
   }
 

@@ -101,8 +101,9 @@ export class Driver {
     for (const timer of [this.retry, this.timer, this.question]) clearTimeout(timer);
   }
 
-  send(request: Request): void {
-    this.turn((now) => this.machine.send(request, now));
+  /** `isOrdered`: see `ClientMachine.send`. */
+  send(request: Request, isOrdered = false): void {
+    this.turn((now) => this.machine.send(request, now, isOrdered));
   }
 
   /** False when the signal is dropped here. */

@@ -2,13 +2,15 @@ import type { CallObject, DownMessage, OutgoingSignal, Request } from "./protoco
 import {
   countdownsPassed, heartbeatsDue, receivedEvent, receivedUnknownEvent,
 } from "./machine/calls.js";
-import { receiptsDue, receivedMessage, receivedReceipt } from "./machine/messages.js";
+import { receiptsDue, receivedMessage } from "./machine/messages.js";
 import {
   connected, disconnected, loggedOut, presenceDue, receivedError, receivedWelcome, renewing, subscribed,
 } from "./machine/presence.js";
-import { receivedResponse, requestsDue, sendRequest } from "./machine/requests.js";
+import { receivedReceipt, receivedResponse, requestsDue, sendRequest } from "./machine/requests.js";
 import { knownCall } from "./machine/room.js";
-import { receivedSignal, sendSignal, signalGapsPassed } from "./machine/signals.js";
+import { MessagePlaces, messageBounds, messageGapsPassed } from "./machine/order.js";
+import { OrderedStreams } from "./machine/ordered-streams.js";
+import { receivedSignal, sendSignal, signalBounds, signalGapsPassed } from "./machine/signals.js";
 import { type Action, type Configuration, type State, defaults } from "./machine/state.js";
 import { tokenRenewalDue, tokenWillExpire } from "./machine/token.js";
 
@@ -28,13 +30,16 @@ export class ClientMachine {
   private readonly state: State;
 
   constructor(user: string, device: string, configuration: Partial<Configuration> = {}) {
+    const settings = { ...defaults, ...configuration };
     this.state = {
-      user, device, configuration: { ...defaults, ...configuration },
+      user, device, configuration: settings,
       link: "offline", session: "", connection: 0, isOnline: false,
       presenceSends: 0, isAwaitingWelcome: false, nextPresence: undefined,
       lastCorrection: undefined, lastSessionRenewal: undefined, tokenRenewal: undefined, isRenewing: false,
-      heartbeatInterval: 20_000, pending: [], calls: [],
-      nextSignal: new Map(), waitingSignals: [], streams: [], shown: new Set(), unreceipted: [],
+      heartbeatInterval: 20_000, pending: [], calls: [], heldCalls: new Map(),
+      nextSignal: new Map(), waitingSignals: [], signalStreams: new OrderedStreams(signalBounds),
+      shown: new Set(), messageStreams: new OrderedStreams(messageBounds),
+      places: new MessagePlaces(settings.signalStream), unreceipted: [],
     };
   }
 
@@ -49,7 +54,7 @@ export class ClientMachine {
     const times: (number | undefined)[] = [];
     for (const entry of state.pending) times.push(entry.deadline);
     for (const known of state.calls) times.push(known.countdown?.until);
-    for (const stream of state.streams) times.push(stream.deadline);
+    times.push(state.signalStreams.deadline, state.messageStreams.deadline);
     if (state.link === "subscribed") {
       times.push(state.nextPresence, state.tokenRenewal);
       for (const entry of state.pending) times.push(entry.stage === "sending" ? entry.nextSend : undefined);
@@ -68,7 +73,8 @@ export class ClientMachine {
     const { state } = this;
     return [
       ...tokenRenewalDue(state, now), ...presenceDue(state, now), ...requestsDue(state, now), ...heartbeatsDue(state, now),
-      ...countdownsPassed(state, now), ...signalGapsPassed(state, now), ...receiptsDue(state, now),
+      ...countdownsPassed(state, now), ...signalGapsPassed(state, now), ...messageGapsPassed(state, now),
+      ...receiptsDue(state, now),
     ];
   }
 
@@ -97,9 +103,12 @@ export class ClientMachine {
     return loggedOut(this.state);
   }
 
-  /** The app makes a request. Its id must be new; `succeed` or `fail` follows exactly once. */
-  send(request: Request, now: number): Action[] {
-    return sendRequest(this.state, request, now);
+  /**
+   * The app makes a request. Its id must be new; `succeed` or `fail` follows exactly once. `isOrdered`: a message that the recipient's
+   * app is to get in the order of those to it; its `seq` and `stream` are given here.
+   */
+  send(request: Request, now: number, isOrdered = false): Action[] {
+    return sendRequest(this.state, request, isOrdered, now);
   }
 
   /** The app sends a signal. Its place in the stream of this device is given here. */
@@ -124,9 +133,9 @@ export class ClientMachine {
       case "signal":
         return receivedSignal(state, message, now);
       case "message":
-        return receivedMessage(state, message);
+        return receivedMessage(state, message, now);
       case "receipt":
-        return receivedReceipt(state, message);
+        return receivedReceipt(state, message, now);
       case "tokenWillExpire":
         return tokenWillExpire(state, now);
     }

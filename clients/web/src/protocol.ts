@@ -143,6 +143,7 @@ export interface Message {
   /** When it was sent, by the service's clock. */
   time: number;
   seq?: number;
+  stream?: string;
   data: unknown;
 }
 

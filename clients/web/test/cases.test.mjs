@@ -65,7 +65,7 @@ class Device {
     if ("disconnected" in step) return at(machine.disconnected(step.disconnected));
     if ("renewing" in step) return at(machine.renewing() ?? []);
     if ("loggedOut" in step) return at(machine.loggedOut());
-    if ("send" in step) return at(machine.send(step.send, now));
+    if ("send" in step) return at(machine.send(step.send, now, step.ordered));
     if ("signal" in step) return at(machine.signal({ type: "call.signal", ...step.signal }, now));
     if ("pass" in step) return this.pass(step.pass).flatMap(([time, actions]) => at(actions, time - now));
     const message = readDown(JSON.stringify(step.receive));

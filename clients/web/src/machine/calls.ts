@@ -1,5 +1,5 @@
 import {
-  type CallEvent, type CallObject, type Response, type Welcome, isPending, memberOf,
+  type CallEvent, type CallObject, type Response, type Welcome, changesCall, isPending, memberOf,
 } from "../protocol.js";
 import { hasRoom, isLiveFor, knownCall, makeRoom } from "./room.js";
 import { type Action, type Countdown, type KnownCall, type State, clamp, deliver, publish } from "./state.js";
@@ -91,23 +91,42 @@ function remember(
 
 // Resynchronisation
 
+/** The last news of the call are older than the list in a welcome that arrives now. */
+const isOutdated = (state: State, known: KnownCall, now: number): boolean =>
+  known.connection !== state.connection || now - known.heardAt > resyncAfter;
+
+/** A request of the app about this call is unanswered. What a welcome lists may be its success, of which the app is told first. */
+const isAsked = (state: State, callID: string): boolean =>
+  state.pending.some(({ request }) => request.callID === callID && changesCall(request.type));
+
+/** What a welcome had of a call, once the last request about it is answered. */
+export function releaseHeld(state: State, callID: string, now: number): Action[] {
+  const held = isAsked(state, callID) ? undefined : state.heldCalls.get(callID);
+  if (!held) return [];
+  state.heldCalls.delete(callID);
+  return listedCall(state, held.call, held.reference, now);
+}
+
+function listedCall(state: State, call: CallObject, reference: number, now: number): Action[] {
+  const known = knownCall(state, call.callID);
+  const news = !known || !known.isLive || call.revision !== known.snapshot.revision;
+  // An older list than the last news, as two replicas may send them, brings nothing back to life. Long after the last news, or on
+  // another connection, it is no older list: the store has lost what it had.
+  const isOlder = known !== undefined && call.revision < known.snapshot.revision && !isOutdated(state, known, now);
+  if (isOlder || !hasRoom(state, call)) return [];
+  const actions = remember(state, call, 0, reference, undefined, now);
+  return news ? [...actions, deliver({ tell: "snapshot", call })] : actions;
+}
+
 /**
  * Calls that the service lists are told when they are new to the app. Calls that it does not list are over, and their events are
  * not owed to this session: the app is told once.
  */
 export function resynchronised(state: State, welcome: Welcome, now: number): Action[] {
   const actions: Action[] = [];
-  // The last news of the call are older than the list in a welcome that arrives now.
-  const isOutdated = (known: KnownCall) => known.connection !== state.connection || now - known.heardAt > resyncAfter;
   for (const call of welcome.calls) {
-    const known = knownCall(state, call.callID);
-    const news = !known || !known.isLive || call.revision !== known.snapshot.revision;
-    // An older list than the last news, as two replicas may send them, brings nothing back to life. Long after the last news, or
-    // on another connection, it is no older list: the store has lost what it had.
-    const isOlder = known !== undefined && call.revision < known.snapshot.revision && !isOutdated(known);
-    if (isOlder || !hasRoom(state, call)) continue;
-    actions.push(...remember(state, call, 0, welcome.serverTime, undefined, now));
-    if (news) actions.push(deliver({ tell: "snapshot", call }));
+    if (isAsked(state, call.callID)) state.heldCalls.set(call.callID, { call, reference: welcome.serverTime });
+    else actions.push(...listedCall(state, call, welcome.serverTime, now));
   }
   // A list that had to be cut says nothing about the calls that it does not name.
   if (welcome.omittedCalls > 0) return actions;
@@ -115,7 +134,7 @@ export function resynchronised(state: State, welcome: Welcome, now: number): Act
   const invited = new Set(state.pending.flatMap(({ request }) => (request.type === "call.invite" ? [request.callID] : [])));
   for (const known of state.calls) {
     const { callID } = known.snapshot;
-    if (known.isLive && !listed.has(callID) && isOutdated(known) && !invited.has(callID)) {
+    if (known.isLive && !listed.has(callID) && isOutdated(state, known, now) && !invited.has(callID)) {
       actions.push(over(known, "gone"));
     }
   }

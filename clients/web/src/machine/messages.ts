@@ -1,8 +1,12 @@
 import { BellwireError } from "../errors.js";
 import type { Message, Receipt, Request, Response } from "../protocol.js";
+import { inOrder, placed } from "./order.js";
 import { type Action, type State, deliver, publish } from "./state.js";
 
-/* Peer messages (docs/protocol.md, section 2, Peer messages): each is shown once, each of the own gets one receipt. */
+/*
+ * Peer messages (docs/protocol.md, section 2, Peer messages): each is shown once, those of a stream in its order; each of the own gets
+ * one receipt.
+ */
 
 /** How long after its time to live a message's receipt may come before the service is asked, in milliseconds. */
 const receiptMargin = 3_000;
@@ -17,7 +21,8 @@ const unreceiptedMessages = 256;
 /** Seconds. */
 const defaultTTL = 30;
 
-export function receivedMessage(state: State, message: Message): Action[] {
+/** It is acked when it comes, also when its turn has not: the sender need not wait for what others are waited for. */
+export function receivedMessage(state: State, message: Message, now: number): Action[] {
   const ack = publish({ type: "ack", messageID: message.messageID });
   if (state.shown.has(message.messageID)) return [ack];
   state.shown.add(message.messageID);
@@ -28,28 +33,27 @@ export function receivedMessage(state: State, message: Message): Action[] {
       break;
     }
   }
-  return [ack, deliver({ tell: "message", message })];
+  return [ack, ...inOrder(state, message, now).map((each) => deliver({ tell: "message", message: each }))];
 }
 
-/** Follows a message that the app sends. */
-export function follow(state: State, request: Request, now: number): void {
+/** Follows a message that the app sends. `isUnplaced`: it is given its place when it leaves. */
+export function follow(state: State, request: Request, isUnplaced: boolean, now: number): void {
   const { type, messageID, to, ttl } = request;
   if (type !== "message.send" || typeof messageID !== "string" || typeof to !== "string") return;
   if (state.unreceipted.some((sent) => sent.messageID === messageID && sent.to === to)) return;
   const life = (typeof ttl === "number" ? ttl : defaultTTL) * 1000;
   state.unreceipted.push({
-    request, messageID, to, endsAt: now + life, askAt: now + life + receiptMargin, questions: 0,
+    request, messageID, to, isUnplaced, endsAt: now + life, askAt: now + life + receiptMargin, questions: 0,
   });
   // The oldest is given up without a word: requests at once are bounded, receipts come within their time.
   if (state.unreceipted.length > unreceiptedMessages) state.unreceipted.shift();
 }
 
-export function receivedReceipt(state: State, receipt: Receipt): Action[] {
+/** True for one that is news: not when it comes again, or to an app that was restarted. The message is not followed any more. */
+export function settle(state: State, receipt: Receipt): boolean {
   const place = state.unreceipted.findIndex((sent) => sent.messageID === receipt.messageID && sent.to === receipt.to);
-  // One that comes again, or to an app that was restarted: told only to whom it is news.
-  if (place < 0) return [];
-  state.unreceipted.splice(place, 1);
-  return [deliver({ tell: "receipt", receipt })];
+  if (place >= 0) state.unreceipted.splice(place, 1);
+  return place >= 0;
 }
 
 /** A response to `message.send` says what has become of it. */
@@ -64,7 +68,7 @@ export function learnedOfMessage(state: State, request: Request, response: Respo
   }
   if (fate !== "delivered" && fate !== "expired") return [];
   const receipt: Receipt = { type: "receipt", messageID, to: request.to, state: fate, time: Number(time) || 0 };
-  return receivedReceipt(state, receipt);
+  return settle(state, receipt) ? [deliver({ tell: "receipt", receipt })] : [];
 }
 
 /** The service refused the message: there will be no receipt. */
@@ -92,7 +96,7 @@ export function receiptsDue(state: State, now: number): Action[] {
     } else {
       sent.askAt = now + (receiptMargin << Math.min(sent.questions, 4));
       sent.questions += 1;
-      actions.push(publish(sent.request));
+      actions.push(publish(sent.isUnplaced ? placed(state, sent.request) : sent.request));
     }
   }
   return actions;

@@ -2,6 +2,7 @@ import { BellwireError } from "../errors.js";
 import type { Welcome } from "../protocol.js";
 import { resynchronised, setHeartbeatInterval } from "./calls.js";
 import { askForReceipts } from "./messages.js";
+import { messageGapsPassed } from "./order.js";
 import { resendAll } from "./requests.js";
 import { sendWaitingSignals } from "./signals.js";
 import { type Action, type State, clamp, deliver, fail, resendDelay } from "./state.js";
@@ -29,6 +30,7 @@ export function connected(state: State, session: string): Action[] {
   const actions = state.isRenewing ? [] : disconnected(state, "replaced by a new connection");
   state.isRenewing = false;
   state.connection += 1;
+  state.heldCalls.clear();
   state.link = "connected";
   state.session = session;
   return actions;
@@ -64,6 +66,8 @@ export function loggedOut(state: State): Action[] {
   if (state.link === "subscribed") {
     actions.push({ act: "publishPresence", message: { online: false, reason: "logout", session: state.session } });
   }
+  // What waits for its turn was acked: it is told now or never.
+  actions.push(...messageGapsPassed(state, Infinity));
   const error = new BellwireError("disconnected", "the client disconnected before the response came");
   for (const { request } of state.pending) actions.push(fail(request.id, error));
   state.pending = [];

@@ -1,9 +1,10 @@
 import { BellwireError } from "../errors.js";
-import { type Request, type Response, changesCall } from "../protocol.js";
-import { callNotFound, learnedOfCall } from "./calls.js";
-import { answeredAgain, follow, learnedOfMessage, unfollow } from "./messages.js";
+import { type Receipt, type Request, type Response, changesCall } from "../protocol.js";
+import { callNotFound, learnedOfCall, releaseHeld } from "./calls.js";
+import { answeredAgain, follow, learnedOfMessage, settle, unfollow } from "./messages.js";
+import { hasPlace, takePlace } from "./order.js";
 import { knownCall, mayBegin } from "./room.js";
-import { type Action, type PendingRequest, type State, fail, publish, resendDelay } from "./state.js";
+import { type Action, type PendingRequest, type State, fail, publish, deliver, resendDelay } from "./state.js";
 
 /*
  * Requests: sent again under the same id until the response, one at a time for each call, within a time limit (docs/protocol.md,
@@ -19,20 +20,23 @@ const lane = (state: State, callID: string | undefined): PendingRequest[] =>
     ? []
     : state.pending.filter(({ request }) => request.callID === callID && changesCall(request.type));
 
-/** The app makes a request. Its id must be new; `succeed` or `fail` follows exactly once. */
-export function sendRequest(state: State, request: Request, now: number): Action[] {
+/**
+ * The app makes a request. Its id must be new; `succeed` or `fail` follows exactly once. `isOrdered`: a message that the recipient's
+ * app is to get in the order of those to it; its `seq` and `stream` are given here.
+ */
+export function sendRequest(state: State, request: Request, isOrdered: boolean, now: number): Action[] {
   const { configuration, pending } = state;
   const refuse = (message: string) => [fail(request.id, new BellwireError("tooManyRequests", message))];
   if (pending.length >= configuration.requests) return refuse(`${pending.length} requests are unanswered`);
   const deadline = now + configuration.requestTimeout;
-  const entry: PendingRequest = { request, deadline, stage: "queued", sends: 0, nextSend: now };
+  const entry: PendingRequest = { request, deadline, stage: "queued", sends: 0, nextSend: now, isUnplaced: isOrdered };
   if (!mayBegin(state, entry)) return refuse(`this device is in ${configuration.knownCalls} calls`);
-  follow(state, request, now);
+  follow(state, request, isOrdered, now);
   const ahead = changesCall(request.type) ? lane(state, request.callID) : [];
   const isFastCancel = isCancel(entry) && ahead.every(isInvite);
   if (ahead.length === 0 || isFastCancel) {
     pending.push(entry);
-    return start(state, entry, now);
+    return hasPlace(state, entry) ? start(state, entry, now) : [];
   }
   if (ahead.length > configuration.queuedPerCall) {
     return refuse(`${ahead.length} requests of this call are unanswered`);
@@ -45,12 +49,18 @@ function start(state: State, entry: PendingRequest, now: number): Action[] {
   entry.stage = "sending";
   // Without a connection `resendAll` sends it as soon as its response can arrive.
   [entry.sends, entry.nextSend] = state.link === "subscribed" ? [1, now + resendDelay(1)] : [0, now];
-  return entry.sends > 0 ? [publish(entry.request)] : [];
+  if (entry.sends === 0) return [];
+  takePlace(state, entry);
+  return [publish(entry.request)];
 }
 
 /** On a new connection everything unanswered is sent at once. */
 export const resendAll = (state: State, now: number): Action[] =>
-  state.pending.filter((entry) => entry.stage === "sending").flatMap((entry) => start(state, entry, now));
+  state.pending.filter((entry) => entry.stage === "sending").flatMap((entry) => {
+    if (hasPlace(state, entry)) return start(state, entry, now);
+    entry.stage = "queued";
+    return [];
+  });
 
 export function requestsDue(state: State, now: number): Action[] {
   const actions: Action[] = [];
@@ -112,8 +122,11 @@ function succeeded(state: State, entry: PendingRequest, response: Response, now:
 }
 
 function failed(state: State, entry: PendingRequest, error: BellwireError, now: number): Action[] {
-  // Without an answer the message may be under way all the same.
-  if (error.code !== "noResponse") unfollow(state, entry.request);
+  // Without an answer the message may be under way all the same, if it has left.
+  if (error.code !== "noResponse" || entry.sends === 0) {
+    unfollow(state, entry.request);
+    state.places.takeBack(entry.request);
+  }
   return completed(state, entry, fail(entry.request.id, error), undefined, now);
 }
 
@@ -125,12 +138,29 @@ function completed(
   state.pending.splice(place, 1);
   const actions = [outcome];
   const { callID, type } = entry.request;
-  if (!changesCall(type) || callID === undefined) return actions;
+  if (!changesCall(type) || callID === undefined) return [...actions, ...startPlaced(state, now)];
   if (isInvite(entry)) actions.push(...inviteCompleted(state, callID, response, now));
   const others = lane(state, callID);
   const next = others[0];
   if (next && others.every(({ stage }) => stage === "queued")) actions.push(...start(state, next, now));
-  return actions;
+  return [...actions, ...releaseHeld(state, callID, now)];
+}
+
+/** Ordered messages that waited for room in their window. */
+const startPlaced = (state: State, now: number): Action[] =>
+  state.pending.flatMap((entry) =>
+    entry.isUnplaced && entry.stage === "queued" && hasPlace(state, entry) ? start(state, entry, now) : []);
+
+/** A receipt may overtake the response, and says more: the app is told of its request first. */
+export function receivedReceipt(state: State, receipt: Receipt, now: number): Action[] {
+  const { messageID, to, time, state: fate } = receipt;
+  const sent = state.unreceipted.find((each) => each.messageID === messageID && each.to === to);
+  if (!sent) return [];
+  const entry = state.pending.find(({ request }) => request.id === sent.request.id);
+  const response: Response = { type: "response", id: sent.request.id, time, body: { messageID, time, state: fate } };
+  const answered = entry ? succeeded(state, entry, response, now) : [];
+  settle(state, receipt);
+  return [...answered, deliver({ tell: "receipt", receipt })];
 }
 
 /** A cancel that overtook the invite now learns what became of the call. */

@@ -1,5 +1,5 @@
 import type { OutgoingSignal, Signal } from "../protocol.js";
-import { SignalStream } from "./signal-stream.js";
+import type { StreamBounds } from "./ordered-streams.js";
 import { type Action, type State, deliver, publish } from "./state.js";
 
 /* Signals within a call (docs/protocol.md, section 2, Signals): sent once, received in the order of their `seq`. */
@@ -8,10 +8,8 @@ import { type Action, type State, deliver, publish } from "./state.js";
 const signalLife = 5_000;
 /** Signals that wait for a connection. */
 const waitingSignals = 256;
-/** Streams that are followed; the one not heard of for longest is forgotten. */
-const signalStreams = 64;
-/** Of one sender in one call: nobody can displace the streams of others by beginning ever new ones. */
-const streamsPerSender = 4;
+/** A signal is of use at once or not at all. Each is sent once: a copy is the broker's, and known by its `seq`. */
+export const signalBounds: StreamBounds = { beginning: 500, gap: 500, remembered: 256 };
 
 /** The app sends a signal. Its place in the stream of this device is given here. */
 export function sendSignal(state: State, asked: OutgoingSignal, now: number): Action[] {
@@ -45,30 +43,9 @@ export function sendWaitingSignals(state: State, now: number): Action[] {
 
 export function receivedSignal(state: State, signal: Signal, now: number): Action[] {
   if (signal.seq === undefined) return [deliver({ tell: "signal", signal })];
-  const signals: Signal[] = [];
-  let stream = state.streams.find((known) => known.isOf(signal));
-  if (!stream) {
-    stream = new SignalStream(signal, now);
-    signals.push(...makeRoomForStream(state, signal));
-    state.streams.push(stream);
-  }
-  stream.lastAt = now;
-  signals.push(...stream.received(signal, signal.seq, now));
-  return signals.map((each) => deliver({ tell: "signal", signal: each }));
-}
-
-/** Returns what the stream held that has to be forgotten. */
-function makeRoomForStream(state: State, signal: Signal): Signal[] {
-  const own = state.streams.filter((stream) => stream.isOfSender(signal));
-  const isCrowd = own.length >= streamsPerSender;
-  if (!isCrowd && state.streams.length < signalStreams) return [];
-  const oldest = (isCrowd ? own : state.streams).reduce((a, b) => (b.lastAt < a.lastAt ? b : a));
-  state.streams.splice(state.streams.indexOf(oldest), 1);
-  return oldest.gapsPassed(Infinity);
+  return state.signalStreams.received(signal, signal.seq, now).map((each) => deliver({ tell: "signal", signal: each }));
 }
 
 /** Gaps that have been waited for long enough are given up. */
 export const signalGapsPassed = (state: State, now: number): Action[] =>
-  state.streams
-    .flatMap((stream) => stream.gapsPassed(now))
-    .map((signal) => deliver({ tell: "signal", signal }));
+  state.signalStreams.gapsPassed(now).map((signal) => deliver({ tell: "signal", signal }));

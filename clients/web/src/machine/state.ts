@@ -3,7 +3,8 @@ import type {
   CallEvent, CallObject, Message, OutgoingSignal, PresenceMessage, Receipt, Request, Response, Signal, UpMessage,
   Welcome,
 } from "../protocol.js";
-import type { SignalStream } from "./signal-stream.js";
+import type { MessagePlaces } from "./order.js";
+import type { OrderedStreams } from "./ordered-streams.js";
 
 /** What the machine tells the client. Every message about a call carries the whole call. */
 export type Told =
@@ -61,7 +62,10 @@ export interface Configuration {
   knownCalls: number;
   /** The app can give another token when one ends. */
   renewsTokens: boolean;
-  /** Names this client's signals, so that those of an earlier run of the app are another stream. */
+  /**
+   * Names this client's signals and ordered messages, so that those of an earlier run of the app are another stream. Without one no
+   * message has an order.
+   */
   signalStream?: string;
 }
 
@@ -119,6 +123,8 @@ export interface PendingRequest {
   stage: "queued" | "sending" | "awaitingInvite";
   sends: number;
   nextSend: number;
+  /** A message that is to have a place in the stream, and has not left this device. */
+  isUnplaced: boolean;
   /** The last answer that asked for another try. */
   refusal?: BellwireError;
 }
@@ -128,6 +134,8 @@ export interface SentMessage {
   request: Request;
   messageID: string;
   to: string;
+  /** It is to have a place in the stream, and has not left this device. */
+  isUnplaced: boolean;
   /** When its time to live is over. */
   endsAt: number;
   /** When the service is asked what has become of it. */
@@ -172,14 +180,19 @@ export interface State {
   /** In the order in which the app made them. Searched one by one: there are few. */
   pending: PendingRequest[];
   calls: KnownCall[];
+  /** What a welcome lists of calls about which there are requests in `pending`, and its time. */
+  heldCalls: Map<string, { call: CallObject; reference: number }>;
 
   /** The next place in the own stream of signals, by call. */
   nextSignal: Map<string, number>;
   /** Signals that wait for a connection. */
   waitingSignals: { signal: OutgoingSignal; until: number }[];
-  streams: SignalStream[];
-  /** Peer messages that were delivered to the app, in that order. */
+  signalStreams: OrderedStreams<Signal>;
+  /** Peer messages in the order in which they came: each is told once, some not before their turn. */
   shown: Set<string>;
+  messageStreams: OrderedStreams<Message>;
+  /** The next places of own ordered messages. */
+  places: MessagePlaces;
   /** Own messages without a receipt, in the order in which they were sent. */
   unreceipted: SentMessage[];
 }

@@ -1,0 +1,1 @@
+../../../Sources/BellwireClientCore/Documentation.docc/Resources/2-Answer.swift

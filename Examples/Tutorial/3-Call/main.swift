@@ -1,0 +1,1 @@
+../../../Sources/BellwireClientCore/Documentation.docc/Resources/3-Call.swift

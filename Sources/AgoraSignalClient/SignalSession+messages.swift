@@ -1,0 +1,106 @@
+internal import BellwireClient
+internal import BellwireClientCore
+internal import DropInSupport
+internal import Foundation
+internal import SignalingProtocol
+
+/// Messages of this user.
+extension SignalSession {
+    /// How long after its time a message's receipt may come, in milliseconds.
+    private static let grace = 2_000
+
+    private static var now: Int64 { Int64(DispatchTime.now().uptimeNanoseconds / 1_000_000) }
+
+    func send(_ message: String, to userId: String, _ completion: Completion) {
+        let timeout = audience.messageTimeout
+        queue.async { [self] in
+            do throws(NSError) {
+                try take(message, to: userId, timeout, completion)
+            } catch {
+                audience.complete(completion, error)
+            }
+        }
+    }
+
+    private func take(_ message: String, to userId: String, _ timeout: Int, _ completion: Completion) throws(NSError) {
+        guard userId != "0", let peer = UserID(userId) else {
+            throw SignalClientError.make(SignalClientError.invalidUserId, "sendMessage: \"\(userId)\" is no user id")
+        }
+        guard client != nil else {
+            throw SignalClientError.make(SignalClientError.notLoggedIn, "sendMessage: not logged in")
+        }
+        // One that the service would refuse would be missing in the peer's order.
+        let data = JSONText(string: message)
+        guard data.bytes.count <= Limits.dataBytes else {
+            throw SignalClientError.make(
+                SignalClientError.tooLarge, "sendMessage: at most \(Limits.dataBytes) bytes, as JSON")
+        }
+        let messageID = SignalingClient.makeMessageID()
+        let draft = Outbox.Draft(
+            messageID: messageID, to: peer, data: data, deadline: Self.now + Int64(timeout) * 1_000)
+        guard outbox.add(draft) else {
+            throw SignalClientError.make(
+                SignalClientError.tooManyMessages, "sendMessage: \(Outbox.waiting) messages wait already")
+        }
+        pending[messageID] = Pending(peer: peer, completion: completion)
+        watch(messageID, timeout)
+        sendNext()
+    }
+
+    /// Sees to it that the app hears of the message in time, whatever else happens.
+    private func watch(_ messageID: MessageID, _ timeout: Int) {
+        queue.asyncAfter(deadline: .now() + .seconds(timeout)) { [weak self] in
+            guard let self, let peer = pending[messageID]?.peer, outbox.isWaiting(messageID, to: peer) else { return }
+            timedOut(messageID)
+        }
+        queue.asyncAfter(deadline: .now() + .milliseconds(timeout * 1_000 + Self.grace)) { [weak self] in
+            self?.timedOut(messageID)
+        }
+    }
+
+    private func timedOut(_ messageID: MessageID) {
+        settle(
+            messageID, SignalClientError.make(SignalClientError.notDelivered, "no device of the peer took it in time"))
+        sendNext()
+    }
+
+    /// While there is no connection nothing goes out: a message would live on, at the service, after its time.
+    func sendNext() {
+        guard canSend, let client else { return }
+        for sending in outbox.takeNext(now: Self.now) { send(sending, client) }
+    }
+
+    private func send(_ sending: Outbox.Sending, _ client: SignalingClient) {
+        let draft = sending.draft
+        let message = Request.Message(
+            to: draft.to, data: draft.data, ttl: sending.ttl, messageID: draft.messageID, seq: sending.seq,
+            stream: sending.stream)
+        client.perform(.message(message), within: .seconds(sending.ttl)) { [weak self] outcome in
+            guard let self, case .failure(let error) = outcome else { return }
+            queue.async { self.refused(draft.messageID, error) }
+        }
+    }
+
+    /// Without an answer it may be on its way all the same: its time decides.
+    private func refused(_ messageID: MessageID, _ error: SignalingError) {
+        guard error.code != .noResponse else { return }
+        settle(messageID, SignalClientError.make(SignalClientError.refused, "sendMessage: \(error)"))
+        sendNext()
+    }
+
+    func took(_ receipt: Receipt) {
+        switch receipt.state {
+        case .delivered: settle(receipt.messageID, nil)
+        case .expired: return timedOut(receipt.messageID)
+        case .sent: return
+        }
+        sendNext()
+    }
+
+    /// Once for each message.
+    func settle(_ messageID: MessageID, _ error: NSError?) {
+        guard let known = pending.removeValue(forKey: messageID) else { return }
+        outbox.settle(messageID, to: known.peer, isDelivered: error == nil)
+        audience.complete(known.completion, error)
+    }
+}

@@ -1,0 +1,177 @@
+internal import BellwireClient
+internal import BellwireClientCore
+internal import DropInSupport
+internal import Foundation
+internal import SignalingProtocol
+
+/// The connection of a user, and the messages that are on their way: one after another on a queue of its own, so that a busy main queue
+/// holds nothing up.
+///
+/// Sendable: all that changes is touched on `queue` alone.
+final class SignalSession: @unchecked Sendable {
+    typealias Completion = OnMain<((NSError?) -> Void)?>
+
+    struct Pending {
+        let peer: UserID
+        let completion: Completion
+    }
+
+    let audience = Audience()
+    let queue = DispatchQueue(label: "BellwireSignalClient")
+    private let configuration: BellwireConfiguration
+    private let userID: String
+    /// Instead of MQTT, for tests.
+    private let transport: (any Transport)?
+    private var token: String?
+
+    /// From `login` to `logout`, a login that failed, or another connection's taking its place.
+    private(set) var client: SignalingClient?
+    /// Tells the news of the present client from those of former ones.
+    private var clientNumber = 0
+    private var isLoggedIn = false
+    private var isOnline = false
+    var outbox = Outbox { SignalingClient.makeMessageID().string }
+    var pending: [MessageID: Pending] = [:]
+    /// The client that comes after a logout is sent again what was not known to have arrived.
+    private var shown = ShownMessages()
+    /// What came before the app was told that it is logged in.
+    private var early: [String] = []
+
+    init(_ configuration: BellwireConfiguration, userID: String, transport: (any Transport)? = nil) {
+        self.configuration = configuration
+        self.userID = userID
+        self.transport = transport
+    }
+
+    var canSend: Bool { isOnline }
+
+    // MARK: The connection
+
+    func login(_ completion: OnMain<(NSError?) -> Void>) {
+        queue.async { [self] in
+            let done = OnMain<((NSError?) -> Void)?>(completion.value)
+            do throws(SignalingError) {
+                let client = try presentClient()
+                let number = clientNumber
+                client.connect(then: { [weak self] error in
+                    guard let self else { return }
+                    queue.async { self.connected(error, number, done) }
+                })
+            } catch {
+                audience.complete(done, SignalClientError.ofLogin(error))
+            }
+        }
+    }
+
+    private func presentClient() throws(SignalingError) -> SignalingClient {
+        if let client { return client }
+        return try makeClient()
+    }
+
+    private func makeClient() throws(SignalingError) -> SignalingClient {
+        let settings = try configuration.clientConfiguration(userID: userID, token: token, transport: transport)
+        clientNumber += 1
+        let (client, number) = (SignalingClient(settings), clientNumber)
+        self.client = client
+        client.observe { [weak self] event in
+            guard let self else { return }
+            queue.async { self.told(event, number) }
+        }
+        return client
+    }
+
+    private func connected(_ error: SignalingError?, _ number: Int, _ completion: Completion) {
+        audience.complete(completion, error.map(SignalClientError.ofLogin))
+        guard number == clientNumber, client != nil else { return }
+        if error == nil {
+            isLoggedIn = true
+            tellEarly()
+        }
+        if !isLoggedIn { end("the login failed") }
+    }
+
+    func logout() { queue.async { [self] in end("logged out") } }
+
+    /// The client goes; what is on its way fails.
+    private func end(_ reason: String) {
+        guard let client else { return }
+        self.client = nil
+        (isLoggedIn, isOnline) = (false, false)
+        clientNumber += 1
+        for messageID in pending.keys {
+            settle(messageID, SignalClientError.make(SignalClientError.notLoggedIn, reason))
+        }
+        audience.disconnected(reason)
+        Task.detached { await client.disconnect() }
+    }
+
+    func renew(_ token: String) {
+        queue.async { [self] in
+            self.token = token
+            client?.renew(token)
+        }
+    }
+
+    // MARK: What happens
+
+    private func told(_ event: ClientEvent, _ number: Int) {
+        guard number == clientNumber, client != nil else { return }
+        switch event {
+        case .connection(let state): stands(state)
+        case .message(let message): if shown.isNew(message.messageID) { received(message.text) }
+        case .receipt(let receipt): took(receipt)
+        case .tokenWillExpire: audience.tokenWillExpire()
+        case .online, .offline, .event, .snapshot, .invitationExpired, .gone, .signal, .error: break
+        }
+    }
+
+    /// A device is sent messages as soon as it listens, which is before the service knows it.
+    private func received(_ text: String) {
+        early.append(text)
+        if isLoggedIn || early.count > ShownMessages.most { tellEarly() }
+    }
+
+    private func tellEarly() {
+        for text in early { audience.received(text) }
+        early = []
+    }
+
+    private func stands(_ state: ConnectionState) {
+        switch state {
+        case .connected:
+            isOnline = true
+            audience.connected()
+            sendNext()
+        case .disconnected, .connecting: break
+        case .reconnecting(let reason), .refused(let reason): lost(reason)
+        case .tokenExpired:
+            lost("the token has ended")
+            audience.tokenWillExpire()
+        case .takenOver: end("another connection has this device id")
+        }
+    }
+
+    private func lost(_ reason: String) {
+        isOnline = false
+        audience.disconnected(reason)
+    }
+}
+
+extension IncomingMessage {
+    /// What `sendMessage` was given; of others' messages their JSON.
+    fileprivate var text: String { (try? JSONParser.parse(data.bytes))?.string ?? data.description }
+}
+
+/// The last messages that the app was told.
+struct ShownMessages {
+    static let most = 1_024
+    private var order: [MessageID] = []
+    private var known: Set<MessageID> = []
+
+    mutating func isNew(_ messageID: MessageID) -> Bool {
+        guard known.insert(messageID).inserted else { return false }
+        order.append(messageID)
+        if order.count > Self.most { known.remove(order.removeFirst()) }
+        return true
+    }
+}

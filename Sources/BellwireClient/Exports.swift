@@ -1,0 +1,3 @@
+// An app imports one module.
+@_exported import BellwireClientCore
+@_exported import struct MQTTClient.BrokerAddress

@@ -1,0 +1,82 @@
+import BellwireClientCore
+import Glibc
+import MQTTClient
+import SystemThreads
+
+/// Bellwire's own MQTT client as `ThreadedConnection` drives it.
+final class MQTTThread: ThreadedClient {
+    private let connection: MQTTConnection
+    private let topics: [String]
+    private let wakeUp: WakeUp
+    /// What is known here of why a connection did not come about, or ended, beside the error.
+    private let cause: (MQTTError) -> String?
+    /// Subscriptions that the broker has not granted; nil before CONNACK.
+    private var ungranted: Set<Int32>?
+    var received: [TransportEvent] = []
+
+    var isSubscribed: Bool { ungranted?.isEmpty == true }
+    var backlog: Int { connection.backlog }
+    var largestPacket: Int { connection.maximumPacketSize }
+
+    /// Connects; blocks while the name is looked up and TCP connects.
+    init(
+        _ settings: MQTTConnection.Configuration, _ topics: [String], _ wakeUp: WakeUp,
+        cause: @escaping (MQTTError) -> String?
+    ) throws(TransportError) {
+        (self.topics, self.wakeUp, self.cause) = (topics, wakeUp, cause)
+        do throws(MQTTError) {
+            connection = try MQTTConnection(settings)
+            try connection.connect()
+        } catch {
+            throw TransportError(error.because(cause(error)))
+        }
+    }
+
+    func wait(milliseconds: Int32) throws(TransportError) {
+        try explaining { () throws(MQTTError) in
+            var other = pollfd(fd: wakeUp.descriptor, events: Int16(POLLIN), revents: 0)
+            let messages = try connection.poll(milliseconds: milliseconds, others: &other)
+            if other.revents != 0 { wakeUp.clear() }
+            received += messages.map { .received(payload: $0.payload, isRetained: $0.retain) }
+            try subscribe()
+        }
+    }
+
+    /// CONNACK → subscribe to all topics → all SUBACKs.
+    private func subscribe() throws(MQTTError) {
+        guard connection.state == .connected else { return }
+        if let ungranted {
+            if !ungranted.isEmpty { self.ungranted = ungranted.subtracting(connection.acknowledged) }
+        } else {
+            var outstanding: Set<Int32> = []
+            for topic in topics { outstanding.insert(try connection.subscribe(topic, qos: .atLeastOnce)) }
+            ungranted = outstanding
+        }
+    }
+
+    func publish(_ messages: [OutgoingMessage]) throws(TransportError) {
+        try explaining { () throws(MQTTError) in
+            try connection.together { () throws(MQTTError) in
+                for message in messages { try connection.publish(MQTTMessage(message)) }
+            }
+        }
+    }
+
+    func probe() throws(TransportError) { try explaining { () throws(MQTTError) in try connection.ask() } }
+
+    func disconnect() { connection.disconnect() }
+
+    private func explaining(_ body: () throws(MQTTError) -> Void) throws(TransportError) {
+        do throws(MQTTError) {
+            try body()
+        } catch {
+            throw TransportError(error.because(cause(error)))
+        }
+    }
+}
+
+extension MQTTMessage {
+    fileprivate init(_ message: OutgoingMessage) {
+        self.init(topic: message.topic, payload: message.payload, expirySeconds: message.expirySeconds)
+    }
+}

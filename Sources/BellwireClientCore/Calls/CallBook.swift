@@ -1,0 +1,113 @@
+import SignalingProtocol
+
+/// The `Call` objects of a client: one for each call that lives, made when the first is heard of it. The machine bounds how many live.
+struct CallBook {
+    /// Calls whose time has passed, and of which the service may tell what became. Beyond it the oldest have ended for good.
+    static let mostExpired = 64
+
+    private let user: UserID
+    private let device: DeviceID
+    private var calls: [CallID: Call] = [:]
+
+    init(user: UserID, device: DeviceID) {
+        self.user = user
+        self.device = device
+    }
+
+    var live: [Call] { calls.values.filter { !$0.isExpired }.sorted(by: isOlder) }
+
+    subscript(callID: CallID) -> Call? { calls[callID].flatMap { $0.isExpired ? nil : $0 } }
+
+    private func isOlder(_ one: Call, _ other: Call) -> Bool {
+        (one.snapshot.createdAt, one.id) < (other.snapshot.createdAt, other.id)
+    }
+
+    /// What the readers are told because of `event`.
+    mutating func received(_ event: ClientEvent, by driver: ClientDriver) -> [ClientDriver.Effect] {
+        switch event {
+        case .event(let event): received(event, by: driver)
+        case .snapshot(let call): received(call, actor: nil, driver)
+        case .invitationExpired(let call): expired(call.callID)
+        case .gone(let call): over(call.callID, driver) { $0.over(.ended(nil)) }
+        case .signal(let signal): calls[signal.callID]?.update { _ in [.signal(signal)] } ?? []
+        case .online, .offline, .message, .receipt, .error, .connection, .tokenWillExpire: []
+        }
+    }
+
+    private mutating func received(_ event: Event, by driver: ClientDriver) -> [ClientDriver.Effect] {
+        guard event.name == .handledElsewhere else { return received(event.call, actor: event.actor, driver) }
+        guard let call = calls[event.callID] else { return [] }
+        let own = event.call.member(user)
+        // First why, since what follows may be the end.
+        return call.update { $0.handledElsewhere(own) + $0.received(event.call, by: event.actor) }
+            + forgetIfOver(event.call, driver)
+    }
+
+    private mutating func received(
+        _ snapshot: CallSnapshot, actor: UserID?, _ driver: ClientDriver
+    ) -> [ClientDriver.Effect] {
+        let former = leftBefore(snapshot, driver)
+        let isNew = calls[snapshot.callID] == nil
+        let wasExpired = calls[snapshot.callID]?.isExpired ?? false
+        // Of a call that was over before it was heard of there is nothing to follow.
+        guard !isNew || isLive(snapshot) else { return former }
+        let call = calls[snapshot.callID] ?? Call(snapshot, driver)
+        calls[snapshot.callID] = call
+        let isHere = snapshot.member(user)?.device == device
+        let news = call.update { tracker in
+            if isHere { tracker.isHere() }
+            return tracker.received(snapshot, by: actor)
+        }
+        let rings = (isNew || wasExpired) && snapshot.member(user)?.state.isPending == true
+        let ringing: [ClientDriver.Effect] = rings ? [{ driver.incomingCalls.tell(call) }] : []
+        return former + ringing + news + forgetIfOver(snapshot, driver)
+    }
+
+    /// Who is invited again was out of the call before, of which not every device is told: that was another `Call`.
+    private mutating func leftBefore(_ snapshot: CallSnapshot, _ driver: ClientDriver) -> [ClientDriver.Effect] {
+        guard snapshot.member(user)?.state.isPending == true,
+            calls[snapshot.callID]?.ownMember?.state.isPending == false
+        else { return [] }
+        return over(snapshot.callID, driver) { $0.over(.left) }
+    }
+
+    private func isLive(_ call: CallSnapshot) -> Bool {
+        call.state != .ended && call.member(user)?.state.isLive ?? false
+    }
+
+    /// Who holds the object keeps it; nothing more will be told of it. A user who is invited again gets another one.
+    private mutating func forgetIfOver(_ call: CallSnapshot, _ driver: ClientDriver) -> [ClientDriver.Effect] {
+        isLive(call) ? [] : over(call.callID, driver) { $0.over(.left) }
+    }
+
+    /// Nobody is to answer a call that is over before `incomingCalls` had a reader.
+    private mutating func over(
+        _ callID: CallID, _ driver: ClientDriver, _ change: (inout CallTracker) -> [CallChange]
+    ) -> [ClientDriver.Effect] {
+        guard let call = calls.removeValue(forKey: callID) else { return [] }
+        return call.update(change) + [{ driver.incomingCalls.withdraw { $0.id == callID } }]
+    }
+
+    /// What has become of calls whose time passed unheard, and which the service does not list, is not told any more.
+    mutating func resynchronised(with welcome: Welcome, by driver: ClientDriver) -> [ClientDriver.Effect] {
+        guard welcome.omittedCalls == 0 else { return [] }
+        let expired = calls.values.filter(\.isExpired).map(\.id)
+        return expired.filter { id in !welcome.calls.contains { $0.callID == id } }
+            .flatMap { over($0, driver) { $0.over(.ended(nil)) } }
+    }
+
+    private mutating func expired(_ callID: CallID) -> [ClientDriver.Effect] {
+        guard let call = calls[callID] else { return [] }
+        let news = call.update { $0.expired() }
+        let expired = calls.values.filter(\.isExpired)
+        guard expired.count > Self.mostExpired, let oldest = expired.min(by: isOlder) else { return news }
+        calls[oldest.id] = nil
+        return news + oldest.update { $0.over(.ended(nil)) }
+    }
+
+    /// The client is disconnected: streams end.
+    mutating func closed() -> [ClientDriver.Effect] {
+        defer { calls = [:] }
+        return calls.values.flatMap { call in call.update { $0.over(.ended(nil)) } }
+    }
+}

@@ -1,0 +1,261 @@
+import SignalingProtocol
+import Synchronization
+
+/// The machine among its surroundings: takes what the app asks, what the transport tells and what time brings, one at a time, and does what
+/// the machine says.
+///
+/// **One order.** The machine is asked under a lock; what follows is put into a line, and whoever finds nobody at work works it off,
+/// outside the lock. So publications, outcomes of requests and events leave in the order in which the machine decided them, and what an app
+/// does within a callback is taken like all else.
+final class ClientDriver: Sendable {
+    typealias Completion = @Sendable (Response.Outcome) -> Void
+    typealias Effect = @Sendable () -> Void
+    typealias DeliveryWaiter = @Sendable (SignalingError?) -> Void
+
+    struct State {
+        var machine: ClientMachine
+        var phase = Phase.idle
+        var standing = ConnectionState.disconnected
+        /// The present connection; nil while there is none.
+        var link: (any TransportConnection)?
+        var linkNumber = 0
+        /// What arrived on a connection before the machine knew of it.
+        var early: [TransportEvent] = []
+        /// Tells the connecting task how its connection ended; nil: it is to be made anew, with another session or token.
+        var endings: AsyncStream<TransportError?>.Continuation?
+        var completions: [RequestID: Completion] = [:]
+        var connectWaiters: [Int: ConnectWaiter] = [:]
+        /// Who waits for a receipt.
+        var deliveryWaiters: [MessageID: DeliveryWaiter] = [:]
+        var closeWaiters: [Effect] = []
+        var waiterCount = 0
+        var effects: [Effect] = []
+        var isWorking = false
+        /// When the machine's timer wakes next.
+        var alarm: Int64?
+        var alarmCount = 0
+        var token: String?
+        /// What the service's clock, in milliseconds, is ahead of the one here; nil until a welcome has told.
+        var serverAhead: Int64?
+        /// When the token ends, by the service's clock, until the app is told.
+        var tokenEnd: Int64?
+        var pause: Task<Void, Never>?
+        /// The present connection, or the last one, came about.
+        var wasOpened = false
+        /// Gives up the attempt to connect, or the wait for a token, that is under way.
+        var abandon: Effect?
+        /// Why the last attempt to connect failed.
+        var problem = "no answer yet"
+        var iceServers: [IceServer] = []
+        /// What the service said of this connection before the broker ended it.
+        var lastError: ErrorCode?
+        var book: CallBook
+    }
+
+    struct ConnectWaiter {
+        /// It waits for the service, not only for the broker.
+        let wantsService: Bool
+        let resume: @Sendable (SignalingError?) -> Void
+    }
+
+    enum Phase: Equatable {
+        /// Nothing was started. Can transition to `running` and `closed`.
+        case idle
+        /// Can transition to `stopping`.
+        case running
+        /// Says goodbye. Can transition to `closed`.
+        case stopping
+        /// Final: every request fails at once.
+        case closed
+    }
+
+    let configuration: SignalingClient.Configuration
+    let device: DeviceAddress
+    let clock = MonotonicClock()
+    let events: EventHub<ClientEvent>
+    let incomingCalls: EventHub<Call>
+    let refusals = Atomic<Int>(0)
+    let requestPrefix = randomToken()
+    let requestCount = Atomic<UInt64>(0)
+    let state: Mutex<State>
+    /// Hears every event at its place in the one order.
+    let observer = Mutex<(@Sendable (ClientEvent) -> Void)?>(nil)
+
+    init(_ configuration: SignalingClient.Configuration) {
+        self.configuration = configuration
+        device = configuration.address
+        events = EventHub(limit: configuration.eventBuffer)
+        incomingCalls = EventHub(limit: configuration.eventBuffer)
+        var settings = ClientMachine.Configuration()
+        settings.requestTimeout = configuration.requestTimeout.milliseconds
+        settings.signalStream = randomToken()
+        settings.publishesPresence = configuration.publishesPresence
+        settings.renewsTokens = configuration.tokenProvider != nil
+        settings.sendsHeartbeats = configuration.sendsHeartbeats
+        state = Mutex(
+            State(
+                machine: ClientMachine(device: configuration.address, configuration: settings),
+                token: configuration.tokenProvider == nil ? configuration.token : nil,
+                book: CallBook(user: configuration.user, device: configuration.device)))
+    }
+
+    var requests: RequestMaker { RequestMaker(driver: self) }
+
+    // MARK: The one order
+
+    /// Changes the state and puts into the line what follows from it; then the line is worked off.
+    @discardableResult
+    func turn<Result: Sendable>(_ change: (inout State) -> Result) -> Result {
+        let result = state.withLock { state in
+            let result = change(&state)
+            setAlarm(&state)
+            return result
+        }
+        work()
+        return result
+    }
+
+    private func work() {
+        while true {
+            let effects = state.withLock { state -> [Effect] in
+                guard !state.isWorking, !state.effects.isEmpty else { return [] }
+                state.isWorking = true
+                defer { state.effects = [] }
+                return state.effects
+            }
+            if effects.isEmpty { return }
+            for effect in effects { effect() }
+            state.withLock { $0.isWorking = false }
+        }
+    }
+
+    /// Does what the machine says, each thing at its place.
+    func perform(_ actions: [ClientMachine.Action], _ state: inout State) {
+        for action in actions {
+            switch action {
+            case .publish(let message): publish(message, &state)
+            case .publishPresence(let presence): publish(presence, &state)
+            case .deliver(let event): deliver(event, &state)
+            case .succeed(let id, let success): complete(id, .success(success), &state)
+            case .answer(let id, let answer): complete(id, .answer(answer), &state)
+            case .fail(let id, let error): complete(id, .failure(error), &state)
+            case .refuse: refusals.wrappingAdd(1, ordering: .relaxed)
+            case .renewSession: state.endings?.yield(nil)
+            case .renewToken: askForToken()
+            }
+        }
+    }
+
+    private func complete(_ id: RequestID, _ outcome: Response.Outcome, _ state: inout State) {
+        guard let completion = state.completions.removeValue(forKey: id) else { return }
+        state.effects.append { completion(outcome) }
+    }
+
+    /// Tells the app. What it means for connection and calls comes first.
+    func deliver(_ event: ClientEvent, _ state: inout State) {
+        if case .online = event { stand(.connected, &state) }
+        if case .error(let error) = event { state.lastError = error.code }
+        if case .receipt(let receipt) = event { received(receipt, &state) }
+        let news = state.book.received(event, by: self)
+        state.effects.append { [self] in
+            tell(event)
+            for effect in news { effect() }
+        }
+    }
+
+    private func tell(_ event: ClientEvent) {
+        observer.withLock { $0 }?(event)
+        events.tell(event)
+    }
+
+    /// The connection stands otherwise than before: the app is told, and who waits for it.
+    func stand(_ standing: ConnectionState, _ state: inout State) {
+        if state.standing != standing {
+            state.standing = standing
+            state.effects.append { [self] in tell(.connection(standing)) }
+        }
+        switch standing {
+        case .connected: answerWaiters(nil, &state)
+        case .refused(let reason): answerWaiters(SignalingError(.notConnected, reason), &state)
+        case .tokenExpired: answerWaiters(SignalingError(.tokenExpired, "the token has ended"), &state)
+        case .takenOver: answerWaiters(SignalingError(.notConnected, Self.takenOver), &state)
+        case .disconnected, .connecting, .reconnecting: break
+        }
+    }
+
+    static let takenOver = "another connection has this device id"
+
+    /// In the order in which they came.
+    func answerWaiters(_ error: SignalingError?, _ state: inout State, forService: Bool = true) {
+        for (number, waiter) in state.connectWaiters.sorted(by: { $0.key < $1.key })
+        where forService || !waiter.wantsService {
+            state.connectWaiters[number] = nil
+            state.effects.append { waiter.resume(error) }
+        }
+    }
+
+    // MARK: Publishing
+
+    private func publish(_ message: UpMessage, _ state: inout State) {
+        guard let link = state.link else { return }
+        // After its time limit the app has been told that a request failed: the broker must not deliver it then.
+        let limit = configuration.requestTimeout.milliseconds / 1000 + 1
+        let outgoing = OutgoingMessage(
+            topic: configuration.topics.up(device), payload: message.encoded(),
+            expirySeconds: UInt32(clamping: limit))
+        state.effects.append { [self] in
+            do throws(TransportError) {
+                try link.publish(outgoing)
+            } catch {
+                refuse(message, error)
+            }
+        }
+    }
+
+    private func publish(_ presence: PresenceMessage, _ state: inout State) {
+        guard let link = state.link else { return }
+        let outgoing = OutgoingMessage(topic: configuration.topics.presence(device), payload: presence.encoded())
+        state.effects.append { try? link.publish(outgoing) }
+    }
+
+    /// The message cannot be sent at all, as one beyond the broker's packet size: the request fails now, not in time.
+    private func refuse(_ message: UpMessage, _ error: TransportError) {
+        guard error.kind == .invalid, case .request(let request) = message else { return }
+        let refusal = SignalingError(.tooLarge, "the request cannot be sent: \(error.message)")
+        let response = Response(id: request.id, outcome: .failure(refusal))
+        turn { perform($0.machine.received(.response(response), now: clock.now), &$0) }
+    }
+
+    // MARK: Time
+
+    /// Sees to it that somebody wakes when the machine wants to.
+    private func setAlarm(_ state: inout State) {
+        guard let due = state.machine.nextDeadline, due < state.alarm ?? .max, state.phase != .closed else { return }
+        state.alarm = due
+        state.alarmCount += 1
+        let (clock, number) = (clock, state.alarmCount)
+        Task { [weak self] in
+            await clock.sleep(until: due)
+            self?.alarmRang(number)
+        }
+    }
+
+    private func alarmRang(_ number: Int) {
+        turn { state in
+            guard state.alarmCount == number else { return }
+            state.alarm = nil
+            let now = clock.now
+            guard let due = state.machine.nextDeadline, due <= now else { return }
+            let actions = state.machine.timerFired(now: now)
+            perform(actions, &state)
+            // A request is sent again: it may be the connection that is dead, which a keepalive of a minute tells too late.
+            if actions.contains(where: \.isRequest), let link = state.link { state.effects.append { link.probe() } }
+        }
+    }
+}
+
+extension ClientMachine.Action {
+    fileprivate var isRequest: Bool {
+        if case .publish(.request) = self { true } else { false }
+    }
+}

@@ -1,0 +1,24 @@
+import SignalingProtocol
+
+extension SignalingClient.Configuration {
+    /// User and device as texts.
+    ///
+    /// - Throws: `badRequest`, which names the word that is not of its form.
+    public init(user: String, device: String, transport: any Transport) throws(SignalingError) {
+        let userID = try UserID(word: user)
+        guard let deviceID = DeviceID(device) else {
+            throw SignalingError(.badRequest, "device: 1 to 64 of A-Z a-z 0-9 . _ ~ -")
+        }
+        self.init(user: userID, device: deviceID, transport: transport)
+    }
+}
+
+extension UserID {
+    /// - Throws: `badRequest` for a text that is no user id.
+    init(word: String) throws(SignalingError) {
+        guard let user = UserID(word) else {
+            throw SignalingError(.badRequest, "user: a user id has 1 to 64 bytes of UTF-8, without control characters")
+        }
+        self = user
+    }
+}

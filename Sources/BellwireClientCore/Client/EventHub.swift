@@ -1,0 +1,73 @@
+import Synchronization
+
+/// Gives events to every reader. What comes before the first one is kept for it.
+final class EventHub<Element: Sendable>: Sendable {
+    private struct State {
+        var readers: [Int: AsyncStream<Element>.Continuation] = [:]
+        var lastReader = 0
+        /// Until the first reader.
+        var kept: [Element]? = []
+        var isFinished = false
+    }
+
+    private let state = Mutex(State())
+    private let limit: Int
+    private let dropCount = Atomic<Int>(0)
+
+    /// For each reader so many elements are kept at most, and then the newest ones.
+    init(limit: Int) { self.limit = max(1, limit) }
+
+    /// How many elements were dropped, of all readers together, because they were not read.
+    var dropped: Int { dropCount.load(ordering: .relaxed) }
+
+    func tell(_ element: Element) {
+        state.withLock { state in
+            guard !state.isFinished else { return }
+            for reader in state.readers.values { yield(element, to: reader) }
+            state.kept?.append(element)
+            if state.kept?.count ?? 0 > limit {
+                state.kept?.removeFirst()
+                dropCount.wrappingAdd(1, ordering: .relaxed)
+            }
+        }
+    }
+
+    private func yield(_ element: Element, to reader: AsyncStream<Element>.Continuation) {
+        if case .dropped = reader.yield(element) { dropCount.wrappingAdd(1, ordering: .relaxed) }
+    }
+
+    /// What is kept for the first reader and is nothing to it any more.
+    func withdraw(_ isOver: (Element) -> Bool) { state.withLock { $0.kept?.removeAll(where: isOver) } }
+
+    func finish() {
+        let readers = state.withLock { state in
+            state.isFinished = true
+            defer { state.readers = [:] }
+            return state.readers.values
+        }
+        for reader in readers { reader.finish() }
+    }
+
+    /// Another reader: of all that is told from now on; the first one also of what was told before, unless it leaves that to the next.
+    func stream(fromNow: Bool = false) -> AsyncStream<Element> {
+        let (stream, reader) = AsyncStream.makeStream(of: Element.self, bufferingPolicy: .bufferingNewest(limit))
+        let number = state.withLock { state -> Int? in
+            if !fromNow {
+                for element in state.kept ?? [] { reader.yield(element) }
+                state.kept = nil
+            }
+            guard !state.isFinished else { return nil }
+            state.lastReader += 1
+            state.readers[state.lastReader] = reader
+            return state.lastReader
+        }
+        guard let number else {
+            reader.finish()
+            return stream
+        }
+        reader.onTermination = { [weak self] _ in self?.leave(number) }
+        return stream
+    }
+
+    private func leave(_ number: Int) { state.withLock { _ = $0.readers.removeValue(forKey: number) } }
+}

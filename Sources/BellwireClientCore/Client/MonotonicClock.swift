@@ -1,0 +1,18 @@
+/// Milliseconds of a clock that nobody can set and that runs while the machine sleeps.
+struct MonotonicClock: Sendable {
+    private let start = ContinuousClock.now
+
+    var now: Int64 { (ContinuousClock.now - start).milliseconds }
+
+    /// Ends early when the task is cancelled.
+    func sleep(until time: Int64) async {
+        try? await Task.sleep(until: start + .milliseconds(time), clock: .continuous)
+    }
+}
+
+extension Duration {
+    package var milliseconds: Int64 {
+        let (seconds, attoseconds) = components
+        return seconds * 1000 + attoseconds / 1_000_000_000_000_000
+    }
+}

@@ -1,0 +1,35 @@
+/// Asks the app's provider for tokens. One that never answers does not keep the client waiting for ever; one that does not heed its
+/// cancellation is left behind.
+struct TokenSource: Sendable {
+    enum Answer: Equatable, Sendable {
+        case token(String)
+        case failure(String)
+    }
+
+    let provider: @Sendable () async throws -> String
+    let timeout: Duration
+
+    /// `begun` is handed what gives up waiting.
+    func ask(begun: (@escaping @Sendable () -> Void) -> Void = { _ in }) async -> Answer {
+        let (answers, inbox) = AsyncStream.makeStream(of: Answer.self, bufferingPolicy: .bufferingOldest(1))
+        let (provider, timeout) = (provider, timeout)
+        let asking = Task {
+            do {
+                inbox.yield(.token(try await provider()))
+            } catch {
+                inbox.yield(.failure("\(error)"))
+            }
+        }
+        let timer = Task {
+            try await Task.sleep(for: timeout)
+            inbox.yield(.failure("the token provider did not answer within \(timeout)"))
+        }
+        begun { inbox.yield(.failure("nobody waits for it any more")) }
+        defer {
+            asking.cancel()
+            timer.cancel()
+        }
+        for await answer in answers { return answer }
+        return .failure("cancelled")
+    }
+}

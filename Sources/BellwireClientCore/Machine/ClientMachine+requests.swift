@@ -1,0 +1,183 @@
+import SignalingProtocol
+
+/// Requests: sent again under the same id until the response, one at a time for each call, within a time limit
+/// (docs/protocol.md, section 2).
+extension ClientMachine {
+    /// The app makes a request. Its id must be new; `succeed` or `fail` follows exactly once. `within`: how many milliseconds it is
+    /// tried; the configuration's time when nil. `ordered`: a message that the recipient's app is to get in the order of those to it;
+    /// its `seq` and `stream` are given here.
+    package mutating func send(
+        _ request: Request, within: Int64? = nil, ordered: Bool = false, now: Int64
+    ) -> [Action] {
+        guard pending.count < configuration.requests else {
+            return [.fail(request.id, SignalingError(.tooManyRequests, "\(pending.count) requests are unanswered"))]
+        }
+        let entry = PendingRequest(
+            request: request, deadline: now + min(within ?? .max, configuration.requestTimeout), stage: .queued,
+            isUnplaced: ordered)
+        guard mayBegin(entry) else {
+            let message = "this device is in \(configuration.knownCalls) calls"
+            return [.fail(request.id, SignalingError(.tooManyRequests, message))]
+        }
+        follow(request, isUnplaced: ordered, now: now)
+        let ahead = unanswered(before: entry)
+        let isFastCancel = entry.isCancel && ahead.allSatisfy { pending[$0].isInvite }
+        if ahead.isEmpty || isFastCancel {
+            pending.append(entry)
+            return hasPlace(at: pending.count - 1) ? start(at: pending.count - 1, now: now) : []
+        }
+        guard ahead.count <= configuration.queuedPerCall else {
+            let message = "\(ahead.count) requests of this call are unanswered"
+            return [.fail(request.id, SignalingError(.tooManyRequests, message))]
+        }
+        pending.append(entry)
+        return []
+    }
+
+    /// Where the requests stand that `entry` has to wait for.
+    private func unanswered(before entry: PendingRequest) -> [Int] {
+        guard entry.changesState, let callID = entry.callID else { return [] }
+        return pending.indices.filter { pending[$0].changesState && pending[$0].callID == callID }
+    }
+
+    private mutating func start(at index: Int, now: Int64) -> [Action] {
+        guard case .subscribed = link else {
+            // `resendAll` sends it as soon as its response can arrive.
+            pending[index].stage = .sending(sends: 0, nextSend: now)
+            return []
+        }
+        pending[index].stage = .sending(sends: 1, nextSend: now + ResendDelay.after(1))
+        takePlace(at: index)
+        return [.publish(.request(pending[index].request))]
+    }
+
+    /// On a new connection everything unanswered is sent at once.
+    mutating func resendAll(now: Int64) -> [Action] {
+        pending.indices.flatMap { index -> [Action] in
+            guard pending[index].nextSend != nil else { return [] }
+            guard hasPlace(at: index) else {
+                pending[index].stage = .queued
+                return []
+            }
+            return start(at: index, now: now)
+        }
+    }
+
+    mutating func requestsDue(now: Int64) -> [Action] {
+        var actions: [Action] = []
+        // Last ones first: a request that fails must not release one that fails at the same time.
+        for entry in pending.reversed() where entry.deadline <= now {
+            actions += completed(entry.request.id, .failure(entry.refusal ?? noResponse), now: now)
+        }
+        guard case .subscribed = link else { return actions }
+        for index in pending.indices {
+            guard case .sending(let sends, let nextSend) = pending[index].stage, nextSend <= now else { continue }
+            pending[index].stage = .sending(sends: sends + 1, nextSend: now + ResendDelay.after(sends + 1))
+            actions.append(.publish(.request(pending[index].request)))
+        }
+        return actions
+    }
+
+    private var noResponse: SignalingError {
+        let cause = link == .offline ? "the broker cannot be reached" : "the service did not answer"
+        return SignalingError(.noResponse, "no response within \(configuration.requestTimeout) ms: \(cause)")
+    }
+
+    mutating func received(_ response: Response, now: Int64) -> [Action] {
+        let entry = pending.first { $0.request.id == response.id }
+        switch response.outcome {
+        case .success(let success):
+            let news = learned(success, now: now)
+            guard let entry else { return news }
+            return completed(entry.request.id, .success(success), now: now) + news
+        case .answer(let answer):
+            guard let entry else { return answeredAgain(response.id, answer, now: now) }
+            return completed(entry.request.id, .answer(answer), now: now) + learned(answer, to: entry.request, now: now)
+        case .failure(let error):
+            guard let entry else { return [] }
+            return refused(entry, error, now: now)
+        }
+    }
+
+    private mutating func refused(_ entry: PendingRequest, _ error: SignalingError, now: Int64) -> [Action] {
+        let id = entry.request.id
+        guard let index = pending.firstIndex(where: { $0.request.id == id }) else { return [] }
+        if error.code == .unavailable || error.code == .rateLimited {
+            guard case .sending(let sends, _) = entry.stage else { return [] }
+            let wait = max(ResendDelay.after(sends), min(Int64(error.retryAfter ?? 0), configuration.requestTimeout))
+            pending[index].refusal = error
+            pending[index].stage = .sending(sends: sends, nextSend: now + wait)
+            return []
+        }
+        guard error.code == .callNotFound, let callID = entry.callID else {
+            return completed(id, .failure(error), now: now)
+        }
+        guard entry.isCancel else {
+            return completed(id, .failure(error), now: now) + notFound(callID, now: now)
+        }
+        if pending.contains(where: { $0.isInvite && $0.callID == callID }) {
+            pending[index].refusal = error
+            pending[index].stage = .awaitingInvite
+            return []
+        }
+        if let call = knownCall(callID)?.snapshot, call.state == .ended {
+            // The invite's response was faster: the cancel did what it was for.
+            return completed(id, .success(.init(call: call, time: call.endedAt ?? call.createdAt)), now: now)
+        }
+        return completed(id, .failure(error), now: now)
+    }
+
+    mutating func completed(
+        _ id: RequestID, _ outcome: Response.Outcome, now: Int64
+    ) -> [Action] {
+        guard let index = pending.firstIndex(where: { $0.request.id == id }) else { return [] }
+        let entry = pending.remove(at: index)
+        var actions: [Action]
+        switch outcome {
+        case .success(let success): actions = [.succeed(id, success)]
+        case .answer(let answer): actions = [.answer(id, answer)]
+        case .failure(let error):
+            // Without an answer the message may be under way all the same, if it has left.
+            if error.code != .noResponse || !entry.hasLeft { unfollow(entry.request) }
+            actions = [.fail(id, error)]
+        }
+        guard entry.changesState, let callID = entry.callID else { return actions + startPlaced(now: now) }
+        if entry.isInvite { actions += inviteCompleted(callID, outcome, now: now) }
+        return actions + startNext(callID, now: now) + releaseHeld(callID, now: now)
+    }
+
+    /// A cancel that overtook the invite now learns what became of the call.
+    private mutating func inviteCompleted(
+        _ callID: CallID, _ outcome: Response.Outcome, now: Int64
+    ) -> [Action] {
+        guard let index = pending.firstIndex(where: { $0.callID == callID && $0.stage == .awaitingInvite }) else {
+            return []
+        }
+        switch outcome {
+        case .success(let success) where success.call.state != .ended:
+            return start(at: index, now: now)
+        case .success, .answer, .failure:
+            let entry = pending.remove(at: index)
+            if case .success(let success) = outcome {
+                return [.succeed(entry.request.id, .init(call: success.call, time: success.time))]
+            }
+            let error = entry.refusal ?? SignalingError(.callNotFound, "the call was not created")
+            return [.fail(entry.request.id, error)]
+        }
+    }
+
+    /// Ordered messages that waited for room in their window.
+    private mutating func startPlaced(now: Int64) -> [Action] {
+        var actions: [Action] = []
+        for index in pending.indices where pending[index].isUnplaced && pending[index].stage == .queued {
+            if hasPlace(at: index) { actions += start(at: index, now: now) }
+        }
+        return actions
+    }
+
+    private mutating func startNext(_ callID: CallID, now: Int64) -> [Action] {
+        let lane = pending.indices.filter { pending[$0].changesState && pending[$0].callID == callID }
+        guard let first = lane.first, lane.allSatisfy({ pending[$0].stage == .queued }) else { return [] }
+        return start(at: first, now: now)
+    }
+}

@@ -1,0 +1,127 @@
+import BellwireClientCore
+import CMosquitto
+import Glibc
+import SystemThreads
+
+/// A client of libmosquitto for one connection, used by one thread. libmosquitto calls back on that thread, within the methods here;
+/// nobody is told from there.
+final class MosquittoClient: ThreadedClient {
+    let handle: OpaquePointer
+    let transport: MosquittoTransport
+    let request: ConnectionRequest
+    /// Messages that the broker has not acknowledged.
+    var unanswered: Set<Int32> = []
+    /// In bytes; at first what MQTT can say.
+    var largestPacket = 268_435_460
+    var received: [TransportEvent] = []
+    var isConnected = false
+    var ungranted: Int
+    /// Why the broker ends the connection, when it says so.
+    var verdict: TransportError?
+    /// libmosquitto's last complaint.
+    var complaint = ""
+    var keepAlive: Duration
+    private let wakeUp: WakeUp
+    private var quietSince = ContinuousClock.now
+
+    var backlog: Int { unanswered.count }
+    var isSubscribed: Bool { isConnected && ungranted == 0 }
+
+    private static let library: Void = bellwire_mosquitto_start()
+    private static let longestAnswer = Duration.seconds(5)
+    /// How long what was handed over may take to arrive before DISCONNECT, and both together: `close` has two seconds.
+    private static let (longestFlush, longestFarewell) = (Duration.seconds(1), Duration.milliseconds(1_500))
+
+    /// Begins to connect. Blocks while the name is looked up.
+    init(_ transport: MosquittoTransport, _ request: ConnectionRequest, _ wakeUp: WakeUp) throws(TransportError) {
+        Self.library
+        guard let handle = mosquitto_new(request.clientID, true, nil) else {
+            throw TransportError(.invalid, "libmosquitto: \(String(cString: strerror(errno)))")
+        }
+        (self.handle, self.transport, self.request, self.wakeUp) = (handle, transport, request, wakeUp)
+        ungranted = request.topics.count
+        // libmosquitto knows no less than 5 s.
+        keepAlive = min(max(.seconds(5), request.keepAlive), .seconds(65_535))
+        setCallbacks()
+        try configure()
+        let seconds = Int32(keepAlive.components.seconds)
+        try judge(mosquitto_connect_async(handle, transport.host, Int32(transport.port), seconds))
+    }
+
+    // Never within a callback: whoever calls a method here holds the client.
+    deinit { mosquitto_destroy(handle) }
+
+    private func configure() throws(TransportError) {
+        let version = transport.version == .v5 ? MQTT_PROTOCOL_V5 : MQTT_PROTOCOL_V311
+        mosquitto_int_option(handle, MOSQ_OPT_PROTOCOL_VERSION, version)
+        // Otherwise a round trip waits for a delayed TCP acknowledgment.
+        mosquitto_int_option(handle, MOSQ_OPT_TCP_NODELAY, 1)
+        let (username, password) = (transport.username ?? request.username, request.password ?? transport.password)
+        try check(password?.utf8.count ?? 0 <= 65_535 ? 0 : MOSQ_ERR_PAYLOAD_SIZE.rawValue, "the token")
+        try check(mosquitto_username_pw_set(handle, username, password), "user name and password")
+        if let will = request.will {
+            let (topic, bytes) = (will.topic, will.payload)
+            try check(mosquitto_will_set(handle, topic, Int32(bytes.count), bytes, 1, false), "the will")
+        }
+        if let proxy = transport.socks {
+            let (name, secret) = (proxy.username, proxy.password)
+            try check(mosquitto_socks5_set(handle, proxy.host, Int32(proxy.port), name, secret), "SOCKS")
+        }
+        guard transport.isTLS else { return }
+        let file = transport.certificateAuthorityFile
+        let code = file.map { mosquitto_tls_set(handle, $0, nil, nil, nil, nil) }
+        guard code ?? mosquitto_int_option(handle, MOSQ_OPT_TLS_USE_OS_CERTS, 1) != 0 else { return }
+        throw TransportError(.tls, "\(file ?? "TLS"): there are no certificate authorities to be read")
+    }
+
+    private func check(_ code: Int32, _ what: String) throws(TransportError) {
+        if code != 0 { throw TransportError(.invalid, "\(what): \(String(cString: mosquitto_strerror(code)))") }
+    }
+
+    func publish(_ all: [OutgoingMessage]) throws(TransportError) { for message in all { try publish(message) } }
+
+    private func publish(_ message: OutgoingMessage) throws(TransportError) {
+        var (properties, identifier) = (OpaquePointer?.none, Int32(0))
+        defer { mosquitto_property_free_all(&properties) }
+        if let seconds = message.expirySeconds, transport.version == .v5 {
+            mosquitto_property_add_int32(&properties, Int32(MQTT_PROP_MESSAGE_EXPIRY_INTERVAL.rawValue), seconds)
+        }
+        let (topic, bytes, size) = (message.topic, message.payload, Int32(message.payload.count))
+        try judge(mosquitto_publish_v5(handle, &identifier, topic, size, bytes, 1, false, properties))
+        if unanswered.isEmpty { quietSince = .now }
+        unanswered.insert(identifier)
+    }
+
+    func wait(milliseconds: Int32) throws(TransportError) {
+        let wanted = POLLIN | (mosquitto_want_write(handle) ? POLLOUT : 0)
+        var broker = pollfd(fd: mosquitto_socket(handle), events: Int16(wanted), revents: 0)
+        var descriptors = [broker, pollfd(fd: wakeUp.descriptor, events: Int16(POLLIN), revents: 0)]
+        poll(&descriptors, 2, milliseconds)
+        broker = descriptors[0]
+        if descriptors[1].revents != 0 { wakeUp.clear() }
+        let isReadable = Int32(broker.revents) & ~POLLOUT != 0
+        if isReadable { try judgeEnd(of: broker.fd) }
+        var code = isReadable ? mosquitto_loop_read(handle, 1) : 0
+        if code == 0, Int32(broker.revents) & POLLOUT != 0 { code = mosquitto_loop_write(handle, 1) }
+        try judge(code == 0 ? mosquitto_loop_misc(handle) : code)
+        if broker.revents != 0 { quietSince = .now }
+        // libmosquitto asks for a sign of life in its own time alone; here it counts when a message is not acknowledged.
+        let longest = Self.longestAnswer + (unanswered.isEmpty ? keepAlive : .zero)
+        if .now - quietSince > longest { throw TransportError(.lost(isClean: false), "the broker no longer answers") }
+    }
+
+    func disconnect() {
+        let start = ContinuousClock.now
+        func hasTurn(until end: Duration) -> Bool { .now < start + end && (try? wait(milliseconds: 10)) != nil }
+        while !unanswered.isEmpty, hasTurn(until: Self.longestFlush) {}
+        // libmosquitto closes at once; while there are unread bytes that resets the connection, and the broker publishes the will.
+        let copy = isConnected ? fcntl(mosquitto_socket(handle), F_DUPFD_CLOEXEC, 0) : -1
+        guard copy >= 0 else { return }
+        mosquitto_disconnect(handle)
+        while mosquitto_socket(handle) >= 0, hasTurn(until: Self.longestFarewell) {}
+        shutdown(copy, Int32(SHUT_WR))
+        var (end, bytes) = (pollfd(fd: copy, events: Int16(POLLIN), revents: 0), [UInt8](repeating: 0, count: 4_096))
+        while .now < start + Self.longestFarewell, poll(&end, 1, 10) == 0 || recv(copy, &bytes, bytes.count, 0) > 0 {}
+        close(copy)
+    }
+}

@@ -1,0 +1,74 @@
+@_exported import BellwireClientCore
+import ServerURL
+import SystemThreads
+
+/// libmosquitto as the SDK's transport: MQTT 5 or 3.1.1, TLS and SOCKS, kept up to date by the distribution. Each connection has a thread,
+/// which it ends with. Of a name with several addresses libmosquitto takes the first that does not refuse at once.
+public struct MosquittoTransport: Transport {
+    public enum Version: Sendable, Equatable {
+        case v5
+        /// For brokers that know no other: these do not say why they end a connection, nor drop what has expired.
+        case v311
+    }
+
+    /// A SOCKS 5 proxy through which the broker is reached. It looks the broker's name up.
+    public struct SOCKSProxy: Sendable, Equatable {
+        public var host: String
+        public var port: Int
+        public var username: String?
+        public var password: String?
+
+        public init(host: String, port: Int = 1080, username: String? = nil, password: String? = nil) {
+            (self.host, self.port, self.username, self.password) = (host, port, username, password)
+        }
+    }
+
+    public var host: String
+    public var port: Int
+    public var isTLS: Bool
+    /// With TLS: a file with the certificate authorities to trust; the system's when nil.
+    public var certificateAuthorityFile: String?
+    public var version = Version.v5
+    public var socks: SOCKSProxy?
+    /// Nil for the user id.
+    public var username: String?
+    /// Used where there is no token.
+    public var password: String?
+
+    public init(host: String, port: Int = 1883, isTLS: Bool = false) {
+        (self.host, self.port, self.isTLS) = (host, port, isTLS)
+    }
+
+    /// `mqtt://[user[:password]@]host[:port]`, or `mqtts://` for TLS; nil when `url` is not of this form.
+    public init?(url text: String) {
+        guard let url = ServerURL(text), ["mqtt", "mqtts"].contains(url.scheme), url.path.isEmpty else { return nil }
+        guard url.username != nil || url.password == nil else { return nil }
+        let isTLS = url.scheme == "mqtts"
+        self.init(host: url.host, port: url.port ?? (isTLS ? 8883 : 1883), isTLS: isTLS)
+        (username, password) = (url.username, url.password)
+    }
+
+    public func connect(
+        _ request: ConnectionRequest, events: @escaping @Sendable (TransportEvent) -> Void
+    ) async throws(TransportError) -> any TransportConnection {
+        guard let wakeUp = WakeUp() else { throw TransportError(.unreachable, "no descriptors for the connection") }
+        return try await ThreadedConnection.connect(
+            thread: { startDetachedThread($0) }, wake: wakeUp.wake, events: events
+        ) { [self] () throws(TransportError) in try MosquittoClient(self, request, wakeUp) }
+    }
+}
+
+extension SignalingClient.Configuration {
+    /// Over libmosquitto, with the broker as `mqtt://` or `mqtts://` with host and port.
+    ///
+    /// - Throws: `badRequest`, which names the word that is not of its form.
+    public init(
+        user: String, device: String, mosquitto url: String, certificateAuthorityFile: String? = nil
+    ) throws(SignalingError) {
+        guard var transport = MosquittoTransport(url: url) else {
+            throw SignalingError(.badRequest, "broker: mqtt://[user[:password]@]host[:port] or mqtts://")
+        }
+        transport.certificateAuthorityFile = certificateAuthorityFile
+        try self.init(user: user, device: device, transport: transport)
+    }
+}

@@ -1,0 +1,204 @@
+import HTTPServing
+import MQTTClient
+import SignalingProtocol
+
+/// Requests that wait for their responses, on the relay's thread.
+///
+/// A request is sent again like that of any device, with the same id, until it is answered. What is not answered in time may have been
+/// done: who asked is told `unavailable`, and may ask again with the same key.
+struct OpenRequests {
+    /// In milliseconds.
+    enum Bounds {
+        /// How long somebody waits for an answer.
+        static let patience: Int64 = 10_000
+        /// The same while there is no broker.
+        static let patienceWithoutBroker: Int64 = 2_000
+        static let requests = 4_096
+        /// Seconds that the broker keeps a request which no coordinator takes.
+        static let expiry: UInt32 = 10
+        /// For how long a cancel waits for the call that it may have overtaken, and how long between two looks.
+        static let overtaking: Int64 = 1_000
+        static let nextLookForCall: Int64 = 150
+    }
+
+    private struct Pending {
+        let item: Relay.Item
+        /// By the boot clock.
+        let end: Int64
+        var nextSend: Int64
+        var attempts = 0
+        /// The call that it names was not there, and may come.
+        var wasMissing = false
+    }
+
+    private let topics: Topics
+    private let name: String
+    private var pending: [UInt64: Pending] = [:]
+    private var lastNumber: UInt64 = 0
+    /// Stands before each number in Correlation Data: any device may publish to where responses come (a Response Topic of its own), and none
+    /// can guess this. Nor is what another process with the same name asked for taken for an answer to this one.
+    private let secret = (0..<16).map { _ in UInt8.random(in: 0...255) }
+    /// Those that are to be sent now.
+    private var due: [UInt64] = []
+    /// Of requests without a response, by the broker's packet identifier.
+    private var awaited: [Int32: UInt64] = [:]
+    /// Before that nothing is to be sent again, and nobody has waited for too long.
+    private(set) var nextLook = Int64.max
+    /// Requests go out, and their responses come in.
+    private var isListening = false
+
+    /// `name`: the level below devices' topics on which responses come.
+    init(_ topics: Topics, name: String) {
+        self.topics = topics
+        self.name = name
+    }
+
+    /// On which responses come.
+    var filter: String { "\(topics.root)/down/+/+/\(name)" }
+
+    mutating func take(_ item: Relay.Item, now: Int64) {
+        guard pending.count < Bounds.requests else { return item.asker.refuse(.overloaded) }
+        lastNumber += 1
+        let waiting = Pending(item: item, end: now + Bounds.patience, nextSend: now)
+        pending[lastNumber] = waiting
+        if isListening { due.append(lastNumber) }
+        nextLook = min(nextLook, end(of: waiting))
+    }
+
+    /// Nothing more is answered.
+    mutating func stop() {
+        for waiting in pending.values { waiting.item.asker.refuse(.unavailable) }
+        pending = [:]
+    }
+
+    // MARK: The connection
+
+    mutating func listens(now: Int64) {
+        isListening = true
+        nextLook = now
+    }
+
+    /// What was sent may be lost with the connection.
+    mutating func lost(now: Int64) {
+        isListening = false
+        awaited = [:]
+        due = []
+        for number in pending.keys { pending[number]!.nextSend = now }
+        nextLook = now
+    }
+
+    /// Finds what is to be sent again, and gives up what has waited for too long.
+    mutating func look(now: Int64) {
+        guard nextLook <= now else { return }
+        nextLook = .max
+        for (number, waiting) in pending {
+            guard end(of: waiting) > now else {
+                refuse(number, .unavailable)
+                continue
+            }
+            nextLook = min(nextLook, end(of: waiting))
+            guard isListening else { continue }
+            if waiting.nextSend <= now { due.append(number) } else { nextLook = min(nextLook, waiting.nextSend) }
+        }
+    }
+
+    mutating func send(_ connection: MQTTConnection, now: Int64) throws(MQTTError) {
+        let numbers = due
+        due = []
+        for number in numbers { try send(number, connection, now) }
+    }
+
+    private mutating func send(_ number: UInt64, _ connection: MQTTConnection, _ now: Int64) throws(MQTTError) {
+        guard let request = pending[number]?.item.request else { return }
+        // As devices do: after 1, 2, 4 s.
+        pending[number]!.nextSend = now + 1_000 << Int64(min(pending[number]!.attempts, 3))
+        pending[number]!.attempts += 1
+        nextLook = min(nextLook, pending[number]!.nextSend)
+        do throws(MQTTError) {
+            let isAwaited = request.answer.isUnanswered
+            let identifier = try connection.publish(message(request, number), isAwaited: isAwaited)
+            if isAwaited { awaited[identifier] = number }
+        } catch {
+            // What this broker cannot take, it never will; the connection is as good as before.
+            guard error.kind == .invalid else { throw error }
+            refuse(number, Problem(SignalingError(.tooLarge, "the broker does not take it: \(error.message)")))
+        }
+    }
+
+    private func message(_ request: RelayedRequest, _ number: UInt64) -> MQTTMessage {
+        var message = MQTTMessage(
+            topic: topics.up(request.device), payload: request.payload, expirySeconds: Bounds.expiry)
+        guard !request.answer.isUnanswered else { return message }
+        message.correlationData = secret + withUnsafeBytes(of: number.bigEndian, Array.init)
+        message.responseTopic = responseTopic(request)
+        return message
+    }
+
+    private func responseTopic(_ request: RelayedRequest) -> String { topics.down(request.device) + "/" + name }
+
+    // MARK: Answers
+
+    /// The broker has taken a message, or has not.
+    mutating func answered(_ identifier: Int32, isTaken: Bool) {
+        guard let number = awaited.removeValue(forKey: identifier), isTaken, let waiting = pending[number] else {
+            return
+        }
+        respond(number, waiting.item.request.answer.taken)
+    }
+
+    /// What came of a message.
+    enum Taken {
+        /// It is no response to what was asked here.
+        case foreign
+        case response
+        /// A call has begun whose caller sends heartbeats from now on.
+        case answered(caller: DeviceAddress, CallID)
+    }
+
+    mutating func received(_ message: MQTTMessage, now: Int64) -> Taken {
+        guard let data = message.correlationData, data.count == secret.count + 8, data.starts(with: secret) else {
+            return .foreign
+        }
+        let number = data.dropFirst(secret.count).reduce(UInt64(0)) { $0 << 8 | UInt64($1) }
+        guard let waiting = pending[number], message.topic == responseTopic(waiting.item.request) else {
+            return .response
+        }
+        let answer = waiting.item.request.answer
+        if case .zegoCall(let asked) = answer { return received(message, asked, number, now) }
+        if let response = answer.response(message.payload, isFirst: waiting.attempts == 1) { respond(number, response) }
+        return .response
+    }
+
+    private mutating func received(
+        _ message: MQTTMessage, _ asked: ZegoAnswer, _ number: UInt64, _ now: Int64
+    ) -> Taken {
+        guard case .response(let response)? = DownMessage.decode(message.payload), let waiting = pending[number]
+        else { return .response }
+        if asked.isMissing(response.outcome), now < waiting.end - Bounds.patience + Bounds.overtaking {
+            askAgain(number, now)
+            return .response
+        }
+        respond(number, asked.response(response.outcome, wasMissing: waiting.wasMissing))
+        return asked.caller(response.outcome).map { .answered(caller: $0.device, $0.callID) } ?? .response
+    }
+
+    private mutating func askAgain(_ number: UInt64, _ now: Int64) {
+        pending[number]!.wasMissing = true
+        pending[number]!.nextSend = now + Bounds.nextLookForCall
+        nextLook = min(nextLook, now + Bounds.nextLookForCall)
+    }
+
+    private mutating func refuse(_ number: UInt64, _ problem: Problem) {
+        pending.removeValue(forKey: number)?.item.asker.refuse(problem)
+    }
+
+    private mutating func respond(_ number: UInt64, _ response: HTTPResponse) {
+        pending.removeValue(forKey: number)?.item.asker.respond(response)
+    }
+
+    /// What was never sent was not done: nobody needs to wait for long.
+    private func end(of waiting: Pending) -> Int64 {
+        guard !isListening, waiting.attempts == 0 else { return waiting.end }
+        return waiting.end - Bounds.patience + Bounds.patienceWithoutBroker
+    }
+}

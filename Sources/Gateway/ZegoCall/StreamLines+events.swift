@@ -1,0 +1,74 @@
+import HTTPServing
+import SignalingProtocol
+
+/// What comes for the lines, and with time.
+extension StreamLines {
+    /// A message on the topic of a user, or of a device.
+    mutating func received(_ topic: String, _ payload: [UInt8], now: Int64) {
+        guard let listening = listeners[topic], let message = DownMessage.decode(payload) else { return }
+        for device in listening { change(device) { lines, line in lines.received(message, &line, now) } }
+    }
+
+    private mutating func received(_ message: DownMessage, _ line: inout Line, _ now: Int64) {
+        switch message {
+        case .welcome(let welcome): welcomed(welcome, &line, now)
+        case .event(let event): tell(event, &line, now)
+        case .error(let error):
+            guard error.code == .sessionOver, error.session == line.session else { return }
+            begin(&line, now)
+        case .response, .signal, .message, .receipt, .tokenWillExpire: break
+        }
+    }
+
+    private mutating func welcomed(_ welcome: Welcome, _ line: inout Line, _ now: Int64) {
+        guard welcome.session == line.session else {
+            // Another gateway has streams of this device, and neither knows when the other's end.
+            guard case .online(let next) = line.standing else { return }
+            line.standing = .online(next: min(next, now + Int64.random(in: Bounds.reclaim)))
+            return
+        }
+        let isNews = if case .online = line.standing { false } else { true }
+        let lease = welcome.presenceLease.map { Int64($0) * 1_000 } ?? Bounds.lease
+        line.standing = .online(next: now + lease / 2)
+        guard isNews else { return }
+        for stream in line.streams.values { _ = stream.opened.stream.send(Self.online) }
+    }
+
+    /// Acked when somebody has it. Who has not is told of it in the next session.
+    private mutating func tell(_ event: Event, _ line: inout Line, _ now: Int64) {
+        guard line.take(event, now: now) else { return }
+        let ack = UpMessage.ackCall(event.callID, revision: event.revision)
+        actions.append(.publish(topic: topics.up(line.device), payload: ack.encoded()))
+    }
+
+    /// In the name of a caller of these: one that is lost is no harm, for the next is the caller's own.
+    mutating func beat(_ caller: DeviceAddress, _ callID: CallID) {
+        let payload = UpMessage.heartbeat(callID).encoded()
+        if isConnected { actions.append(.publish(topic: topics.up(caller), payload: payload)) }
+    }
+
+    // MARK: Time
+
+    /// `counts`: whether a bearer's token still does.
+    mutating func tick(now: Int64, counts: (Bearer) -> Bool) {
+        guard nextTick <= now else { return }
+        nextTick = now + Bounds.tick
+        for device in lines.keys {
+            change(device) { lines, line in
+                lines.renew(&line, now)
+                line.showLife(now, Self.sign)
+                for stream in line.streams.values where !counts(stream.opened.bearer) { stream.opened.stream.end() }
+            }
+        }
+    }
+
+    private mutating func renew(_ line: inout Line, _ now: Int64) {
+        switch line.standing {
+        case .announcing(let times, let next) where next <= now: announce(&line, times: times, now)
+        case .online(let next) where next <= now:
+            line.standing = .online(next: now + Bounds.firstPause)
+            actions.append(presence(.online, line))
+        case .away, .announcing, .online: break
+        }
+    }
+}

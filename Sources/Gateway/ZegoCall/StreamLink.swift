@@ -1,0 +1,76 @@
+import HTTPServing
+import MQTTClient
+import SignalingProtocol
+
+/// Between the streams of users and the relay's connection, on the relay's thread.
+struct StreamLink {
+    /// Seconds that the broker keeps what nobody takes.
+    private static let expiry: UInt32 = 10
+
+    private let desk: StreamDesk
+    private let bearers: BearerCheck
+    private let status: GatewayStatus
+    private var lines: StreamLines
+    /// Filters that the broker has not answered, by its packet identifier.
+    private var subscriptions: [Int32: String] = [:]
+
+    init(_ desk: StreamDesk, _ bearers: BearerCheck, _ topics: Topics, _ status: GatewayStatus) {
+        self.desk = desk
+        self.bearers = bearers
+        self.status = status
+        lines = StreamLines(topics) { RequestHandler.newID().string }
+    }
+
+    var descriptor: Int32 { desk.descriptor }
+    /// Milliseconds until it has something to do by itself.
+    var longestWait: Int64 { lines.isEmpty ? .max : StreamLines.Bounds.tick }
+
+    mutating func connected() { lines.connected() }
+
+    mutating func lost() {
+        subscriptions = [:]
+        lines.disconnected()
+    }
+
+    /// `acknowledged`: packet identifiers.
+    mutating func advance(_ acknowledged: Set<Int32>, now: Int64) {
+        for identifier in acknowledged {
+            if let filter = subscriptions.removeValue(forKey: identifier) { lines.granted(filter, now: now) }
+        }
+    }
+
+    /// A heartbeat in the name of a caller.
+    mutating func beat(_ caller: DeviceAddress, _ callID: CallID) { lines.beat(caller, callID) }
+
+    mutating func received(_ message: MQTTMessage, now: Int64) {
+        lines.received(message.topic, message.payload, now: now)
+    }
+
+    mutating func turn(now: Int64) {
+        let (opened, ended) = desk.take()
+        for stream in opened { lines.opened(stream, now: now) }
+        for number in ended { lines.ended(number) }
+        if !opened.isEmpty || !ended.isEmpty { status.update { $0.streams = desk.count } }
+        guard !lines.isEmpty else { return }
+        if let notice = bearers.lookAtKeys() { status.tell(notice) }
+        lines.tick(now: now, counts: bearers.stillCounts)
+    }
+
+    /// What the lines have to say.
+    mutating func send(_ connection: MQTTConnection) throws(MQTTError) {
+        for action in lines.takeActions() {
+            switch action {
+            case .subscribe(let filter): subscriptions[try connection.subscribe(filter, qos: .atLeastOnce)] = filter
+            case .unsubscribe(let filter): _ = try connection.unsubscribe(filter)
+            case .publish(let topic, let payload):
+                try connection.publish(MQTTMessage(topic: topic, payload: payload, expirySeconds: Self.expiry))
+            }
+        }
+    }
+
+    /// Ends the streams. What the lines say last is to be sent.
+    mutating func stop() {
+        for opened in desk.stop() { opened.stream.end() }
+        lines.stop()
+    }
+}

@@ -1,0 +1,198 @@
+internal import BellwireClient
+internal import DropInSupport
+internal import SignalingProtocol
+internal import Synchronization
+
+/// One login: a client, and what its app is told.
+///
+/// **Order.** The client calls its observer, the outcomes of requests and the waiter of `connect` in one order; each puts what follows on the
+/// main queue before the next one is called.
+final class Session: Sendable {
+    /// How long a request is tried, also while there is no connection: an app that was told of a failure must not find its call made a
+    /// minute later.
+    static let requestTime = Duration.seconds(15)
+    /// How long the login waits for the profile to be stored.
+    static let profileTime = Duration.seconds(5)
+
+    private struct State {
+        var narration: Narration
+        /// The login callback was called.
+        var isOpen = false
+        /// Of before.
+        var waiting: [Notice] = []
+        var isClosing = false
+        var standing = ConnectionState.disconnected
+        var pages = Pages()
+    }
+
+    let client: SignalingClient
+    private let state: Mutex<State>
+    private let tell: @Sendable (Notice) -> Void
+    private let requestTime: Duration
+
+    init(
+        _ configuration: SignalingClient.Configuration, requestTime: Duration = Session.requestTime,
+        tell: @escaping @Sendable (Notice) -> Void
+    ) {
+        client = SignalingClient(configuration)
+        let hasLastToken = configuration.token != nil && configuration.tokenProvider == nil
+        let narration = Narration(
+            user: configuration.user, device: configuration.device, hasLastToken: hasLastToken)
+        state = Mutex(State(narration: narration))
+        self.tell = tell
+        self.requestTime = requestTime
+    }
+
+    /// The app was told that it is logged out, whatever the reason: it may log in again.
+    var isLoggedOut: Bool { state.withLock { $0.narration.connection?.state == .disconnected } }
+
+    // MARK: Beginning and end
+
+    /// `profile`: what the user wants to be stored with its login. `done` is called once, before anything that waited for the user is told.
+    func start(_ profile: Request.UserUpdate?, done: @escaping @Sendable (Refusal?) -> Void) {
+        client.observe { [weak self] in self?.received($0) }
+        client.connect { [self] error in
+            if let error { return fail(error, done) }
+            guard let profile else { return open(done) }
+            client.perform(.userUpdate(profile), within: Self.profileTime) { [self] outcome in
+                open(done)
+                if case .failure(let error) = outcome { tell(.error(Refusal(error))) }
+            }
+        }
+    }
+
+    private func open(_ done: @Sendable (Refusal?) -> Void) {
+        done(nil)
+        let waiting = state.withLock { state in
+            state.isOpen = true
+            defer { state.waiting = [] }
+            return state.waiting
+        }
+        for notice in waiting { tell(notice) }
+    }
+
+    private func fail(_ error: SignalingError, _ done: @Sendable (Refusal?) -> Void) {
+        let (notices, refusal) = state.withLock { state in
+            state.isClosing = true
+            var refusal = Refusal(error)
+            if case .refused = state.standing { refusal.code = .networkModuleTokenInvalid }
+            return (state.narration.loginFailed(), refusal)
+        }
+        for notice in notices { tell(notice) }
+        done(refusal)
+    }
+
+    /// Returns when the service was told, or cannot be.
+    func close() async {
+        state.withLock { $0.isClosing = true }
+        await client.disconnect()
+    }
+
+    // MARK: What the client tells
+
+    private func received(_ event: ClientEvent) {
+        let notices = state.withLock { state -> [Notice] in
+            guard case .connection(let standing) = event else {
+                return state.isClosing ? [] : later(state.narration.received(event), &state)
+            }
+            state.standing = standing
+            return state.narration.received(event)
+        }
+        for notice in notices { tell(notice) }
+        if case .gone(let call) = event { ask(whatBecameOf: call.callID) }
+    }
+
+    private func later(_ notices: [Notice], _ state: inout State) -> [Notice] {
+        guard !state.isOpen else { return notices }
+        state.waiting += notices
+        return []
+    }
+
+    private func tellCalls(_ change: (inout Narration) -> [Notice]) {
+        let notices = state.withLock { state in
+            state.isClosing ? [] : later(change(&state.narration), &state)
+        }
+        for notice in notices { tell(notice) }
+    }
+
+    private func ask(whatBecameOf callID: CallID) {
+        guard state.withLock({ $0.narration.follows(callID) && !$0.isClosing }) else { return }
+        client.perform(.get(.init(callID: callID)), within: requestTime) { [self] outcome in
+            let call: CallSnapshot? = if case .success(let success) = outcome { success.call } else { nil }
+            tellCalls { $0.vanished(callID, call) }
+        }
+    }
+
+    // MARK: Requests
+
+    /// A request about a call. `done` is called once, before what follows is told.
+    func perform(
+        _ body: Request.Body, done: @escaping @Sendable (Result<Response.Success, Refusal>) -> Void
+    ) {
+        guard let callID = body.callID else { return done(.failure(.unexpected)) }
+        state.withLock { $0.narration.asks(callID) }
+        client.perform(body, within: requestTime) { [self] outcome in
+            switch outcome {
+            case .success(let success):
+                done(.success(success))
+                tellCalls { $0.answered(callID, with: success, isInvite: body.isInvite) }
+            case .answer: refused(body, callID, .unexpected, done)
+            case .failure(let error): refused(body, callID, refusal(error), done)
+            }
+        }
+    }
+
+    private func refused(
+        _ body: Request.Body, _ callID: CallID, _ refusal: Refusal,
+        _ done: @Sendable (Result<Response.Success, Refusal>) -> Void
+    ) {
+        done(.failure(refusal))
+        let isUnanswered = refusal.code == .networkModuleRequestTimeout || refusal.code == .networkModuleNetworkError
+        if body.isInvite, isUnanswered { giveUp(callID) }
+        tellCalls { $0.answered(callID, with: nil) }
+    }
+
+    /// The invitation may be under way all the same: nobody is to ring for a call that its caller was told was not made.
+    private func giveUp(_ callID: CallID) {
+        state.withLock { $0.narration.abandon(callID) }
+        client.perform(.cancel(.init(callID: callID))) { _ in }
+    }
+
+    /// Any other request.
+    func ask(_ body: Request.Body, done: @escaping @Sendable (Result<Answer, Refusal>) -> Void) {
+        client.perform(body, within: requestTime) { [self] outcome in
+            switch outcome {
+            case .success: done(.failure(.unexpected))
+            case .answer(let answer): done(.success(answer))
+            case .failure(let error): done(.failure(refusal(error)))
+            }
+        }
+    }
+
+    /// This device has changed the profile.
+    func changed(_ profile: UserSnapshot) { tellCalls { _ in [.profile(profile)] } }
+
+    /// Without a connection that is why there was no answer.
+    private func refusal(_ error: SignalingError) -> Refusal {
+        var refusal = Refusal(error)
+        guard error.code == .noResponse else { return refusal }
+        switch state.withLock(\.standing) {
+        case .connected: break
+        case .tokenExpired: refusal.code = .networkModuleTokenExpired
+        case .disconnected, .connecting, .reconnecting, .refused, .takenOver: refusal.code = .networkModuleNetworkError
+        }
+        return refusal
+    }
+
+    // MARK: Pages
+
+    func cursor(_ flag: Int64) -> String? { state.withLock { $0.pages.cursor(flag) } }
+
+    func flag(_ cursor: String) -> Int64 { state.withLock { $0.pages.flag(cursor) } }
+}
+
+extension Request.Body {
+    fileprivate var isInvite: Bool {
+        if case .invite = self { true } else { false }
+    }
+}

@@ -1,0 +1,130 @@
+public import Foundation
+
+/// What came of a call to the SDK: also of one that succeeded.
+public final class ZIMError: NSObject {
+    public var code = ZIMErrorCode.success
+    /// For people.
+    public var message = ""
+}
+
+public final class ZIMUserInfo: NSObject {
+    public var userID = ""
+    public var userName = ""
+    public var userAvatarUrl = ""
+}
+
+public final class ZIMUserFullInfo: NSObject {
+    public var baseInfo = ZIMUserInfo()
+    public var userAvatarUrl = ""
+    public var extendedData = ""
+}
+
+/// A user for whom a request failed.
+public final class ZIMErrorUserInfo: NSObject {
+    public var userID = ""
+    /// A `ZIMErrorCode`.
+    public var reason: UInt32 = 0
+}
+
+public final class ZIMCallUserInfo: NSObject {
+    public var userID = ""
+    public var state = ZIMCallUserState.unknown
+    /// What the user gave with its last accept, reject, join or quit, or its inviter with the cancel.
+    public var extendedData = ""
+}
+
+public final class ZIMCallInvitationSentInfo: NSObject {
+    /// Seconds.
+    public var timeout: UInt32 = 0
+    /// Who was not invited, and why. An offline user is invited.
+    public var errorUserList: [ZIMErrorUserInfo] = []
+    /// The same users, as earlier versions gave them.
+    public var errorInvitees: [ZIMCallUserInfo] = []
+}
+
+public final class ZIMCallingInvitationSentInfo: NSObject {
+    public var errorUserList: [ZIMErrorUserInfo] = []
+}
+
+public final class ZIMCallJoinSentInfo: NSObject {
+    /// The call's.
+    public var extendedData = ""
+    /// Milliseconds since the epoch by the service's clock, like all times; 0 for what has not happened.
+    public var createTime: Int64 = 0
+    public var joinTime: Int64 = 0
+    public var callUserList: [ZIMCallUserInfo] = []
+}
+
+public final class ZIMCallQuitSentInfo: NSObject {
+    public var createTime: Int64 = 0
+    /// When the first invitee accepted.
+    public var acceptTime: Int64 = 0
+    public var quitTime: Int64 = 0
+}
+
+public final class ZIMCallEndedSentInfo: NSObject {
+    public var createTime: Int64 = 0
+    /// When the first invitee accepted.
+    public var acceptTime: Int64 = 0
+    public var endTime: Int64 = 0
+}
+
+public final class ZIMCallInvitationCreatedInfo: NSObject {
+    public var mode = ZIMCallInvitationMode.general
+    public var caller = ""
+    public var extendedData = ""
+    /// Seconds.
+    public var timeout: UInt32 = 0
+    public var createTime: Int64 = 0
+    public var callUserList: [ZIMCallUserInfo] = []
+}
+
+public final class ZIMCallInvitationReceivedInfo: NSObject {
+    public var mode = ZIMCallInvitationMode.general
+    /// Who made the call.
+    public var caller = ""
+    /// Who invited this user.
+    public var inviter = ""
+    public var extendedData = ""
+    /// Seconds.
+    public var timeout: UInt32 = 0
+    public var createTime: Int64 = 0
+    /// Everybody, the caller as `accepted`.
+    public var callUserList: [ZIMCallUserInfo] = []
+}
+
+public final class ZIMCallInvitationCancelledInfo: NSObject {
+    public var inviter = ""
+    public var mode = ZIMCallInvitationMode.general
+    public var extendedData = ""
+}
+
+public final class ZIMCallInvitationTimeoutInfo: NSObject {
+    public var mode = ZIMCallInvitationMode.general
+}
+
+public final class ZIMCallInvitationEndedInfo: NSObject {
+    public var caller = ""
+    /// Who ended the call; empty when nobody did.
+    public var operatedUserID = ""
+    public var extendedData = ""
+    public var mode = ZIMCallInvitationMode.general
+    public var endTime: Int64 = 0
+}
+
+public final class ZIMCallUserStateChangeInfo: NSObject {
+    public var callUserList: [ZIMCallUserInfo] = []
+}
+
+public final class ZIMCallInfo: NSObject {
+    public var callID = ""
+    public var caller = ""
+    /// Who invited this user.
+    public var inviter = ""
+    public var createTime: Int64 = 0
+    public var endTime: Int64 = 0
+    public var state = ZIMCallState.unknown
+    public var mode = ZIMCallInvitationMode.general
+    public var extendedData = ""
+    public var callUserList: [ZIMCallUserInfo] = []
+}

@@ -1,0 +1,81 @@
+internal import DropInSupport
+internal import SignalingProtocol
+
+/// From notices to the app's handler, on the main queue.
+extension ZIM {
+    func tell(_ notice: Notice) {
+        guard let handler else { return }
+        switch notice {
+        case .connection(let state, let event): handler.stands(self, state, event)
+        case .error(let refusal): handler.failed(self, ZIMError(refusal))
+        case .tokenWillExpire(let seconds): handler.tokenEnds(self, UInt32(clamping: seconds))
+        case .profile(let user): handler.updated(self, ZIMUserFullInfo(user))
+        case .created(let call): handler.created(self, ZIMCallInvitationCreatedInfo(call), call.callID.string)
+        case .received(let call, let own):
+            handler.received(self, ZIMCallInvitationReceivedInfo(call, own: own), call.callID.string)
+        case .cancelled(let call, let own):
+            handler.cancelled(self, ZIMCallInvitationCancelledInfo(call, own: own), call.callID.string)
+        case .timeout(let call): handler.timedOut(self, ZIMCallInvitationTimeoutInfo(call), call.callID.string)
+        case .ended(let call): handler.ended(self, ZIMCallInvitationEndedInfo(call), call.callID.string)
+        case .states(let callID, let members):
+            handler.changed(self, ZIMCallUserStateChangeInfo(members), callID.string)
+        }
+    }
+}
+
+#if canImport(ObjectiveC)
+    /// Each method is optional.
+    extension ZIMEventHandler {
+        fileprivate func stands(_ zim: ZIM, _ state: ZIMConnectionState, _ event: ZIMConnectionEvent) {
+            self.zim?(zim, connectionStateChanged: state, event: event, extendedData: [:])
+        }
+        fileprivate func failed(_ zim: ZIM, _ error: ZIMError) { self.zim?(zim, errorInfo: error) }
+        fileprivate func tokenEnds(_ zim: ZIM, _ seconds: UInt32) { self.zim?(zim, tokenWillExpire: seconds) }
+        fileprivate func updated(_ zim: ZIM, _ info: ZIMUserFullInfo) { self.zim?(zim, userInfoUpdated: info) }
+        fileprivate func created(_ zim: ZIM, _ info: ZIMCallInvitationCreatedInfo, _ callID: String) {
+            self.zim?(zim, callInvitationCreated: info, callID: callID)
+        }
+        fileprivate func received(_ zim: ZIM, _ info: ZIMCallInvitationReceivedInfo, _ callID: String) {
+            self.zim?(zim, callInvitationReceived: info, callID: callID)
+        }
+        fileprivate func cancelled(_ zim: ZIM, _ info: ZIMCallInvitationCancelledInfo, _ callID: String) {
+            self.zim?(zim, callInvitationCancelled: info, callID: callID)
+        }
+        fileprivate func timedOut(_ zim: ZIM, _ info: ZIMCallInvitationTimeoutInfo, _ callID: String) {
+            self.zim?(zim, callInvitationTimeout: info, callID: callID)
+        }
+        fileprivate func ended(_ zim: ZIM, _ info: ZIMCallInvitationEndedInfo, _ callID: String) {
+            self.zim?(zim, callInvitationEnded: info, callID: callID)
+        }
+        fileprivate func changed(_ zim: ZIM, _ info: ZIMCallUserStateChangeInfo, _ callID: String) {
+            self.zim?(zim, callUserStateChanged: info, callID: callID)
+        }
+    }
+#else
+    extension ZIMEventHandler {
+        fileprivate func stands(_ zim: ZIM, _ state: ZIMConnectionState, _ event: ZIMConnectionEvent) {
+            self.zim(zim, connectionStateChanged: state, event: event, extendedData: [:])
+        }
+        fileprivate func failed(_ zim: ZIM, _ error: ZIMError) { self.zim(zim, errorInfo: error) }
+        fileprivate func tokenEnds(_ zim: ZIM, _ seconds: UInt32) { self.zim(zim, tokenWillExpire: seconds) }
+        fileprivate func updated(_ zim: ZIM, _ info: ZIMUserFullInfo) { self.zim(zim, userInfoUpdated: info) }
+        fileprivate func created(_ zim: ZIM, _ info: ZIMCallInvitationCreatedInfo, _ callID: String) {
+            self.zim(zim, callInvitationCreated: info, callID: callID)
+        }
+        fileprivate func received(_ zim: ZIM, _ info: ZIMCallInvitationReceivedInfo, _ callID: String) {
+            self.zim(zim, callInvitationReceived: info, callID: callID)
+        }
+        fileprivate func cancelled(_ zim: ZIM, _ info: ZIMCallInvitationCancelledInfo, _ callID: String) {
+            self.zim(zim, callInvitationCancelled: info, callID: callID)
+        }
+        fileprivate func timedOut(_ zim: ZIM, _ info: ZIMCallInvitationTimeoutInfo, _ callID: String) {
+            self.zim(zim, callInvitationTimeout: info, callID: callID)
+        }
+        fileprivate func ended(_ zim: ZIM, _ info: ZIMCallInvitationEndedInfo, _ callID: String) {
+            self.zim(zim, callInvitationEnded: info, callID: callID)
+        }
+        fileprivate func changed(_ zim: ZIM, _ info: ZIMCallUserStateChangeInfo, _ callID: String) {
+            self.zim(zim, callUserStateChanged: info, callID: callID)
+        }
+    }
+#endif

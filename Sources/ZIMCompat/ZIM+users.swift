@@ -1,0 +1,73 @@
+internal import BellwireClient
+internal import DropInSupport
+internal import SignalingProtocol
+
+/// Profiles.
+extension ZIM {
+    /// Who has never logged in, nor stored a profile, is in the error list; the code is success all the same. At most 100 users.
+    public func queryUsersInfo(
+        by userIDs: [String], config: ZIMUsersInfoQueryConfig, callback: ZIMUsersInfoQueriedCallback?
+    ) {
+        let callback = OnMain(callback)
+        let valid = userIDs.compactMap(UserID.init)
+        let malformed = userIDs.filter { UserID($0) == nil }
+        let answer: @Sendable ([UserSnapshot], [String], Refusal?) -> Void = { users, unknown, refusal in
+            MainDelivery.deliver {
+                let errors = unknown.map { ZIMErrorUserInfo($0, .commonModuleUserIsNotExist) }
+                callback.value?(users.map(ZIMUserFullInfo.init), errors, ZIMError(refusal))
+            }
+        }
+        ask { _ throws(Refusal) in
+            guard !userIDs.isEmpty else { throw .badParameter("userIDs: there are none") }
+            guard !valid.isEmpty else { throw .nobody }
+            return .userQuery(.init(userIDs: Self.distinct(valid)))
+        } done: { _, result in
+            switch result {
+            case .success(.users(let users, let errors)):
+                answer(users, errors.map(\.userID.string) + malformed, nil)
+            case .success: answer([], [], .unexpected)
+            case .failure(.nobody): answer([], malformed, nil)
+            case .failure(let refusal): answer([], [], refusal)
+            }
+        }
+    }
+
+    private static func distinct(_ users: [UserID]) -> [UserID] {
+        var seen: Set<UserID> = []
+        return users.filter { seen.insert($0).inserted }
+    }
+
+    /// At most 256 bytes; empty for none.
+    public func updateUserName(_ userName: String, callback: ZIMUserNameUpdatedCallback?) {
+        let callback = OnMain(callback)
+        update(.init(name: userName)) { refusal in callback.value?(userName, ZIMError(refusal)) }
+    }
+
+    /// At most 512 bytes; empty for none.
+    public func updateUserAvatarUrl(_ userAvatarUrl: String, callback: ZIMUserAvatarUrlUpdatedCallback?) {
+        let callback = OnMain(callback)
+        update(.init(avatarURL: userAvatarUrl)) { refusal in callback.value?(userAvatarUrl, ZIMError(refusal)) }
+    }
+
+    /// At most 2048 bytes; empty for none.
+    public func updateUserExtendedData(_ extendedData: String, callback: ZIMUserExtendedDataUpdatedCallback?) {
+        let callback = OnMain(callback)
+        update(.init(extendedData: extendedData)) { refusal in callback.value?(extendedData, ZIMError(refusal)) }
+    }
+
+    private func update(_ profile: Request.UserUpdate, done: @escaping @Sendable (Refusal?) -> Void) {
+        ask { _ throws(Refusal) in
+            .userUpdate(profile)
+        } done: { session, result in
+            MainDelivery.deliver { done(result.refusal) }
+            if case .success(.user(let user)) = result { session?.changed(user) }
+        }
+    }
+}
+
+extension Refusal {
+    /// Of all that were asked for none can exist: the service need not be asked.
+    fileprivate static let nobody = Refusal(code: .commonModuleUserIsNotExist, message: "no such users")
+
+    fileprivate static func ~= (pattern: Refusal, value: Refusal) -> Bool { pattern == value }
+}

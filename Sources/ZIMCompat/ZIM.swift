@@ -1,0 +1,199 @@
+internal import BellwireClient
+internal import DropInSupport
+public import Foundation
+internal import SignalingProtocol
+internal import Synchronization
+
+/// Call invitations with the interface of ZEGOCLOUD's ZIM, served by a Bellwire deployment (docs/migrate/zim.md).
+///
+/// Its methods may be called on any thread. Callbacks and events come on the main queue, one after another.
+///
+/// Sendable: what changes is in `state`.
+public final class ZIM: NSObject, @unchecked Sendable {
+    private struct State {
+        var handler = WeakOnMain(nil)
+        var session: Session?
+        /// The session before says goodbye: a new one of the same device waits for that.
+        var goodbye: Task<Void, Never>?
+    }
+
+    private struct Common {
+        var configuration: BellwireConfiguration?
+        /// Instead of MQTT; for tests.
+        var transport: (any Transport)?
+        var requestTime = Session.requestTime
+        var shared: ZIM?
+    }
+
+    private static let common = Mutex(Common())
+    private let state = Mutex(State())
+
+    // MARK: The instance
+
+    /// Where the deployment is. To be called before `create`; what is logged in stays as it is.
+    public static func configure(_ configuration: BellwireConfiguration) {
+        common.withLock { $0.configuration = configuration }
+    }
+
+    static func configure(_ configuration: BellwireConfiguration, transport: any Transport, requestTime: Duration) {
+        common.withLock { common in
+            (common.configuration, common.transport, common.requestTime) = (configuration, transport, requestTime)
+        }
+    }
+
+    /// The instance that was created; nil when there is none.
+    public static func shared() -> ZIM? { common.withLock(\.shared) }
+
+    /// The one instance; nil when there is one already. `config` is not used.
+    public static func create(with config: ZIMAppConfig) -> ZIM? {
+        common.withLock { common in
+            guard common.shared == nil else { return nil }
+            common.shared = ZIM()
+            return common.shared
+        }
+    }
+
+    /// Of this SDK.
+    public static func getVersion() -> String { "0.1.0" }
+
+    /// Logs out. Nothing is told any more, and another instance can be created.
+    public func destroy() {
+        setEventHandler(nil)
+        logout()
+        Self.common.withLock { common in
+            if common.shared === self { common.shared = nil }
+        }
+    }
+
+    /// Held weakly. Nil for nobody.
+    public func setEventHandler(_ handler: (any ZIMEventHandler)?) {
+        state.withLock { $0.handler = WeakOnMain(handler) }
+    }
+
+    // MARK: Logging in
+
+    /// Logs in with a token, which may be empty, and stores name and avatar of `userInfo` unless they are empty.
+    public func login(with userInfo: ZIMUserInfo, token: String, callback: ZIMLoggedInCallback?) {
+        login(
+            userInfo.userID, token, Self.profile(name: userInfo.userName, avatar: userInfo.userAvatarUrl),
+            OnMain(callback))
+    }
+
+    public func login(with userID: String, config: ZIMLoginConfig, callback: ZIMLoggedInCallback?) {
+        login(userID, config.token, Self.profile(name: config.userName, avatar: ""), OnMain(callback))
+    }
+
+    private static func profile(name: String, avatar: String) -> Request.UserUpdate? {
+        guard !name.isEmpty || !avatar.isEmpty else { return nil }
+        return Request.UserUpdate(name: name.nonEmpty, avatarURL: avatar.nonEmpty)
+    }
+
+    private func login(
+        _ userID: String, _ token: String, _ profile: Request.UserUpdate?, _ callback: OnMain<ZIMLoggedInCallback?>
+    ) {
+        let done: @Sendable (Refusal?) -> Void = { refusal in
+            MainDelivery.deliver { callback.value?(ZIMError(refusal)) }
+        }
+        do throws(Refusal) {
+            let session = try makeSession(userID, token)
+            let goodbye = try begin(session)
+            start(session, profile, after: goodbye, done)
+        } catch {
+            done(error)
+        }
+    }
+
+    private func makeSession(_ userID: String, _ token: String) throws(Refusal) -> Session {
+        let (configuration, transport, requestTime) = Self.common.withLock {
+            ($0.configuration, $0.transport, $0.requestTime)
+        }
+        guard let configuration else { throw .notConfigured }
+        do throws(SignalingError) {
+            let settings = try configuration.clientConfiguration(userID: userID, token: token, transport: transport)
+            return Session(settings, requestTime: requestTime) { [weak self] in self?.deliver($0) }
+        } catch {
+            throw Refusal(error)
+        }
+    }
+
+    /// Returns the goodbye that has to be waited for.
+    private func begin(_ session: Session) throws(Refusal) -> Task<Void, Never>? {
+        try state.withLock { state throws(Refusal) in
+            if let present = state.session, !present.isLoggedOut { throw .alreadyLoggedIn }
+            if let former = state.session { state.goodbye = Self.goodbye(former) }
+            state.session = session
+            return state.goodbye
+        }
+    }
+
+    private static func goodbye(_ session: Session) -> Task<Void, Never> { Task { await session.close() } }
+
+    private func start(
+        _ session: Session, _ profile: Request.UserUpdate?, after goodbye: Task<Void, Never>?,
+        _ done: @escaping @Sendable (Refusal?) -> Void
+    ) {
+        let ended: @Sendable (Refusal?) -> Void = { [weak self] refusal in
+            if refusal != nil { self?.leave(session) }
+            done(refusal)
+        }
+        guard let goodbye else { return session.start(profile, done: ended) }
+        Task {
+            await goodbye.value
+            session.start(profile, done: ended)
+        }
+    }
+
+    /// The connection says goodbye; the events tell when it has.
+    public func logout() {
+        guard let session = state.withLock(\.session) else { return }
+        leave(session)
+    }
+
+    private func leave(_ session: Session) {
+        state.withLock { state in
+            guard state.session === session else { return }
+            state.session = nil
+            state.goodbye = Self.goodbye(session)
+        }
+    }
+
+    /// The client connects with another token; the app is told nothing of it unless that fails.
+    public func renewToken(_ token: String, callback: ZIMTokenRenewedCallback?) {
+        let callback = OnMain(callback)
+        let answer: @Sendable (Refusal?) -> Void = { refusal in
+            MainDelivery.deliver { callback.value?(token, ZIMError(refusal)) }
+        }
+        do throws(Refusal) {
+            let session = try session()
+            guard !token.isEmpty else { throw .badParameter("token: it is empty") }
+            answer(nil)
+            session.client.renew(token)
+        } catch {
+            answer(error)
+        }
+    }
+
+    /// There is no log to be uploaded: succeeds.
+    public func uploadLog(with callback: ZIMLogUploadedCallback?) {
+        let callback = OnMain(callback)
+        MainDelivery.deliver { callback.value?(ZIMError(nil)) }
+    }
+
+    // MARK: Asking
+
+    /// The present login.
+    func session() throws(Refusal) -> Session {
+        guard Self.common.withLock({ $0.configuration != nil }) else { throw .notConfigured }
+        guard let session = state.withLock(\.session) else { throw .notLoggedIn }
+        return session
+    }
+
+    private func deliver(_ notice: Notice) { MainDelivery.deliver { self.tell(notice) } }
+
+    /// Whom to tell.
+    var handler: (any ZIMEventHandler)? { state.withLock(\.handler).object as? any ZIMEventHandler }
+}
+
+extension String {
+    var nonEmpty: String? { isEmpty ? nil : self }
+}

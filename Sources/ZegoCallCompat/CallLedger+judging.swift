@@ -1,0 +1,102 @@
+internal import BellwireClientCore
+internal import SignalingProtocol
+internal import ZegoCallProtocol
+
+/// What is news in what the service tells.
+extension CallLedger {
+    /// What this user's own state means.
+    func ownNews(
+        _ own: MemberSnapshot, _ call: CallSnapshot, _ isElsewhere: Bool, _ known: inout Known
+    ) -> [ToldNotification] {
+        let rang = known.phase == .ringing
+        switch own.state {
+        case .inviting, .notYetReceived, .received:
+            return call.state == .ended ? endedWhileRinging(call, &known) : invited(own, call, &known)
+        case .accepted where own.device == device && !isElsewhere:
+            (known.phase, known.invitation) = (.taken, own.expiresAt)
+            return []
+        case .accepted, .rejected, .cancelled:
+            let isOwnDoing = own.state == .rejected && own.device == device && !isElsewhere
+            let stops = rang && !isOwnDoing
+            // Should the invitation stand after all, what was stopped rings again.
+            (known.phase, known.invitation) = (.over, stops ? nil : own.expiresAt)
+            return stops ? [canceled(known)] : []
+        // Document 003 has no notification of it; and who was taken for gone is told nothing by it either.
+        case .timeout, .quit:
+            (known.phase, known.invitation) = (.over, own.expiresAt)
+            return []
+        }
+    }
+
+    /// Once for each invitation.
+    private func invited(
+        _ own: MemberSnapshot, _ call: CallSnapshot, _ known: inout Known
+    ) -> [ToldNotification] {
+        let invitation = own.expiresAt ?? 0
+        guard known.invitation != invitation else { return [] }
+        (known.invitation, known.phase, known.isEnding) = (invitation, .ringing, false)
+        known.call = ZegoCall(call)
+        return [.invited(known.call)]
+    }
+
+    private func endedWhileRinging(_ call: CallSnapshot, _ known: inout Known) -> [ToldNotification] {
+        let rang = known.phase == .ringing
+        known.phase = .over
+        return rang ? [.ended(callID: known.call.id, by: (call.endedBy ?? call.inviter).string)] : []
+    }
+
+    /// What became of the others, for one who is in the call.
+    func othersNews(
+        _ call: CallSnapshot, _ own: MemberSnapshot, isInformed: Bool, _ known: inout Known
+    ) -> [ToldNotification] {
+        var news: [ToldNotification] = []
+        for member in call.members where member.userID != user && known.told[member.userID] != member.state {
+            known.told[member.userID] = member.state
+            guard isInformed, own.state == .accepted else { continue }
+            news += memberNews(member, isCaller: call.inviter == user, known.call.id)
+        }
+        return news
+    }
+
+    private func memberNews(_ member: MemberSnapshot, isCaller: Bool, _ callID: String) -> [ToldNotification] {
+        let id = member.userID.string
+        switch member.state {
+        case .accepted: return isCaller ? [.accepted(callID: callID, callee: id)] : []
+        case .rejected:
+            return isCaller ? [.declined(callID: callID, callee: id, ZegoCall.Decline(reason: member.reason))] : []
+        case .quit:
+            return member.isSilent ? [.timedOut(callID: callID, user: id)] : []
+        case .inviting, .notYetReceived, .received, .cancelled, .timeout: return []
+        }
+    }
+
+    /// How the call ended, for one who was in it. What was told of its members, or is told to nobody, is not told again.
+    func endNews(_ call: CallSnapshot, _ own: MemberSnapshot, _ known: Known) -> [ToldNotification] {
+        switch call.endReason {
+        case .hangup where known.isEnding && call.endedBy == user: return []
+        case .hangup: return [.ended(callID: known.call.id, by: (call.endedBy ?? call.inviter).string)]
+        case .quit: return [.ended(callID: known.call.id, by: quitter(call) ?? peer(of: known))]
+        // This device itself was away.
+        case .callerLost: return [.ended(callID: known.call.id, by: user.string)]
+        case .answered, .rejected, .busy, .timeout, .cancelled, .heartbeatTimeout, nil: return []
+        }
+    }
+
+    private func quitter(_ call: CallSnapshot) -> String? {
+        call.members.last { $0.state == .quit && $0.userID != user }?.userID.string
+    }
+
+    func peer(of known: Known) -> String {
+        let parties = [known.call.caller] + known.call.callees
+        return parties.first { $0.id != user.string }?.id ?? known.call.caller.id
+    }
+
+    func canceled(_ known: Known) -> ToldNotification {
+        .canceled(callID: known.call.id, caller: known.call.caller.id, callee: user.string)
+    }
+}
+
+extension MemberSnapshot {
+    /// It was not heard of for too long.
+    fileprivate var isSilent: Bool { reason == EndReason.heartbeatTimeout.rawValue }
+}

@@ -1,0 +1,2 @@
+// An app imports one module.
+@_exported public import struct DropInSupport.BellwireConfiguration

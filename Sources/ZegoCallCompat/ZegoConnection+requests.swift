@@ -1,0 +1,147 @@
+internal import BellwireClient
+internal import BellwireClientCore
+internal import DropInSupport
+internal import Foundation
+internal import SignalingProtocol
+internal import ZegoCallProtocol
+
+/// The requests of document 003.
+extension ZegoConnection {
+    func perform(_ request: ZegoRequest, _ callback: Callback) {
+        queue.async { [self] in
+            do throws(ZegoError) {
+                guard let client, isLoggedIn else { throw .notLogin }
+                guard request.userID == client.configuration.user else { throw .paramInvalid }
+                try perform(request, client, callback)
+            } catch {
+                complete(callback, .failure(error))
+            }
+        }
+    }
+
+    private func perform(_ request: ZegoRequest, _ client: SignalingClient, _ callback: Callback) throws(ZegoError) {
+        let callID = request.callID
+        switch request.action {
+        case .start(let call): try start(call, callID, client, callback)
+        case .cancel(let callee): try cancel(callID, callee, client, callback)
+        case .accept: ask(.accept(.init(callID: callID)), client, callback)
+        case .decline(let type): ask(.reject(.init(callID: callID, reason: type.reason)), client, callback)
+        case .end:
+            ledger?.ending(callID)
+            ask(.end(.init(callID: callID)), client, callback) { connection, answer in
+                if answer == .refused { connection.ledger?.notEnding(callID) }
+            }
+        case .heartbeat:
+            try beat(callID, client)
+            complete(callback, .success(()))
+        }
+    }
+
+    private func start(
+        _ call: ZegoCall, _ callID: CallID, _ client: SignalingClient, _ callback: Callback
+    ) throws(ZegoError) {
+        let callees = call.callees.compactMap { UserID($0.id) }
+        guard Set(callees).count == callees.count, !callees.contains(client.configuration.user) else {
+            throw .paramInvalid
+        }
+        let invite = Request.Invite(
+            invitees: callees, callID: callID, mode: .advanced, timeout: ZegoCall.timeout, media: call.kind.media,
+            extendedData: call.extendedData)
+        let isNew = ledger?.started(call, callID) == true
+        if isNew, callees.count > 1 { held.starting(callID) }
+        ask(.invite(invite), client, callback) { connection, answer in
+            if isNew { connection.started(callID, answer, client) }
+        }
+    }
+
+    /// Cancels that waited for this have nothing to cancel where the call was refused.
+    private func started(_ callID: CallID, _ answer: Answered, _ client: SignalingClient) {
+        if answer == .refused { ledger?.refused(callID) }
+        for cancel in held.answered(callID) {
+            switch answer {
+            case .refused: complete(cancel.callback, .failure(.failed))
+            case .done, .nothing:
+                let left = max(cancel.deadline - .now, .seconds(1))
+                let body = Request.Body.cancel(.init(callID: callID, invitees: [cancel.callee]))
+                ask(body, client, within: left, cancel.callback)
+            }
+        }
+    }
+
+    /// Right behind its `start_call` the cancel may be the first to arrive. It then stands for the call as a whole: so it is meant where the
+    /// callee is the only one, and otherwise it waits.
+    private func cancel(
+        _ callID: CallID, _ callee: UserID, _ client: SignalingClient, _ callback: Callback
+    ) throws(ZegoError) {
+        let cancel = HeldCancels.Cancel(callee: callee, callback: callback, deadline: .now + Self.requestTimeout)
+        guard try !held.hold(cancel, of: callID) else { return }
+        let callees = ledger?.calls[callID]?.call.callees ?? []
+        let isAlone = callees.count == 1 && callees.first.flatMap { UserID($0.id) } == callee
+        ask(.cancel(.init(callID: callID, invitees: isAlone ? nil : [callee])), client, callback)
+    }
+
+    /// Nobody answers a heartbeat: what is known here decides.
+    private func beat(_ callID: CallID, _ client: SignalingClient) throws(ZegoError) {
+        switch ledger?.calls[callID]?.phase {
+        case .taken: break
+        case .ringing, .over: throw .callStatusWrong
+        case .unknown, nil: throw .failed
+        }
+        guard isOnline else { throw unreachable }
+        client.heartbeat(callID)
+    }
+
+    /// What became of a request.
+    private enum Answered {
+        case done
+        /// Nothing has happened.
+        case refused
+        /// There was no answer: it may have happened.
+        case nothing
+    }
+
+    /// `then`: after the callback, unless the connection is another one by then.
+    private func ask(
+        _ body: Request.Body, _ client: SignalingClient, within time: Duration = requestTimeout, _ callback: Callback,
+        then: @escaping @Sendable (ZegoConnection, Answered) -> Void = { _, _ in }
+    ) {
+        client.perform(body, within: time) { [weak self] outcome in
+            guard let self else { return }
+            queue.async {
+                let error = outcome.error
+                self.complete(callback, error.map { .failure(self.refusal($0)) } ?? .success(()))
+                guard self.client === client else { return }
+                then(self, error.map { $0.code == .noResponse ? .nothing : .refused } ?? .done)
+            }
+        }
+    }
+
+    func complete(_ callback: Callback, _ result: Result<Void, ZegoError>) {
+        MainDelivery.deliver { callback.value?(result.map { $0 as Any }) }
+    }
+}
+
+// MARK: Refusals
+
+extension ZegoConnection {
+    /// Known to the service just now.
+    var isOnline: Bool { standing == .connected }
+
+    /// Why a request failed.
+    func refusal(_ error: SignalingError) -> ZegoError {
+        let refusal = ZegoError(error)
+        return refusal == .networkError ? unreachable : refusal
+    }
+
+    /// Why nobody can be reached.
+    var unreachable: ZegoError {
+        guard case .refused = standing, tokens.hasEnded else { return .networkError }
+        return .tokenExpired
+    }
+}
+
+extension Response.Outcome {
+    fileprivate var error: SignalingError? {
+        if case .failure(let error) = self { error } else { nil }
+    }
+}

@@ -1,0 +1,151 @@
+internal import BellwireClient
+internal import BellwireClientCore
+internal import DropInSupport
+internal import Foundation
+internal import SignalingProtocol
+
+/// The one connection of the app, and its calls: one thing after another, on a queue of its own.
+///
+/// Sendable: all that changes is touched on `queue` alone.
+final class ZegoConnection: @unchecked Sendable {
+    typealias Callback = OnMain<RequestCallback?>
+    typealias Completion = OnMain<(ZegoError?) -> Void>
+
+    static let shared = ZegoConnection { ListenerRegistry.shared.tell($0) }
+
+    let queue = DispatchQueue(label: "ZegoCallCompat")
+    /// Instead of MQTT, for tests.
+    private let transport: (any Transport)?
+    private let tell: @Sendable (ToldNotification) -> Void
+
+    /// From `connect` to `disconnect`, a connection that did not come about, or another one's taking its place.
+    private(set) var client: SignalingClient?
+    /// Tells the news of the present client from those of former ones.
+    private var clientNumber = 0
+    private(set) var isLoggedIn = false
+    private(set) var standing = ConnectionState.disconnected
+    private(set) var tokens = TokenWatch()
+    var ledger: CallLedger?
+    var held = HeldCancels()
+    /// What came before the app was told that it is connected.
+    private var early: [ClientEvent] = []
+    private static let mostEarly = 1_024
+
+    init(transport: (any Transport)? = nil, tell: @escaping @Sendable (ToldNotification) -> Void) {
+        self.transport = transport
+        self.tell = tell
+    }
+
+    // MARK: The connection
+
+    func connect(_ configuration: BellwireConfiguration, userID: String, userName: String, _ completion: Completion) {
+        queue.async { [self] in
+            end()
+            do throws(SignalingError) {
+                let client = try makeClient(configuration, userID)
+                let number = clientNumber
+                client.connect(then: { [weak self] error in
+                    guard let self else { return }
+                    queue.async { self.connected(error, number, userName, completion) }
+                })
+            } catch {
+                complete(completion, ZegoError(error))
+            }
+        }
+    }
+
+    func disconnect() { queue.async { [self] in end() } }
+
+    private func makeClient(
+        _ configuration: BellwireConfiguration, _ userID: String
+    ) throws(SignalingError) -> SignalingClient {
+        tokens = TokenWatch()
+        var configuration = configuration
+        configuration.tokenProvider = configuration.tokenProvider.map(tokens.watched)
+        var settings = try configuration.clientConfiguration(userID: userID, transport: transport)
+        settings.sendsHeartbeats = false
+        clientNumber += 1
+        let (client, number) = (SignalingClient(settings), clientNumber)
+        self.client = client
+        ledger = CallLedger(user: settings.user, device: settings.device)
+        client.observe { [weak self] event in
+            guard let self else { return }
+            queue.async { self.told(event, number) }
+        }
+        return client
+    }
+
+    private func connected(_ error: SignalingError?, _ number: Int, _ userName: String, _ completion: Completion) {
+        complete(completion, error.map(refusal))
+        guard number == clientNumber, let client else { return }
+        guard error == nil else { return end() }
+        isLoggedIn = true
+        for event in early { took(event, number) }
+        early = []
+        // A name that the service refuses stays as it was: callers carry theirs with the call.
+        if !userName.isEmpty { client.perform(.userUpdate(.init(name: userName))) { _ in } }
+    }
+
+    private func end() {
+        guard let client else { return }
+        self.client = nil
+        clientNumber += 1
+        (isLoggedIn, standing) = (false, .disconnected)
+        (ledger, early) = (nil, [])
+        for cancel in held.removeAll() { complete(cancel.callback, .failure(.notLogin)) }
+        Task.detached { await client.disconnect() }
+    }
+
+    private func complete(_ completion: Completion, _ error: ZegoError?) {
+        MainDelivery.deliver { completion.value(error) }
+    }
+
+    // MARK: What the service tells
+
+    private func told(_ event: ClientEvent, _ number: Int) {
+        guard number == clientNumber, client != nil else { return }
+        if case .connection(let state) = event { return stands(state) }
+        // A device is told of calls as soon as it listens, which is before the service knows it.
+        guard isLoggedIn || early.count >= Self.mostEarly else { return early.append(event) }
+        took(event, number)
+    }
+
+    private func took(_ event: ClientEvent, _ number: Int) {
+        switch event {
+        case .event(let event): news { $0.received(event.call, isElsewhere: event.name == .handledElsewhere) }
+        case .snapshot(let call): news { $0.received(call) }
+        case .gone(let call): lookFor(call.callID, number)
+        case .connection, .online, .offline, .invitationExpired, .signal, .message, .receipt, .tokenWillExpire, .error:
+            break
+        }
+    }
+
+    private func stands(_ state: ConnectionState) {
+        standing = state
+        if state == .takenOver { end() }
+    }
+
+    func news(_ change: (inout CallLedger) -> [ToldNotification]) {
+        guard var ledger else { return }
+        let news = change(&ledger)
+        self.ledger = ledger
+        for notification in news { tell(notification) }
+    }
+
+    /// A call ended while this device could not be reached: the service knows how.
+    private func lookFor(_ callID: CallID, _ number: Int) {
+        client?.perform(.get(.init(callID: callID)), within: Self.requestTimeout) { [weak self] outcome in
+            guard let self else { return }
+            queue.async {
+                guard number == self.clientNumber else { return }
+                if case .success(let success) = outcome, success.call.state == .ended {
+                    self.news { $0.received(success.call) }
+                }
+                self.news { $0.gone(callID) }
+            }
+        }
+    }
+
+    /// How long a request is tried.
+    static let requestTimeout = Duration.seconds(10)
+}

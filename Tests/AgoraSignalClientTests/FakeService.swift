@@ -1,0 +1,78 @@
+import BellwireClientCore
+import SignalingProtocol
+import Synchronization
+
+/// Broker and service in one: welcomes a device, takes its messages, and tells what the test says.
+final class FakeService: Transport, TransportConnection {
+    private struct State {
+        var events: (@Sendable (TransportEvent) -> Void)?
+        var sent: [JSONObject] = []
+        var refusal: String?
+        /// What waits for the device.
+        var waiting: [[UInt8]] = []
+    }
+
+    private let state = Mutex(State())
+
+    /// Of all `message.send`, in their order.
+    var sent: [JSONObject] { state.withLock(\.sent) }
+
+    /// Every `message.send` is refused with this code from now on.
+    func refuse(_ code: String) { state.withLock { $0.refusal = code } }
+
+    /// What the device is sent after its welcome.
+    func holdMessage(_ text: String) {
+        let message = IncomingMessage(
+            messageID: MessageID("waiting")!, from: DeviceAddress(userID: UserID("bob")!, deviceID: DeviceID("phone")!),
+            time: 1, data: JSONText(string: text))
+        state.withLock { $0.waiting.append(DownMessage.message(message).encoded()) }
+    }
+
+    func connect(
+        _ request: ConnectionRequest, events: @escaping @Sendable (TransportEvent) -> Void
+    ) async throws(TransportError) -> any TransportConnection {
+        state.withLock { $0.events = events }
+        return self
+    }
+
+    func publish(_ message: OutgoingMessage) throws(TransportError) {
+        guard let json = (try? JSONParser.parse(message.payload))?.object else { return }
+        if let session = json["session"]?.string, json["online"]?.bool == true { return welcome(session) }
+        guard json["type"]?.string == "message.send", let id = json["id"]?.string.flatMap(RequestID.init) else {
+            return
+        }
+        let refusal = state.withLock { state in
+            state.sent.append(json)
+            return state.refusal
+        }
+        answer(id, json, refusal)
+    }
+
+    func close() async {}
+
+    private func welcome(_ session: String) {
+        let welcome = Welcome(session: session, serverTime: 1, heartbeatInterval: 20, heartbeatTimeout: 60, calls: [])
+        tell(DownMessage.welcome(welcome).encoded())
+        for payload in state.withLock(\.waiting) { tell(payload) }
+    }
+
+    private func answer(_ id: RequestID, _ json: JSONObject, _ refusal: String?) {
+        guard let messageID = json["messageID"]?.string.flatMap(MessageID.init) else { return }
+        let failure = refusal.map { SignalingError(ErrorCode(rawValue: $0), "refused") }
+        let outcome = failure.map(Response.Outcome.failure) ?? .answer(.message(messageID, time: 1, state: .sent))
+        tell(DownMessage.response(Response(id: id, outcome: outcome)).encoded())
+    }
+
+    func receipt(of json: JSONObject, _ receiptState: MessageState) {
+        guard let messageID = json["messageID"]?.string.flatMap(MessageID.init),
+            let to = json["to"]?.string.flatMap(UserID.init)
+        else { return }
+        tell(DownMessage.receipt(Receipt(messageID: messageID, to: to, state: receiptState, time: 1)).encoded())
+    }
+
+    func breakConnection() { state.withLock(\.events)?(.closed(TransportError(.lost(isClean: false), "broken"))) }
+
+    private func tell(_ payload: [UInt8]) {
+        state.withLock(\.events)?(.received(payload: payload, isRetained: false))
+    }
+}

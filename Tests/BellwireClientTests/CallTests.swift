@@ -1,0 +1,126 @@
+import BellwireClientCore
+import BellwireTestKit
+import Testing
+
+/// A `Call` in the less usual moments of its life.
+@Suite struct CallTests {
+    private let service = TestService()
+    private let bob = UserID("bob")!
+
+    private func online(_ user: String, device: String = "phone") async throws -> SignalingClient {
+        let client = SignalingClient(service.configuration(user: user, device: device))
+        try await client.connect()
+        return client
+    }
+
+    @Test func anInvitationWhoseTimePassesUnheardEndsWhenTheServiceTells() async throws {
+        let (alice, bob) = (try await online("alice"), try await online("bob"))
+        _ = try await alice.call(.init(invitees: [self.bob], timeout: 1))
+        let incoming = try #require(await bob.incomingCalls.first { _ in true })
+        service.goOffline()
+        let changes = incoming.changes
+        #expect(await changes.contains(.invitationExpired))
+        #expect(bob.calls.isEmpty && bob[incoming.id] == nil)
+        service.goOnline()
+        #expect(await changes.contains(.ended(nil)))
+        #expect(await changes.first { _ in true } == nil)
+    }
+
+    /// Bob answers on his tablet and leaves there, of which his phone is told nothing.
+    @Test func whoIsInvitedAgainRingsAgain() async throws {
+        let (alice, bob) = (try await online("alice"), try await online("bob"))
+        let tablet = try await online("bob", device: "tablet")
+        let calls = bob.incomingCalls
+        let call = try await alice.call(.init(invitees: [self.bob], mode: .advanced, autoEnd: false))
+        let first = try #require(await calls.first { _ in true })
+        let onTablet = try #require(await tablet.incomingCalls.first { _ in true })
+        try await onTablet.accept()
+        try await onTablet.quit()
+        try await call.add([self.bob])
+        let again = try #require(await calls.first { _ in true })
+        #expect(again.id == first.id && again != first)
+        #expect(await first.changes.contains(.left))
+        try await again.accept()
+        #expect(again.ownMember?.device == DeviceID("phone"))
+    }
+
+    @Test func ofACallThatIsAnsweredElsewhereItIsSaidBeforeItsEnd() async throws {
+        let (alice, bob) = (try await online("alice"), try await online("bob"))
+        let tablet = try await online("bob", device: "tablet")
+        _ = try await alice.call(.init(invitees: [self.bob], mode: .common))
+        let here = try #require(await bob.incomingCalls.first { _ in true })
+        let there = try #require(await tablet.incomingCalls.first { _ in true })
+        try await there.accept()
+        var ends: [CallChange] = []
+        for await change in here.changes {
+            switch change {
+            case .handledElsewhere, .ended: ends.append(change)
+            case .member, .active, .invitationExpired, .signal, .left: break
+            }
+        }
+        #expect(ends == [.handledElsewhere(DeviceID("tablet")), .ended(.answered)])
+    }
+
+    @Test func aCallWhoseInviteesAreAllBusyIsOverWhenItIsMade() async throws {
+        let (alice, bob) = (try await online("alice"), try await online("bob"))
+        let carol = try await online("carol")
+        _ = try await carol.call(.init(invitees: [self.bob], mode: .advanced))
+        try await bob.incomingCalls.first { _ in true }?.accept()
+        let call = try await alice.call(.init(invitees: [self.bob], mode: .advanced, ifBusy: .reject))
+        #expect(await call.changes.contains(.ended(.busy)))
+        await #expect(throws: SignalingError.self) { try await call.waitUntilActive() }
+        try await call.hangUp()
+    }
+
+    @Test func aCallThatWasOverBeforeAnybodyLookedIsNotAmongTheIncomingOnes() async throws {
+        let (alice, bob) = (try await online("alice"), try await online("bob"))
+        let first = try await alice.call(.init(invitees: [self.bob]))
+        let told = bob.events
+        try await first.cancel()
+        for await case .event(let event) in told where event.call.state == .ended { break }
+        let second = try await alice.call(.init(invitees: [self.bob]))
+        #expect(await bob.incomingCalls.first { _ in true }?.id == second.id)
+    }
+
+    @Test func whoeverWaitsForAnAnswerTakesNothingFromTheReaders() async throws {
+        let (alice, bob) = (try await online("alice"), try await online("bob"))
+        let call = try await alice.call("bob")
+        async let isActive: Void = call.waitUntilActive()
+        try await bob.incomingCalls.first { _ in true }?.accept()
+        try await isActive
+        #expect(await call.changes.contains(.active))
+        let dave = try await online("dave")
+        let waiting = Task { try await dave.call("nobody").waitUntilActive() }
+        waiting.cancel()
+        let failure = await #expect(throws: SignalingError.self) { try await waiting.value }
+        #expect(failure?.code == .cancelled)
+    }
+
+    @Test func aMessageIsDeliveredWhenADeviceHasIt() async throws {
+        let (alice, bob) = (try await online("alice"), try await online("bob"))
+        try await alice.deliver(JSONText(string: "hello"), to: self.bob, isOrdered: true)
+        let message = await bob.events.first { if case .message = $0 { true } else { false } }
+        guard case .message(let message)? = message else { throw Missing() }
+        #expect(message.data == JSONText(string: "hello") && message.seq == 1)
+        let nobody = UserID("nobody")!
+        let failure = await #expect(throws: SignalingError.self) {
+            try await alice.deliver(JSONText(string: "hello"), to: nobody, within: .seconds(1))
+        }
+        #expect(failure?.code == .notDelivered)
+        let late = Task { try await alice.deliver(JSONText(string: "hello"), to: nobody) }
+        await alice.disconnect()
+        await #expect(throws: SignalingError.self) { try await late.value }
+    }
+
+    @Test func aPushTokenIsRegisteredAndForgotten() async throws {
+        let alice = try await online("alice")
+        let failure = await #expect(throws: SignalingError.self) {
+            try await alice.registerPush(.apnsVoIP, .token("00ff"))
+        }
+        // This service is set up for no provider.
+        #expect(failure?.code == .badRequest)
+        try await alice.unregisterPush()
+    }
+
+    private struct Missing: Error {}
+}

@@ -1,0 +1,451 @@
+import CallCore
+import HTTPServing
+import SignalingProtocol
+import Synchronization
+import Testing
+import Tokens
+import ZegoCallProtocol
+
+@testable import Gateway
+@testable import HTTPServing
+
+/// What a gateway does on the broker for users who hear over HTTP (docs/decisions/0022).
+@Suite struct StreamLinesTests {
+    private static let topics = Topics.standard
+    private let alice = UserID("alice")!
+    private let bob = UserID("bob")!
+    private let callID = CallID("c")!
+
+    /// The lines of a gateway, and what they said.
+    private final class Rig {
+        let desk = StreamDesk()!
+        var lines: StreamLines
+        var now: Int64 = 1_000
+
+        init() {
+            let count = Mutex(0)
+            lines = StreamLines(StreamLinesTests.topics) { "s\(count.withLock { $0 += 1; return $0 })" }
+        }
+
+        func open(_ user: String, device: String? = nil) throws -> HTTPStream {
+            var token = Token(user: UserID(user)!, expiresAt: .max)
+            token.device = device.map { DeviceID($0)! }
+            let stream = try desk.open(Bearer(text: "t", token: token))
+            take()
+            return stream
+        }
+
+        func take() {
+            let (opened, ended) = desk.take()
+            for stream in opened { lines.opened(stream, now: now) }
+            for number in ended { lines.ended(number) }
+        }
+
+        /// In words.
+        func said() -> [String] {
+            lines.takeActions().map { action in
+                switch action {
+                case .subscribe(let filter): "subscribe \(filter)"
+                case .unsubscribe(let filter): "unsubscribe \(filter)"
+                case .publish(let topic, let payload): "\(topic) \(String(decoding: payload, as: UTF8.self))"
+                }
+            }
+        }
+
+        func grant(_ user: String, _ device: String = "zegocall") {
+            lines.granted("bellwire/v1/down/\(user)", now: now)
+            lines.granted("bellwire/v1/down/\(user)/\(device)", now: now)
+        }
+
+        func receive(_ topic: String, _ message: DownMessage) {
+            lines.received("bellwire/v1/down/" + topic, message.encoded(), now: now)
+        }
+
+        func welcome(_ user: String, _ session: String, lease: Int = 600) {
+            receive(
+                "\(user)/zegocall",
+                .welcome(
+                    .init(
+                        session: session, serverTime: 1, heartbeatInterval: 20, heartbeatTimeout: 60, calls: [],
+                        presenceLease: lease)))
+        }
+
+        func tick(_ milliseconds: Int64, counts: Bool = true) {
+            now += milliseconds
+            lines.tick(now: now) { _ in counts }
+        }
+    }
+
+    private let rig = Rig()
+
+    /// What waits for the client, without what is for nobody's eyes.
+    private func heard(_ stream: HTTPStream) -> [String] {
+        stream.waitingText.components("\n\n").filter { !$0.hasPrefix(":") && !$0.hasPrefix("retry") }
+    }
+
+    private func online(_ user: String = "bob") throws -> HTTPStream {
+        rig.lines.connected()
+        let stream = try rig.open(user)
+        rig.grant(user)
+        rig.welcome(user, "s1")
+        _ = rig.said()
+        return stream
+    }
+
+    private func call(
+        _ revision: Int, _ states: [UserID: MemberState], state: CallState = .ringing, reason: EndReason? = nil,
+        endedBy: UserID? = nil, memberReason: String? = nil, data: String? = nil
+    ) -> CallSnapshot {
+        CallSnapshot(
+            callID: callID, revision: revision, mode: .advanced, state: state, media: "video", inviter: alice,
+            createdAt: 1, endReason: reason, endedBy: endedBy, timeout: 60, extendedData: data,
+            members: [alice, bob].map { user in
+                MemberSnapshot(
+                    userID: user, state: states[user] ?? .accepted, invitedBy: user == alice ? nil : alice,
+                    updatedAt: 1, reason: user == bob ? memberReason : nil)
+            })
+    }
+
+    private func event(_ name: EventName, _ call: CallSnapshot, changed: [UserID] = []) -> DownMessage {
+        .event(
+            Event(
+                name: name, revision: call.revision, time: Int64(call.revision),
+                changes: changed.map { user in
+                    let member = call.member(user)!
+                    return MemberChange(userID: user, state: member.state, reason: member.reason)
+                }, call: call))
+    }
+
+    // MARK: Presence
+
+    @Test func aStreamIsAnnouncedOnceItsTopicsAreSubscribed() throws {
+        rig.lines.connected()
+        let stream = try rig.open("bob")
+        #expect(
+            rig.said() == ["subscribe bellwire/v1/down/bob", "subscribe bellwire/v1/down/bob/zegocall"])
+        rig.lines.granted("bellwire/v1/down/bob", now: rig.now)
+        #expect(rig.said().isEmpty)
+        rig.lines.granted("bellwire/v1/down/bob/zegocall", now: rig.now)
+        #expect(rig.said() == [#"bellwire/v1/presence/bob/zegocall {"online":true,"session":"s1"}"#])
+        rig.welcome("bob", "s1")
+        #expect(stream.waitingText.contains(": online\n\n"))
+    }
+
+    @Test func presenceIsSentAgainUntilItIsAnsweredAndRenewedAtHalfOfItsLease() throws {
+        rig.lines.connected()
+        _ = try rig.open("bob")
+        rig.grant("bob")
+        _ = rig.said()
+        for pause in [1_000, 2_000, 4_000, 8_000, 8_000] as [Int64] {
+            rig.tick(pause - 1)
+            #expect(rig.said().isEmpty)
+            rig.tick(1 + StreamLines.Bounds.tick)
+            #expect(rig.said().count == 1)
+            rig.now -= StreamLines.Bounds.tick
+        }
+        rig.welcome("bob", "s1", lease: 100)
+        rig.tick(49_000)
+        #expect(rig.said().isEmpty)
+        rig.tick(1_500)
+        #expect(rig.said() == [#"bellwire/v1/presence/bob/zegocall {"online":true,"session":"s1"}"#])
+    }
+
+    @Test func aUserIsLostWithItsLastStream() throws {
+        let first = try online()
+        let second = try rig.open("bob")
+        #expect(rig.said() == [#"bellwire/v1/presence/bob/zegocall {"online":true,"session":"s2"}"#])
+        rig.welcome("bob", "s2")
+        #expect(second.waitingText.contains(": online\n\n"))
+        first.finish()
+        rig.take()
+        #expect(rig.said().isEmpty)
+        second.finish()
+        rig.take()
+        #expect(
+            rig.said() == [
+                #"bellwire/v1/presence/bob/zegocall {"online":false,"reason":"lost","session":"s2"}"#,
+                "unsubscribe bellwire/v1/down/bob", "unsubscribe bellwire/v1/down/bob/zegocall",
+            ])
+        #expect(rig.lines.isEmpty)
+    }
+
+    @Test func anotherDeviceOfTheUserIsHeardOn() throws {
+        let first = try online()
+        _ = try rig.open("bob", device: "web")
+        _ = rig.said()
+        first.finish()
+        rig.take()
+        #expect(rig.said().filter { $0.hasPrefix("unsubscribe") } == ["unsubscribe bellwire/v1/down/bob/zegocall"])
+    }
+
+    @Test func eachConnectionOfTheBrokerHasItsOwnSession() throws {
+        _ = try online()
+        rig.lines.disconnected()
+        #expect(rig.said().isEmpty)
+        rig.lines.connected()
+        #expect(rig.said().count == 2)
+        rig.grant("bob")
+        #expect(rig.said() == [#"bellwire/v1/presence/bob/zegocall {"online":true,"session":"s2"}"#])
+    }
+
+    @Test func whoLeftWithoutABrokerIsLostWhenItIsBack() throws {
+        let stream = try online()
+        rig.lines.disconnected()
+        stream.finish()
+        rig.take()
+        #expect(rig.said().isEmpty)
+        rig.lines.connected()
+        #expect(rig.said() == [#"bellwire/v1/presence/bob/zegocall {"online":false,"reason":"lost","session":"s1"}"#])
+    }
+
+    /// Two gateways that each answered the other at once would never end.
+    @Test func aDeviceThatAnotherGatewayAnnouncesIsAnnouncedAgainAfterAWhile() throws {
+        _ = try online()
+        rig.welcome("bob", "another")
+        rig.tick(StreamLines.Bounds.reclaim.lowerBound - 1)
+        #expect(rig.said().isEmpty)
+        rig.tick(3_000)
+        #expect(rig.said() == [#"bellwire/v1/presence/bob/zegocall {"online":true,"session":"s1"}"#])
+    }
+
+    @Test func aSessionThatIsOverIsFollowedByAnother() throws {
+        _ = try online()
+        rig.receive("bob/zegocall", .error(SignalingError(.sessionOver, "", session: "other")))
+        #expect(rig.said().isEmpty)
+        rig.receive("bob/zegocall", .error(SignalingError(.sessionOver, "", session: "s1")))
+        #expect(rig.said() == [#"bellwire/v1/presence/bob/zegocall {"online":true,"session":"s2"}"#])
+    }
+
+    // MARK: Streams
+
+    @Test func aStreamShowsLifeEvery15Seconds() throws {
+        let stream = try online()
+        let before = stream.waitingText
+        rig.tick(14_900)
+        #expect(stream.waitingText == before)
+        rig.tick(600)
+        #expect(stream.waitingText == before + ":\n\n")
+    }
+
+    @Test func aStreamEndsWithItsToken() throws {
+        let stream = try online()
+        rig.tick(600)
+        #expect(stream.send([]))
+        rig.tick(600, counts: false)
+        #expect(!stream.send([]))
+    }
+
+    @Test func aUserHasTenStreams() throws {
+        let streams = try (0..<10).map { _ in try rig.open("bob") }
+        #expect(throws: Problem.tooManyStreams) { try rig.open("bob") }
+        _ = try rig.open("carol")
+        streams[3].finish()
+        _ = try rig.open("bob")
+    }
+
+    @Test func thereAreSoManyStreamsAndNoMore() throws {
+        for number in 0..<StreamDesk.Bounds.streams { _ = try rig.open("user\(number)") }
+        #expect(throws: Problem.overloaded) { try rig.open("bob") }
+        #expect(rig.desk.count == StreamDesk.Bounds.streams)
+    }
+
+    // MARK: Calls
+
+    @Test func anInvitationIsToldOnceAndAcked() throws {
+        let stream = try online()
+        let invited = event(.invited, call(1, [bob: .inviting]), changed: [alice, bob])
+        rig.receive("bob", invited)
+        let body =
+            #"{"call_id":"c","caller":{"id":"alice","name":"alice"},"callees":[{"id":"bob","name":"bob"}],"type":2,"call_type":2}"#
+        #expect(heard(stream) == ["event: /call/notify_call_invited\ndata: \(body)"])
+        #expect(rig.said() == [#"bellwire/v1/up/bob/zegocall {"type":"ack","callID":"c","revision":1}"#])
+        rig.receive("bob/zegocall", invited)
+        #expect(heard(stream).count == 1 && rig.said().count == 1)
+    }
+
+    @Test func whatNobodyTookIsNotAcked() throws {
+        let stream = try online()
+        stream.end()
+        rig.receive("bob", event(.invited, call(1, [bob: .inviting])))
+        #expect(rig.said().isEmpty)
+    }
+
+    /// By the new session: the service knows whether it still rings.
+    @Test func aStreamThatComesLaterIsToldOfWhatIsOwedAndTheOthersAreNotAgain() throws {
+        let first = try online()
+        rig.receive("bob", invitation)
+        _ = rig.said()
+        let second = try rig.open("bob")
+        #expect(heard(second).isEmpty)
+        #expect(rig.said() == [#"bellwire/v1/presence/bob/zegocall {"online":true,"session":"s2"}"#])
+        rig.receive("bob/zegocall", invitation)
+        #expect(heard(second).count == 1 && heard(first).count == 1 && rig.said().count == 1)
+    }
+
+    /// The first one may be dead, and nobody has noticed yet.
+    @Test func aStreamThatComesLaterIsToldOfAnAnswerThatTheFirstWasTold() throws {
+        let first = try online("alice")
+        let accepted = event(.userStateChanged, call(3, [bob: .accepted], state: .active), changed: [bob])
+        rig.receive("alice/zegocall", accepted)
+        let second = try rig.open("alice")
+        rig.receive("alice/zegocall", accepted)
+        #expect(heard(first).count == 1 && heard(second) == heard(first))
+    }
+
+    /// As the service sends it in a new session.
+    @Test func anInvitationThatComesAgainAtALaterRevisionIsNotToldAgain() throws {
+        let stream = try online()
+        rig.receive("bob", invitation)
+        rig.receive("bob/zegocall", event(.invited, call(2, [bob: .received])))
+        #expect(heard(stream).count == 1 && rig.said().count == 2)
+    }
+
+    @Test func whoIsInvitedAgainIsRungAgain() throws {
+        let stream = try online()
+        rig.receive("bob", invitation)
+        rig.receive("bob", event(.timeout, call(2, [bob: .timeout])))
+        var again = call(3, [bob: .inviting])
+        again.members[1].expiresAt = 120_000
+        rig.receive("bob", event(.invited, again))
+        #expect(heard(stream).count == 2)
+    }
+
+    /// Of one revision the change of another member may come first.
+    @Test func anInvitationIsToldAlsoBehindAnEventOfItsRevision() throws {
+        let stream = try online()
+        rig.receive("bob", event(.userStateChanged, call(2, [bob: .received])))
+        rig.receive("bob", event(.invited, call(2, [bob: .received])))
+        rig.receive("bob", event(.invited, call(2, [bob: .received])))
+        #expect(heard(stream).count == 1)
+    }
+
+    @Test func anInvitationFromBeforeIsNotTold() throws {
+        let stream = try online()
+        rig.receive("bob", event(.userStateChanged, call(3, [bob: .accepted], state: .active)))
+        rig.receive("bob", invitation)
+        #expect(heard(stream).isEmpty)
+    }
+
+    /// As phones do: it is sent again, and rings once there is room.
+    @Test func ofMoreCallsThanMayRingTheLastIsLeftForLater() throws {
+        let stream = try online()
+        func invite(_ number: Int, _ name: EventName = .invited, _ revision: Int = 1, _ state: CallState = .ringing) {
+            var call = call(revision, [bob: state == .ended ? .cancelled : .inviting], state: state)
+            call.callID = CallID("c\(number)")!
+            rig.receive("bob", event(name, call, changed: [bob]))
+        }
+        for number in 0...Line.mostCalls { invite(number) }
+        #expect(heard(stream).count == Line.mostCalls && rig.said().count == Line.mostCalls)
+        invite(3, .cancelled, 2, .ended)
+        invite(Line.mostCalls)
+        #expect(heard(stream).count == Line.mostCalls + 2 && rig.said().count == 2)
+        // What the user has answered itself brings no event, and is forgotten when it can ring no more.
+        invite(Line.mostCalls + 1)
+        #expect(rig.said().isEmpty)
+        rig.now += 60_001
+        invite(Line.mostCalls + 1)
+        #expect(rig.said().count == 1)
+    }
+
+    private func told(_ events: DownMessage...) throws -> [String] {
+        let stream = try online()
+        for event in events { rig.receive("bob", event) }
+        return heard(stream).map { $0.replacing("event: /call/notify_", with: "").replacing("\ndata:", with: "") }
+    }
+
+    private var invitation: DownMessage { event(.invited, call(1, [bob: .inviting])) }
+
+    @Test(arguments: [
+        (EventName.cancelled, MemberState.cancelled), (.handledElsewhere, .accepted), (.handledElsewhere, .rejected),
+    ])
+    func whatStopsTheRingingIsACancel(_ name: EventName, _ state: MemberState) throws {
+        let over = event(name, call(2, [bob: state]), changed: [bob])
+        #expect(
+            try told(invitation, over).last == #"call_canceled {"call_id":"c","caller_id":"alice","callee_id":"bob"}"#)
+    }
+
+    @Test func whatNeverRangIsNotCancelled() throws {
+        #expect(try told(event(.cancelled, call(2, [bob: .cancelled]), changed: [bob])).isEmpty)
+    }
+
+    @Test func anInvitationThatExpiredIsToldToNobody() throws {
+        let over = call(2, [bob: .timeout], state: .ended, reason: .timeout)
+        #expect(try told(invitation, event(.timeout, over, changed: [bob])).count == 1)
+    }
+
+    @Test func anEndIsToldToWhoIsInTheCallOrRings() throws {
+        for state in [MemberState.accepted, .received] {
+            let rig = StreamLinesTests()
+            let over = call(3, [bob: state], state: .ended, reason: .hangup, endedBy: alice)
+            #expect(try rig.told(event(.ended, over)).last == #"call_end {"call_id":"c","id":"alice"}"#)
+        }
+    }
+
+    @Test func whoFellSilentIsATimeoutAndNoEndFollows() throws {
+        var over = call(3, [alice: .quit], state: .ended, reason: .heartbeatTimeout)
+        over.members[0].reason = "heartbeatTimeout"
+        #expect(try told(event(.ended, over, changed: [alice])) == [#"timeout {"call_id":"c","id":"alice"}"#])
+    }
+
+    @Test func whoFellSilentItselfIsToldNothing() throws {
+        let over = call(3, [bob: .quit], state: .ended, reason: .heartbeatTimeout, memberReason: "heartbeatTimeout")
+        #expect(try told(event(.ended, over, changed: [bob])).isEmpty)
+    }
+
+    // MARK: The caller
+
+    private func toldToAlice(_ events: DownMessage...) throws -> [String] {
+        let stream = try online("alice")
+        for event in events { rig.receive("alice/zegocall", event) }
+        return heard(stream).map { $0.replacing("event: /call/notify_", with: "").replacing("\ndata:", with: "") }
+    }
+
+    @Test func anAnswerIsToldOnceAlsoWhenASecondEventNamesIt() throws {
+        let received = event(.userStateChanged, call(2, [bob: .received]), changed: [bob])
+        let accepted = event(.userStateChanged, call(3, [bob: .accepted], state: .active), changed: [bob])
+        let again = event(.userStateChanged, call(4, [bob: .accepted], state: .active), changed: [bob])
+        #expect(
+            try toldToAlice(received, accepted, again) == [#"call_accept {"call_id":"c","callee_id":"bob"}"#])
+    }
+
+    @Test(arguments: [("declined", 1), ("busy", 2), ("later", 1)])
+    func aDeclineIsToldOnceAndNoEndFollows(_ reason: String, _ type: Int) throws {
+        let over = call(
+            2, [bob: .rejected], state: .ended, reason: reason == "busy" ? .busy : .rejected, memberReason: reason)
+        #expect(
+            try toldToAlice(event(.ended, over, changed: [bob]))
+                == [#"call_decline {"call_id":"c","callee_id":"bob","type":\#(type)}"#])
+    }
+
+    @Test func anAnswerThatWasMissedIsToldBeforeTheEnd() throws {
+        let over = call(4, [bob: .accepted], state: .ended, reason: .hangup, endedBy: bob)
+        #expect(
+            try toldToAlice(event(.ended, over, changed: [bob])) == [
+                #"call_accept {"call_id":"c","callee_id":"bob"}"#, #"call_end {"call_id":"c","id":"bob"}"#,
+            ])
+    }
+
+    @Test func whatTheCallerGaveIsToldUnlessItNamesAnotherCall() throws {
+        let given = ZegoCall(
+            id: "c", caller: .init(id: "alice", name: "A"), callees: [.init(id: "bob", name: "B")], kind: .voice)
+        #expect(ZegoCall(call(1, [:], data: given.extendedData)) == given)
+        for forged in [
+            ZegoCall(id: "d", caller: given.caller, callees: [], kind: .voice),
+            ZegoCall(id: "c", caller: given.callees[0], callees: [], kind: .voice),
+        ] {
+            let taken = ZegoCall(call(1, [:], data: forged.extendedData))
+            #expect(taken.id == "c" && taken.caller == .init(id: "alice", name: "alice") && taken.kind == .video)
+        }
+    }
+}
+
+extension HTTPStream {
+    /// What waits for the client.
+    fileprivate var waitingText: String { String(decoding: waitingBytes, as: UTF8.self) }
+}
+
+extension String {
+    fileprivate func components(_ separator: String) -> [String] {
+        split(separator: separator, omittingEmptySubsequences: true).map(String.init)
+    }
+}

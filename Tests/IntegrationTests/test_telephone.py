@@ -1,0 +1,71 @@
+"""Examples/Telephone: an app of some forty lines, as a stranger would write it."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+from harness import World, wait_until
+from harness.dropin import probe_path
+from harness.processes import clean_environment
+
+
+class Telephone:
+    def __init__(self, world: World, directory: Path, *names: str) -> None:
+        self._output = directory / names[0]
+        with open(self._output, "wb") as out:
+            self._process = subprocess.Popen(
+                ["setpriv", "--pdeathsig", "KILL", "--", probe_path("Telephone"), *names],
+                stdin=subprocess.PIPE,
+                stdout=out,
+                stderr=out,
+                env=clean_environment({"BROKER": world.broker.url, "XDG_DATA_HOME": str(directory)}),
+            )
+
+    def says(self, line: str) -> None:
+        wait_until(lambda: line in self._output.read_text().splitlines(), 10, f"{line}: {self._output.read_text()}")
+
+    def press_enter(self) -> None:
+        assert self._process.stdin
+        self._process.stdin.write(b"\n")
+        self._process.stdin.flush()
+
+    def ends(self) -> None:
+        assert self._process.wait(10) == 0
+
+    def close(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
+
+def test_it_calls_answers_and_hangs_up(world: World, tmp_path: Path) -> None:
+    alice, bob = world.user("alice"), world.user("bob")
+    called = Telephone(world, tmp_path, bob)
+    calling = None
+    try:
+        called.says(f"{bob} is online")
+        calling = Telephone(world, tmp_path, alice, bob)
+        called.says("ringing: remoteCall")
+        called.press_enter()
+        called.says("connected: mediaConnected")
+        calling.says("connected: mediaConnected")
+        calling.press_enter()
+        calling.says("idle: localHangup")
+        called.says("idle: remoteHangup")
+        calling.ends()
+        called.ends()
+    finally:
+        for telephone in filter(None, (called, calling)):
+            telephone.close()
+
+
+def test_without_a_broker_it_says_so(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [probe_path("Telephone"), "carol"],
+        env=clean_environment({"BROKER": "mqtt://127.0.0.1:9", "XDG_DATA_HOME": str(tmp_path)}),
+        capture_output=True,
+        text=True,
+        timeout=30,
+    )
+    assert done.returncode != 0
+    assert "cannot reach the broker" in done.stderr

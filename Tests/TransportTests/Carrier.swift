@@ -1,0 +1,98 @@
+import BellwireClient
+import BellwireMosquitto
+import Synchronization
+import Testing
+
+/// The transports: the same is asked of both.
+enum Carrier: CaseIterable, CustomTestStringConvertible {
+    case own, mosquitto
+
+    var testDescription: String { "\(self)" }
+
+    func transport(_ port: Int, authority: String? = nil) -> any Transport {
+        let scheme = authority == nil ? "mqtt" : "mqtts"
+        switch self {
+        case .own:
+            let broker = BrokerAddress(url: "\(scheme)://127.0.0.1:\(port)")!
+            return MQTTTransport(broker: broker, certificateAuthorityFile: authority)
+        case .mosquitto:
+            var transport = MosquittoTransport(url: "\(scheme)://127.0.0.1:\(port)")!
+            transport.certificateAuthorityFile = authority
+            return transport
+        }
+    }
+}
+
+/// A device at the broker, and what it was told.
+final class Device: Sendable {
+    let connection: any TransportConnection
+    private let inbox: Inbox
+
+    init(
+        _ transport: any Transport, _ clientID: String = "device", topics: [String] = [], will: OutgoingMessage? = nil,
+        keepAlive: Duration = .seconds(60)
+    ) async throws(TransportError) {
+        let inbox = Inbox()
+        let request = ConnectionRequest(
+            clientID: clientID, username: "user", password: "password", will: will, keepAlive: keepAlive,
+            topics: topics)
+        connection = try await transport.connect(request) { inbox.add($0) }
+        self.inbox = inbox
+    }
+
+    var received: [String] { inbox.received }
+    var closed: TransportError? { inbox.closed }
+
+    func publish(_ text: String, _ topic: String) throws {
+        try connection.publish(OutgoingMessage(topic: topic, payload: Array(text.utf8), expirySeconds: 30))
+    }
+
+    /// What has arrived once there are so many messages.
+    func received(_ count: Int) async throws -> [String] {
+        try await eventually { self.received.count >= count }
+        return received
+    }
+
+    /// Why the connection has ended.
+    func closing() async throws -> TransportError.Kind? {
+        try await eventually { self.closed != nil }
+        return closed?.kind
+    }
+}
+
+/// What a transport told, in order. Nothing may come after `closed`.
+private final class Inbox: Sendable {
+    private let state = Mutex<(received: [String], closed: TransportError?)>(([], nil))
+
+    var received: [String] { state.withLock(\.received) }
+    var closed: TransportError? { state.withLock(\.closed) }
+
+    func add(_ event: TransportEvent) {
+        state.withLock { state in
+            #expect(state.closed == nil, "closed is the last word")
+            switch event {
+            case .received(let payload, _): state.received.append(String(decoding: payload, as: UTF8.self))
+            case .closed(let error): state.closed = error
+            }
+        }
+    }
+}
+
+/// Waits for `condition`, for twenty seconds at most.
+func eventually(
+    _ condition: () -> Bool, sourceLocation: SourceLocation = #_sourceLocation
+) async throws {
+    let end = ContinuousClock.now + .seconds(20)
+    while !condition(), ContinuousClock.now < end { try await Task.sleep(for: .milliseconds(5)) }
+    try #require(condition(), sourceLocation: sourceLocation)
+}
+
+/// Why a connection did not come about; nil when it did.
+func failure(_ attempt: () async throws(TransportError) -> Void) async -> TransportError? {
+    do throws(TransportError) {
+        try await attempt()
+        return nil
+    } catch {
+        return error
+    }
+}

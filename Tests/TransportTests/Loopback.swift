@@ -1,0 +1,60 @@
+import Foundation
+import Testing
+
+/// Sockets of 127.0.0.1.
+enum Loopback {
+    /// Below those that the kernel gives to outgoing connections, which could take one before a server does.
+    static func freePort() throws -> Int {
+        for _ in 0..<1_000 {
+            let port = Int.random(in: 10_000..<30_000)
+            guard let socket = listener(port) else { continue }
+            close(socket)
+            return port
+        }
+        throw POSIXError(.EADDRINUSE)
+    }
+
+    /// A socket that listens; nil when somebody has the port.
+    static func listener(_ port: Int) -> Int32? {
+        let socket = newSocket()
+        var isOn: Int32 = 1
+        setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &isOn, socklen_t(MemoryLayout<Int32>.size))
+        if withAddress(port, { bind(socket, $0, $1) }) == 0, listen(socket, 16) == 0 { return socket }
+        close(socket)
+        return nil
+    }
+
+    /// A connected socket; nil when nobody listens.
+    static func connected(to port: Int) -> Int32? {
+        let socket = newSocket()
+        if withAddress(port, { connect(socket, $0, $1) }) == 0 { return socket }
+        close(socket)
+        return nil
+    }
+
+    /// Waits for somebody to listen, for ten seconds at most.
+    static func isListening(_ port: Int) -> Bool {
+        let end = ContinuousClock.now + .seconds(10)
+        while ContinuousClock.now < end {
+            if let socket = connected(to: port) { return close(socket) == 0 }
+            usleep(5_000)
+        }
+        return false
+    }
+
+    private static func newSocket() -> Int32 {
+        socket(AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
+    }
+
+    private static func withAddress(_ port: Int, _ body: (UnsafePointer<sockaddr>, socklen_t) -> Int32) -> Int32 {
+        var address = sockaddr_in()
+        address.sin_family = sa_family_t(AF_INET)
+        address.sin_port = in_port_t(port).bigEndian
+        address.sin_addr.s_addr = in_addr_t(0x7F00_0001).bigEndian
+        return withUnsafePointer(to: &address) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                body($0, socklen_t(MemoryLayout<sockaddr_in>.size))
+            }
+        }
+    }
+}

@@ -1,0 +1,46 @@
+import BellwireClientCore
+import SignalingProtocol
+import Synchronization
+
+/// Loses invitations, as a network does, until it is told otherwise.
+final class LosingTransport: Transport {
+    /// How many invitations are still to be lost.
+    private let left: Mutex<Int>
+    private let transport: any Transport
+
+    init(_ transport: any Transport, losing count: Int) {
+        self.transport = transport
+        left = Mutex(count)
+    }
+
+    func connect(
+        _ request: ConnectionRequest, events: @escaping @Sendable (TransportEvent) -> Void
+    ) async throws(TransportError) -> any TransportConnection {
+        Connection(transport: self, connection: try await transport.connect(request, events: events))
+    }
+
+    private func loses(_ message: OutgoingMessage) -> Bool {
+        guard case .success(.request(let request)) = UpMessage.decode(message.payload),
+            case .invite = request.body
+        else { return false }
+        return left.withLock { left in
+            guard left > 0 else { return false }
+            left -= 1
+            return true
+        }
+    }
+
+    private struct Connection: TransportConnection {
+        let transport: LosingTransport
+        let connection: any TransportConnection
+
+        func publish(_ message: OutgoingMessage) throws(TransportError) {
+            guard !transport.loses(message) else { return }
+            try connection.publish(message)
+        }
+
+        func probe() { connection.probe() }
+
+        func close() async { await connection.close() }
+    }
+}

@@ -1,0 +1,73 @@
+import BellwireTestKit
+import Testing
+
+@testable import ZegoCallCompat
+
+/// Apps among each other, with a service in memory.
+struct ZegoConnectionTests {
+    private static func talking(_ service: TestService) async throws -> (Party, Party) {
+        let (alice, bob) = (Party("alice", service), Party("bob", service))
+        try await alice.connect()
+        try await bob.connect()
+        try alice.call(bob)
+        _ = try await bob.told.heard(2)
+        try bob.ask(API_Accept_Call)
+        #expect(try await bob.told.heard(3) == ["connected 0", Notify_Call_Invited, API_Accept_Call])
+        #expect(try await alice.told.heard(3) == ["connected 0", API_Start_Call, Notify_Call_Accept])
+        return (alice, bob)
+    }
+
+    @Test(.timeLimit(.minutes(1))) func anEndIsToldToTheOther() async throws {
+        let service = TestService()
+        let (alice, bob) = try await Self.talking(service)
+        try bob.ask(API_End_Call)
+        #expect(try await alice.told.heard(4).last == Notify_Call_End)
+        #expect(try await bob.told.heard(4).last == API_End_Call)
+    }
+
+    @Test(.timeLimit(.minutes(1))) func anAppThatDoesNotBeatIsTimedOut() async throws {
+        var timings = TestService.Timings()
+        timings.heartbeatTimeout = .seconds(2)
+        let service = TestService(timings: timings)
+        let (alice, bob) = try await Self.talking(service)
+        var heard = try await alice.told.heard(3)
+        while !heard.contains(Notify_Call_Timeout) {
+            try alice.ask(API_Call_Heartbeat)
+            heard = try await alice.told.heard(heard.count + 1)
+            #expect(!heard.contains(Notify_Call_End))
+            try await Task.sleep(for: .milliseconds(100))
+        }
+        try bob.ask(API_Call_Heartbeat)
+        #expect(try await bob.told.heard(4).last == "\(API_Call_Heartbeat) 2001")
+    }
+
+    @Test(.timeLimit(.minutes(1))) func anEndThatWasMissedIsToldAfterwards() async throws {
+        let service = TestService()
+        let (alice, bob) = try await Self.talking(service)
+        service.breakConnections(of: "bob")
+        try alice.ask(API_End_Call)
+        #expect(try await bob.told.heard(4).last == Notify_Call_End)
+    }
+
+    @Test(.timeLimit(.minutes(1))) func afterDisconnectNobodyAsks() async throws {
+        let service = TestService()
+        let alice = Party("alice", service)
+        try alice.ask(API_End_Call)
+        #expect(try await alice.told.heard(1) == ["\(API_End_Call) 1005"])
+    }
+
+    @Test(.timeLimit(.minutes(1))) func whoseDeviceIDIsTakenOverIsNotLoggedIn() async throws {
+        let service = TestService()
+        let (first, second) = (Party("alice", service), Party("alice", service))
+        try await first.connect()
+        try await second.connect()
+        var heard = try await first.told.heard(1)
+        // Until it has noticed there is no such call.
+        while heard.last != "\(API_Call_Heartbeat) 1005" {
+            try first.ask(API_Call_Heartbeat)
+            heard = try await first.told.heard(heard.count + 1)
+        }
+        try second.ask(API_Call_Heartbeat)
+        #expect(try await second.told.heard(2).last == "\(API_Call_Heartbeat) 1001")
+    }
+}

@@ -1,0 +1,241 @@
+"""The processes whose devices are an SDK's: orders go in and reports come out as lines of JSON, `machine.py` knows what they mean."""
+
+from __future__ import annotations
+
+import base64
+import itertools
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Protocol
+
+from paho.mqtt import MQTTException
+
+from ..expect import Mismatch
+from .connection import Broker
+from .packets import CONNECT, PacketReader
+from .tap import Ears, Exchange, Wire
+
+_PROJECT = Path(__file__).resolve().parent.parent.parent
+_ANSWER_SECONDS = 60.0
+"""How long the process may take to do what it was ordered, on a busy machine."""
+
+
+class Listener(Protocol):
+    """Who is told what becomes of a device."""
+
+    def reported(self, told: dict[str, Any]) -> None: ...
+    def sent(self, type_: int, flags: int, body: bytes) -> None: ...
+    def received(self, type_: int, flags: int, body: bytes) -> None: ...
+
+    violations: list[str]
+
+
+class Machines(ABC):
+    """A process. It serves the devices of all tests."""
+
+    name: str
+    """What its devices are."""
+
+    def __init__(self, command: list[str], environment: dict[str, str]) -> None:
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=os.environ | environment
+        )
+        self._devices: dict[int, Listener] = {}
+        self._numbers = itertools.count(1)
+        self._lock = threading.Lock()
+        self._done: dict[int, threading.Event] = {}
+        self._reader = threading.Thread(target=self._read, name="machines", daemon=True)
+        self._reader.start()
+
+    def close(self) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        try:
+            self._process.wait(10)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+    def enrol(self, device: Listener) -> int:
+        """A number of the device's own."""
+        with self._lock:
+            number = next(self._numbers)
+            self._devices[number] = device
+        return number
+
+    def dismiss(self, number: int) -> None:
+        with self._lock:
+            self._devices.pop(number, None)
+
+    @abstractmethod
+    def begin(self, number: int, settings: dict[str, Any]) -> None:
+        """The app connects. `settings`: `user`, `device`, `keepAlive`, `topicRoot`, `token`."""
+
+    @abstractmethod
+    def lose(self, number: int) -> None:
+        """The network is gone: the broker hears no DISCONNECT, and the SDK that its connection broke."""
+
+    @abstractmethod
+    def find(self, number: int) -> None:
+        """The network is there again, and the SDK is told."""
+
+    def end(self, number: int) -> None:
+        """The app disconnects."""
+        self.order("end", number)
+        self.sync(number)
+
+    def order(self, order: str, number: int, **fields: Any) -> None:
+        line = json.dumps({"order": order, "number": number} | fields) + "\n"
+        assert self._process.stdin is not None
+        try:
+            with self._lock:
+                self._process.stdin.write(line)
+                self._process.stdin.flush()
+        except OSError as error:
+            raise Mismatch(f"the process with {self.name} has ended") from error
+
+    def sync(self, device: int) -> None:
+        """Returns when all that was ordered of the device is done, and what came of it at once has been reported."""
+        with self._lock:
+            token, done = next(self._numbers), threading.Event()
+            self._done[token] = done
+        self.order("sync", device, token=token)
+        if not done.wait(_ANSWER_SECONDS) or self._process.poll() is not None:
+            raise Mismatch(f"the process with {self.name} answered nothing; its exit status is {self._process.poll()}")
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            told = json.loads(line)
+            with self._lock:
+                done = self._done.pop(told.get("sync"), None)
+                device = self._devices.get(told.get("device"))
+            if done:
+                done.set()
+            if device:
+                _noting(device, self._understand)(device, told)
+        for done in list(self._done.values()):
+            done.set()
+
+    def _understand(self, device: Listener, told: dict[str, Any]) -> None:
+        device.reported(told)
+
+
+class WebMachines(Machines):
+    """Devices that are the web SDK, in Node. Its WebSockets report what goes through them."""
+
+    name = "the web SDK"
+
+    def __init__(self, url: str, authorities: str | None) -> None:
+        """`url`: the broker's, `ws://` or `wss://`. Raises OSError when there is no Node or no esbuild."""
+        self._url = url
+        self._directory = tempfile.TemporaryDirectory(prefix="bellwire-conformance-")
+        self._readers: dict[int, PacketReader] = {}
+        bundle = Path(self._directory.name) / "devices.mjs"
+        script = _PROJECT / "conformance/machine/devices.mjs"
+        options = ["--bundle", "--platform=node", "--format=esm", "--log-level=warning"]
+        built = subprocess.run(
+            [_tool("esbuild"), str(script), *options, f"--outfile={bundle}"], capture_output=True, text=True, check=False
+        )
+        if built.returncode != 0:
+            raise OSError(f"esbuild could not build the web SDK: {built.stderr[-2000:]}")
+        super().__init__(
+            [_tool("node"), "--experimental-websocket", "--no-warnings", str(bundle)],
+            {"NODE_EXTRA_CA_CERTS": authorities} if authorities else {},
+        )
+
+    def close(self) -> None:
+        super().close()
+        self._directory.cleanup()
+
+    def begin(self, number: int, settings: dict[str, Any]) -> None:
+        self.order("begin", number, settings=settings | {"url": self._url})
+
+    def lose(self, number: int) -> None:
+        self.order("lose", number)
+        self.sync(number)
+
+    def find(self, number: int) -> None:
+        self.order("find", number)
+
+    def _understand(self, device: Listener, told: dict[str, Any]) -> None:
+        match told:
+            case {"in": data, "device": number}:
+                for packet in self._readers[number].push(base64.b64decode(data)):
+                    device.received(*packet)
+            case {"out": data, "device": number}:
+                for type_, flags, body in PacketReader().push(base64.b64decode(data)):
+                    if type_ == CONNECT:
+                        self._readers[number] = PacketReader()
+                    device.sent(type_, flags, body)
+            case _:
+                device.reported(told)
+
+
+class SwiftMachines(Machines):
+    """Devices that are the Swift SDK. Each has a wire of its own to the broker, which shows what goes through it."""
+
+    name = "the Swift SDK"
+
+    def __init__(self, broker: Broker, transport: str) -> None:
+        """`transport`: `own` or `mosquitto`. Raises OSError when the devices were not built."""
+        super().__init__([str(_devices()), transport], {})
+        self._exchange = Exchange(broker)
+        self._wires: dict[int, Wire] = {}
+
+    def close(self) -> None:
+        super().close()
+        self._exchange.close()
+
+    def begin(self, number: int, settings: dict[str, Any]) -> None:
+        with self._lock:
+            device = self._devices[number]
+        ears = Ears(sent=_noting(device, device.sent), received=_noting(device, device.received))
+        wire = self._wires[number] = self._exchange.wire(ears)
+        self.order("begin", number, settings=settings | {"url": wire.url})
+
+    def lose(self, number: int) -> None:
+        self._wires[number].cut()
+
+    def find(self, number: int) -> None:
+        self._wires[number].mend()
+        self.order("find", number)
+
+    def end(self, number: int) -> None:
+        super().end(number)
+        self._wires.pop(number).close()
+
+
+def _noting(device: Listener, hear: Callable[..., None]) -> Callable[..., None]:
+    """Hears, and holds against the device what no client can read; the other devices go on."""
+
+    def heard(*what: Any) -> None:
+        try:
+            hear(*what)
+        except (ArithmeticError, LookupError, TypeError, ValueError, MQTTException) as problem:
+            device.violations.append(f"not understood, {problem!r}: {str(what)[:300]}")
+
+    return heard
+
+
+def _devices() -> Path:
+    """The newer one of the two builds."""
+    built = [_PROJECT / f".build/{kind}/conformance-devices" for kind in ("release", "debug")]
+    built = [path for path in built if path.exists()]
+    if not built:
+        raise OSError("--device swift needs its devices: swift build -c release --product conformance-devices")
+    return max(built, key=lambda path: path.stat().st_mtime)
+
+
+def _tool(name: str) -> str:
+    found = shutil.which(name)
+    if found is None:
+        raise OSError(f"--device web needs {name} (apt-get install nodejs esbuild; Node 20 or later)")
+    return found
