@@ -227,7 +227,10 @@ let package = Package(
             path: "Tests/ConformanceDevices", swiftSettings: strict),
         .testTarget(
             name: "TransportTests",
-            dependencies: ["BellwireClient", "BellwireMosquitto", "CProcess", "TemporaryFiles"], swiftSettings: strict),
+            dependencies: [
+                "BellwireClient", "BellwireClientCore", "BellwireMosquitto", "BellwireTestKit", "CProcess",
+                "SignalingProtocol", "TemporaryFiles",
+            ], swiftSettings: strict),
         .testTarget(
             name: "BellwireSimulatorTests", dependencies: ["BellwireSimulator", "HistoryChecker", "SignalingProtocol"],
             swiftSettings: strict),

@@ -86,6 +86,7 @@ def test_after_logout_nothing_is_sent_and_another_login_connects_again(world: Wo
     assert alice.expect("login", 10, count=2)["error"] == 0
     alice.do("send", to=bob.user, first=2)
     assert alice.expect("sent", n=2)["error"] == 0
+    bob.expect("message")
     assert texts(bob) == ["2"]
 
 
@@ -166,6 +167,8 @@ def test_a_message_that_is_too_large_is_refused_and_holds_nothing_up(world: Worl
     alice.do("send", to=bob.user, first=3)
     alice.expect("sent", count=3)
     assert outcomes(alice) == {1: 0, 2: TOO_LARGE, 3: 0}
+    # The device has acknowledged it; its app is told a moment later.
+    bob.expect("message", count=2)
     assert texts(bob) == ["x" * 32_766, "3"]
 
 
@@ -244,6 +247,7 @@ def test_without_a_broker_the_sender_is_told_in_time_and_nothing_arrives_later(r
     alice.do("send", to="bob", first=3)
     assert alice.expect("sent", n=3)["error"] == 0
     assert outcomes(alice) == {1: NOT_DELIVERED, 2: NOT_DELIVERED, 3: 0}
+    bob.expect("message")
     assert texts(bob) == ["3"]
 
 
@@ -336,6 +340,7 @@ def test_tokens_of_a_provider_are_renewed_without_a_word(secure: World, checked:
     bob = peer(secure, checked, app)
     bob.do("send", to=user)
     assert bob.expect("sent", 10)["error"] == 0
+    alice.expect("message")
     assert texts(alice) == ["1"]
     assert not alice.told("onTokenPrivilegeWillExpire") and len(alice.told("login")) == 1
 

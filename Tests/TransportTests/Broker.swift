@@ -32,7 +32,7 @@ final class Broker: Sendable {
 }
 
 /// The kernel ends a child with the thread that made it: this one lasts as long as the process.
-private final class Spawner: Sendable {
+final class Spawner: Sendable {
     static let shared = Spawner()
 
     private final class Order: Sendable {

@@ -120,7 +120,8 @@ public final class Call: Sendable, Identifiable {
             try await take(step)
         } catch {
             if error.code.isOfCallThatIsOver { return }
-            // Answered, or ended, in the same moment.
+            // Answered in the same moment, of which the response may tell before the event does.
+            if error.code == .invalidState, leaving == step { _ = try await requests.perform(.get(.init(callID: id))) }
             guard leaving != step else { throw error }
         }
         // Of those who were called one may have answered meanwhile.

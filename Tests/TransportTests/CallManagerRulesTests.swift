@@ -1,10 +1,9 @@
-import BellwireClientCore
-import BellwireTestKit
+import BellwireClient
 import Testing
 
 /// One call at a time, where several people and devices are about.
-@Suite struct CallManagerRulesTests {
-    private let service = TestService()
+@Suite(.atEverySite) struct CallManagerRulesTests {
+    private let service = Everywhere.site()
     private let bob = UserID("bob")!
     private let carol = UserID("carol")!
 
@@ -145,7 +144,7 @@ struct Telephone {
     let manager: CallManager
     let changes: AsyncStream<CallManager.Change>
 
-    init(_ service: TestService, _ user: String, _ device: String, _ policies: CallManager.Policies) async throws {
+    init(_ service: any Site, _ user: String, _ device: String, _ policies: CallManager.Policies) async throws {
         client = SignalingClient(service.configuration(user: user, device: device))
         manager = CallManager(client, policies: policies)
         changes = manager.changes

@@ -1,10 +1,9 @@
-import BellwireClientCore
-import BellwireTestKit
+import BellwireClient
 import Testing
 
 /// A `Call` in the less usual moments of its life.
-@Suite struct CallTests {
-    private let service = TestService()
+@Suite(.atEverySite) struct CallTests {
+    private let service = Everywhere.site()
     private let bob = UserID("bob")!
 
     private func online(_ user: String, device: String = "phone") async throws -> SignalingClient {

@@ -1,10 +1,9 @@
-import BellwireClientCore
-import BellwireTestKit
+import BellwireClient
 import Testing
 
 /// One call at a time.
-@Suite struct CallManagerTests {
-    private let service = TestService()
+@Suite(.atEverySite) struct CallManagerTests {
+    private let service = Everywhere.site()
 
     private func phone(_ user: String, _ policies: CallManager.Policies = .init()) async throws -> Telephone {
         try await Telephone(service, user, "phone", policies)
