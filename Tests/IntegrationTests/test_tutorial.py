@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import shutil
-import socket
 import subprocess
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,55 +13,25 @@ import pytest
 from harness import PROJECT, World
 from harness.dropin import probe_path
 from harness.processes import clean_environment
+from harness.wire import Wire
 
 CATALOG = PROJECT / "Sources/BellwireClientCore/Documentation.docc"
 STEPS = ("1-Connect", "2-Answer", "3-Call")
-BROKER = ("127.0.0.1", 1883)
-"""Where the tutorial's readers have theirs (scripts/run)."""
+USUAL = 1883
+"""The port where the tutorial's readers have theirs (scripts/run)."""
 
 
 @contextmanager
 def standing_in(port: int) -> Iterator[None]:
     """Whoever connects to the usual port reaches the broker at `port`."""
-    listener = socket.socket()
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        listener.bind(BROKER)
+        wire = Wire(port, at=USUAL)
     except OSError as problem:
-        pytest.skip(f"{BROKER[0]}:{BROKER[1]} is taken: {problem}")
-    listener.listen()
-    open_sockets = [listener]
-
-    def relay(source: socket.socket, sink: socket.socket) -> None:
-        try:
-            while piece := source.recv(65_536):
-                sink.sendall(piece)
-        except OSError:
-            pass
-        for each in (source, sink):
-            try:
-                each.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass
-
-    def serve() -> None:
-        while True:
-            try:
-                here = listener.accept()[0]
-            except OSError:
-                return
-            there = socket.create_connection(("127.0.0.1", port))
-            open_sockets.extend((here, there))
-            for pair in ((here, there), (there, here)):
-                threading.Thread(target=relay, args=pair, daemon=True).start()
-
-    threading.Thread(target=serve, daemon=True).start()
+        pytest.skip(f"somebody has 127.0.0.1:{USUAL}, as ./scripts/run does: {problem}")
     try:
         yield
     finally:
-        listener.shutdown(socket.SHUT_RDWR)
-        for each in open_sockets:
-            each.close()
+        wire.close()
 
 
 def step(name: str, directory: Path) -> subprocess.Popen[str]:
@@ -108,7 +76,7 @@ def test_its_programs_are_those_that_are_built() -> None:
 @pytest.mark.timeout(120)
 def test_every_link_of_the_catalog_leads_somewhere(tmp_path: Path) -> None:
     if shutil.which("docc") is None:
-        pytest.skip("docc is not here")
+        pytest.skip("docc is not here: Swift toolchains of some platforms come without it")
     target = subprocess.run(["uname", "-m"], capture_output=True, text=True, check=True).stdout.strip()
     graphs = tmp_path / "graphs"
     graphs.mkdir()

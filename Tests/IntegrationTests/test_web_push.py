@@ -122,7 +122,10 @@ class Bench:
         return [each["device"] for each in self.devices(user) if each.get("push")]
 
     def expect_registered(self, target: Target) -> None:
-        wait_until(lambda: self.registered(target.user) == [target.device], 5, "the browser is registered")
+        try:
+            wait_until(lambda: self.registered(target.user) == [target.device], 5, "the browser is registered")
+        except AssertionError as error:
+            raise AssertionError(f"{error}; {target.device} is wanted, there is {self.devices(target.user)}") from None
 
     def close(self, page: Page) -> None:
         """Its user is offline after that."""
@@ -140,6 +143,7 @@ class Bench:
     def expect_shown(self, what: str, is_shown: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
         """The one notification there is."""
         shown: list[dict[str, Any]] = []
+        wait_until(self.worker.has_shown, 10, f"{what}: something is shown", every=0.05)
 
         def found() -> dict[str, Any] | None:
             nonlocal shown

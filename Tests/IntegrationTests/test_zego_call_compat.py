@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from harness import Deploy, DropIn, RedisServer, SecureBroker, Service, World, on_each_store, wait_until
+from harness import Deploy, DropIn, RedisServer, SecureBroker, World, on_each_store, wait_until
 from harness.gateway import Gateway
 from harness.zego import HTTPUser, done
 
@@ -351,16 +351,6 @@ def test_whose_device_id_another_connection_has_is_not_logged_in(world: World, j
 
 
 # Tokens
-
-
-@pytest.fixture(scope="module")
-def secure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    directory = tmp_path_factory.mktemp("secure")
-    broker = SecureBroker(directory)
-    service = Service(broker.url, directory, token_file=str(broker.coordinator_token()))
-    yield World(broker, service)
-    service.stop()
-    broker.stop()
 
 
 def test_tokens_of_a_provider_are_renewed_without_a_word(secure: World, join: Join) -> None:

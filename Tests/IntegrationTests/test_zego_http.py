@@ -358,6 +358,7 @@ def test_a_callers_heartbeats_begin_with_the_answer(short: Site) -> None:
     alice, bob, call = short.user("alice", listens=False), short.user("bob"), new_call()
     done(alice.start(call, bob))
     bob.expect("notify_call_invited", call_id=call)
+    # Together longer than a member may be silent, each shorter.
     time.sleep(1.5)
     done(bob.accept(call))
     time.sleep(1)

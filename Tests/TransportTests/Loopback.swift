@@ -1,13 +1,17 @@
 import Foundation
+import Synchronization
 import Testing
 
 /// Sockets of 127.0.0.1.
 enum Loopback {
-    /// Below those that the kernel gives to outgoing connections, which could take one before a server does.
+    private static let given = Mutex<Set<Int>>([])
+
+    /// Below those that the kernel gives to outgoing connections, which could take one before a server does. Each is tried and given once:
+    /// to try it again would take it from whoever is about to listen there.
     static func freePort() throws -> Int {
         for _ in 0..<1_000 {
             let port = Int.random(in: 10_000..<30_000)
-            guard let socket = listener(port) else { continue }
+            guard given.withLock({ $0.insert(port).inserted }), let socket = listener(port) else { continue }
             close(socket)
             return port
         }

@@ -175,7 +175,7 @@ extension Call: Hashable {
 
 extension ErrorCode {
     /// Who wanted to leave has nothing left to do.
-    fileprivate var isOfCallThatIsOver: Bool { [.callEnded, .callNotFound].contains(self) }
+    var isOfCallThatIsOver: Bool { [.callEnded, .callNotFound].contains(self) }
 }
 
 extension CallChange {

@@ -151,7 +151,11 @@ public final class CallManager: Sendable {
             if let call {
                 try await call.hangUp()
             } else if let callID {
-                _ = try await client.cancel(callID)
+                do throws(SignalingError) {
+                    _ = try await client.cancel(callID)
+                } catch {
+                    guard error.code.isOfCallThatIsOver else { throw error }
+                }
             }
         } catch {
             current.withLock { $0.intent = nil }

@@ -88,7 +88,7 @@ public final class SignalingClient: Sendable {
     /// Where the client stands. `ClientEvent.connection` tells each change.
     public var connectionState: ConnectionState { driver.state.withLock(\.standing) }
 
-    /// The TURN and STUN servers of the deployment, for the media, as the service told them last; their credentials last for an hour (docs/protocol.md,
+    /// The TURN servers of the deployment, for the media, as the service told them last; their credentials last for an hour (docs/protocol.md,
     /// section 1). Empty where there are none, and before the client has connected.
     public var iceServers: [IceServer] { driver.state.withLock(\.iceServers) }
 

@@ -16,6 +16,18 @@ except ImportError:  # pragma: no cover
     websocket = None  # type: ignore[assignment]
 
 _PATIENCE = 10
+_COUNTING = """
+    if (self.testShown === undefined) {
+        self.testShown = 0;
+        const show = self.registration.showNotification.bind(self.registration);
+        self.registration.showNotification = async (...given) => {
+            await show(...given);
+            self.testShown += 1;
+        };
+    }
+    return self.testShown;
+"""
+"""In a worker: how many notifications it has shown, from the first time this is asked."""
 
 
 class DevTools:
@@ -80,6 +92,7 @@ class WorkerTools:
         self._blank = blank
         self.session = tools.attach(blank)
         self._worker: tuple[str, str] | None = None
+        self._shown = 0
         tools.command("ServiceWorker.enable", self.session)
 
     def _registration(self) -> str:
@@ -109,6 +122,7 @@ class WorkerTools:
 
     def push(self, data: str) -> None:
         """As it comes out of the push service, decrypted; returns once it is on its way to the worker."""
+        self._shown = self.run(_COUNTING)
         number = self._registration()
         self._tools.command(
             "ServiceWorker.deliverPushMessage", self.session, origin=self.origin, registrationId=number, data=data
@@ -126,7 +140,12 @@ class WorkerTools:
         assert "exceptionDetails" not in answer, answer
         return answer["result"].get("value")
 
+    def has_shown(self) -> bool:
+        """Whether what was pushed last has shown something."""
+        return self.run(_COUNTING) > self._shown
+
     def notifications(self) -> list[dict[str, Any]]:
+        """Not to be asked for while one is on its way: Chromium forgets those that it has noted, and not yet displayed."""
         return self.run(
             "return (await self.registration.getNotifications()).map(({title, body, tag, silent, requireInteraction, actions}) =>"
             "({title, body, tag, silent, requireInteraction, actions: actions.map(({action}) => action)}))"

@@ -9,10 +9,11 @@ import threading
 class Wire:
     """Listens on loopback and passes everything on to `port`. While it is cut nothing passes, and nobody is told."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, at: int = 0) -> None:
+        """`at`: where it listens; anywhere by default. Raises OSError when somebody else does."""
         self.target = port
         """Where new connections lead; those that are there stay."""
-        self._server = socket.create_server(("127.0.0.1", 0))
+        self._server = socket.create_server(("127.0.0.1", at))
         self.port = self._server.getsockname()[1]
         self._whole = threading.Event()
         self._whole.set()

@@ -1,0 +1,43 @@
+import BellwireClientCore
+import SignalingProtocol
+import Testing
+
+/// The deployment's TURN servers, as a welcome tells them.
+@Suite struct IceServerTests {
+    private let server = IceServer(urls: ["turn:turn.example.com"], username: "1790000000:alice", credential: "secret")
+
+    @Test func theyAreThoseOfTheWelcome() async throws {
+        let transport = WelcomingTransport(iceServers: [server])
+        let client = SignalingClient(try .init(user: "alice", device: "phone", transport: transport))
+        #expect(client.iceServers.isEmpty)
+        try await client.connect()
+        #expect(client.iceServers == [server])
+        await client.disconnect()
+    }
+}
+
+/// A broker whose service answers presence, and nothing else.
+private struct WelcomingTransport: Transport {
+    let iceServers: [IceServer]
+
+    func connect(
+        _ request: ConnectionRequest, events: @escaping @Sendable (TransportEvent) -> Void
+    ) async throws(TransportError) -> any TransportConnection {
+        Connection(iceServers: iceServers, events: events)
+    }
+
+    private struct Connection: TransportConnection {
+        let iceServers: [IceServer]
+        let events: @Sendable (TransportEvent) -> Void
+
+        func publish(_ message: OutgoingMessage) {
+            guard case .success(let presence) = PresenceMessage.decode(message.payload) else { return }
+            let welcome = Welcome(
+                session: presence.session, serverTime: 0, heartbeatInterval: 20, heartbeatTimeout: 60, calls: [],
+                iceServers: iceServers)
+            events(.received(payload: DownMessage.welcome(welcome).encoded(), isRetained: false))
+        }
+
+        func close() async {}
+    }
+}
