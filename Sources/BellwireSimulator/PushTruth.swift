@@ -12,6 +12,8 @@ struct RecentHistory<Value> {
         while entries.count > 1, entries[1].since < now - Self.kept { entries.removeFirst() }
     }
 
+    var last: Value? { entries.last?.value }
+
     /// As it stood at whatever moment since then, also at that moment itself.
     func values(since moment: Milliseconds) -> [Value] {
         let first = entries.lastIndex { $0.since <= moment } ?? 0
@@ -24,6 +26,8 @@ final class PushTruth {
     private let store: MemoryCallStore
     private let users: [UserID]
     private var calls: [CallID: RecentHistory<StoredRecord>] = [:]
+    /// Calls of which something may still be due.
+    private var open: Set<CallID> = []
     private var registrations = RecentHistory<[PushRegistration]>()
     /// Who registered each target last, whatever the store makes of it.
     private var owners: [String: RecentHistory<DeviceAddress>] = [:]
@@ -39,6 +43,22 @@ final class PushTruth {
     func wrote(_ callID: CallID, _ now: Milliseconds) {
         guard let stored = store.load([.call(callID)])[0] else { return }
         calls[callID, default: RecentHistory()].became(stored, at: now)
+        open.insert(callID)
+    }
+
+    /// The calls that live, or have ended since then, as they are now. The moment never goes back.
+    func calls(endedSince moment: Milliseconds) -> [(call: Call, stored: StoredRecord)] {
+        var found: [(call: Call, stored: StoredRecord)] = []
+        for callID in open {
+            guard let last = calls[callID]?.last, case .call(let call) = last.record,
+                call.isLive || call.endedAt ?? 0 > moment
+            else {
+                open.remove(callID)
+                continue
+            }
+            found.append((call, last))
+        }
+        return found
     }
 
     /// The store lost what it had.

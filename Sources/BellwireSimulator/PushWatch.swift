@@ -40,7 +40,7 @@ final class PushWatch {
     let truth: PushTruth
     private let policy = SimulatedPushService.settings.policy
     private let lease: Milliseconds
-    private var attempts: [PushSighting.ID: Attempts] = [:]
+    private var attempts: [CallID: [PushSighting.ID: Attempts]] = [:]
     private var providersIDs: [String: PushSighting.ID] = [:]
     private var limited: Set<PushSighting.ID> = []
     /// Since when each push is due and has not left.
@@ -123,7 +123,7 @@ final class PushWatch {
 
     private func count(_ push: PushSighting) {
         dueSince[push.id] = nil
-        var known = attempts[push.id] ?? Attempts(first: world.now)
+        var known = attempts[push.id.callID]?[push.id] ?? Attempts(first: world.now)
         known.count += 1
         known.last = world.now
         known.isOpen = true
@@ -134,14 +134,12 @@ final class PushWatch {
                 "\(push.id.key.platform) is given \(push.id.kind) for the \(known.count). time")
         }
         known.mayRepeat = false
-        attempts[push.id] = known
+        attempts[push.id.callID, default: [:]][push.id] = known
         guard let providersID = push.providersID else { return }
         if let other = providersIDs[providersID], other != push.id {
             world.violated(.push, push.id.callID, push.device, "two pushes have one apns-id")
         }
-        if attempts.contains(where: { $0.key == push.id && $0.value.providersID != providersID })
-            || providersIDs.contains(where: { $0.value == push.id && $0.key != providersID })
-        {
+        if providersIDs.contains(where: { $0.value == push.id && $0.key != providersID }) {
             world.violated(.push, push.id.callID, push.device, "a push has another apns-id when it is sent again")
         }
         providersIDs[providersID] = push.id
@@ -170,19 +168,19 @@ final class PushWatch {
         worker.split(separator: "-").dropLast().joined(separator: "-")
     }
 
-    func accepted(_ id: PushSighting.ID) { attempts[id]?.isAccepted = true }
+    func accepted(_ id: PushSighting.ID) { attempts[id.callID]?[id]?.isAccepted = true }
 
     /// Its worker learns of it, if that still lives; nil: of nothing.
     func answered(_ id: PushSighting.ID, _ status: Int?) {
-        attempts[id]?.isOpen = false
-        attempts[id]?.last = world.now
+        attempts[id.callID]?[id]?.isOpen = false
+        attempts[id.callID]?[id]?.last = world.now
         switch status {
         case 200: break
         case 410, 404:
             // Registered anew, it may be rung. Or the token is not the one that ended, and it is given up.
-            attempts[id]?.mayRepeat = true
-            attempts[id]?.isOver = true
-        default: attempts[id]?.mayRepeat = true
+            attempts[id.callID]?[id]?.mayRepeat = true
+            attempts[id.callID]?[id]?.isOver = true
+        default: attempts[id.callID]?[id]?.mayRepeat = true
         }
     }
 
@@ -246,7 +244,7 @@ final class PushWatch {
         guard standings.contains(where: { !$0.knowsEnd }) else { return "the device knows how it ended" }
         let wasRung = wasRung(push)
         if push.hasNotification, wasRung,
-            attempts.contains(where: { isRing($0.key, of: push) && $0.value.isAccepted && !$0.value.isOpen }),
+            attempts(of: push).contains(where: { isRing($0.key, of: push) && $0.value.isAccepted && !$0.value.isOpen }),
             !wasDisturbed(since: world.now)
         {
             return "the device rings, and its app would not hear of it"
@@ -262,7 +260,10 @@ final class PushWatch {
             && id.kind == .ring
     }
 
-    private func wasRung(_ push: PushSighting) -> Bool { attempts.keys.contains { isRing($0, of: push) } }
+    private func wasRung(_ push: PushSighting) -> Bool { attempts(of: push).keys.contains { isRing($0, of: push) } }
+
+    /// All that were made for its call.
+    private func attempts(of push: PushSighting) -> [PushSighting.ID: Attempts] { attempts[push.id.callID] ?? [:] }
 
     // MARK: What should leave
 
@@ -273,10 +274,11 @@ final class PushWatch {
         guard !world.hasForgotten, world.mix.clockStep == 0 else { return }
         var due: [PushSighting.ID: Milliseconds] = [:]
         let registrations = truth.registrations(since: now).last ?? []
-        for call in store.contents.calls where call.isLive || (call.endedAt ?? 0) > now - 60_000 {
+        for (call, stored) in truth.calls(endedSince: now - 60_000) {
+            let attempts = attempts[call.callID] ?? [:]
             for member in call.members where member.invitedRevision > 0 && !member.isWithheld {
                 for registration in registrations where registration.device.userID == member.userID {
-                    add(registration, registrations, call, member, &due)
+                    add(registration, registrations, call, stored, member, attempts, &due)
                 }
             }
         }
@@ -290,19 +292,17 @@ final class PushWatch {
     }
 
     private func add(
-        _ registration: PushRegistration, _ registrations: [PushRegistration], _ call: Call, _ member: Member,
-        _ due: inout [PushSighting.ID: Milliseconds]
+        _ registration: PushRegistration, _ registrations: [PushRegistration], _ call: Call, _ stored: StoredRecord,
+        _ member: Member, _ attempts: [PushSighting.ID: Attempts], _ due: inout [PushSighting.ID: Milliseconds]
     ) {
         let now = world.now
         let device = registration.device
-        guard let stored = truth.calls(call.callID, since: now).last?.stored,
-            let standing = PushStanding(call, stored, device, invitation: member.invitedRevision),
+        guard let standing = PushStanding(call, stored, device, invitation: member.invitedRevision),
             let expiresAt = member.expiresAt
         else { return }
         let isOffline = truth.wasOffline(device, since: now, lease: lease)
         let ofDevice = attempts.filter { attempt in
-            attempt.key.callID == call.callID && attempt.key.invitation == member.invitedRevision
-                && attempt.key.key.device == device
+            attempt.key.invitation == member.invitedRevision && attempt.key.key.device == device
         }
         let rings = ofDevice.filter { $0.key.kind == .ring }
         let wasRung = rings.contains { $0.value.isAccepted }

@@ -95,7 +95,17 @@ package struct Call: Equatable, Sendable {
     package func member(_ user: UserID) -> Member? { entry(user).flatMap { $0.isWithheld ? nil : $0 } }
 
     /// What stands of the user in the call, whether or not the user may know: for what others see.
-    package func entry(_ user: UserID) -> Member? { members.first { $0.userID == user } }
+    package func entry(_ user: UserID) -> Member? {
+        // By places: an iterator would copy every member that it passes.
+        for place in members.indices where members[place].userID == user { return members[place] }
+        return nil
+    }
+
+    /// Whether the user takes part, or could: `member` is not nil.
+    package func hasMember(_ user: UserID) -> Bool {
+        for place in members.indices where members[place].userID == user { return !members[place].isWithheld }
+        return false
+    }
 
     /// When the member was last invited; nil for who never was.
     package func invitedAt(_ member: Member) -> Milliseconds? {
@@ -103,7 +113,12 @@ package struct Call: Equatable, Sendable {
     }
 
     /// Those who take part, or could: in their lists the call stands.
-    package var participants: [UserID] { members.filter { !$0.isWithheld }.map(\.userID) }
+    package var participants: [UserID] {
+        var users: [UserID] = []
+        users.reserveCapacity(members.count)
+        for place in members.indices where !members[place].isWithheld { users.append(members[place].userID) }
+        return users
+    }
 
     /// How many bytes its record takes, by and large: for who counts what is kept, and need not write it to know.
     package var approximateBytes: Int {

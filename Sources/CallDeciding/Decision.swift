@@ -83,7 +83,7 @@ package struct Decision {
 
     /// The timeline of a call that lives tells of its members' devices.
     mutating func note(presence state: String, of device: DeviceAddress) {
-        guard let call, call.isLive, call.member(device.userID) != nil else { return }
+        guard let call, call.isLive, call.hasMember(device.userID) else { return }
         steps.append(.presence(device, state: state))
     }
 }

@@ -43,7 +43,7 @@ package struct Delivering {
     /// What is owed to the devices that are to be told at once: they came online, or acked an old revision.
     private func refreshes(_ decision: Decision, _ call: Call, _ presence: Presence) -> [Delivery] {
         decision.refresh.compactMap { device in
-            guard call.member(device.userID) != nil else { return nil }
+            guard call.hasMember(device.userID) else { return nil }
             return views(of: device.userID, decision.subject.acks, presence).first { $0.address == device }
                 .map { view in
                     var view = view

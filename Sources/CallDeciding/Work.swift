@@ -3,8 +3,9 @@ import SignalingProtocol
 
 /// Something that happened to a call. Requests, acks, presence and deadlines all take the same path: gather, decide, commit, tell.
 package enum CallEvent {
-    case request(ReceivedRequest)
-    case signal(ReceivedSignal)
+    // What is large stands by itself: works are handed on several times.
+    indirect case request(ReceivedRequest)
+    indirect case signal(ReceivedSignal)
     case ack(DeviceAddress, revision: Int)
     case heartbeat(DeviceAddress)
     /// `isTold`: its welcome says that the call lives.
@@ -32,7 +33,7 @@ package enum CallEvent {
 
 /// Something that happened to a peer message.
 package enum MessageEvent {
-    case send(ReceivedRequest, Request.Message)
+    indirect case send(ReceivedRequest, Request.Message)
     case ack(DeviceAddress)
     /// A device of the recipient came online.
     case cameOnline(DeviceAddress)
@@ -111,11 +112,25 @@ package struct WorkList<ID: Hashable, Event> {
     package init() {}
 
     package mutating func append(_ event: Event, to id: ID) {
-        if let place = places[id] {
+        if let place = place(of: id) {
             works[place].events.append(event)
         } else {
-            places[id] = works.count
             works.append(Work(id: id, events: [event]))
+            if works.count == Self.few {
+                places.reserveCapacity(8 * Self.few)
+                for place in works.indices { places[works[place].id] = place }
+            } else if works.count > Self.few {
+                places[id] = works.count - 1
+            }
         }
+    }
+
+    /// Fewer are looked through.
+    private static var few: Int { 8 }
+
+    private func place(of id: ID) -> Int? {
+        guard works.count < Self.few else { return places[id] }
+        for place in works.indices where works[place].id == id { return place }
+        return nil
     }
 }

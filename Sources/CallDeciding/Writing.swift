@@ -14,10 +14,19 @@ package struct Writing {
         self.endpoints = endpoints
     }
 
+    /// What was decided counts for a while.
+    func commit(
+        _ id: RecordID, record: Record, expected: Int64, deadline: Milliseconds?, expiresAt: Milliseconds?
+    ) -> Commit {
+        var commit = Commit(id, record: record, expected: expected, deadline: deadline, expiresAt: expiresAt)
+        commit.validity = (now - ServiceBounds.clockDifference)...(now + ServiceBounds.decisionLife)
+        return commit
+    }
+
     /// The record to write; nil when nothing but notes is to be kept.
     package func commit(of decision: Decision, callID: CallID) -> Commit? {
         if let record = decision.subject.record {
-            return Commit(
+            return commit(
                 .call(callID), record: record, expected: decision.subject.version, deadline: nil,
                 expiresAt: now + settings.cancelMemory)
         }
@@ -25,14 +34,14 @@ package struct Writing {
             machine.call != decision.subject.before || decision.asksForPushes
         else { return nil }
         let call = machine.call
-        var commit = Commit(
+        var commit = commit(
             .call(call.callID), record: .call(call), expected: decision.subject.version, deadline: machine.nextDeadline,
             expiresAt: call.endedAt.map { $0 + settings.historyRetention })
         commit.notes = decision.subject.notes
         commit.expectedHolders = decision.expectedHolders
         setClaims(&commit, before: decision.subject.before, after: call)
-        commit.newMembers = call.participants.filter { decision.subject.before?.member($0) == nil }
-        commit.formerMembers = decision.subject.before?.participants.filter { call.member($0) == nil } ?? []
+        commit.newMembers = call.participants.filter { !(decision.subject.before?.hasMember($0) ?? false) }
+        commit.formerMembers = decision.subject.before?.participants.filter { !call.hasMember($0) } ?? []
         setOutstanding(&commit, before: decision.subject.before, after: call)
         commit.hasJustEnded = !call.isLive && decision.subject.before?.isLive ?? true
         if decision.isVisiblyChanged { commit.owed = owed(machine.passed + [call]) }
@@ -55,7 +64,7 @@ package struct Writing {
         guard let alias = decision.subject.alias, let call = decision.call, call != decision.subject.before else {
             return nil
         }
-        return Commit(
+        return commit(
             .call(alias.callID), record: .alias(of: call.callID, origin: alias.origin), expected: alias.version,
             deadline: nil, expiresAt: now + settings.historyRetention)
     }
@@ -69,7 +78,7 @@ package struct Writing {
             deadline = CallMachine(call: call, settings: settings.calls).nextDeadline
             expiresAt = call.endedAt.map { $0 + settings.historyRetention }
         }
-        return Commit(
+        return commit(
             .call(callID), record: stored?.record ?? .void, expected: stored?.version ?? 0, deadline: deadline,
             expiresAt: expiresAt)
     }

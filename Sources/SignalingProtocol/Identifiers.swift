@@ -44,6 +44,10 @@ public struct UserID: ByteIdentifier {
 
     public init?(_ string: String) {
         guard (1...Self.maxBytes).contains(string.utf8.count) else { return nil }
+        guard !string.utf8.allSatisfy({ $0 < 0x80 }) else {
+            self.string = string
+            return
+        }
         for scalar in string.unicodeScalars {
             // Brokers drop a client that uses a topic with one of these, so no such user may exist.
             if (0x80...0x9F).contains(scalar.value) { return nil }

@@ -52,10 +52,14 @@ public struct Topics: Sendable, Equatable {
 
     /// The device of a client id; nil for one that is not of this form.
     public static func device(clientID: String) -> DeviceAddress? {
-        let levels = clientID.utf8.split(separator: UInt8(ascii: "/"), omittingEmptySubsequences: false)
-        guard levels.count == 2, let userID = decode(levels[0]), let deviceID = String(levels[1]).flatMap(DeviceID.init)
-        else { return nil }
-        return DeviceAddress(userID: userID, deviceID: deviceID)
+        var clientID = clientID
+        return clientID.withUTF8 { bytes in
+            var levels = Levels(rest: bytes[...])
+            guard let user = levels.next(), let device = levels.next(), levels.isOver, let userID = decode(user),
+                let deviceID = String(device).flatMap(DeviceID.init)
+            else { return nil }
+            return DeviceAddress(userID: userID, deviceID: deviceID)
+        }
     }
 
     private func level(_ device: DeviceAddress) -> String { "\(Self.encode(device.userID))/\(device.deviceID)" }
@@ -74,20 +78,42 @@ public enum InboundTopic: Equatable, Sendable {
 
 extension Topics {
     public func parse(_ topic: String) -> InboundTopic {
-        guard topic.utf8.starts(with: root.utf8) else { return .foreign }
-        let levels = topic.utf8.dropFirst(root.utf8.count)
-            .split(separator: UInt8(ascii: "/"), omittingEmptySubsequences: false)
-        guard levels.count >= 4, levels[0].isEmpty else { return .foreign }
-        let isUp = levels[1].elementsEqual("up".utf8)
-        guard isUp || levels[1].elementsEqual("presence".utf8) else { return .foreign }
-        guard levels.count == 4, let userID = Self.decode(levels[2]),
-            let deviceID = String(levels[3]).flatMap(DeviceID.init)
-        else {
-            return .refused(
-                mirror: "\(root)/down/" + levels.dropFirst(2).map { String($0) ?? "" }.joined(separator: "/"))
+        var topic = topic
+        return topic.withUTF8 { parse($0) }
+    }
+
+    private func parse(_ topic: UnsafeBufferPointer<UInt8>) -> InboundTopic {
+        guard topic.starts(with: root.utf8) else { return .foreign }
+        var levels = Levels(rest: topic[root.utf8.count...])
+        guard let first = levels.next(), first.isEmpty, let kind = levels.next() else { return .foreign }
+        let isUp = kind.elementsEqual("up".utf8)
+        guard isUp || kind.elementsEqual("presence".utf8) else { return .foreign }
+        let own = levels.rest
+        guard let user = levels.next(), let device = levels.next() else { return .foreign }
+        guard levels.isOver, let userID = Self.decode(user), let deviceID = String(device).flatMap(DeviceID.init) else {
+            return .refused(mirror: "\(root)/down/" + (String(own) ?? ""))
         }
-        let device = DeviceAddress(userID: userID, deviceID: deviceID)
-        return isUp ? .up(device) : .presence(device)
+        let address = DeviceAddress(userID: userID, deviceID: deviceID)
+        return isUp ? .up(address) : .presence(address)
+    }
+
+    /// What stands between the slashes of a topic.
+    private struct Levels {
+        private(set) var rest: Slice<UnsafeBufferPointer<UInt8>>
+        private(set) var isOver = false
+
+        init(rest: Slice<UnsafeBufferPointer<UInt8>>) { self.rest = rest }
+
+        mutating func next() -> Slice<UnsafeBufferPointer<UInt8>>? {
+            guard !isOver else { return nil }
+            guard let slash = rest.firstIndex(of: UInt8(ascii: "/")) else {
+                isOver = true
+                defer { rest = rest[rest.endIndex...] }
+                return rest
+            }
+            defer { rest = rest[(slash + 1)...] }
+            return rest[..<slash]
+        }
     }
 
     /// Percent-encodes exactly the bytes 0x00–0x1F, 0x7F, `%`, `+`, `/`, `#`, in upper-case hex (section 1).
@@ -106,6 +132,12 @@ extension Topics {
 
     /// The user of a topic level; nil unless the level is in canonical form, so that no user has two spellings.
     public static func decode(_ level: Substring.UTF8View) -> UserID? {
+        Array(level).withUnsafeBufferPointer { decode($0[...]) }
+    }
+
+    private static func decode(_ level: Slice<UnsafeBufferPointer<UInt8>>) -> UserID? {
+        // Most are as they are.
+        guard level.contains(where: mustBeEncoded) else { return String(level).flatMap(UserID.init) }
         var bytes: [UInt8] = []
         bytes.reserveCapacity(level.count)
         var rest = level.makeIterator()
@@ -138,5 +170,12 @@ extension Topics {
         case UInt8(ascii: "A")...UInt8(ascii: "F"): byte - UInt8(ascii: "A") + 10
         default: nil
         }
+    }
+}
+
+extension String {
+    /// Nil for what is no UTF-8.
+    fileprivate init?(_ bytes: Slice<UnsafeBufferPointer<UInt8>>) {
+        self.init(validUTF8: UnsafeBufferPointer(rebasing: bytes))
     }
 }

@@ -86,10 +86,10 @@ struct BatchTests {
         pipeline.script(.note, keys: 1, arguments: 2) {
             $0.add(Array("k".utf8))
             $0.add(-12)
-            $0.add("é".utf8, "".utf8)
+            $0.add("é", "b", "/", "")
         }
         let text =
-            "*1\r\n$4\r\nPING\r\n*6\r\n$7\r\nEVALSHA\r\n$2\r\nab\r\n$1\r\n1\r\n$1\r\nk\r\n$3\r\n-12\r\n$2\r\né\r\n"
+            "*1\r\n$4\r\nPING\r\n*6\r\n$7\r\nEVALSHA\r\n$2\r\nab\r\n$1\r\n1\r\n$1\r\nk\r\n$3\r\n-12\r\n$4\r\néb/\r\n"
         #expect(String(decoding: pipeline.bytes, as: UTF8.self) == text)
         #expect(pipeline.commands.map(\.isScript) == [false, true])
         let second = RedisPipeline(pipeline, [1])
@@ -98,8 +98,9 @@ struct BatchTests {
 
     @Test(arguments: [0, 1, 9, 10, 99, 100, 12_345, UInt64(Int64.max), UInt64.max])
     func numbersAreWrittenInDigits(_ number: UInt64) {
-        var bytes: [UInt8] = []
+        var bytes = ByteBuffer()
         bytes.append(digitsOf: number)
-        #expect(String(decoding: bytes, as: UTF8.self) == String(number))
+        #expect(number.decimalLength == bytes.count)
+        #expect(String(decoding: bytes.bytes, as: UTF8.self) == String(number))
     }
 }

@@ -21,7 +21,7 @@ INTAKE = "Sources/Coordinator/Intake/"
 LOOP = "Sources/Coordinator/Loop/"
 DECIDING = "Sources/CallDeciding/"
 STORE = "Sources/CallStore/MemoryCallStore.swift"
-SDK = "Sources/BellwireClient/"
+SDK = "Sources/BellwireClientCore/Machine/"
 
 MUTANTS = [
     # The store.
@@ -77,8 +77,8 @@ MUTANTS = [
     Mutant(
         "what lost its commit is published all the same",
         SERVICE + "CallRounds.swift",
-        "guard !outcome.isLost[index] else {",
-        "guard !outcome.isLost[index] || mutant else {",
+        "guard !decided.isLost else {",
+        "guard !decided.isLost || mutant else {",
     ),
     Mutant(
         "a cancel that overtakes its invite is forgotten",

@@ -40,8 +40,8 @@ package enum RecordID: Hashable, Comparable, Sendable {
 
 /// What stands under an id.
 package enum Record: Equatable, Sendable {
-    case call(Call)
-    case message(PeerMessage)
+    indirect case call(Call)
+    indirect case message(PeerMessage)
     /// The inviter's own id of an invitation that was merged into the other user's call (section 3, Glare), with the
     /// request that made it.
     case alias(of: CallID, origin: RequestKey)

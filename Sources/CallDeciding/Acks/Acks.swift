@@ -4,7 +4,7 @@ import SignalingProtocol
 /// Acknowledgments (docs/protocol.md, section 5).
 extension Deciding {
     func decideAck(_ device: DeviceAddress, _ revision: Int, _ decision: inout Decision) throws(Undecided) {
-        guard let call = decision.call, call.member(device.userID) != nil else { return }
+        guard let call = decision.call, call.hasMember(device.userID) else { return }
         let revision = min(revision, call.revision)
         let ack = DeviceAck(device: device, session: facts.session(of: device), revision: revision)
         let known = decision.subject.acks.first { $0.device == device }

@@ -156,7 +156,7 @@ extension Writing {
     /// Nil when nothing has changed.
     package func commit(of decision: MessageDecision, _ id: RecordID) -> Commit? {
         guard let message = decision.message, message != decision.before else { return nil }
-        var commit = Commit(
+        var commit = commit(
             id, record: .message(message), expected: decision.version, deadline: message.nextDeadline,
             expiresAt: message.finishedAt.map { $0 + settings.messageMemory })
         let asked = Outstanding.message(id, by: message.origin.device.userID)

@@ -59,7 +59,7 @@ package struct Arrival {
     /// Of those of its calls that live and have the user in them; the index may name a call into which the user was about to be invited
     /// when somebody died.
     package func calls(_ known: [CallID: Call]) -> [Call] {
-        live.compactMap { known[$0] }.filter { $0.isLive && $0.member(device.userID) != nil }
+        live.compactMap { known[$0] }.filter { $0.isLive && $0.hasMember(device.userID) }
     }
 
     /// Tells the device that it is known, with the user's live calls; fewer calls rather than more bytes than allowed.

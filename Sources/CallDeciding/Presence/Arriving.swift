@@ -4,7 +4,7 @@ import SignalingProtocol
 /// A device of a member came online.
 extension Deciding {
     func decideOnline(_ device: DeviceAddress, isTold: Bool, _ decision: inout Decision) throws(Undecided) {
-        if let call = decision.call, call.member(device.userID) == nil { return }
+        if let call = decision.call, !call.hasMember(device.userID) { return }
         decision.note(presence: "online", of: device)
         _ = decision.subject.machine?.cameOnline(device)
         decision.refresh.append(device)

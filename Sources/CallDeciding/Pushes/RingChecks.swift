@@ -21,7 +21,7 @@ extension Deciding {
         _ check: Request.RingCheck, of device: DeviceAddress, _ id: RequestID, _ stored: StoredRecord?,
         _ decision: inout Decision
     ) throws(SignalingError) -> RingState {
-        guard decision.subject.alias == nil, let call = decision.call, call.member(device.userID) != nil,
+        guard decision.subject.alias == nil, let call = decision.call, call.hasMember(device.userID),
             call.endedAt.map({ now < $0 + ServiceBounds.ringCheckLife }) ?? true
         else { throw .callNotFound }
         if case .over(let reason) = call.ringState(of: device.userID, check.invitation, now: now) {

@@ -109,7 +109,7 @@ extension Deciding {
             try machine.acceptRequested(accept, acting, activeElsewhere: active)
         case .join(let join):
             let active = try activeCall(of: user, besides: [machine.call.callID], &decision)
-            let profile = machine.call.member(user) == nil ? try profiles(of: [user])[user] : nil
+            let profile = !machine.call.hasMember(user) ? try profiles(of: [user])[user] : nil
             try machine.joinRequested(join, acting, activeElsewhere: active, profile: profile)
         case .reject(let reject): try machine.rejectRequested(reject, acting)
         case .cancel(let cancel) where decision.subject.alias != nil:
@@ -169,7 +169,7 @@ extension Deciding {
     private func reply(_ received: ReceivedRequest, _ outcome: Response.Outcome, _ decision: inout Decision) {
         decision.counts.add(.responses, outcome.name)
         // A stranger's attempts are nobody's business, and there may be many; nor is a look at the timeline part of it.
-        if decision.call?.member(received.device.userID) != nil, !received.request.body.isTrace {
+        if decision.call?.hasMember(received.device.userID) ?? false, !received.request.body.isTrace {
             decision.steps.append(
                 .request(received.device, type: received.request.body.type, outcome: outcome.name))
         }

@@ -54,7 +54,7 @@ package struct HistoryPage {
     /// Adds those that were wanted. Calls whose record is gone make the page shorter.
     package mutating func add(_ records: [StoredRecord?]) {
         for (place, stored) in zip(rest, records) where !room.isFull {
-            if case .call(let call)? = stored?.record, call.member(user) != nil {
+            if case .call(let call)? = stored?.record, call.hasMember(user) {
                 let snapshot = call.snapshot
                 guard room.takes(snapshot) else { break }
                 page.append(snapshot)

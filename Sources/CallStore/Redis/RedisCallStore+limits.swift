@@ -49,7 +49,7 @@ extension RedisCallStore {
         }
     }
 
-    func key(_ period: StoredPeriod) -> [UInt8] { key(period.user, "stored:", period.number) }
+    func key(_ period: StoredPeriod) -> RedisKey { key(period.user, "stored:", period.number) }
 
     /// What `MGET` of a user's periods answered. A number that is damaged counts as none.
     func storedBytes(in reply: RedisReply) throws(StoreError) -> [Int] {

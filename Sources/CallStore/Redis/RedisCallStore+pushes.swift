@@ -202,8 +202,7 @@ extension RedisCallStore: PushStore {
     /// The field is "p", the app, the platform, the device, the user, with slashes between; the value "invitation:ring:stop:missed".
     func add(_ push: PushState, to words: inout RedisWords) {
         let (key, phases) = (push.key, [push.ring, push.stop, push.missed].map { $0?.rawValue ?? "" })
-        words.add(
-            "p\(key.app)/\(key.platform.rawValue)/\(key.device.deviceID)/".utf8, key.device.userID.string.utf8)
+        words.add("p", "\(key.app)/\(key.platform.rawValue)/\(key.device.deviceID)", "/", key.device.userID.string)
         words.add("\(push.invitation):\(phases.joined(separator: ":"))")
     }
 
@@ -223,7 +222,7 @@ extension RedisCallStore: PushStore {
 
     /// The field is "c", the device, "/", the user; the value the invitation.
     func add(_ check: RingCheck, to words: inout RedisWords) {
-        words.add("c\(check.device.deviceID)/".utf8, check.device.userID.string.utf8)
+        words.add("c", check.device.deviceID.string, "/", check.device.userID.string)
         words.add(Int64(check.invitation))
     }
 

@@ -11,7 +11,7 @@ extension RedisCallStore {
         let digest: RedisBytes
     }
 
-    private func registrationsKey(_ user: UserID) -> [UInt8] { key(user, "registrations") }
+    private func registrationsKey(_ user: UserID) -> RedisKey { key(user, "registrations") }
 
     /// A registration's name among its user's.
     private func name(_ key: PushRegistration.Key) -> String {
@@ -180,7 +180,7 @@ extension RedisCallStore {
         pipeline.script(.disown, keys: 1, arguments: 3) {
             $0.add(tokenKey(String(decoding: Array(ended.digest), as: UTF8.self)))
             // The device stands in front of the registration's name.
-            $0.add(Array(ended.name.prefix { $0 != UInt8(ascii: "/") }) + [UInt8(ascii: "/")], user.string.utf8)
+            $0.add(Array(ended.name.prefix { $0 != UInt8(ascii: "/") }) + [UInt8(ascii: "/")] + user.string.utf8)
             $0.add(Array(ended.name))
             $0.add(Array(ended.since))
         }

@@ -182,7 +182,7 @@ extension RedisCallStore {
         for call in calls { reading.command("HKEYS", 1) { $0.add(key(.call(call))) } }
         var pipeline = try session.pipeline()
         for (call, reply) in zip(calls, try await session.run(reading)) {
-            for kind in ["trace", "omitted"] { pipeline.command("UNLINK", 1) { $0.add(traceKey(call, kind)) } }
+            for key in [traceKey(call), omittedKey(call)] { pipeline.command("UNLINK", 1) { $0.add(key) } }
             for field in try reply.values() where isField(field, of: user) {
                 pipeline.command("HDEL", 2) {
                     $0.add(key(.call(call)))
@@ -214,8 +214,8 @@ extension RedisCallStore {
         var pipeline = try session.pipeline()
         for trace in traces {
             pipeline.script(.trace, keys: 2, arguments: 2 + trace.entries.count) {
-                $0.add(traceKey(trace.callID, "trace"))
-                $0.add(traceKey(trace.callID, "omitted"))
+                $0.add(traceKey(trace.callID))
+                $0.add(omittedKey(trace.callID))
                 $0.add(Int64(Limits.traceEntries))
                 $0.add(life)
                 for entry in trace.entries { $0.add(entry.encoded()) }
@@ -227,11 +227,11 @@ extension RedisCallStore {
     package func timeline(of callID: CallID) async throws(StoreError) -> Timeline {
         var pipeline = try session.pipeline()
         pipeline.command("LRANGE", 3) {
-            $0.add(traceKey(callID, "trace"))
+            $0.add(traceKey(callID))
             $0.add(0)
             $0.add(-1)
         }
-        pipeline.command("GET", 1) { $0.add(traceKey(callID, "omitted")) }
+        pipeline.command("GET", 1) { $0.add(omittedKey(callID)) }
         let replies = try await session.run(pipeline)
         return Timeline(
             entries: try replies[0].values().compactMap { TraceEntry(Array($0)) }.inOrderOfTime(),

@@ -184,15 +184,15 @@ extension RedisCallStore {
         switch note {
         case .ack(_, let ack):
             words.add("a")
-            words.add("a\(ack.device.deviceID)/".utf8, ack.device.userID.string.utf8)
-            words.add("\(ack.revision):".utf8, ack.session.utf8)
+            words.add("a", ack.device.deviceID.string, "/", ack.device.userID.string)
+            words.add("", String(ack.revision), ":", ack.session)
         case .heard(_, let heard):
             words.add("h")
-            words.add("h".utf8, heard.userID.string.utf8)
+            words.add("h", heard.userID.string, "", "")
             words.add(heard.at)
         case .milestone(_, let device, let milestone):
             words.add("m")
-            words.add("m\(milestone.name)/\(device.deviceID)/".utf8, device.userID.string.utf8)
+            words.add("m", "\(milestone.name)/\(device.deviceID)", "/", device.userID.string)
             words.add(milestone.milliseconds)
         case .push(_, let push, _):
             words.add("p")

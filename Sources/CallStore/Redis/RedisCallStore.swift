@@ -30,9 +30,10 @@ package final class RedisCallStore: CallStore {
 
     let session: RedisSession
     private let prefix: String
-    /// What stands in front of the keys of each partition, and of users.
+    /// What stands in front of the keys of each partition, of users, and of pairs of them.
     private let partitions: [[UInt8]]
     private let users: [UInt8]
+    private let pairs: [UInt8]
     let historyPerUser: Int
     var records = RecordCache()
     /// The partitions in which workers hold lines.
@@ -57,6 +58,7 @@ package final class RedisCallStore: CallStore {
         self.prefix = prefix
         partitions = Self.partitions(prefix)
         users = Array("\(prefix):{u:".utf8)
+        pairs = Array("\(prefix):".utf8)
         self.historyPerUser = historyPerUser
         self.historyRetention = historyRetention
         self.lease = lease
@@ -69,6 +71,7 @@ package final class RedisCallStore: CallStore {
             RedisAddress(host: "test"), waitReplicas: waitReplicas, clockKey: Self.clockKey(prefix), connect: connect)
         partitions = Self.partitions(prefix)
         users = Array("\(prefix):{u:".utf8)
+        pairs = Array("\(prefix):".utf8)
         historyPerUser = 200
         historyRetention = 7 * 86_400_000
         lease = PresencePolicy().lease
@@ -128,50 +131,43 @@ package final class RedisCallStore: CallStore {
     /// Under it stands whose a push target is.
     func tokenKey(_ digest: String) -> [UInt8] { Array("\(prefix):token:{\(digest)}".utf8) }
 
-    func key(_ id: RecordID) -> [UInt8] {
+    func key(_ id: RecordID) -> RedisKey {
         switch id {
-        case .call(let callID): partitionKey(id, "call:", callID.string)
-        case .message(let messageID, let user): partitionKey(id, "message:", "\(messageID):\(user)")
+        case .call(let callID): key(in: partition(of: id), "call:", callID.string)
+        case .message(let messageID, let user): key(in: partition(of: id), "message:", "\(messageID):\(user)")
         }
     }
 
-    func dueKey(_ id: RecordID) -> [UInt8] { partitionKey(id, "due", "") }
+    func dueKey(_ id: RecordID) -> RedisKey { key(in: partition(of: id), "due") }
 
-    func traceKey(_ callID: CallID, _ kind: String) -> [UInt8] {
-        partitionKey(.call(callID), kind + ":", callID.string)
+    func traceKey(_ callID: CallID) -> RedisKey { key(in: partition(of: .call(callID)), "trace:", callID.string) }
+
+    /// How many entries of the timeline were dropped.
+    func omittedKey(_ callID: CallID) -> RedisKey { key(in: partition(of: .call(callID)), "omitted:", callID.string) }
+
+    func partition(of id: RecordID) -> Int {
+        switch id {
+        case .call(let callID): Int(stableHash(callID.string.utf8) % UInt64(Bounds.partitions))
+        case .message: Int(stableHash(id.string.utf8) % UInt64(Bounds.partitions))
+        }
     }
-
-    func partition(of id: RecordID) -> Int { Int(stableHash(id.string.utf8) % UInt64(Bounds.partitions)) }
 
     /// What stands in front of the keys of a partition.
     func prefix(ofPartition partition: Int) -> [UInt8] { partitions[partition] }
 
-    private func partitionKey(_ id: RecordID, _ kind: String, _ name: String) -> [UInt8] {
-        let partition = partition(of: id)
-        var key: [UInt8] = []
-        key.reserveCapacity(partitions[partition].count + kind.utf8.count + name.utf8.count)
-        key += partitions[partition]
-        key += kind.utf8
-        key += name.utf8
-        return key
+    private func key(in partition: Int, _ kind: String, _ detail: String = "") -> RedisKey {
+        RedisKey(prefix: partitions[partition], kind: kind, detail: detail)
     }
 
-    func key(_ user: UserID, _ kind: String, _ number: Int64? = nil) -> [UInt8] {
-        var key: [UInt8] = []
-        key.reserveCapacity(users.count + user.string.utf8.count + kind.utf8.count + 24)
-        key += users
-        key += user.string.utf8
-        key.append(UInt8(ascii: "}"))
-        key.append(UInt8(ascii: ":"))
-        key += kind.utf8
-        if let number { key.append(digitsOf: number.magnitude) }
-        return key
+    func key(_ user: UserID, _ kind: String, _ number: Int64? = nil) -> RedisKey {
+        RedisKey(prefix: users, name: user.string, end: "}:", kind: kind, detail: number.map { String($0) } ?? "")
     }
 
-    func key(_ claim: Claim) -> [UInt8] {
+    func key(_ claim: Claim) -> RedisKey {
         switch claim {
-        case .activeCall(let user): return key(user, "active")
-        case .ringing(let from, let to): return Array("\(prefix):\(tag(of: claim)):\(from < to ? "up" : "down")".utf8)
+        case .activeCall(let user): key(user, "active")
+        case .ringing(let from, let to):
+            RedisKey(prefix: pairs, name: tag(of: claim), kind: from < to ? ":up" : ":down")
         }
     }
 

@@ -108,9 +108,9 @@ package final class RedisConnection {
         _ pipeline: RedisPipeline, _ answered: (([RedisReply]) -> Void)? = nil
     ) throws(StoreError) -> Exchange {
         if let failure { throw failure }
-        pipeline.bytes.withUnsafeBytes { bytes in
+        pipeline.withUnsafeBytes { bytes in
             _ = redisAppendFormattedCommand(
-                context, bytes.baseAddress?.assumingMemoryBound(to: CChar.self), bytes.count)
+                context, UnsafeRawPointer(bytes.baseAddress)?.assumingMemoryBound(to: CChar.self), bytes.count)
         }
         let exchange = Exchange(pipeline.commands.count, deadline: now + timeout, answered)
         if exchange.count == 0 { exchange.finish(.success([])) } else { open.append(exchange) }

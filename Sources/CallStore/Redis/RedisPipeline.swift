@@ -9,7 +9,7 @@ struct RedisPipeline {
         let isScript: Bool
     }
 
-    private(set) var bytes: [UInt8] = []
+    private var words = RedisWords()
     private(set) var commands: [Command] = []
     private let hashes: [RedisScript: [UInt8]]
 
@@ -39,17 +39,18 @@ struct RedisPipeline {
         }
     }
 
+    /// As they are sent.
+    var bytes: [UInt8] { words.bytes.bytes }
+
+    func withUnsafeBytes<Result>(_ body: (UnsafeBufferPointer<UInt8>) -> Result) -> Result {
+        words.bytes.withUnsafeBytes(body)
+    }
+
     private mutating func add(_ count: Int, isScript: Bool, _ write: (inout RedisWords) -> Void) {
-        let start = bytes.count
-        bytes.append(UInt8(ascii: "*"))
-        bytes.append(digitsOf: UInt64(count))
-        bytes.append(contentsOf: RedisWords.lineEnd)
-        var words = RedisWords(bytes: bytes)
-        bytes = []
+        let start = words.begin(count)
         write(&words)
         precondition(words.count == count, "\(words.count) words where \(count) were announced")
-        bytes = words.bytes
-        commands.append(Command(range: start..<bytes.count, isScript: isScript))
+        commands.append(Command(range: start..<words.end, isScript: isScript))
     }
 
     /// Those of another pipeline at these places.
@@ -57,31 +58,46 @@ struct RedisPipeline {
         hashes = other.hashes
         for place in places {
             let command = other.commands[place]
-            let start = bytes.count
-            bytes += other.bytes[command.range]
-            commands.append(Command(range: start..<bytes.count, isScript: command.isScript))
+            let start = words.end
+            words.add(other.words, command.range)
+            commands.append(Command(range: start..<words.end, isScript: command.isScript))
         }
     }
 }
 
-/// The words of one command.
+/// The words of commands, one command after the other.
 struct RedisWords {
-    fileprivate static let lineEnd: [UInt8] = [0x0D, 0x0A]
-    fileprivate var bytes: [UInt8]
-    fileprivate var count = 0
+    fileprivate private(set) var bytes = ByteBuffer(capacity: 1024)
+    /// Where the next command begins.
+    fileprivate var end: Int { bytes.count }
+    /// Of the last command.
+    fileprivate private(set) var count = 0
 
-    fileprivate init(bytes: [UInt8]) { self.bytes = bytes }
+    /// Begins a command of so many words, and returns where it begins.
+    fileprivate mutating func begin(_ count: Int) -> Int {
+        let start = bytes.count
+        self.count = 0
+        bytes.append(UInt8(ascii: "*"))
+        bytes.append(digitsOf: UInt64(count))
+        endLine()
+        return start
+    }
+
+    /// Takes over what stands there in others.
+    fileprivate mutating func add(_ other: RedisWords, _ range: Range<Int>) {
+        other.bytes.withUnsafeBytes { bytes.append(UnsafeBufferPointer(rebasing: $0[range])) }
+    }
 
     mutating func add(_ word: [UInt8]) {
-        begin(word.count)
-        bytes += word
-        bytes += Self.lineEnd
+        announce(word.count)
+        bytes.append(word)
+        endLine()
     }
 
     mutating func add(_ word: UnsafeBufferPointer<UInt8>) {
-        begin(word.count)
-        bytes.append(contentsOf: word)
-        bytes += Self.lineEnd
+        announce(word.count)
+        bytes.append(word)
+        endLine()
     }
 
     mutating func add(_ word: String) {
@@ -89,27 +105,41 @@ struct RedisWords {
         word.withUTF8 { add($0) }
     }
 
+    mutating func add(_ key: RedisKey) {
+        announce(key.count)
+        bytes.append(key.prefix)
+        bytes.append(key.name)
+        bytes.append(key.end)
+        bytes.append(key.kind)
+        bytes.append(key.detail)
+        endLine()
+    }
+
     mutating func add(_ number: Int64, after mark: UInt8? = nil) {
-        var word: [UInt8] = []
-        word.reserveCapacity(21)
-        if let mark { word.append(mark) }
-        if number < 0 { word.append(UInt8(ascii: "-")) }
-        word.append(digitsOf: number.magnitude)
-        add(word)
+        announce(number.magnitude.decimalLength + (number < 0 ? 1 : 0) + (mark == nil ? 0 : 1))
+        if let mark { bytes.append(mark) }
+        if number < 0 { bytes.append(UInt8(ascii: "-")) }
+        bytes.append(digitsOf: number.magnitude)
+        endLine()
     }
 
-    /// A word of several parts.
-    mutating func add(_ first: some Collection<UInt8>, _ second: some Collection<UInt8>) {
-        begin(first.count + second.count)
-        bytes.append(contentsOf: first)
-        bytes.append(contentsOf: second)
-        bytes += Self.lineEnd
+    /// A word of several parts: two names with a mark before each.
+    mutating func add(_ mark: StaticString, _ first: String, _ between: StaticString, _ second: String) {
+        announce(
+            mark.utf8CodeUnitCount + first.utf8.count + between.utf8CodeUnitCount + second.utf8.count)
+        bytes.append(mark)
+        bytes.append(first)
+        bytes.append(between)
+        bytes.append(second)
+        endLine()
     }
 
-    private mutating func begin(_ length: Int) {
+    private mutating func announce(_ length: Int) {
         bytes.append(UInt8(ascii: "$"))
         bytes.append(digitsOf: UInt64(length))
-        bytes += Self.lineEnd
+        endLine()
         count += 1
     }
+
+    private mutating func endLine() { bytes.append("\r\n" as StaticString) }
 }

@@ -42,13 +42,13 @@ final class Budgets: Allowances {
     // MARK: When something is decided
 
     /// Takes what a decision has reserved, for those that are decided after it.
-    func take(_ decision: Decision, now: Milliseconds) {
-        for key in decision.reserved { limiter.take(1, of: key, now: now) }
+    func take(_ reserved: [RateLimiter.Key], now: Milliseconds) {
+        for key in reserved { limiter.take(1, of: key, now: now) }
     }
 
     /// Gives it back when the decision does not come about.
-    func giveBack(_ decision: Decision, now: Milliseconds) {
-        for key in decision.reserved { limiter.giveBack(key, now: now) }
+    func giveBack(_ reserved: [RateLimiter.Key], now: Milliseconds) {
+        for key in reserved { limiter.giveBack(key, now: now) }
     }
 
     /// So many bytes were sent.

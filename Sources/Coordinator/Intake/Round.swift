@@ -18,7 +18,7 @@ package struct Round {
         case presence(PresenceChange)
         case call(CallID, CallEvent)
         case message(RecordID, MessageEvent)
-        case user(ReceivedRequest)
+        indirect case user(ReceivedRequest)
         /// It could not be used, and shows that the device is alive.
         case nothing
 

@@ -48,12 +48,20 @@ struct WorkQueue {
         }
     }
 
-    fileprivate struct Waiting {
+    fileprivate final class Waiting {
         let item: Round.Item
         let device: DeviceAddress
         let sender: Sender
         let bytes: Int
         let at: Int64
+
+        init(item: Round.Item, device: DeviceAddress, sender: Sender, bytes: Int, at: Int64) {
+            self.item = item
+            self.device = device
+            self.sender = sender
+            self.bytes = bytes
+            self.at = at
+        }
     }
 
     /// Works that are served together, with their keys.

@@ -35,49 +35,52 @@ struct CallRounds {
         let gathering = Gathering(serving: serving)
         let (facts, records) = try await gathering.facts(for: works, of: senders)
         var deciding = Deciding(facts, serving.settings, context.budgets)
-        var decisions: [Decision] = []
-        decisions.reserveCapacity(works.count)
-        let outcome: Committing.Outcome
+        var round: [Decided] = []
+        round.reserveCapacity(works.count)
+        let presence: Presence?
         do throws(StoreError) {
             for (work, stored) in zip(works, records) {
-                let decision = try await gathering.decided(&deciding) { (deciding) throws(Undecided) in
-                    try deciding.decide(work, stored)
-                }
+                let decided = Decided(
+                    work,
+                    try await gathering.decided(&deciding) { (deciding) throws(Undecided) in
+                        try deciding.decide(work, stored)
+                    })
                 // Those that are decided after it count with it.
-                context.budgets.take(decision, now: serving.now)
-                for (user, count) in decision.rings { deciding.facts.liveInvitations[user, default: 0] += count }
-                decisions.append(decision)
+                context.budgets.take(decided.decision.reserved, now: serving.now)
+                for (user, count) in decided.decision.rings {
+                    deciding.facts.liveInvitations[user, default: 0] += count
+                }
+                round.append(decided)
             }
-            outcome = try await Committing(serving: serving).write(decisions, of: works)
+            presence = try await Committing(serving: serving).write(round)
         } catch {
             // Of what was not published nobody knows whether it was written. A request that comes again and was, takes nothing.
-            for decision in decisions { context.budgets.giveBack(decision, now: serving.now) }
+            for decided in round { context.budgets.giveBack(decided.decision.reserved, now: serving.now) }
             throw error
         }
-        return tell(works, decisions, outcome)
+        return tell(round, presence)
     }
 
     /// Tells what was written. Returns the works that lost against somebody else.
-    private func tell(_ works: [CallWork], _ decisions: [Decision], _ outcome: Committing.Outcome) -> [CallWork] {
+    private func tell(_ round: [Decided], _ presence: Presence?) -> [CallWork] {
         let telling = Telling(serving: serving)
         var lost: [CallWork] = []
-        for index in works.indices {
-            guard !outcome.isLost[index] else {
-                context.budgets.giveBack(decisions[index], now: serving.now)
-                lost.append(works[index])
+        for decided in round {
+            guard !decided.isLost else {
+                context.budgets.giveBack(decided.decision.reserved, now: serving.now)
+                lost.append(decided.work)
                 continue
             }
-            if let commit = outcome.commits[index] { committed(decisions[index], commit) }
-            telling.tell(decisions[index], of: works[index].id, outcome.presence)
+            if let written = decided.written { committed(decided.decision, written.id, written.deadline) }
+            telling.tell(decided.decision, of: decided.work.id, presence)
         }
         return lost
     }
 
-    private func committed(_ decision: Decision, _ commit: Commit) {
+    private func committed(_ decision: Decision, _ id: RecordID, _ deadline: Milliseconds?) {
         guard let call = decision.call else { return }
         let before = decision.subject.before
-        context.timers.set(
-            commit.id, at: commit.deadline, isResend: decision.subject.machine?.isNextDeadlineResend ?? false)
+        context.timers.set(id, at: deadline, isResend: decision.subject.machine?.isNextDeadlineResend ?? false)
         context.usage.add(KeptBytes.difference(call, before), to: call.inviter)
         if before == nil { context.counters.add(.callsCreated) }
         if !call.isLive, before?.isLive ?? true { context.counters.add(.callsEnded, call.endReason?.rawValue ?? "") }

@@ -60,7 +60,7 @@ struct Telling {
                 ], of: call)
         }
         // Written down as if it had gone out.
-        guard call.member(delivery.user) != nil else { return }
+        guard call.hasMember(delivery.user) else { return }
         let event = call.event(delivery.owed, for: delivery.user, now: now, snapshot: snapshot)
         let expiry = event.expiresIn.map { UInt32(clamping: max(1, $0 / 1000)) } ?? ServiceBounds.messageExpirySeconds
         let topic =

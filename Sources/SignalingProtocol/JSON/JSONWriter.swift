@@ -1,9 +1,12 @@
 /// Writes JSON into a byte buffer. Values without a field name are elements of the enclosing array.
 public struct JSONWriter {
-    public private(set) var bytes: [UInt8] = []
+    private var buffer: ByteBuffer
     private var needsComma = false
 
-    public init(capacity: Int = 512) { bytes.reserveCapacity(capacity) }
+    public init(capacity: Int = 512) { buffer = ByteBuffer(capacity: capacity) }
+
+    /// What has been written.
+    public var bytes: [UInt8] { buffer.bytes }
 
     /// The bytes of one object whose fields `body` writes.
     public static func object(capacity: Int = 512, _ body: (inout JSONWriter) -> Void) -> [UInt8] {
@@ -69,14 +72,14 @@ public struct JSONWriter {
     /// The value as it stood where it came from.
     public mutating func text(_ value: JSONText) {
         separate()
-        bytes.append(contentsOf: value.bytes)
+        buffer.append(value.bytes)
         needsComma = true
     }
 
     /// A field whose name is not known in advance.
     public mutating func field(named key: String, _ value: Int64) {
         string(key)
-        bytes.append(UInt8(ascii: ":"))
+        buffer.append(UInt8(ascii: ":"))
         needsComma = false
         integer(value)
     }
@@ -84,23 +87,27 @@ public struct JSONWriter {
     /// The same with the bytes of a value as they stood where they came from.
     mutating func field(named key: String, _ value: ArraySlice<UInt8>) {
         string(key)
-        bytes.append(UInt8(ascii: ":"))
-        bytes.append(contentsOf: value)
+        buffer.append(UInt8(ascii: ":"))
+        value.withUnsafeBufferPointer { buffer.append($0) }
         needsComma = true
     }
 
     public mutating func string(_ value: String) {
         separate()
-        bytes.append(UInt8(ascii: "\""))
         var value = value
         value.withUTF8 { text in
             if text.contains(where: Self.mustBeEscaped) {
+                buffer.append(UInt8(ascii: "\""))
                 for byte in text { escaped(byte) }
+                buffer.append(UInt8(ascii: "\""))
             } else {
-                bytes.append(contentsOf: text)
+                buffer.extend(by: text.count + 2) { place in
+                    place[0] = UInt8(ascii: "\"")
+                    if let start = text.baseAddress { (place + 1).initialize(from: start, count: text.count) }
+                    place[text.count + 1] = UInt8(ascii: "\"")
+                }
             }
         }
-        bytes.append(UInt8(ascii: "\""))
         needsComma = true
     }
 
@@ -110,70 +117,54 @@ public struct JSONWriter {
 
     public mutating func integer(_ value: Int64) {
         separate()
-        if value < 0 { bytes.append(UInt8(ascii: "-")) }
-        bytes.append(digitsOf: value.magnitude)
+        if value < 0 { buffer.append(UInt8(ascii: "-")) }
+        buffer.append(digitsOf: value.magnitude)
         needsComma = true
     }
 
     private mutating func name(_ key: StaticString) {
         separate()
-        bytes.append(UInt8(ascii: "\""))
-        raw(key)
-        bytes.append(UInt8(ascii: "\""))
-        bytes.append(UInt8(ascii: ":"))
+        let length = key.utf8CodeUnitCount
+        buffer.extend(by: length + 3) { place in
+            place[0] = UInt8(ascii: "\"")
+            (place + 1).initialize(from: key.utf8Start, count: length)
+            place[length + 1] = UInt8(ascii: "\"")
+            place[length + 2] = UInt8(ascii: ":")
+        }
         needsComma = false
     }
 
-    private mutating func raw(_ text: StaticString) {
-        bytes.append(contentsOf: UnsafeBufferPointer(start: text.utf8Start, count: text.utf8CodeUnitCount))
-    }
+    private mutating func raw(_ text: StaticString) { buffer.append(text) }
 
     private mutating func separate() {
-        if needsComma { bytes.append(UInt8(ascii: ",")) }
+        if needsComma { buffer.append(UInt8(ascii: ",")) }
     }
 
     private mutating func open(_ bracket: UInt8) {
         separate()
-        bytes.append(bracket)
+        buffer.append(bracket)
         needsComma = false
     }
 
     private mutating func close(_ bracket: UInt8) {
-        bytes.append(bracket)
+        buffer.append(bracket)
         needsComma = true
     }
 
     private mutating func escaped(_ byte: UInt8) {
         switch byte {
         case UInt8(ascii: "\""), UInt8(ascii: "\\"):
-            bytes.append(UInt8(ascii: "\\"))
-            bytes.append(byte)
+            buffer.append(UInt8(ascii: "\\"))
+            buffer.append(byte)
         case 0x0A: raw("\\n")
         case 0x0D: raw("\\r")
         case 0x09: raw("\\t")
         case 0x00...0x1F:
             raw("\\u00")
-            bytes.append(UInt8(ascii: "0") + byte >> 4)
+            buffer.append(UInt8(ascii: "0") + byte >> 4)
             let low = byte & 15
-            bytes.append(low < 10 ? UInt8(ascii: "0") + low : UInt8(ascii: "a") + low - 10)
-        default: bytes.append(byte)
-        }
-    }
-}
-
-extension [UInt8] {
-    /// Appends a number in decimal digits.
-    public mutating func append(digitsOf number: UInt64) {
-        // From the last one to the first: a division by ten is a multiplication, one by a variable is not.
-        withUnsafeTemporaryAllocation(of: UInt8.self, capacity: 20) { digits in
-            var first = digits.count
-            var rest = number
-            repeat {
-                first -= 1
-                digits[first] = UInt8(ascii: "0") + UInt8(truncatingIfNeeded: rest % 10)
-                rest /= 10
-            } while rest > 0
-            append(contentsOf: UnsafeBufferPointer(rebasing: digits[first...]))
+            buffer.append(low < 10 ? UInt8(ascii: "0") + low : UInt8(ascii: "a") + low - 10)
+        default: buffer.append(byte)
         }
     }
 }

@@ -1,0 +1,18 @@
+import CallCore
+import CallDeciding
+import SignalingProtocol
+
+/// What was decided of one work, and what became of it. Decisions are large: they are handed on, and not copied.
+final class Decided {
+    let work: CallWork
+    let decision: Decision
+    /// It lost against somebody else.
+    var isLost = false
+    /// The record was written, with this deadline.
+    var written: (id: RecordID, deadline: Milliseconds?)?
+
+    init(_ work: CallWork, _ decision: Decision) {
+        self.work = work
+        self.decision = decision
+    }
+}
