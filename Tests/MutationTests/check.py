@@ -30,7 +30,7 @@ public func isMutant(_ number: Int) -> Bool { active == number }
 def copy_source() -> None:
     """Only what changed is written, so that the next build is short."""
     listed = subprocess.run(
-        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "Package.swift", "Sources", "Tests", "docs"],
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "Package.swift", "Sources", "Examples", "Tests", "docs"],
         cwd=ROOT, check=True, capture_output=True,
     ).stdout  # fmt: skip
     files = {
