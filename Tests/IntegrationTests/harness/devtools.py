@@ -145,7 +145,8 @@ class WorkerTools:
         return self.run(_COUNTING) > self._shown
 
     def notifications(self) -> list[dict[str, Any]]:
-        """Not to be asked for while one is on its way: Chromium forgets those that it has noted, and not yet displayed."""
+        """Not to be asked for while one is on its way: it would be lost at times, most likely since Chromium forgets what it has
+        noted and not yet displayed."""
         return self.run(
             "return (await self.registration.getNotifications()).map(({title, body, tag, silent, requireInteraction, actions}) =>"
             "({title, body, tag, silent, requireInteraction, actions: actions.map(({action}) => action)}))"
