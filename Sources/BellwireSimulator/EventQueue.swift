@@ -6,6 +6,8 @@ struct EventQueue {
         let at: Milliseconds
         let sequence: Int
         let action: () -> Void
+
+        func isBefore(_ other: Event) -> Bool { at != other.at ? at < other.at : sequence < other.sequence }
     }
 
     private var heap: [Event] = []
@@ -15,30 +17,33 @@ struct EventQueue {
 
     mutating func add(at moment: Milliseconds, _ action: @escaping () -> Void) {
         sequence += 1
-        heap.append(Event(at: moment, sequence: sequence, action: action))
-        var child = heap.count - 1
-        while child > 0, isEarlier(child, (child - 1) / 2) {
-            heap.swapAt(child, (child - 1) / 2)
-            child = (child - 1) / 2
+        let event = Event(at: moment, sequence: sequence, action: action)
+        heap.append(event)
+        var place = heap.count - 1
+        while place > 0, event.isBefore(heap[(place - 1) / 2]) {
+            heap[place] = heap[(place - 1) / 2]
+            place = (place - 1) / 2
         }
+        heap[place] = event
     }
 
     mutating func take() -> (at: Milliseconds, action: () -> Void)? {
         guard let first = heap.first else { return nil }
-        heap.swapAt(0, heap.count - 1)
-        heap.removeLast()
-        var parent = 0
-        while 2 * parent + 1 < heap.count {
-            var child = 2 * parent + 1
-            if child + 1 < heap.count, isEarlier(child + 1, child) { child += 1 }
-            guard isEarlier(child, parent) else { break }
-            heap.swapAt(parent, child)
-            parent = child
-        }
+        let last = heap.removeLast()
+        if !heap.isEmpty { sink(last) }
         return (first.at, first.action)
     }
 
-    private func isEarlier(_ one: Int, _ other: Int) -> Bool {
-        (heap[one].at, heap[one].sequence) < (heap[other].at, heap[other].sequence)
+    /// From the top, which is free.
+    private mutating func sink(_ event: Event) {
+        var place = 0
+        while 2 * place + 1 < heap.count {
+            var child = 2 * place + 1
+            if child + 1 < heap.count, heap[child + 1].isBefore(heap[child]) { child += 1 }
+            guard heap[child].isBefore(event) else { break }
+            heap[place] = heap[child]
+            place = child
+        }
+        heap[place] = event
     }
 }

@@ -300,18 +300,19 @@ final class PushWatch {
         guard let standing = PushStanding(call, stored, device, invitation: member.invitedRevision),
             let expiresAt = member.expiresAt
         else { return }
-        let isOffline = truth.wasOffline(device, since: now, lease: lease)
-        let ofDevice = attempts.filter { attempt in
+        // Of most devices nothing is asked: they know.
+        lazy var isOffline = truth.wasOffline(device, since: now, lease: lease)
+        lazy var ofDevice = attempts.filter { attempt in
             attempt.key.invitation == member.invitedRevision && attempt.key.key.device == device
         }
-        let rings = ofDevice.filter { $0.key.kind == .ring }
-        let wasRung = rings.contains { $0.value.isAccepted }
+        lazy var rings = ofDevice.filter { $0.key.kind == .ring }
+        lazy var wasRung = rings.contains { $0.value.isAccepted }
         let acked = acked[call.callID]?[device] ?? 0
-        // The answer of the one before is waited for.
-        guard !ofDevice.contains(where: { $0.key.key == registration.key && $0.value.isOpen }) else { return }
         func owed(_ kind: PushKind, from begin: Milliseconds) {
             let id = id(call, member, registration.key, kind)
             guard begin <= now, !limited.contains(id) else { return }
+            // The answer of the one before is waited for.
+            guard !ofDevice.contains(where: { $0.key.key == registration.key && $0.value.isOpen }) else { return }
             if registration.key.platform == .fcm, waitsForToken(call.callID) { return }
             if let known = attempts[id] {
                 guard !known.isAccepted, !known.isOver, known.last + Bounds.again < now else { return }

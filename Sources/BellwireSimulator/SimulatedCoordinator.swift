@@ -211,7 +211,7 @@ final class SimulatedCoordinator: BrokerClient {
             stale = loop.stale
             world.workWasStale("stale work dropped")
         }
-        let next = [loop.nextTick, deliverer?.nextTurn, pusher?.nextTurn].compactMap(\.self).min() ?? .max
+        let next = min(loop.nextTick, deliverer?.nextTurn ?? .max, pusher?.nextTurn ?? .max)
         wake(at: max(next, world.now))
     }
 

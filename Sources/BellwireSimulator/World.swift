@@ -253,7 +253,11 @@ final class World {
     private var isAtRest: Bool {
         coordinators.allSatisfy(\.isServing)
             && devices.allSatisfy { $0.isWelcome && $0.unanswered == 0 && $0.awaited.isEmpty }
-            && knownCalls.allSatisfy { $0.state == .ended }
+            && areCallsOver
+    }
+
+    private var areCallsOver: Bool {
+        (hasLostWrites ? knownCalls : Array(latest.values)).allSatisfy { $0.state == .ended }
     }
 
     private var knownCalls: [CallSnapshot] {

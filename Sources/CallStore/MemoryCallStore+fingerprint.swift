@@ -4,8 +4,8 @@ import SignalingProtocol
 extension MemoryCallStore.Contents {
     /// All of them, in a certain order.
     package var calls: [Call] {
-        entries.sorted { $0.key < $1.key }.compactMap { entry in
-            if case .call(let call) = entry.value.record { call } else { nil }
+        entries.keys.sorted().compactMap { id in
+            if case .call(let call)? = entries[id]?.record { call } else { nil }
         }
     }
 

@@ -215,10 +215,13 @@ package final class MemoryCallStore: CallStore {
     }
 
     package func due(before moment: Milliseconds, limit: Int, besides: Set<RecordID>) -> [RecordID] {
-        let due = contents.entries.filter {
-            !besides.contains($0.key) && $0.value.deadline.map { $0 <= moment } ?? false
+        var due: [(at: Milliseconds, id: RecordID)] = []
+        for place in contents.entries.indices {
+            guard let at = contents.entries.values[place].deadline, at <= moment else { continue }
+            let id = contents.entries.keys[place]
+            if !besides.contains(id) { due.append((at, id)) }
         }
-        return due.sorted { ($0.value.deadline!, $0.key) < ($1.value.deadline!, $1.key) }.prefix(limit).map(\.key)
+        return due.sorted { $0 < $1 }.prefix(limit).map(\.id)
     }
 
     package func due(before moment: Milliseconds, limit: Int) -> [RecordID] {

@@ -7,9 +7,13 @@ import SystemClocks
 ///
 /// It, what it runs and what that waits for belong to one thread at a time.
 package final class WorkExecutor: TaskExecutor, @unchecked Sendable {
+    /// What is ready, from `next` on.
     private var ready: [UnownedJob] = []
+    private var next = 0
 
     package init() {}
+
+    package var isIdle: Bool { next == ready.count }
 
     package func enqueue(_ job: consuming ExecutorJob) { ready.append(UnownedJob(job)) }
 
@@ -21,11 +25,13 @@ package final class WorkExecutor: TaskExecutor, @unchecked Sendable {
 
     /// Runs what is ready, and what that makes ready, until everything waits or has ended.
     package func run() {
-        while !ready.isEmpty {
-            var jobs: [UnownedJob] = []
-            swap(&jobs, &ready)
-            for job in jobs { job.runSynchronously(on: asUnownedTaskExecutor()) }
+        while next < ready.count {
+            let job = ready[next]
+            next += 1
+            job.runSynchronously(on: asUnownedTaskExecutor())
         }
+        ready.removeAll(keepingCapacity: true)
+        next = 0
     }
 
     /// Runs work to its end, which may wait for nothing but the store.

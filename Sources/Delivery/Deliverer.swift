@@ -104,15 +104,18 @@ package final class Deliverer {
         if isStopping { return settling }
         guard isKept else { return min(nextKeep ?? .max, settling) }
         if !hints.isEmpty, !isFollowingHints { return now }
-        let chores = [nextKeep, nextRenewal, nextSearch, nextCount] + targets.map(\.nextLook)
-        return min(chores.compactMap(\.self).min() ?? .max, settling)
+        var next = min(settling, nextKeep ?? .max, nextRenewal ?? .max, nextSearch ?? .max, nextCount ?? .max)
+        for target in targets { next = min(next, target.nextLook ?? .max) }
+        return next
     }
 
     /// To be called when its time has come, when answers have come, and when the store has answered.
     package func turn(_ now: Int64) {
         self.now = max(self.now, now)
         if let time = store.time { storeClock = time - self.now }
-        for answer in sender.take() { answered(answer) }
+        let answers = sender.take()
+        guard isStopping || !answers.isEmpty || !executor.isIdle || nextTurn <= self.now else { return }
+        for answer in answers { answered(answer) }
         if isStopping { giveBack() } else { begin() }
         settle()
         executor.run()

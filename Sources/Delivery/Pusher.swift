@@ -175,16 +175,16 @@ package final class Pusher: DeliveryWorker {
         for call in held.values where !call.isLooking && !call.isSettling {
             next = min(next, call.isHinted ? now : call.nextLook)
         }
-        for chore in [nextPresence, nextRenewal, nextRecovery, nextSearch, nextCount] {
-            next = min(next, chore ?? .max)
-        }
-        return next
+        next = min(next, nextPresence ?? .max, nextRenewal ?? .max, nextRecovery ?? .max)
+        return min(next, nextSearch ?? .max, nextCount ?? .max)
     }
 
     package func turn(_ now: Int64) {
         self.now = max(self.now, now)
         if let time = store.time { storeClock = time - self.now }
-        for answer in sender.take() { answered(answer) }
+        let answers = sender.take()
+        guard isStopping || !answers.isEmpty || !executor.isIdle || nextTurn <= self.now else { return }
+        for answer in answers { answered(answer) }
         if !held.isEmpty, self.now >= sureUntil { becomeAnother() }
         if isStopping { withdraw() } else { begin() }
         look()

@@ -2,7 +2,7 @@ import SignalingProtocol
 
 extension HistoryChecker {
     /// A matter of time. It is judged a little later, when the faults around it are known.
-    enum Matter {
+    indirect enum Matter {
         /// Something was due at `due`, held by its owner since `since`, and happened (or was still open) at `happened`.
         case timer(CallID, what: String, due: Int64, since: Int64, happened: Int64, hasFired: Bool)
         /// A phone, reachable since `reachable`, rang from `since` until `stopped` for an invitation of `revision`.

@@ -156,8 +156,8 @@ package struct HistoryChecker {
     private mutating func clean() {
         guard now >= nextCleaning else { return }
         nextCleaning = now + Bounds.cleaningInterval
-        for (callID, call) in calls.sorted(by: { $0.key < $1.key })
-        where call.isOver && call.touchedAt + Bounds.overFor < now {
+        for callID in calls.keys.sorted() {
+            guard let call = calls[callID], call.isOver, call.touchedAt + Bounds.overFor < now else { continue }
             checkKnowledge(of: call)
             checkGlare(of: call)
             summary.count(call)

@@ -55,6 +55,13 @@ import Testing
             }
         }
 
+        static let batchInterval = CoordinatorLoop.Bounds.batchInterval
+
+        /// As many rounds are under way as may be, and one more waits.
+        func fillBatches() {
+            for number in 0..<9 { _ = handle(.received([invite("u\(number)")]), after: Self.batchInterval) }
+        }
+
         func listen() {
             _ = handle(.tick)
             _ = handle(.connected)
@@ -130,12 +137,12 @@ import Testing
         rig.store.isHeld = true
         _ = rig.handle(.received([rig.invite("alice")]))
         #expect(!rig.loop.takesMessages, "others come together in the socket")
-        _ = rig.handle(.tick, after: 2)
+        _ = rig.handle(.tick, after: Rig.batchInterval)
         #expect(rig.loop.takesMessages)
         let asked = rig.store.operations
         _ = rig.handle(.received([rig.message("alice", .query(.init()))]))
         #expect(rig.store.operations == asked, "alice's second request waits for the first")
-        _ = rig.handle(.received([rig.invite("bob")]), after: 2)
+        _ = rig.handle(.received([rig.invite("bob")]), after: Rig.batchInterval)
         #expect(rig.store.operations > asked)
         rig.store.release()
         #expect(rig.handle(.tick) == ["call.invited, ok", "call.invited, ok"])
@@ -147,7 +154,7 @@ import Testing
     @Test func whatCannotBeServedInTimeIsRefusedEarly() {
         rig.listen()
         rig.store.isHeld = true
-        for number in 0..<9 { _ = rig.handle(.received([rig.invite("u\(number)")]), after: 2) }
+        rig.fillBatches()
         #expect(rig.handle(.received([rig.invite("early")]), after: 100).isEmpty)
         #expect(rig.loop.lateness < ServiceBounds.lateAfter)
         #expect(rig.handle(.received([rig.invite("late")]), after: 500) == ["unavailable after 2000"])
@@ -162,7 +169,7 @@ import Testing
         #expect(rig.handle(.received([rig.invite("caller")])) == ["call.invited, ok"])
         _ = rig.handle(.tick, after: 500)
         rig.store.isHeld = true
-        for number in 0..<9 { _ = rig.handle(.received([rig.invite("u\(number)")]), after: 2) }
+        rig.fillBatches()
         _ = rig.handle(.tick, after: 600)
         #expect(rig.loop.lateness >= ServiceBounds.lateAfter)
         #expect(rig.service.counters[.resendsPutOff] == 1)

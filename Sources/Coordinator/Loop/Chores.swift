@@ -24,16 +24,15 @@ final class Chores {
 
     private enum Chore: Int, CaseIterable {
         case look, sweep, clean, writeTraces, writeUsage, readEndpoints
-
-        /// It is done also while deadlines are not served.
-        var isAlways: Bool { self != .sweep && self != .clean }
     }
+
+    private static let all = Chore.allCases
 
     private let service: CallService
     private let executor: WorkExecutor
     private let random: (ClosedRange<Int64>) -> Int64
     /// When each is due, by its number; nil while it is being done.
-    private var due = [Int64?](repeating: 0, count: Chore.allCases.count)
+    private var due = [Int64?](repeating: 0, count: all.count)
     private var now: Int64 = 0
     /// The first sweep has no grace: what came due while nobody was there fires at once.
     private var hasSwept = false
@@ -59,7 +58,7 @@ final class Chores {
 
     func nextTick(isServingDeadlines: Bool) -> Int64 {
         var next = Int64.max
-        for chore in Chore.allCases where isServingDeadlines || chore.isAlways {
+        for chore in Self.all where isDue(chore, isServingDeadlines) {
             if let at = due[chore.rawValue] { next = min(next, at) }
         }
         return next
@@ -67,14 +66,24 @@ final class Chores {
 
     func begin(_ now: Int64, isServingDeadlines: Bool) {
         self.now = now
-        for chore in Chore.allCases where isServingDeadlines || chore.isAlways {
+        for chore in Self.all where isDue(chore, isServingDeadlines) {
             guard let at = due[chore.rawValue] else { continue }
             if now >= at || chore == .writeTraces && service.chores.hasManyTraces { begin(chore) }
         }
     }
 
+    /// What was noted is written when there is something.
+    private func isDue(_ chore: Chore, _ isServingDeadlines: Bool) -> Bool {
+        switch chore {
+        case .look, .readEndpoints: true
+        case .sweep, .clean: isServingDeadlines
+        case .writeTraces: service.chores.hasTraces
+        case .writeUsage: service.chores.hasUsage
+        }
+    }
+
     /// Those that are under way, but for the look at the store.
-    var areDone: Bool { Chore.allCases.allSatisfy { $0 == .look || due[$0.rawValue] != nil } }
+    var areDone: Bool { Self.all.allSatisfy { $0 == .look || due[$0.rawValue] != nil } }
 
     /// Writes what was noted, for the last time.
     func flush() {

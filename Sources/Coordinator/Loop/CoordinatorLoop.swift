@@ -62,7 +62,7 @@ package final class CoordinatorLoop {
         static let batches = 8
         /// So many messages are worth a batch of their own; fewer wait for the one before, but no longer than `batchInterval`.
         static let worthABatch = 24
-        static let batchInterval: Int64 = 2
+        static let batchInterval: Int64 = 4
         /// Deadlines served at a time while messages wait for longer than half of `lateAfter`: most are resends, which give way.
         static let deadlinesWhenLate = 16
         /// Deadlines that wait, of those that a sweep has found; others come with a later one.
@@ -252,8 +252,14 @@ package final class CoordinatorLoop {
         return standing.isListening
     }
 
+    private var hasDeadlines: Bool {
+        if !due.isEmpty || !overdue.isEmpty { return true }
+        guard let next = service.nextDeadline, let time = service.store.time else { return false }
+        return next <= time
+    }
+
     private func beginDeadlines() {
-        guard !isServingDeadlines else { return }
+        guard !isServingDeadlines, hasDeadlines else { return }
         var limit = min(deadlineSlice.current, queue.count > 0 ? ServiceBounds.messagesPerRound : .max)
         if lateness >= ServiceBounds.lateAfter / 2 { limit = min(limit, Bounds.deadlinesWhenLate) }
         if due.count < limit {

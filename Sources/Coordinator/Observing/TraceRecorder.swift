@@ -78,6 +78,8 @@ struct TraceRecorder {
         }
     }
 
+    var hasWaiting: Bool { waitingCount > 0 || dropped > 0 }
+
     /// Takes out what waits to be written, and how many entries there was no room for.
     mutating func take() -> (traces: [CallTrace], dropped: Int) {
         defer {

@@ -58,6 +58,11 @@ struct StoreChores {
 
     func writeTraces() async { await Timelines(context: context).write() }
 
+    /// Something is noted, or was dropped.
+    var hasTraces: Bool { context.recorder.hasWaiting }
+
+    var hasUsage: Bool { context.usage.hasWaiting }
+
     /// So much is noted that it should be written before there is more.
     var hasManyTraces: Bool { context.recorder.waitingCount > TraceRecorder.capacity / 4 }
 

@@ -21,6 +21,8 @@ struct StoredUsage {
     /// What was added for the user and is not taken out yet.
     func waiting(of user: UserID) -> Int { bytes[user] ?? 0 }
 
+    var hasWaiting: Bool { !bytes.isEmpty }
+
     /// Takes out what waits to be written.
     mutating func take() -> [(user: UserID, bytes: Int)] {
         defer { bytes.removeAll(keepingCapacity: true) }

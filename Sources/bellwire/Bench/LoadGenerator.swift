@@ -65,7 +65,10 @@ final class LoadGenerator<Work: Load> {
         self.work = work
         self.qos = qos
         began = [Int64?](repeating: nil, count: places)
-        connection = try MQTTConnection(MQTTConnection.Configuration(broker: broker, clientID: clientID))
+        var configuration = MQTTConnection.Configuration(broker: broker, clientID: clientID)
+        // While others are measured, nobody looks at this connection.
+        configuration.keepAlive = .max
+        connection = try MQTTConnection(configuration)
         try connection.connect()
         while connection.state == .connecting { _ = try connection.poll(milliseconds: 100) }
         var waiting = Set(try work.filters.map { try connection.subscribe($0, qos: qos) })
