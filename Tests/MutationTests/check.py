@@ -113,7 +113,7 @@ def caught_by(number: int, bellwire: Path) -> str | None:
             tests = ["swift", "test", "--skip-build", "--scratch-path", str(WORK / "build"), "--skip", BROKEN, *chosen]
             passed, output = run(tests, number, 600)
             if not passed:
-                failed = re.findall(r"✘ Test (\S+) (?:.*)?failed", output)
+                failed = re.findall(r"✘ Test (\w+\([\w:]*\)) (?:.*)?failed", output)
                 return "tests: " + (", ".join(dict.fromkeys(failed)) or output.strip().splitlines()[-1])[:160]
     return None
 
