@@ -61,7 +61,7 @@ final class SimulatedCoordinator: BrokerClient {
         let service = CallService(store: store, settings: world.settings)
         service.owes = { [unowned self] ids in self.deliverer?.committed(ids) }
         service.owesPushes = { [unowned self] ids in self.pusher?.committed(ids.map { .call($0) }) }
-        let loop = CoordinatorLoop(service, now: world.now) {
+        let loop = CoordinatorLoop(service, clock: { [unowned world] in world.now }) {
             draws.between($0.lowerBound, $0.upperBound)
         }
         self.loop = loop

@@ -32,6 +32,7 @@ final class SimulatedStore: CallStore, OutboxStore, PushStore {
     func die() { isDead = true }
 
     var summary: String { "simulated" }
+    var answersAtOnce: Bool { false }
 
     var isShared: Bool { true }
 

@@ -47,7 +47,9 @@ final class MemoryCoordinator: Sendable {
         let store = MemoryCallStore(lease: settings.presence.lease) { SystemClock.wall.milliseconds }
         while !state.withLock(\.isStopping) {
             state.withLock { $0.isToBeReplaced = false }
-            let loop = CoordinatorLoop(CallService(store: store, settings: settings), now: now) { .random(in: $0) }
+            let loop = CoordinatorLoop(
+                CallService(store: store, settings: settings), clock: { SystemClock.boot.milliseconds },
+                random: { .random(in: $0) })
             serve(loop)
             loop.giveUp()
         }

@@ -53,7 +53,7 @@ package struct Call: Equatable, Sendable {
         endReason: EndReason?, endedBy: UserID?, members: [Member], updatedAt: Milliseconds, actor: UserID?,
         outcomes: [RequestOutcome], callerLostAt: Milliseconds?, heartbeatDue: Milliseconds?,
         emptySince: Milliseconds?, deliveryDue: Milliseconds?, deliveryServedAt: Milliseconds,
-        pushTexts: [InvitationTexts] = []
+        pushTexts: [InvitationTexts]
     ) {
         self = beginning
         self.revision = revision

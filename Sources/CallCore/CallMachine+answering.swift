@@ -16,7 +16,7 @@ extension CallMachine {
 
     /// A device sent `call.reject`. `isCheck`: it did so by a ring check, beside whatever app it has connected.
     package mutating func rejectRequested(
-        _ reject: Request.Reject, _ acting: Acting, isCheck: Bool = false
+        _ reject: Request.Reject, _ acting: Acting, isCheck: Bool
     ) throws(SignalingError) {
         defer { check() }
         let index = try pendingIndex(acting)
@@ -105,7 +105,7 @@ extension CallMachine {
         let member = call.members[try memberIndex(acting.user)]
         if call.isLive, member.state.isPending {
             let reject = Request.Reject(callID: call.callID, extendedData: cancel.extendedData)
-            try rejectRequested(reject, acting)
+            try rejectRequested(reject, acting, isCheck: false)
         } else if call.mode == .advanced {
             try endRequested(Request.End(callID: call.callID, extendedData: cancel.extendedData), acting)
         } else {

@@ -48,7 +48,7 @@ package struct CallMachine: Sendable {
 
         package init(
             profiles: [UserID: UserProfile], unregistered: [UserID], limited: [UserID], withheld: [UserID],
-            pushable: [UserID]? = nil
+            pushable: [UserID]?
         ) {
             self.profiles = profiles
             self.unregistered = unregistered

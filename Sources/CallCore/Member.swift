@@ -47,8 +47,8 @@ package struct Member: Equatable, Sendable {
         userID: UserID, name: String?, avatarURL: String?, state: MemberState, device: DeviceID?, invitedBy: UserID?,
         expiresAt: Milliseconds?, updatedAt: Milliseconds, reason: String?, extendedData: String?,
         invitedRevision: Int, changedRevision: Int, handledRevision: Int, notReceivedAt: Milliseconds?,
-        hasResponded: Bool, isWithheld: Bool, mayBePushed: Bool = false, ownInvitedAt: Milliseconds? = nil,
-        isHandledByCheck: Bool = false
+        hasResponded: Bool, isWithheld: Bool, mayBePushed: Bool, ownInvitedAt: Milliseconds?,
+        isHandledByCheck: Bool
     ) {
         self.userID = userID
         self.name = name

@@ -38,7 +38,7 @@ package struct PeerMessage: Equatable, Sendable {
 
         package init(
             data: JSONText?, state: MessageState, finishedAt: Milliseconds?, servedAt: Milliseconds,
-            receiptDue: Milliseconds?, isWithheld: Bool = false
+            receiptDue: Milliseconds?, isWithheld: Bool
         ) {
             self.data = data
             self.state = state
@@ -52,7 +52,7 @@ package struct PeerMessage: Equatable, Sendable {
     /// A device sent `message.send`. `ttl` in milliseconds.
     package init(
         _ request: Request.Message, messageID: MessageID, origin: RequestKey, ttl: Milliseconds,
-        isWithheld: Bool = false,
+        isWithheld: Bool,
         now: Milliseconds
     ) {
         self.messageID = messageID

@@ -104,7 +104,7 @@ package struct Deciding {
     }
 
     /// Those of `users` without an online device: they ring when they come online. Who is not to be reached looks the same.
-    func offline(_ users: [UserID], withheld: [UserID] = []) throws(Undecided) -> [UserID] {
+    func offline(_ users: [UserID], withheld: [UserID]) throws(Undecided) -> [UserID] {
         let presence = try presence(of: users)
         return users.filter { user in
             withheld.contains(user)

@@ -72,6 +72,8 @@ package enum ServiceBounds {
     package static let callsPerPresence = 256
     /// How many calls a `welcome` looks at. Beyond it the oldest are left out.
     package static let callsPerWelcome = 50
+    /// How many live calls of a user are looked at where all are meant.
+    package static let callsOfUser = 1_000
     /// How many waiting messages are sent to a device that comes online. The others follow by their resends.
     package static let messagesPerWelcome = 64
     /// A session is new for so many milliseconds after its presence: the clocks of store and coordinator differ a little.
@@ -106,6 +108,9 @@ package enum ServiceBounds {
     package static let acksPerUser = 32
     /// How often a claim's holder without a call is looked at again, after a brief pause, before it is fenced.
     package static let looksBeforeFencing = 3
+    /// How many lookups that nobody foresaw a round makes while all its works wait for them; the others are made in the next attempt, when
+    /// what could be decided without them is done.
+    package static func lookups(_ attempt: Int) -> Int { attempt > 2 ? .max : 16 << (2 * attempt) }
     /// How long a void record is kept, in milliseconds: longer than any commit can be delayed.
     package static let voidRecordLife: Milliseconds = 3_600_000
     /// How long after a call's end those who were woken because of it are told what became of it.

@@ -145,13 +145,17 @@ extension CallStore {
 }
 
 extension AnswersLater {
+    package var answersAtOnce: Bool { true }
     package var socket: StoreSocket? { nil }
     package func receive() {}
 }
 
 /// Something that is asked, and may answer later.
 package protocol AnswersLater: AnyObject {
-    /// Where its answers arrive; nil for one that answers at once.
+    /// Nothing goes on meanwhile: there is an answer when what was asked returns.
+    var answersAtOnce: Bool { get }
+
+    /// Where its answers arrive; nil for one that answers at once, and while nothing is on its way.
     var socket: StoreSocket? { get }
 
     /// Takes what has arrived, and gives up what did not arrive in time: who waited for it goes on with the next run of the work.

@@ -178,6 +178,8 @@
 
         package var time: Milliseconds? { store.time }
 
+        package var answersAtOnce: Bool { store.answersAtOnce }
+
         package var socket: StoreSocket? { store.socket }
 
         package func receive() { store.receive() }

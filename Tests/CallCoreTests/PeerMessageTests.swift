@@ -8,7 +8,7 @@ struct PeerMessageTests {
         let device = DeviceAddress(userID: UserID("alice")!, deviceID: DeviceID("phone")!)
         return PeerMessage(
             Request.Message(to: UserID("bob")!, data: JSONText("[1]")!, seq: 3), messageID: MessageID("m")!,
-            origin: RequestKey(device: device, requestID: RequestID("r")!), ttl: ttl, now: 0)
+            origin: RequestKey(device: device, requestID: RequestID("r")!), ttl: ttl, isWithheld: false, now: 0)
     }
 
     @Test func itIsSentAgainBySchedule() {

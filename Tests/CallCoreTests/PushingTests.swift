@@ -90,7 +90,7 @@ import Testing
     @Test func anotherInvitationIsMarkedAnew() throws {
         var machine = try invited([bob, carol], pushable: [bob])
         try machine.acceptRequested(.init(callID: machine.call.callID), acting(carol), activeElsewhere: nil)
-        try machine.rejectRequested(.init(callID: machine.call.callID), acting(bob))
+        try machine.rejectRequested(.init(callID: machine.call.callID), acting(bob), isCheck: false)
         _ = try machine.addRequested(
             .init(callID: machine.call.callID, invitees: [bob]), acting(carol, "add"), known([], withheld: []))
         #expect(marked(machine).isEmpty && machine.unmarked == [bob])

@@ -71,7 +71,7 @@ final class Scene {
         let acting = CallMachine.Acting(key: key, now: now)
         switch body {
         case .accept(let accept): try machine.acceptRequested(accept, acting, activeElsewhere: activeElsewhere)
-        case .reject(let reject): try machine.rejectRequested(reject, acting)
+        case .reject(let reject): try machine.rejectRequested(reject, acting, isCheck: false)
         case .cancel(let cancel): return try machine.cancelRequested(cancel, acting)
         case .add(let add): return try machine.addRequested(add, acting, .plain)
         case .join(let join):
@@ -206,7 +206,7 @@ final class Scene {
 
 extension CallMachine.Invitees {
     /// Everybody may be invited, and nobody has a profile.
-    static let plain = Self(profiles: [:], unregistered: [], limited: [], withheld: [])
+    static let plain = Self(profiles: [:], unregistered: [], limited: [], withheld: [], pushable: nil)
 }
 
 /// Requests about the one call of a scene.

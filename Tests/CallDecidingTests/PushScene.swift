@@ -54,7 +54,7 @@ struct PushScene {
 
     mutating func reject(_ user: UserID = bob, on device: DeviceID) {
         let acting = acting(user, device)
-        try! machine.rejectRequested(Request.Reject(callID: machine.call.callID), acting)
+        try! machine.rejectRequested(Request.Reject(callID: machine.call.callID), acting, isCheck: false)
     }
 
     mutating func join(_ user: UserID = bob, on device: DeviceID) {

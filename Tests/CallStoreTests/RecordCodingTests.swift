@@ -60,7 +60,7 @@ import Testing
     private func message(stream: String?) -> PeerMessage {
         PeerMessage(
             Request.Message(to: bob, data: JSONText("1")!, seq: 5, stream: stream), messageID: MessageID("m")!,
-            origin: RequestKey(device: alicePhone, requestID: RequestID("r")!), ttl: 30_000, now: 1)
+            origin: RequestKey(device: alicePhone, requestID: RequestID("r")!), ttl: 30_000, isWithheld: false, now: 1)
     }
 
     @Test func whatALaterVersionAddedIsIgnored() throws {

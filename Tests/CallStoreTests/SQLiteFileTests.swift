@@ -166,7 +166,8 @@ import Testing
         let request = Request.Message(to: bob, data: try #require(JSONText("{}")), seq: 5, stream: "s")
         let message = PeerMessage(
             request, messageID: MessageID("m")!,
-            origin: RequestKey(device: alicePhone, requestID: RequestID("r")!), ttl: 30_000, now: 400)
+            origin: RequestKey(device: alicePhone, requestID: RequestID("r")!), ttl: 30_000, isWithheld: false, now: 400
+        )
         let messageID = RecordID.message(message.messageID, to: bob)
         do {
             let test = try open()

@@ -71,7 +71,8 @@ import Testing
         let request = Request.Message(
             to: user, data: try #require(JSONText(#"{"a": "ü\u0000"}"#)), seq: 5, stream: "run_-2")
         let key = RequestKey(device: alicePhone, requestID: RequestID("r")!)
-        return PeerMessage(request, messageID: MessageID(id)!, origin: key, ttl: 30_000, now: created)
+        return PeerMessage(
+            request, messageID: MessageID(id)!, origin: key, ttl: 30_000, isWithheld: false, now: created)
     }
 
     private func write(_ test: StoreUnderTest, _ message: PeerMessage, over version: Int64) throws -> CommitOutcome {

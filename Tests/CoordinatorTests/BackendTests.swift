@@ -146,6 +146,30 @@ struct BackendTests {
         #expect(world.lines().last == "alice/phone error sessionOver")
     }
 
+    /// The session ends before the calls are told; who asks again finds it ended.
+    @Test func signingOutIsDoneOnlyWhenTheCallsAreTold() {
+        let race = Race()
+        let backend = race.world.stranger("alice/server")
+        race.alice.invite("bob")
+        race.store.failing = [.commit]
+        #expect(backend.request(.userSignOut(race.alice.address.deviceID))?.error?.code == .unavailable)
+        #expect(race.world.stored(callID)?.isLive == true)
+        race.store.failing = []
+        #expect(backend.request(.userSignOut(race.alice.address.deviceID)) == .answer(.done(race.alice.user)))
+        #expect(race.world.stored(callID)?.endReason == .callerLost)
+    }
+
+    @Test func whoIsDeletedIsOutOfAllCallsHoweverMany() {
+        var settings = ServiceSettings()
+        settings.limits.pair = .init(rate: 0, burst: 0)
+        let world = World(settings)
+        let backend = world.stranger("alice/server")
+        let callers = (0..<3).map { world.phone("caller\($0)/phone") }
+        for number in 0..<60 { callers[number % 3].invite("alice", callID: "c\(number)") }
+        #expect(backend.request(.userDelete) == .answer(.done(UserID("alice")!)))
+        #expect((0..<60).allSatisfy { world.stored(CallID("c\($0)")!)?.isLive == false })
+    }
+
     @Test(arguments: [Request.Body.userSignOut(DeviceID("phone")!), .userDelete])
     func aDeviceMayNotAskForThat(_ body: Request.Body) {
         #expect(bob.request(body)?.code == .unknownType)

@@ -6,7 +6,7 @@ import SignalingProtocol
 final class FaultyStore: CallStore {
     enum Operation: CaseIterable {
         case now, load, commit, note, due, calls, holders, devices, cameOnline, wentOffline, renew, clean
-        case history, messages, profiles, update, trace, timeline, charge
+        case history, messages, profiles, update, trace, timeline, charge, tidy
     }
 
     private let store: any CallStore
@@ -22,6 +22,7 @@ final class FaultyStore: CallStore {
     var isHeld = false
     private var held: [UnsafeContinuation<Void, Never>] = []
     var isShared = false
+    var answersAtOnce = false
     /// Called before every operation.
     var beforeOperation: ((Operation) -> Void)?
     /// Called before every commit, with how many there were.
@@ -162,6 +163,7 @@ final class FaultyStore: CallStore {
 
     func tidyCalls(of user: UserID) async throws(StoreError) -> Int {
         tidied.append(user)
+        try await pass(.tidy)
         return try await store.tidyCalls(of: user)
     }
 

@@ -9,6 +9,7 @@ import Testing
 /// The loop as a machine: what happens, and when, in; what is to be done out (docs/decisions/0017).
 @Suite struct LoopTests {
     private final class Rig {
+        let memory: MemoryCallStore
         let store: FaultyStore
         let service: CallService
         let loop: CoordinatorLoop
@@ -17,18 +18,25 @@ import Testing
 
         init(isShared: Bool = false) {
             let clock = clock
-            store = FaultyStore(MemoryCallStore { clock.now })
+            memory = MemoryCallStore { clock.now }
+            store = FaultyStore(memory)
             store.isShared = isShared
             var settings = ServiceSettings()
             settings.limits.requests = .init(rate: 0, burst: 0)
             service = CallService(store: store, settings: settings)
-            loop = CoordinatorLoop(service, now: 1_000) { $0.upperBound }
+            let before = clock.now - 1_000
+            loop = CoordinatorLoop(service, clock: { clock.now - before }) { $0.upperBound }
+        }
+
+        /// Time passes, also in the middle of an event.
+        func pass(_ duration: Int64) {
+            now += duration
+            clock.now += duration
         }
 
         /// What is to be done, in short.
         func handle(_ event: CoordinatorLoop.Event, after duration: Int64 = 0) -> [String] {
-            now += duration
-            clock.now += duration
+            pass(duration)
             return loop.handle(event, now: now).map { action in
                 switch action {
                 case .connect: "connect"
@@ -155,12 +163,66 @@ import Testing
         rig.listen()
         rig.store.isHeld = true
         rig.fillBatches()
-        #expect(rig.handle(.received([rig.invite("early")]), after: 100).isEmpty)
-        #expect(rig.loop.lateness < ServiceBounds.lateAfter)
-        #expect(rig.handle(.received([rig.invite("late")]), after: 500) == ["unavailable after 2000"])
         let accept = rig.message("x-u0", .accept(.init(callID: CallID("c-u0")!)))
-        #expect(rig.handle(.received([accept])).isEmpty, "what has begun goes on")
-        #expect(rig.service.counters[.refusedEarly, "late"] == 1)
+        #expect(rig.handle(.received([rig.invite("early"), accept]), after: 100).isEmpty)
+        #expect(rig.loop.lateness < ServiceBounds.lateAfter)
+        // The ninth round has waited for longer.
+        #expect(rig.handle(.tick, after: 400) == ["unavailable after 2000"])
+        #expect(rig.handle(.received([rig.invite("fresh")]), after: 100) == ["unavailable after 2000"])
+        #expect(rig.service.counters[.refusedEarly, "late"] == 2)
+        #expect(
+            rig.loop.lateness >= ServiceBounds.lateAfter, "who was refused just now knows that there is too much to do")
+        rig.store.isHeld = false
+        rig.store.release()
+        let told = (0..<3).flatMap { _ in rig.handle(.tick, after: Rig.batchInterval) }
+        #expect(
+            told == ["call.userStateChanged, ok", "call.invited, ok"],
+            "what has begun, and what came when others were late")
+        _ = rig.handle(.tick, after: 1_000)
+        #expect(rig.loop.lateness == 0)
+    }
+
+    private func rings(_ told: String) -> Int { told.split(separator: " ").count { $0 == "call.invited," } }
+
+    /// Nothing else can be done meanwhile: what is done is told before the next round is begun.
+    @Test func aStoreThatAnswersAtOnceIsAskedForOneRoundAtATime() {
+        rig.listen()
+        rig.store.answersAtOnce = true
+        rig.store.beforeOperation = { [rig] _ in rig.pass(10) }
+        let told = rig.handle(.received((0..<100).map { rig.invite("u\($0)") }))
+        #expect(told.count == 1)
+        #expect(rings(told[0]) == ServiceBounds.messagesPerRound)
+        #expect(rig.loop.nextTick <= rig.now)
+        #expect(rings(rig.handle(.tick)[0]) == 100 - ServiceBounds.messagesPerRound)
+    }
+
+    /// As with one that answers later: what took too long is not told, and the next round is smaller, until it is told.
+    @Test func aSlowStoreThatAnswersAtOnceIsAskedForLessAtATime() {
+        rig.listen()
+        rig.store.answersAtOnce = true
+        rig.store.beforeCommit = { [rig] _ in rig.pass(600) }
+        #expect(rig.handle(.received((0..<32).map { rig.invite("u\($0)") })).isEmpty)
+        #expect(rig.loop.stale == 1)
+        rig.store.beforeCommit = nil
+        let told = rig.handle(.received((0..<64).map { rig.invite("v\($0)") }))
+        #expect(rings(told[0]) == 16)
+    }
+
+    /// The store's due index still has the moment before.
+    @Test func noSweepBringsBackWhatWasPutOff() {
+        rig.listen()
+        #expect(rig.handle(.received([rig.invite("caller")])) == ["call.invited, ok"])
+        _ = rig.handle(.tick, after: 500)
+        rig.store.isHeld = true
+        rig.fillBatches()
+        _ = rig.handle(.tick, after: 600)
+        #expect(rig.service.counters[.resendsPutOff] == 1)
+        rig.store.isHeld = false
+        rig.store.release()
+        for _ in 0..<8 { _ = rig.handle(.tick, after: 100) }
+        #expect(rig.service.counters[.eventsResent] == 0, "its time has not come")
+        for _ in 0..<8 { _ = rig.handle(.tick, after: 100) }
+        #expect(rig.service.counters[.eventsResent] > 0)
     }
 
     /// The resend of an invitation gives way to what came; the end of it does not.
@@ -187,6 +249,132 @@ import Testing
         #expect(rig.handle(.received([rig.message("alice", .query(.init()))])) == ["unavailable after 2000"])
         #expect(rig.handle(.received([rig.invite("bob")])).isEmpty)
         #expect(rig.service.counters[.refusedEarly, "full"] == 1)
+    }
+
+    // MARK: Side by side
+
+    /// The store holds back what is asked for by the next operation of this kind, and answers everything after it.
+    private func holdBack(_ operation: FaultyStore.Operation) {
+        rig.store.beforeOperation = { [rig] next in
+            rig.store.isHeld = next == operation
+            if rig.store.isHeld { rig.store.beforeOperation = { _ in rig.store.isHeld = false } }
+        }
+    }
+
+    @Test func nobodyInARoundWaitsForWhatOthersAskBesides() {
+        rig.listen()
+        holdBack(.history)
+        let queries = ["bob", "carol"].map { rig.message($0, .query(.init())) }
+        #expect(rig.handle(.received([rig.invite("alice")] + queries)) == ["call.invited, ok, ok"], "and carol")
+        #expect(
+            rig.handle(.received([rig.invite("bob")]), after: Rig.batchInterval).isEmpty, "what bob sends has an order")
+        rig.store.release()
+        #expect(rig.handle(.tick) == ["ok"])
+        #expect(rig.handle(.tick) == ["call.invited, ok"])
+    }
+
+    /// Another user's work is about to write the call that holds the claim: its commit would lose against a fence.
+    @Test func aFenceWaitsForWhatIsUnderWayHere() throws {
+        rig.listen()
+        let body = Request.Body.invite(.init(invitees: [UserID("x")!], callID: CallID("a")!, mode: .advanced))
+        #expect(rig.handle(.received([rig.message("alice", body)])) == ["call.invited, ok"])
+        try endWithoutGivingUpTheClaim(CallID("a")!)
+        holdBack(.load)
+        _ = rig.handle(.received([rig.message("x", .get(.init(callID: CallID("a")!)))]))
+        let next = Request.Body.invite(.init(invitees: [UserID("x")!], callID: CallID("b")!, mode: .advanced))
+        let received = CoordinatorLoop.Event.received([rig.message("alice", next, id: "s")])
+        #expect(rig.handle(received, after: Rig.batchInterval).isEmpty)
+        #expect(rig.handle(.tick, after: 3).isEmpty)
+        #expect(rig.handle(.tick, after: 1) == ["call.invited, ok"], "4 ms at most")
+        rig.store.release()
+        _ = rig.handle(.tick)
+    }
+
+    private func endWithoutGivingUpTheClaim(_ callID: CallID) throws {
+        let stored = try #require(rig.memory.load([.call(callID)])[0])
+        guard case .call(let call) = stored.record else { return }
+        var machine = CallMachine(call: call, settings: ServiceSettings().calls)
+        let device = DeviceAddress(userID: call.inviter, deviceID: DeviceID("phone")!)
+        let key = RequestKey(device: device, requestID: RequestID("end")!)
+        try machine.endRequested(.init(callID: callID), .init(key: key, now: call.updatedAt + 1))
+        let ended = Commit(
+            .call(callID), record: .call(machine.call), expected: stored.version, deadline: nil, expiresAt: nil)
+        #expect(rig.memory.commit([ended]) == [.committed(version: stored.version + 1)])
+    }
+
+    /// The store holds back what is asked for while more is looked up than a round may ask while all wait for it.
+    @Test func nobodyInARoundWaitsForAllThatHasToBeLookedUpForOthers() {
+        rig.listen()
+        let many = (0..<ServiceBounds.lookups(0)).map { number in
+            let invite = Request.Invite(
+                invitees: [UserID("b\(number)")!], callID: CallID("l\(number)")!, ifBusy: .reject)
+            return rig.message("a\(number)", .invite(invite))
+        }
+        for number in 0..<many.count {
+            _ = rig.handle(.received([rig.message("q\(number)", .invite(.init(invitees: [UserID("b\(number)")!])))]))
+        }
+        var lookups = 0
+        rig.store.beforeOperation = { [rig] operation in
+            if operation == .calls { lookups += 1 }
+            rig.store.isHeld = operation == .calls && lookups == ServiceBounds.lookups(0) / 2 + 1
+        }
+        #expect(rings(rig.handle(.received(many + [rig.invite("alice")])).joined()) == 1)
+        rig.store.beforeOperation = nil
+        rig.store.release()
+        _ = rig.handle(.tick)
+    }
+
+    /// The devices send again what is lost with a connection, and have sent it to somebody else by then.
+    @Test func whatWaitsGoesWithItsConnection() {
+        rig.listen()
+        rig.store.isHeld = true
+        _ = rig.handle(.received([rig.invite("alice")]))
+        _ = rig.handle(.received([rig.message("alice", .query(.init()))]))
+        _ = rig.handle(.lost)
+        let asked = rig.store.operationCounts[.history]
+        rig.store.release()
+        _ = rig.handle(.tick)
+        _ = rig.handle(.tick)
+        #expect(rig.store.operationCounts[.history] == asked)
+    }
+
+    /// Sixteen of each, and each looks for who is busy: more lookups than one decision may make.
+    @Test func aDecisionThatComesToNoEndHurtsNobodyElse() {
+        rig.listen()
+        let many = ["eve", "mallory", "trudy"].flatMap { user in
+            (0..<WorkQueue.mostOfUser).map { number in
+                let invite = Request.Invite(
+                    invitees: [UserID("b-\(user)-\(number)")!], callID: CallID("same")!, mode: .advanced,
+                    ifBusy: .reject)
+                return rig.message(user, .invite(invite), id: "i\(number)")
+            }
+        }
+        // Somebody calls each of them, so that it has to be looked whether they are busy; and who asks may not: each has a call already.
+        for user in ["eve", "mallory", "trudy"] {
+            let own = Request.Invite(invitees: [UserID("z")!], callID: CallID("own-\(user)")!, mode: .advanced)
+            _ = rig.handle(.received([rig.message(user, .invite(own), id: "own")]))
+            for number in 0..<WorkQueue.mostOfUser {
+                let other = Request.Invite(
+                    invitees: [UserID("b-\(user)-\(number)")!], callID: CallID("o-\(user)-\(number)")!)
+                _ = rig.handle(.received([rig.message("q-\(user)-\(number)", .invite(other))]))
+            }
+        }
+        let told = rig.handle(.received(many + [rig.invite("alice")])).joined(separator: ", ")
+        #expect(rings(told) == 1, "alice is served: \(told)")
+        #expect(told.contains("unavailable"))
+        #expect(rig.service.storeFailure == nil, "the store has answered")
+    }
+
+    /// Whoever asked for the end of these messages hears of what is done.
+    @Test func whatItWasHandedBeforeItLeftIsAnswered() {
+        let rig = Rig(isShared: true)
+        rig.listen()
+        _ = rig.handle(.tick, after: 100)
+        rig.store.failing = [.now]
+        for _ in 0..<7 { _ = rig.handle(.tick, after: 100) }
+        #expect(rig.handle(.answered).isEmpty)
+        #expect(rig.handle(.received([rig.invite("alice")])) == ["unavailable"], "the messages of the same moment")
+        #expect(rig.handle(.stop) == ["end"] || rig.handle(.tick) == ["end"], "away it has left already")
     }
 
     @Test func itLeavesTheGroupWhileTheStoreIsOutOfReachAndComesBack() {

@@ -1,4 +1,6 @@
 import CallCore
+import CallDeciding
+import Coordinator
 import SignalingProtocol
 import Testing
 
@@ -211,5 +213,46 @@ struct PresenceTests {
         let payload = #"{"online":true,"pad":""# + String(repeating: "x", count: 70_000) + "\"}"
         world.send("bellwire/v1/presence/bob/phone", payload)
         #expect(world.lines() == ["bob/phone error tooLarge"])
+    }
+
+    // MARK: Several at once
+
+    /// Of one call in the list of the second it turns out that it is over, and the list cannot be put right.
+    @Test func nobodyIsWelcomedWhoseCallsAreNotLookedAt() {
+        let race = Race()
+        let (dave, erin) = (race.world.phone("dave/phone"), race.world.phone("erin/phone"))
+        erin.invite("dave", callID: "d")
+        race.alice.invite("bob", callID: "b")
+        let (tablet, laptop) = (race.world.stranger("dave/tablet"), race.world.stranger("bob/laptop"))
+        race.world.route = { _ in 0 }
+        var loads = 0
+        race.store.failing = [.tidy]
+        race.store.beforeOperation = { [world = race.world, alice = race.alice, store = race.store] operation in
+            guard operation == .load else { return }
+            loads += 1
+            store.beforeOperation = nil
+            world.send([alice.up(.cancel(.init(callID: CallID("b")!)))], to: 1)
+        }
+        race.world.send([tablet.presence(.online, session: "t"), laptop.presence(.online, session: "l")])
+        #expect(loads == 1 && race.store.tidied == [race.bob.user])
+        #expect(tablet.welcomes.isEmpty && laptop.welcomes.isEmpty)
+        race.store.failing = []
+        race.world.send([tablet.presence(.online, session: "t"), laptop.presence(.online, session: "l")])
+        #expect(tablet.welcomes.map(\.calls.count) == [1] && tablet.names == [.invited])
+        #expect(laptop.welcomes.map(\.calls.count) == [0])
+        #expect(dave.names == [.invited])
+    }
+
+    @Test func devicesThatComeTogetherAreNotWelcomedBeyondWhatTheirUserMayBeSent() {
+        var settings = ServiceSettings()
+        settings.limits.sentBytes = .init(rate: 100, burst: 100)
+        let world = World(settings)
+        let devices = (0..<5).map { world.stranger("alice/d\($0)") }
+        world.send(devices.map { $0.presence(.online, session: "s") })
+        #expect(devices.map(\.welcomes.count).reduce(0, +) == 1)
+        #expect(world.service.counters[.messagesRefused, "rateLimited"] == 4)
+        world.pass(seconds: 60)
+        world.send([devices[4].presence(.online, session: "s")])
+        #expect(devices[4].welcomes.count == 1, "it publishes its presence again")
     }
 }

@@ -161,7 +161,7 @@ struct WorkQueueTests {
         ack("alice", "old", at: 1_000)
         ack("alice", "new", at: 3_000)
         ack("bob", "old", at: 1_000)
-        let dropped = queue.dropStale(3_000, patience: 2_000)
+        let dropped = dropLate(3_000)
         #expect(dropped == 2)
         #expect(queue.next(10, 3_000).map { served($0.round) } == "new:1")
         #expect(queue.count == 0)
@@ -171,10 +171,10 @@ struct WorkQueueTests {
         end("alice", "a")
         end("alice", "b")
         let first = queue.next(10, 1_900)!
-        var dropped = queue.dropStale(2_500, patience: 2_000)
+        var dropped = dropLate(2_500)
         #expect(queue.next(10, 2_500) == nil)
         queue.finish(first)
-        dropped += queue.dropStale(3_800, patience: 2_000)
+        dropped += dropLate(3_800)
         #expect(queue.next(10, 3_800).map { served($0.round) } == "b:1")
         #expect(dropped == 0)
     }
@@ -182,7 +182,9 @@ struct WorkQueueTests {
     @Test mutating func whatThereIsNoRoomForIsRefused() {
         for _ in 0..<WorkQueue.mostWaiting { ack("flooder", "c") }
         let item = Round.Item.call(CallID("d")!, .ack(device("flooder"), revision: 1))
-        let taken = [("flooder", 10), ("alice", WorkQueue.mostBytes), ("alice", 1)].map { name, bytes in
+        // What the flooder has lessens what there is for others, by a sixteenth.
+        let most = WorkQueue.mostBytes - 10 * WorkQueue.mostWaiting / 16
+        let taken = [("flooder", 10), ("alice", most), ("alice", 1)].map { name, bytes in
             queue.append(item, from: device(name), bytes, at: 0)
         }
         #expect(taken == [false, true, false])
@@ -196,6 +198,14 @@ struct WorkQueueTests {
         for number in 0..<1_000 { end("flooder", "c\(number)") }
         #expect(rounds().map { $0.calls.works[0].id.string } == (0..<1_000).map { "c\($0)" })
         #expect(queue.count == 0)
+    }
+
+    @Test mutating func nothingOvertakesTheRestOfABurst() {
+        for number in 0..<20 { end("flooder", "c\(number)") }
+        let first = next()!
+        end("flooder", "last")
+        queue.finish(first)
+        #expect(rounds().map { $0.calls.works[0].id.string } == (1..<20).map { "c\($0)" } + ["last"])
     }
 
     @Test mutating func latenessIsThatOfWhatCouldBegin() {
@@ -212,24 +222,118 @@ struct WorkQueueTests {
     @Test mutating func whatIsParkedBehindWhatWasDroppedIsServed() {
         for number in 0..<100 { ack("alice", "old\(number)", at: 0) }
         ack("alice", "new", at: 2_500)
-        let dropped = queue.dropStale(3_000, patience: 2_000)
+        let dropped = dropLate(3_000)
         #expect(dropped == 100)
         #expect(queue.count == 1)
         #expect(queue.next(10, 3_000).map { served($0.round) } == "new:1")
     }
 
+    private func record(_ name: String) -> RecordID { .call(CallID(name)!) }
+
     @Test mutating func deadlinesWaitForWhatIsServed() {
         ack("alice", "c")
         let first = next()!
-        var due = [RecordID.call(CallID("c")!), .call(CallID("d")!)]
-        #expect(queue.begin(&due, limit: 10) == [.call(CallID("d")!)])
-        #expect(due == [.call(CallID("c")!)])
+        queue.append(ownDeadlines: [record("c"), record("d")])
+        #expect(queue.readyDeadlines == 1, "what must wait takes nobody's place")
+        #expect(nextDeadlines() == [record("d")])
+        #expect(queue.waitingDeadlines == 1)
         queue.finish(first)
-        #expect(queue.begin(&due, limit: 10) == [.call(CallID("c")!)])
+        #expect(nextDeadlines() == [record("c")])
         ack("bob", "c")
         #expect(next() == nil, "the deadline is served")
         queue.finish([.call(CallID("c")!)])
         #expect(next() != nil)
+    }
+
+    private mutating func nextDeadlines(_ limit: Int = 10) -> [RecordID] { queue.nextDeadlines(limit).ids }
+
+    /// Whoever keeps a call busy cannot keep its deadline from being served.
+    @Test mutating func workTakesTheDeadlineOfItsRecordAlong() {
+        ack("alice", "c")
+        let first = next()!
+        queue.append(ownDeadlines: [record("c")])
+        queue.append(foundDeadlines: [record("c")])
+        ack("alice", "c")
+        queue.finish(first)
+        let second = next()!
+        #expect(second.round.calls.works[0].events.map(\.isDeadline) == [true, false])
+        #expect(queue.waitingDeadlines == 0, "the same id waits once")
+        queue.finish(second)
+        #expect(nextDeadlines() == [])
+    }
+
+    @Test mutating func ownDeadlinesAndThoseOfOthersTakeTurns() {
+        queue.append(ownDeadlines: [record("a"), record("b"), record("c")])
+        queue.append(foundDeadlines: [record("x"), record("y")])
+        let turns = (0..<5).map { _ in queue.nextDeadlines(1).ids[0] }
+        #expect(turns == ["a", "x", "b", "y", "c"].map(record))
+    }
+
+    // MARK: Bounds
+
+    /// As many users as would fill it, if each could have as much as one alone.
+    @Test mutating func manyUsersCannotFillTheQueueForOthers() {
+        let users = 100
+        for number in 0..<WorkQueue.mostWaiting { for user in 0..<users { ack("u\(user)", "c\(number)") } }
+        let item = Round.Item.call(CallID("d")!, .ack(device("alice"), revision: 1))
+        for _ in 0..<WorkQueue.mostOfUser {
+            let isTaken = queue.append(item, from: device("alice"), 65_536, at: 0)
+            #expect(isTaken)
+        }
+        #expect(queue.count < WorkQueue.mostOfAll)
+    }
+
+    @Test mutating func manyUsersCannotFillTheRoomForOthers() {
+        let item = Round.Item.call(CallID("d")!, .ack(device("alice"), revision: 1))
+        for _ in 0..<WorkQueue.mostBytes / 65_536 {
+            for user in 0..<100 { _ = queue.append(item, from: device("u\(user)"), 65_536, at: 0) }
+        }
+        let isTaken = queue.append(item, from: device("alice"), 65_536, at: 0)
+        #expect(isTaken)
+    }
+
+    @Test mutating func whatCouldNotBeUsedTakesNoPlace() {
+        for _ in 0..<2 {
+            for _ in 0..<100 { _ = queue.append(.nothing, from: device("alice"), 10, at: 0) }
+            #expect(queue.count == 1)
+            #expect(rounds().map(\.senders) == [[device("alice")]])
+        }
+    }
+
+    // MARK: Too late
+
+    private mutating func dropLate(_ now: Int64) -> Int {
+        queue.takeLate(now, .init(new: 500, any: 2_000, inAll: 10_000)).dropped
+    }
+
+    /// What has begun goes on; and what came afterwards is served.
+    @Test mutating func whatBeginsSomethingIsRefusedSooner() {
+        query("alice")
+        end("bob", "c")
+        let late = queue.takeLate(600, .init(new: 500, any: 2_000, inAll: 10_000))
+        #expect(late.refused.map(\.device) == [device("alice")] && late.dropped == 0)
+        #expect(queue.next(10, 600).map { served($0.round) } == "c:1")
+    }
+
+    @Test mutating func whoWaitsForARecordIsNotLate() {
+        end("alice", "c")
+        let first = next()!
+        end("bob", "c")
+        #expect(queue.next(10, 5_000) == nil)
+        #expect(queue.lateness(5_000) == 0)
+        #expect(dropLate(5_000) == 0)
+        queue.finish(first)
+        #expect(queue.lateness(5_100) == 100)
+        #expect(queue.next(10, 5_100).map { served($0.round) } == "c:1")
+    }
+
+    @Test mutating func nobodyWaitsForEverForTheOwnWorks() {
+        end("alice", "a")
+        let first = next()!
+        end("alice", "b")
+        #expect(dropLate(9_999) == 0)
+        #expect(dropLate(10_000) == 1)
+        queue.finish(first)
     }
 
     @Test mutating func whatIsServedStaysServedWhenTheRestIsForgotten() {
@@ -244,4 +348,8 @@ struct WorkQueueTests {
         queue.finish(first)
         #expect(next().map { served($0.round) } == "f:1")
     }
+}
+
+extension CallEvent {
+    fileprivate var isDeadline: Bool { if case .deadline = self { true } else { false } }
 }

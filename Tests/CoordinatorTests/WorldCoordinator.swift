@@ -15,7 +15,7 @@ final class WorldCoordinator {
         self.service = service
         self.world = world
         // No draw is longer than it must be: it sweeps every 500 ms.
-        loop = CoordinatorLoop(service, now: world.clock.now) { $0.lowerBound }
+        loop = CoordinatorLoop(service, clock: { world.clock.now }) { $0.lowerBound }
     }
 
     var isListening: Bool { loop.isListening }

@@ -382,14 +382,14 @@ MUTANTS = [
     Mutant(
         "a deadline does not wait for the work on its record",
         INTAKE + "WorkQueue.swift",
-        "records.insert(id).inserted",
-        "records.insert(id).inserted || mutant",
+        "deadlines.take(limit) { !records.contains($0) }",
+        "deadlines.take(limit) { !records.contains($0) || mutant }",
     ),
     Mutant(
         "what waited for too long is served",
         INTAKE + "WorkQueue.swift",
-        "guard !stale.isEmpty else { return 0 }",
-        "guard !stale.isEmpty, !mutant else { return 0 }",
+        "guard !late.isEmpty else { return taken }",
+        "guard !late.isEmpty, !mutant else { return taken }",
     ),
     # The loop.
     Mutant(
@@ -419,8 +419,8 @@ MUTANTS = [
     Mutant(
         "a device that could not be told what it is owed is welcomed",
         SERVICE + "Arrivals.swift",
-        "serving.withdraw(arrivals.indices.filter { waiting.contains(arrivals[$0].device) }.map { place + $0 })",
-        "serving.withdraw(arrivals.indices.filter { waiting.contains(arrivals[$0].device) && !mutant }.map { place + $0 })",
+        "serving.withdraw(welcomed.indices.filter { waiting.contains(welcomed[$0]) }.map { place + $0 })",
+        "serving.withdraw(welcomed.indices.filter { waiting.contains(welcomed[$0]) && !mutant }.map { place + $0 })",
     ),
     # The outbox.
     Mutant(
@@ -546,5 +546,168 @@ MUTANTS = [
         CORE + "Owed.swift",
         "let isHeld = member.device == .server",
         "let isHeld = member.device == .server && !mutant",
+    ),
+    # Works have keys (docs/decisions/0018).
+    Mutant(
+        "what comes later on a record is served before",
+        INTAKE + "WorkQueue.swift",
+        "if let record = next.item.record { mustWait.insert(record) }",
+        "if !mutant, let record = next.item.record { mustWait.insert(record) }",
+    ),
+    Mutant(
+        "what a user sends later is served before",
+        INTAKE + "WorkQueue.swift",
+        "next.sender.mustWait = true",
+        "next.sender.mustWait = next.sender.mustWait || !mutant",
+    ),
+    Mutant(
+        "a user leaves one call and enters another at the same time",
+        INTAKE + "Round.swift",
+        "self.callID == nil || self.callID == callID else",
+        "mutant || self.callID == nil || self.callID == callID else",
+    ),
+    Mutant(
+        "a work leaves before it is done",
+        LOOP + "CoordinatorLoop.swift",
+        "await service.serve(batch.round) {",
+        "if mutant { queue.finish(batch) }\n                await service.serve(batch.round) {",
+    ),
+    Mutant(
+        "a work never leaves",
+        INTAKE + "WorkQueue.swift",
+        "records.subtract(batch.records)",
+        "if !mutant { records.subtract(batch.records) }",
+    ),
+    Mutant(
+        "a deadline never leaves",
+        INTAKE + "WorkQueue.swift",
+        "mutating func finish(_ ids: [RecordID]) { records.subtract(ids) }",
+        "mutating func finish(_ ids: [RecordID]) { if !mutant { records.subtract(ids) } }",
+    ),
+    Mutant(
+        "work leaves the deadline of its record behind",
+        INTAKE + "WorkQueue.swift",
+        "batch.records.insert(record).inserted, deadlines.join(record)",
+        "batch.records.insert(record).inserted, !mutant, deadlines.join(record)",
+    ),
+    Mutant(
+        "a deadline that was taken along waits on",
+        INTAKE + "DeadlineQueue.swift",
+        "!waiting.isEmpty && waiting.remove(id) != nil",
+        "!waiting.isEmpty && (mutant ? waiting.contains(id) : waiting.remove(id) != nil)",
+    ),
+    Mutant(
+        "own deadlines come before those of the dead",
+        INTAKE + "DeadlineQueue.swift",
+        "        wasOwn.toggle()\n        var ids",
+        "        if mutant { wasOwn = true } else { wasOwn.toggle() }\n        var ids",
+    ),
+    Mutant(
+        "the rest of a burst is forgotten",
+        INTAKE + "WorkQueue.swift",
+        "while sender.waiting < Self.mostOfUser, sender.parkedCount > 0 {",
+        "while !mutant, sender.waiting < Self.mostOfUser, sender.parkedCount > 0 {",
+    ),
+    Mutant(
+        "what comes later overtakes the rest of a burst",
+        INTAKE + "WorkQueue.swift",
+        "if sender.waiting < Self.mostOfUser, sender.parkedCount == 0 {",
+        "if sender.waiting < Self.mostOfUser, sender.parkedCount == 0 || mutant {",
+    ),
+    Mutant(
+        "a burst is served in one go",
+        INTAKE + "WorkQueue.swift",
+        "static let mostOfUser = 16",
+        "static let mostOfUser = mutant ? 4_096 : 16",
+    ),
+    Mutant(
+        "there is room for everything",
+        INTAKE + "WorkQueue.swift",
+        "guard hasRoom(for: bytes, of: sender) else {",
+        "guard mutant || hasRoom(for: bytes, of: sender) else {",
+    ),
+    Mutant(
+        "some users fill the queue for others",
+        INTAKE + "WorkQueue.swift",
+        "return works * (Self.mostOfAll / Self.mostWaiting - 1) < freeWorks",
+        "return works * (mutant ? 0 : Self.mostOfAll / Self.mostWaiting - 1) < freeWorks",
+    ),
+    Mutant(
+        "who waits for a record is late",
+        INTAKE + "WorkQueue.swift",
+        "!next.sender.isServed && !(next.item.record.map(records.contains) ?? false)",
+        "!next.sender.isServed && (mutant || !(next.item.record.map(records.contains) ?? false))",
+    ),
+    Mutant(
+        "nobody is refused early",
+        INTAKE + "WorkQueue.swift",
+        "(next.item.isNew ? patience.new : patience.any)",
+        "(next.item.isNew && !mutant ? patience.new : patience.any)",
+    ),
+    Mutant(
+        "rounds without end are under way",
+        LOOP + "CoordinatorLoop.swift",
+        "guard batches < (service.store.answersAtOnce ? 1 : Bounds.batches) else { return false }",
+        "guard batches < (service.store.answersAtOnce ? 1 : Bounds.batches) || mutant else { return false }",
+    ),
+    Mutant(
+        "a slow store delays everybody",
+        LOOP + "CoordinatorLoop.swift",
+        "guard batches > 0 else { return true }",
+        "guard batches > 0 else { return true }\n        if mutant { return false }",
+    ),
+    Mutant(
+        "while a store that answers at once works time stands still",
+        LOOP + "CoordinatorLoop.swift",
+        "guard !messages.isEmpty else { return }\n        now = max(now, clock())",
+        "guard !messages.isEmpty else { return }\n        if !mutant { now = max(now, clock()) }",
+    ),
+    Mutant(
+        "what was received outlives its connection",
+        LOOP + "CoordinatorLoop.swift",
+        "// What was received goes with the connection.\n            queue.removeAll()",
+        "if !mutant { queue.removeAll() }",
+    ),
+    Mutant(
+        "the sweep brings back what was put off",
+        SERVICE + "Deadlines.swift",
+        ".union(context.timers.putOff)",
+        ".union(mutant ? [] : context.timers.putOff)",
+    ),
+    Mutant(
+        "a fence does not wait for what is under way here",
+        SERVICE + "Finding.swift",
+        "return serving.context.isUnderWay(.call(holder.callID))",
+        "return !mutant && serving.context.isUnderWay(.call(holder.callID))",
+    ),
+    Mutant(
+        "everybody waits for whoever has to be looked up",
+        SERVICE + "Finding.swift",
+        "guard lookups > 0 else { return .postponed }",
+        "guard lookups > 0 || mutant else { return .postponed }",
+    ),
+    Mutant(
+        "what users ask for besides is done one after the other",
+        SERVICE + "Rounds.swift",
+        "guard users.count > 1 else",
+        "guard users.count > 1, !mutant else",
+    ),
+    Mutant(
+        "a decision that comes to no end is a failure of the store",
+        SERVICE + "ServiceContext.swift",
+        "if error.code != .unsettled { health.failed(error) }",
+        "if error.code != .unsettled || mutant { health.failed(error) }",
+    ),
+    Mutant(
+        "limits that were taken in vain are not given back",
+        SERVICE + "CallRounds.swift",
+        "context.budgets.giveBack(decided.decision.reserved, now: serving.now)\n                lost.append(decided.work)",
+        "if !mutant { context.budgets.giveBack(decided.decision.reserved, now: serving.now) }\n                lost.append(decided.work)",
+    ),
+    Mutant(
+        "devices that come together are welcomed without end",
+        SERVICE + "Arrivals.swift",
+        "for arrival in arrivals where !isWelcomedTooMuch(arrival.device.userID) {",
+        "for arrival in arrivals where mutant || !isWelcomedTooMuch(arrival.device.userID) {",
     ),
 ]

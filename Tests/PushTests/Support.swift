@@ -41,7 +41,7 @@ func invited(
         .init(key: RequestKey(device: address, requestID: RequestID("r")!), now: start),
         .init(
             profiles: [alice: UserProfile(name: name, avatarURL: avatarURL)], unregistered: [], limited: [],
-            withheld: []), activeElsewhere: nil,
+            withheld: [], pushable: nil), activeElsewhere: nil,
         settings: CallSettings())
 }
 

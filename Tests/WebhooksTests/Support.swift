@@ -29,7 +29,7 @@ func invited(
     let invite = Request.Invite(invitees: invitees, mode: mode, notReceivedCheck: notReceivedCheck)
     return try CallMachine.invited(
         .init(callID: callID, invite: invite, busy: [], isCancelled: isCancelled), acting(alice),
-        .init(profiles: [:], unregistered: [], limited: [], withheld: withheld), activeElsewhere: nil,
+        .init(profiles: [:], unregistered: [], limited: [], withheld: withheld, pushable: nil), activeElsewhere: nil,
         settings: CallSettings())
 }
 

@@ -57,7 +57,7 @@ import Testing
 
     @Test func aDeclineIsToldAndNoEndWithIt() throws {
         var machine = try invited()
-        try machine.rejectRequested(.init(callID: callID, reason: "busy"), acting(bob))
+        try machine.rejectRequested(.init(callID: callID, reason: "busy"), acting(bob), isCheck: false)
         #expect(!machine.call.isLive && told(machine.call) == ["/call/notify_call_decline alice "])
     }
 

@@ -13,6 +13,8 @@ final class LosingTransport: Transport {
         left = Mutex(count)
     }
 
+    func loseNoMore() { left.withLock { $0 = 0 } }
+
     func connect(
         _ request: ConnectionRequest, events: @escaping @Sendable (TransportEvent) -> Void
     ) async throws(TransportError) -> any TransportConnection {

@@ -30,12 +30,14 @@ struct Party {
     let user: String
     let told = Told()
     let connection: ZegoConnection
+    let network: LosingTransport
 
     /// `losing`: how many of its invitations the network loses.
     init(_ user: String, _ service: TestService, losing count: Int = 0) {
         self.user = user
         let told = told
-        connection = ZegoConnection(transport: LosingTransport(service.transport, losing: count)) { notification in
+        network = LosingTransport(service.transport, losing: count)
+        connection = ZegoConnection(transport: network) { notification in
             MainDelivery.deliver { told.add(notification.path) }
         }
     }

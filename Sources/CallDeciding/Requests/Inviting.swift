@@ -11,6 +11,8 @@ extension Deciding {
         if decision.call != nil {
             // Resends are answered before. An alias whose merge did not come about is judged again.
             guard decision.subject.alias?.origin == received.key else { throw SignalingError.callExists }
+            // What was answered before it, under the same id, is of the call to which the alias leads, and is to be written first.
+            guard decision.answered.isEmpty else { throw SignalingError.unavailable }
         }
         let user = received.device.userID
         var isCancelled = false

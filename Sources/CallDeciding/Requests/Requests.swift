@@ -111,7 +111,7 @@ extension Deciding {
             let active = try activeCall(of: user, besides: [machine.call.callID], &decision)
             let profile = !machine.call.hasMember(user) ? try profiles(of: [user])[user] : nil
             try machine.joinRequested(join, acting, activeElsewhere: active, profile: profile)
-        case .reject(let reject): try machine.rejectRequested(reject, acting)
+        case .reject(let reject): try machine.rejectRequested(reject, acting, isCheck: false)
         case .cancel(let cancel) where decision.subject.alias != nil:
             guard isMerged(decision) || machine.call.member(user)?.state.isPending ?? false else {
                 // What stands under the id is not, and will not be, the call to which the alias points.

@@ -117,6 +117,8 @@ package final class RedisCallStore: CallStore {
 
     package func lookAtClock() async throws(StoreError) -> Bool { try await session.lookAtClock() }
 
+    package var answersAtOnce: Bool { false }
+
     package var socket: StoreSocket? { session.socket }
 
     package func receive() { session.receive() }

@@ -96,4 +96,9 @@ package struct Round {
         }
         senders.append(device)
     }
+
+    /// The deadline of a record, before what else there is on it.
+    mutating func addDeadline(of id: RecordID) {
+        if let callID = id.callID { calls.append(.deadline, to: callID) } else { messages.append(.deadline, to: id) }
+    }
 }

@@ -23,6 +23,8 @@ struct WorkQueue {
         var firstParked = 0
         /// Of all that waits.
         var bytes = 0
+        /// Of which devices something waits that shows only that they are alive.
+        var unusable: [DeviceAddress] = []
         var isServed = false
         /// When something of it began last.
         var lastBegan = Int64.min
@@ -54,6 +56,8 @@ struct WorkQueue {
         let sender: Sender
         let bytes: Int
         let at: Int64
+        /// When it was last seen to wait for others.
+        var heldUntil = Int64.min
 
         init(item: Round.Item, device: DeviceAddress, sender: Sender, bytes: Int, at: Int64) {
             self.item = item
@@ -74,12 +78,13 @@ struct WorkQueue {
 
     /// How much of one user is served with that of others, and stands in the queue.
     static let mostOfUser = 16
-    /// How much of one user waits at most, in works and bytes.
-    static let mostWaiting = 2_048
-    static let mostBytes = 4 * 1024 * 1024
-    /// How much waits at most in all.
+    /// How much waits at most in all, in works and bytes.
     static let mostOfAll = 16_384
     static let mostBytesOfAll = 64 * 1024 * 1024
+    /// How much of one user waits at most while nothing of others does. The more there is in all, the less one user may have: some
+    /// seventh of what is free, and of bytes a fifteenth. So no number of users can fill the queue for others.
+    static let mostWaiting = mostOfAll / 8
+    static let mostBytes = mostBytesOfAll / 16
 
     /// In the order in which it came.
     private var waiting: [Waiting] = []
@@ -88,19 +93,29 @@ struct WorkQueue {
     private var records: Set<RecordID> = []
     private var batches = 0
     private var parked = 0
+    /// How many works have come since the last batch was put together, beside what is parked.
+    private(set) var fresh = 0
     private var bytes = 0
+    private var deadlines = DeadlineQueue()
 
     /// How many messages wait.
     var count: Int { waiting.count + parked }
 
-    /// For how long the first one has been waiting that nobody waits for.
-    func lateness(_ now: Int64) -> Int64 {
-        waiting.first { !$0.sender.isServed }.map { now - max($0.at, $0.sender.lastBegan) } ?? 0
+    /// For how long the first one has been waiting that could begin.
+    func lateness(_ now: Int64) -> Int64 { waiting.first(where: couldBegin).map { age($0, now) } ?? 0 }
+
+    /// Nothing of its user is being served, nor its record.
+    private func couldBegin(_ next: Waiting) -> Bool {
+        !next.sender.isServed && !(next.item.record.map(records.contains) ?? false)
+    }
+
+    /// For how long it has been waiting for nobody but the service.
+    private func age(_ next: Waiting, _ now: Int64) -> Int64 {
+        now - max(next.at, next.sender.lastBegan, next.heldUntil)
     }
 
     /// False when there is no room for it. `bytes`: how long the message was.
     mutating func append(_ item: Round.Item, from device: DeviceAddress, _ bytes: Int, at now: Int64) -> Bool {
-        guard count < Self.mostOfAll, self.bytes + bytes <= Self.mostBytesOfAll else { return false }
         let sender: Sender
         if let known = senders[device.userID] {
             sender = known
@@ -108,15 +123,21 @@ struct WorkQueue {
             sender = Sender(device.userID)
             senders[device.userID] = sender
         }
-        guard sender.waiting + sender.parkedCount < Self.mostWaiting, sender.bytes + bytes <= Self.mostBytes else {
+        guard hasRoom(for: bytes, of: sender) else {
             forget(sender)
             return false
+        }
+        if case .nothing = item {
+            // One of its kind shows the same.
+            guard !sender.unusable.contains(device) else { return true }
+            sender.unusable.append(device)
         }
         sender.bytes += bytes
         self.bytes += bytes
         let next = Waiting(item: item, device: device, sender: sender, bytes: bytes, at: now)
         if sender.waiting < Self.mostOfUser, sender.parkedCount == 0 {
             sender.waiting += 1
+            fresh += 1
             waiting.append(next)
         } else {
             sender.parked.append(next)
@@ -125,31 +146,63 @@ struct WorkQueue {
         return true
     }
 
-    /// Drops what could have begun for `patience`; what waits for others of its own sender waits since the last one of them began. Returns how
-    /// much it was.
-    mutating func dropStale(_ now: Int64, patience: Int64) -> Int {
-        func isStale(_ next: Waiting) -> Bool {
-            !next.sender.isServed && now - max(next.at, next.sender.lastBegan) >= patience
+    private func hasRoom(for bytes: Int, of sender: Sender) -> Bool {
+        let (works, size) = (sender.waiting + sender.parkedCount, sender.bytes + bytes)
+        let (freeWorks, freeBytes) = (Self.mostOfAll - count, Self.mostBytesOfAll - self.bytes - bytes)
+        return works * (Self.mostOfAll / Self.mostWaiting - 1) < freeWorks
+            && size * (Self.mostBytesOfAll / Self.mostBytes - 1) <= freeBytes
+    }
+
+    /// What cannot be served in time any more.
+    struct Late {
+        /// Begins something: whoever asked is told so.
+        var refused: [(item: Round.Item, device: DeviceAddress)] = []
+        /// Goes on with something: it comes again by itself.
+        var dropped = 0
+
+        var isEmpty: Bool { refused.isEmpty && dropped == 0 }
+    }
+
+    /// For how long works wait that could begin, in milliseconds: those that begin something, and those that go on with something; and for how
+    /// long anything waits, also for others of its own sender.
+    struct Patience {
+        let new: Int64
+        let any: Int64
+        let inAll: Int64
+    }
+
+    /// Takes out what has waited for too long. What comes afterwards is served before it would have been.
+    mutating func takeLate(_ now: Int64, _ patience: Patience) -> Late {
+        func isLate(_ next: Waiting) -> Bool {
+            if now - next.at >= patience.inAll { return true }
+            guard now - next.at >= patience.new, couldBegin(next) else { return false }
+            return age(next, now) >= (next.item.isNew ? patience.new : patience.any)
         }
-        let stale = waiting.filter(isStale)
-        guard !stale.isEmpty else { return 0 }
-        let before = count
-        waiting.removeAll(where: isStale)
-        for next in stale { leave(next) }
-        // What is parked behind them came later, and may be stale as well.
-        for next in stale where next.sender.waiting == 0 {
-            while next.sender.parkedCount > 0, isStale(next.sender.parked[next.sender.firstParked]) {
+        var taken = Late()
+        let late = waiting.filter(isLate)
+        guard !late.isEmpty else { return taken }
+        waiting = waiting.filter { !isLate($0) }
+        for next in late { take(next, into: &taken) }
+        // What is parked behind them came later, and may be late as well.
+        for next in late where next.sender.waiting == 0 {
+            while next.sender.parkedCount > 0, isLate(next.sender.parked[next.sender.firstParked]) {
                 next.sender.waiting += 1
                 parked -= 1
-                leave(next.sender.unpark())
+                take(next.sender.unpark(), into: &taken)
             }
             fill(next.sender)
         }
-        return before - count
+        return taken
+    }
+
+    private mutating func take(_ next: Waiting, into late: inout Late) {
+        if next.item.isNew { late.refused.append((next.item, next.device)) } else { late.dropped += 1 }
+        leave(next)
     }
 
     /// The next works that can begin, up to `limit` messages.
     mutating func next(_ limit: Int, _ now: Int64) -> Batch? {
+        fresh = 0
         guard !waiting.isEmpty else { return nil }
         batches += 1
         let batch = Batch()
@@ -165,6 +218,7 @@ struct WorkQueue {
                 take(next, into: batch)
             } else {
                 next.sender.mustWait = true
+                next.heldUntil = now
                 if let record = next.item.record { mustWait.insert(record) }
                 left.append(next)
             }
@@ -194,11 +248,13 @@ struct WorkQueue {
 
     private mutating func take(_ next: Waiting, into batch: Batch) {
         let sender = next.sender
-        batch.round.add(next.item, from: next.device)
-        batch.count += 1
-        if let record = next.item.record { batch.records.insert(record) }
+        if let record = next.item.record, batch.records.insert(record).inserted, deadlines.join(record) {
+            batch.round.addDeadline(of: record)
+        }
         if sender.taken == 0 { batch.senders.append(sender) }
         sender.taken += 1
+        batch.round.add(next.item, from: next.device)
+        batch.count += 1
         leave(next)
     }
 
@@ -206,6 +262,7 @@ struct WorkQueue {
         next.sender.waiting -= 1
         next.sender.bytes -= next.bytes
         bytes -= next.bytes
+        if case .nothing = next.item { next.sender.unusable.removeAll { $0 == next.device } }
     }
 
     private mutating func forget(_ sender: Sender) {
@@ -231,29 +288,41 @@ struct WorkQueue {
         forget(sender)
     }
 
-    /// Takes those of the records that are not being served, up to `limit`; they are from now on.
-    mutating func begin(_ ids: inout [RecordID], limit: Int) -> [RecordID] {
-        var taken: [RecordID] = []
-        var left: [RecordID] = []
-        for id in ids {
-            if taken.count < limit, records.insert(id).inserted { taken.append(id) } else { left.append(id) }
-        }
-        ids = left
-        return taken
+    // MARK: Deadlines
+
+    var waitingDeadlines: Int { deadlines.count }
+    /// How many own ones could begin.
+    var readyDeadlines: Int { deadlines.ready { !records.contains($0) } }
+    var hasFoundDeadlines: Bool { deadlines.hasFound }
+
+    mutating func append(ownDeadlines ids: [RecordID]) { deadlines.add(own: ids) }
+
+    mutating func append(foundDeadlines ids: [RecordID]) { deadlines.add(found: ids) }
+
+    /// Takes deadlines of records that are not being served, up to `limit`; they are from now on.
+    mutating func nextDeadlines(_ limit: Int) -> (ids: [RecordID], areOwn: Bool) {
+        let next = deadlines.take(limit) { !records.contains($0) }
+        records.formUnion(next.ids)
+        return next
     }
 
     mutating func finish(_ ids: [RecordID]) { records.subtract(ids) }
+
+    /// Something is being done on the record.
+    func isServed(_ id: RecordID) -> Bool { records.contains(id) }
 
     /// Nothing that waits is to be served any more; what is being served is.
     mutating func removeAll() {
         waiting = []
         parked = 0
         bytes = 0
+        fresh = 0
         for sender in senders.values {
             sender.waiting = 0
             sender.parked = []
             sender.firstParked = 0
             sender.bytes = 0
+            sender.unusable = []
         }
         senders = senders.filter { $0.value.isServed }
     }

@@ -18,9 +18,9 @@ struct BrokerStanding {
         /// In the share group. Next: `leaving`, `draining`, `offline`.
         case listening
         /// The store is out of reach, and the broker was asked to hand the messages to others. What it was handed before is still
-        /// answered. Next: `away`, `offline`.
+        /// answered. Next: `away`, `draining`, `offline`.
         case leaving(by: Int64)
-        /// Not in the share group. Next: `subscribing` when the store answers, `offline`.
+        /// Not in the share group. Next: `subscribing` when the store answers, `draining`, `offline`.
         case away
         /// Asked to end: the broker was asked to hand the messages to others. Next: `ended`.
         case draining(by: Int64, hasLeft: Bool)
@@ -41,8 +41,8 @@ struct BrokerStanding {
     /// Whether what is published reaches anybody.
     var canPublish: Bool {
         switch state {
-        case .listening, .leaving, .draining: true
-        case .offline, .connecting, .subscribing, .away, .ended: false
+        case .subscribing, .listening, .leaving, .away, .draining: true
+        case .offline, .connecting, .ended: false
         }
     }
 
@@ -134,8 +134,11 @@ struct BrokerStanding {
         case .listening:
             state = .draining(by: now + Bounds.drainTimeout, hasLeft: false)
             return [.unsubscribe]
+        case .leaving, .away:
+            state = .draining(by: now + Bounds.drainTimeout, hasLeft: state == .away)
+            return []
         case .draining, .ended: return []
-        case .offline, .connecting, .subscribing, .leaving, .away: return end()
+        case .offline, .connecting, .subscribing: return end()
         }
     }
 

@@ -61,7 +61,7 @@ package final class Coordinator {
         service.name(configuration.endpoints)
         if let turn = configuration.turn { service.iceServers = { [turn.credentials(for: $0, now: $1)] } }
         link = BrokerLink(configuration, service, log)
-        loop = CoordinatorLoop(service, now: SystemClock.boot.milliseconds) { Int64.random(in: $0) }
+        loop = CoordinatorLoop(service, clock: { SystemClock.boot.milliseconds }) { Int64.random(in: $0) }
     }
 
     /// Serves until the status says stop, then drains: leaves the share group, finishes what it holds, and returns.

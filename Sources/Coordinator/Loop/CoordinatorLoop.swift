@@ -53,8 +53,13 @@ package final class CoordinatorLoop {
         static let longestWait: Int64 = 200
         /// Work older than this is dropped, not told late: resends cover it.
         static let staleAfter: Int64 = 500
-        /// What was read and could have been served for this long is dropped: the devices have sent it again by now.
-        static let unservedAfter: Int64 = 2_000
+        /// What was read and could have been served for so long is not: requests that begin something are refused while that still helps
+        /// whoever asks; other messages have come again after two seconds; who waited for works of the own user has given up after ten.
+        static let patience = WorkQueue.Patience(new: ServiceBounds.lateAfter, any: 2_000, inAll: 10_000)
+        /// Since a request was refused because others took too long.
+        static let lateSinceRefusal: Int64 = 1_000
+        /// Receipts that the broker has and that are to be noted; others are sent again.
+        static let receipts = 4_096
         /// A shared store that has been failing for so long is out of reach: the broker is asked to hand the messages to others. Longer
         /// than one wait for it, which may be a slow disk, and short enough to have left within a second.
         static let failingBeforeLeaving: Int64 = 600
@@ -74,6 +79,8 @@ package final class CoordinatorLoop {
     private var standing: BrokerStanding
     private let chores: Chores
     private var now: Int64
+    /// What time it is in the middle of an event: a store that answers at once takes its time there.
+    private let clock: () -> Int64
     private var actions: [Action] = []
     private var queue = WorkQueue()
     private var messageSlice = SliceSize(largest: ServiceBounds.messagesPerRound)
@@ -81,11 +88,11 @@ package final class CoordinatorLoop {
     /// How many batches of messages are under way, and when the last one began.
     private var batches = 0
     private var lastBatch: Int64 = 0
-    /// How many confirmations of receipts are under way.
-    private var confirming = 0
-    /// Deadlines that have come and wait: own ones, and what a sweep has found.
-    private var due: [RecordID] = []
-    private var overdue: [RecordID] = []
+    /// Receipts that the broker has, and whether some are being noted.
+    private var receipts: [OutboundMessage] = []
+    private var isConfirming = false
+    /// When a request was refused last because others took too long.
+    private var lastRefused = Int64.min / 2
     private var isServingDeadlines = false
     /// Something has ended, so that something else may begin.
     private var mayBegin = false
@@ -94,15 +101,21 @@ package final class CoordinatorLoop {
     /// How often it dropped what it could not serve or tell in time.
     package private(set) var stale = 0
 
-    /// `random`: draws from a range; the same for the same world in a simulation.
-    package init(_ service: CallService, now: Int64, random: @escaping (ClosedRange<Int64>) -> Int64) {
+    /// `clock`: the time of the events, in milliseconds; `random`: draws from a range; the same for the same world in a simulation.
+    package init(
+        _ service: CallService, clock: @escaping () -> Int64, random: @escaping (ClosedRange<Int64>) -> Int64
+    ) {
         self.service = service
-        self.now = now
+        self.clock = clock
+        now = clock()
         standing = BrokerStanding(random)
         chores = Chores(service, executor, now: now, random)
-        chores.sweepLimit = { [unowned self] in min(deadlineSlice.current, Bounds.overdue - overdue.count) }
+        chores.sweepLimit = { [unowned self] in
+            min(deadlineSlice.current, max(0, Bounds.overdue - queue.waitingDeadlines))
+        }
         chores.found = { [unowned self] in found($0) }
         service.pauseBriefly = { [unowned self] in await pause(random(1...4)) }
+        service.isUnderWay = { [unowned self] in queue.isServed($0) }
     }
 
     package var isListening: Bool { standing.isListening }
@@ -115,8 +128,10 @@ package final class CoordinatorLoop {
         batches == 0 || now >= lastBatch + Bounds.batchInterval
     }
 
-    /// For how long what could begin has been waiting, in milliseconds.
-    package var lateness: Int64 { queue.lateness(now) }
+    /// For how long what could begin has been waiting, in milliseconds; what was refused just now counts as if it did.
+    package var lateness: Int64 {
+        max(queue.lateness(now), now - lastRefused < Bounds.lateSinceRefusal ? ServiceBounds.lateAfter : 0)
+    }
 
     // MARK: Events
 
@@ -147,7 +162,9 @@ package final class CoordinatorLoop {
             service.count(.brokerConnections)
         case .received(let messages):
             publish(service.read(messages, into: &queue, at: now), since: now)
-        case .taken(let messages): confirm(messages)
+        case .taken(let messages):
+            receipts += messages.prefix(Bounds.receipts - receipts.count)
+            confirm()
         case .tick: break
         case .lost:
             // What was received goes with the connection.
@@ -171,18 +188,23 @@ package final class CoordinatorLoop {
 
     private func publish(_ messages: [OutboundMessage], since began: Int64) {
         guard !messages.isEmpty else { return }
+        now = max(now, clock())
         let isStale = now - began >= Bounds.staleAfter
         guard standing.canPublish, !isStale else {
             service.count(.publicationsDropped, messages.count)
             if isStale { stale += 1 }
             return
         }
-        actions.append(.publish(messages, by: began + Bounds.staleAfter))
+        if case .publish(let before, by: began + Bounds.staleAfter)? = actions.last {
+            actions[actions.count - 1] = .publish(before + messages, by: began + Bounds.staleAfter)
+        } else {
+            actions.append(.publish(messages, by: began + Bounds.staleAfter))
+        }
     }
 
     /// Once it has left, all is served, and what it noted is written.
     private func endWhenDrained() {
-        guard standing.hasLeft, queue.count == 0, batches == 0, confirming == 0, !isServingDeadlines, chores.areDone
+        guard standing.hasLeft, queue.count == 0, batches == 0, !isConfirming, !isServingDeadlines, chores.areDone
         else { return }
         if chores.hasFlushed {
             actions += standing.end()
@@ -204,22 +226,18 @@ package final class CoordinatorLoop {
 
     /// Something that waits may begin now.
     private func ended() {
-        if queue.count > 0 || !due.isEmpty || !overdue.isEmpty || standing.isDraining { mayBegin = true }
+        if queue.count > 0 || queue.waitingDeadlines > 0 || standing.isDraining { mayBegin = true }
     }
 
     private func beginMessages() {
-        let dropped = queue.dropStale(now, patience: Bounds.unservedAfter)
-        if dropped > 0 {
-            // Nothing of it is done yet, so nothing is lost: the devices send again.
-            service.count(.messagesDropped, dropped)
-            stale += 1
-        }
+        giveUpLate()
         while isTimeForABatch, let batch = queue.next(messageSlice.current, now) {
             batches += 1
             lastBatch = now
             let began = now
             executor.start { [self] in
-                publish(await service.serve(batch.round), since: began)
+                await service.serve(batch.round) { [self] in publish($0, since: began) }
+                now = max(now, clock())
                 messageSlice.took(now - began)
                 queue.finish(batch)
                 batches -= 1
@@ -228,20 +246,36 @@ package final class CoordinatorLoop {
         }
     }
 
-    /// What is served together costs less; but nobody waits long for what the store does for others.
-    private var isTimeForABatch: Bool {
-        guard batches > 0 else { return true }
-        guard batches < Bounds.batches else { return false }
-        return queue.count >= Bounds.worthABatch || now - lastBatch >= Bounds.batchInterval
+    /// What cannot be served in time any more. Nothing of it is done yet, so nothing is lost: who asked is told, and devices send again.
+    private func giveUpLate() {
+        let late = queue.takeLate(now, Bounds.patience)
+        guard !late.isEmpty else { return }
+        if !late.refused.isEmpty { lastRefused = now }
+        if late.dropped > 0 {
+            service.count(.messagesDropped, late.dropped)
+            stale += 1
+        }
+        publish(service.refuse(late.refused), since: now)
     }
 
-    /// The broker has these receipts: they are not sent again.
-    private func confirm(_ messages: [OutboundMessage]) {
-        guard !messages.isEmpty else { return }
-        confirming += 1
-        executor.start { [self] in
-            await service.published(messages)
-            confirming -= 1
+    /// What is served together costs less; but nobody waits long for what the store does for others. While a store is asked that answers at
+    /// once nothing else can be done, so that one batch is told before the next begins.
+    private var isTimeForABatch: Bool {
+        guard batches > 0 else { return true }
+        guard batches < (service.store.answersAtOnce ? 1 : Bounds.batches) else { return false }
+        return queue.fresh >= Bounds.worthABatch || now - lastBatch >= Bounds.batchInterval
+    }
+
+    /// The broker has receipts: they are not sent again.
+    private func confirm() {
+        guard !isConfirming, !receipts.isEmpty else { return }
+        isConfirming = true
+        let messages = receipts.prefix(ServiceBounds.messagesPerRound)
+        receipts.removeFirst(messages.count)
+        executor.start { [self, messages] in
+            await service.published(Array(messages))
+            isConfirming = false
+            confirm()
             ended()
         }
     }
@@ -253,7 +287,7 @@ package final class CoordinatorLoop {
     }
 
     private var hasDeadlines: Bool {
-        if !due.isEmpty || !overdue.isEmpty { return true }
+        if queue.waitingDeadlines > 0 { return true }
         guard let next = service.nextDeadline, let time = service.store.time else { return false }
         return next <= time
     }
@@ -262,28 +296,28 @@ package final class CoordinatorLoop {
         guard !isServingDeadlines, hasDeadlines else { return }
         var limit = min(deadlineSlice.current, queue.count > 0 ? ServiceBounds.messagesPerRound : .max)
         if lateness >= ServiceBounds.lateAfter / 2 { limit = min(limit, Bounds.deadlinesWhenLate) }
-        if due.count < limit {
-            due += service.takeDeadlines(limit: limit - due.count, isLate: lateness >= ServiceBounds.lateAfter)
+        let ready = queue.readyDeadlines
+        if ready < limit {
+            queue.append(
+                ownDeadlines: service.takeDeadlines(limit: limit - ready, isLate: lateness >= ServiceBounds.lateAfter))
         }
-        var ids = queue.begin(&due, limit: limit)
-        let isOwn = !ids.isEmpty
-        if !isOwn { ids = queue.begin(&overdue, limit: limit) }
+        let (ids, areOwn) = queue.nextDeadlines(limit)
         guard !ids.isEmpty else { return }
         isServingDeadlines = true
         let began = now
         executor.start { [self, ids] in
             publish(await service.serveDeadlines(ids), since: began)
+            now = max(now, clock())
             deadlineSlice.took(now - began)
             queue.finish(ids)
             isServingDeadlines = false
-            if !isOwn, overdue.isEmpty { chores.servedWhatWasFound() }
+            if !areOwn, !queue.hasFoundDeadlines { chores.servedWhatWasFound() }
             ended()
         }
     }
 
     private func found(_ ids: [RecordID]) {
-        let known = Set(overdue)
-        overdue += ids.filter { !known.contains($0) }
+        queue.append(foundDeadlines: ids)
         ended()
     }
 
@@ -297,7 +331,7 @@ package final class CoordinatorLoop {
             next = min(next, lastBatch + Bounds.batchInterval)
         }
         for sleeper in sleepers { next = min(next, sleeper.until) }
-        if servesDeadlines, !isServingDeadlines, due.isEmpty, let deadline = service.nextDeadline,
+        if servesDeadlines, !isServingDeadlines, queue.waitingDeadlines == 0, let deadline = service.nextDeadline,
             let time = service.store.time
         {
             next = min(next, now + max(0, deadline - time))

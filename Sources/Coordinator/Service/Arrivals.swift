@@ -59,14 +59,17 @@ struct Arrivals {
         for stored in try await callIDs.isEmpty ? [] : store.load(callIDs) {
             if case .call(let call)? = stored?.record { known[call.callID] = call }
         }
+        // First of all: nobody is welcomed whose calls are not looked at.
+        for arrival in arrivals where arrival.calls(known).count < arrival.live.count {
+            _ = try await UserCalls(serving: serving).tidy(arrival.device.userID)
+        }
         let place = serving.outbox.count
+        var welcomed: [DeviceAddress] = []
         var works = WorkList<CallID, CallEvent>()
         var messages = WorkList<RecordID, MessageEvent>()
-        for arrival in arrivals {
+        for arrival in arrivals where !isWelcomedTooMuch(arrival.device.userID) {
+            welcomed.append(arrival.device)
             let calls = arrival.calls(known)
-            if calls.count < arrival.live.count {
-                _ = try await UserCalls(serving: serving).tidy(arrival.device.userID)
-            }
             let iceServers = context.iceServers(arrival.device.userID, serving.now)
             let payload = arrival.welcome(calls, iceServers, settings, now: serving.now)
             context.budgets.charge(payload.count, to: .welcomeBytes(arrival.device.userID), now: serving.now)
@@ -83,7 +86,17 @@ struct Arrivals {
         let open = await CallRounds(serving: serving).serve(works.works)
         // Without its welcome a device publishes its presence again, and what could not be served now is served then.
         let waiting = Set(open.flatMap { $0.events.compactMap(\.arrived) })
-        serving.withdraw(arrivals.indices.filter { waiting.contains(arrivals[$0].device) }.map { place + $0 })
+        serving.withdraw(welcomed.indices.filter { waiting.contains(welcomed[$0]) }.map { place + $0 })
         await MessageRounds(serving: serving).serve(messages.works)
+    }
+
+    /// Whether devices of the user that came online were sent as much as may be. Once more: those that came just before may have been sent
+    /// much. The device is not welcomed, and publishes its presence again.
+    private func isWelcomedTooMuch(_ user: UserID) -> Bool {
+        var counts = Counts()
+        guard context.budgets.debt(.welcomeBytes(user), serving.now, &counts) != nil else { return false }
+        counts.add(.messagesRefused, ErrorCode.rateLimited.rawValue)
+        context.counters.add(counts)
+        return true
     }
 }

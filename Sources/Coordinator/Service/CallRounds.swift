@@ -10,41 +10,59 @@ struct CallRounds {
     private var context: ServiceContext { serving.context }
 
     /// Works through each call's events until its decision is committed. Returns those of which it was not. `senders`: the
-    /// devices whose messages these are.
+    /// devices whose messages these are; `told`: some are done, and what they say may be published.
     @discardableResult
-    func serve(_ works: [CallWork], of senders: [DeviceAddress] = []) async -> [CallWork] {
+    func serve(
+        _ works: [CallWork], of senders: [DeviceAddress] = [], _ told: () -> Void = {}
+    ) async -> [CallWork] {
         guard !works.isEmpty || !senders.isEmpty else { return [] }
         var open = works
+        var unsettled: [CallWork] = []
         do throws(StoreError) {
-            open = try await attempt(works, senders)
-            for _ in 1..<ServiceBounds.commitAttempts where !open.isEmpty {
+            for attempt in 0..<ServiceBounds.commitAttempts where attempt == 0 || !open.isEmpty {
                 // What is judged again is judged as of now.
-                try await serving.readClock()
-                open = try await attempt(open, open.senders)
+                if attempt > 0 { try await serving.readClock() }
+                let senders = attempt > 0 ? open.senders : senders
+                open = try await self.attempt(open, senders, lookups: ServiceBounds.lookups(attempt), &unsettled)
+                told()
             }
         } catch {
             context.failed(error)
         }
+        open += unsettled
         // What is left lost every race, or the store is away: the devices send again.
         for work in open { serving.answerUnavailable(work) }
         return open
     }
 
-    /// One round over all calls. Returns the works that lost against somebody else.
-    private func attempt(_ works: [CallWork], _ senders: [DeviceAddress]) async throws(StoreError) -> [CallWork] {
+    /// One round over all calls. Returns the works that lost against somebody else, and those that need more lookups than there may be while
+    /// others wait for the round. `unsettled`: those that come to no decision.
+    private func attempt(
+        _ works: [CallWork], _ senders: [DeviceAddress], lookups: Int, _ unsettled: inout [CallWork]
+    ) async throws(StoreError) -> [CallWork] {
         let gathering = Gathering(serving: serving)
+        var finding = Finding(serving: serving, lookups: lookups)
         let (facts, records) = try await gathering.facts(for: works, of: senders)
         var deciding = Deciding(facts, serving.settings, context.budgets)
         var round: [Decided] = []
         round.reserveCapacity(works.count)
+        var postponed: [CallWork] = []
         let presence: Presence?
         do throws(StoreError) {
             for (work, stored) in zip(works, records) {
-                let decided = Decided(
-                    work,
-                    try await gathering.decided(&deciding) { (deciding) throws(Undecided) in
-                        try deciding.decide(work, stored)
-                    })
+                let outcome = try await finding.decided(&deciding, besides: works) { (deciding) throws(Undecided) in
+                    try deciding.decide(work, stored)
+                }
+                let decided: Decided
+                switch outcome {
+                case .decided(let decision): decided = Decided(work, decision)
+                case .postponed:
+                    postponed.append(work)
+                    continue
+                case .unsettled:
+                    unsettled.append(work)
+                    continue
+                }
                 // Those that are decided after it count with it.
                 context.budgets.take(decided.decision.reserved, now: serving.now)
                 for (user, count) in decided.decision.rings {
@@ -58,7 +76,7 @@ struct CallRounds {
             for decided in round { context.budgets.giveBack(decided.decision.reserved, now: serving.now) }
             throw error
         }
-        return tell(round, presence)
+        return tell(round, presence) + postponed
     }
 
     /// Tells what was written. Returns the works that lost against somebody else.

@@ -28,6 +28,12 @@ package final class CallService {
         set { context.pause = newValue }
     }
 
+    /// Whether this coordinator does something on a record just now.
+    package var isUnderWay: (RecordID) -> Bool {
+        get { context.isUnderWay }
+        set { context.isUnderWay = newValue }
+    }
+
     /// The message of the store's last failure, while it fails.
     package var storeFailure: String? { context.health.failure }
     var isStoreOutOfReach: Bool { context.health.isOutOfReach }
@@ -67,58 +73,26 @@ package final class CallService {
     func read(_ messages: [InboundMessage], into queue: inout WorkQueue, at moment: Int64) -> [OutboundMessage] {
         var intake = Intake(settings, context.budgets, now: store.time)
         for message in messages { intake.read(message) }
-        // What cannot be served in time is refused while that still helps whoever asks.
-        let isLate = queue.lateness(moment) >= ServiceBounds.lateAfter
         let refused = Serving(context)
-        for (item, device, bytes) in intake.items {
-            if isLate, item.isNew {
-                refused.refuseEarly(item, from: device, because: "late")
-            } else if !queue.append(item, from: device, bytes, at: moment) {
-                refused.refuseEarly(item, from: device, because: "full")
-            }
+        for (item, device, bytes) in intake.items where !queue.append(item, from: device, bytes, at: moment) {
+            refused.refuseEarly(item, from: device, because: "full")
         }
         context.counters.add(intake.counts)
         context.counters.add(.messagesSent, intake.refusals.count)
         return intake.refusals + refused.finish()
     }
 
-    /// Serves a round. Returns what is to be published.
-    func serve(_ round: Round) async -> [OutboundMessage] {
-        let serving = Serving(context)
-        do throws(StoreError) {
-            // The rounds before may have taken their time.
-            try await serving.readClock()
-            if !round.presence.isEmpty {
-                await serve(round.presence, serving)
-                try await serving.readClock()
-            }
-        } catch {
-            context.failed(error)
-            round.calls.works.forEach(serving.answerUnavailable)
-            round.messages.works.forEach(serving.answerUnavailable)
-            round.requests.forEach(serving.answerUnavailable)
-            return serving.finish()
-        }
-        await CallRounds(serving: serving).serve(round.calls.works, of: round.senders.unique)
-        await MessageRounds(serving: serving).serve(round.messages.works)
-        for request in round.requests { await UserRequests(serving: serving).serve(request) }
-        return serving.finish()
+    /// What cannot be served in time is refused while that still helps whoever asks.
+    func refuse(_ late: [(item: Round.Item, device: DeviceAddress)]) -> [OutboundMessage] {
+        guard !late.isEmpty else { return [] }
+        let refused = Serving(context)
+        for (item, device) in late { refused.refuseEarly(item, from: device, because: "late") }
+        return refused.finish()
     }
 
-    private func serve(_ changes: [PresenceChange], _ serving: Serving) async {
-        do throws(StoreError) {
-            try await Departures(serving: serving).serve(
-                changes.compactMap { change in
-                    if case .offline(let reason) = change.status { (change.session, reason) } else { nil }
-                })
-        } catch {
-            context.failed(error)
-        }
-        do throws(StoreError) {
-            try await Arrivals(serving: serving).serve(changes.filter { $0.status == .online })
-        } catch {
-            context.failed(error)
-        }
+    /// Serves a round. `tell` is given what is to be published, as soon as it may be.
+    func serve(_ round: Round, _ tell: @escaping ([OutboundMessage]) -> Void) async {
+        await Rounds(serving: Serving(context), tell: tell).serve(round)
     }
 
     /// The broker has these messages: the receipts among them are not sent again. Those of a coordinator that

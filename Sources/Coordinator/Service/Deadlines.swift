@@ -21,14 +21,15 @@ struct Deadlines {
         }
     }
 
-    /// Deadlines that nobody served for `grace`. Nil when the store did not say.
+    /// Deadlines that nobody served for `grace`, but for resends that were put off here. Nil when the store did not say.
     func overdue(grace: Milliseconds, limit: Int) async -> [RecordID]? {
         do throws(StoreError) {
             // A shared store is looked at all the time.
             if !serving.store.isShared { _ = try await serving.store.lookAtClock() }
             try await serving.readClock()
             let due = try await serving.store.due(
-                before: serving.now - grace, limit: limit, besides: context.setAside.ids(now: serving.now))
+                before: serving.now - grace, limit: limit,
+                besides: context.setAside.ids(now: serving.now).union(context.timers.putOff))
             context.health.answered(isWrite: false)
             return due
         } catch {

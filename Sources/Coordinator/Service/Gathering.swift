@@ -3,15 +3,13 @@ import CallDeciding
 import CallStore
 import SignalingProtocol
 
-/// Gathers what decisions may know: in one round trip what can be foreseen, and what they ask for beyond that when they do.
+/// Gathers what decisions may know, as far as it can be foreseen, in one round trip. What they ask for beyond that is a matter of `Finding`.
 struct Gathering {
     let serving: Serving
 
     private var store: any RecordStore & PresenceStore { serving.store }
     private var settings: ServiceSettings { serving.settings }
     private var now: Milliseconds { serving.now }
-
-    // MARK: What can be foreseen
 
     /// For works on calls: what is known, and the records of the calls. `senders`: the devices whose messages these are.
     func facts(
@@ -32,7 +30,7 @@ struct Gathering {
         facts.now = now
         facts.listeningSince = serving.context.listeningSince
         facts.isPushing = isPushing
-        learn(lookup, findings, &facts)
+        facts.learn(lookup, findings, serving)
         if !senders.isEmpty { try await learnSessions(of: senders, &facts) }
         try await lookAtMembers(of: works, findings.records, &facts)
         return (facts, findings.records)
@@ -50,29 +48,8 @@ struct Gathering {
         let findings = try await store.read(lookup)
         var facts = Facts()
         facts.now = now
-        learn(lookup, findings, &facts)
+        facts.learn(lookup, findings, serving)
         return (facts, findings.records)
-    }
-
-    private func learn(_ lookup: Lookup, _ findings: Findings, _ facts: inout Facts) {
-        for (user, devices) in zip(lookup.presence, findings.presence) { facts.presence[user] = devices }
-        for (claim, holder) in zip(lookup.claims, findings.holders) { facts.holders[claim] = .some(holder) }
-        for (user, profile) in zip(lookup.profiles, findings.profiles) { facts.profiles[user] = .some(profile) }
-        for (block, isBlocked) in zip(lookup.blocks, findings.isBlocked) { facts.blocks[block] = isBlocked }
-        for (count, number) in zip(lookup.outstanding, findings.outstanding) {
-            switch count.kind {
-            case .invitations: facts.liveInvitations[count.user] = number
-            case .messages: facts.waitingMessages[count.user] = number
-            }
-        }
-        for (user, isRegistered) in zip(lookup.registered, findings.isRegistered) {
-            facts.registered[user] = isRegistered
-        }
-        for (list, messages) in zip(lookup.messages, findings.messages) { facts.inboxes[list.user] = messages.count }
-        for (user, bytes) in KeptBytes(settings, now: now).sums(lookup, findings) {
-            // What this coordinator has not written yet is counted by it already.
-            facts.storedBytes[user] = bytes + serving.context.usage.waiting(of: user)
-        }
     }
 
     /// Learns the sessions of devices that sent something, and renews their leases.
@@ -111,77 +88,15 @@ struct Gathering {
                 unmarked += CallMachine(call: call, settings: settings.calls).unmarked
             }
         }
-        let lookup = Lookup(
+        var lookup = Lookup(
             presence: members.unique.filter { facts.presence[$0] == nil },
             registered: unmarked.unique.filter { facts.registered[$0] == nil })
+        let targets = records.compactMap(\.?.target).unique
+        lookup.records = targets.map { .call($0) }
         guard !lookup.isEmpty else { return }
-        learn(lookup, try await store.read(lookup), &facts)
-    }
-
-    // MARK: What nobody foresaw
-
-    /// Decides, and finds what is asked for until nothing is.
-    func decided<Value>(
-        _ deciding: inout Deciding, _ decide: (Deciding) throws(Undecided) -> Value
-    ) async throws(StoreError) -> Value {
-        for _ in 0..<ServiceBounds.lookupsPerDecision {
-            let undecided: Undecided
-            do throws(Undecided) {
-                return try decide(deciding)
-            } catch {
-                undecided = error
-            }
-            serving.context.counters.add(.lookups)
-            try await find(undecided, &deciding.facts)
-        }
-        throw StoreError(.unsettled, "a decision never had all that it asked for")
-    }
-
-    private func find(_ undecided: Undecided, _ facts: inout Facts) async throws(StoreError) {
-        switch undecided {
-        case .needs(var lookup):
-            if !lookup.calls.isEmpty {
-                let users = lookup.calls.map(\.user)
-                let calls = try await UserCalls(serving: serving).live(
-                    of: users, limit: ServiceBounds.callsPerBusyCheck)
-                for (user, calls) in zip(users, calls) { facts.liveCalls[user] = calls }
-            }
-            lookup.calls = []
-            guard !lookup.isEmpty else { return }
-            let findings = try await store.read(lookup)
-            for (id, record) in zip(lookup.records, findings.records) { facts.records[id] = .some(record) }
-            learn(lookup, findings, &facts)
-        case .target(let callID): facts.targets[callID] = .some(try await store.load([callID])[0])
-        case .timeline(let callID):
-            facts.timelines[callID] = try await Timelines(context: serving.context).timeline(of: callID)
-        case .wait(let claim):
-            await serving.context.pause()
-            try lookAgain(at: claim, &facts)
-        case .fence(let claim): try await fence(claim, &facts)
-        }
-    }
-
-    /// Changes the version of a claim's holder, so that whoever is about to make it deserve the claim loses that commit.
-    private func fence(_ claim: Claim, _ facts: inout Facts) async throws(StoreError) {
-        guard case .some(.some(let holder)) = facts.holders[claim] else { return }
-        let stored = facts.records[.call(holder.callID)] ?? nil
-        let writing = Writing(settings: settings, now: now, endpoints: [])
-        guard let fence = writing.fence(holder.callID, stored),
-            try await !Committing(serving: serving).commit([fence])[0]
-        else {
-            facts.fenced.insert(holder)
-            return
-        }
-        try lookAgain(at: claim, &facts)
-    }
-
-    private func lookAgain(at claim: Claim, _ facts: inout Facts) throws(StoreError) {
-        facts.looks[claim, default: 0] += 1
-        guard facts.looks[claim, default: 0] < ServiceBounds.commitAttempts else {
-            throw StoreError(.unsettled, "the holder of a claim keeps changing")
-        }
-        if case .some(.some(let holder)) = facts.holders[claim] { facts.records[.call(holder.callID)] = nil }
-        facts.holders[claim] = nil
+        let findings = try await store.read(lookup)
+        facts.learn(lookup, findings, serving)
+        for (callID, stored) in zip(targets, findings.records) { facts.targets[callID] = .some(stored) }
     }
 }
 
@@ -236,5 +151,12 @@ extension CallEvent {
 
     fileprivate var isDeadline: Bool {
         if case .deadline = self { true } else { false }
+    }
+}
+
+extension StoredRecord {
+    /// The call to which an alias leads.
+    fileprivate var target: CallID? {
+        if case .alias(let target, _) = record { target } else { nil }
     }
 }

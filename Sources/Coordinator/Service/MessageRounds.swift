@@ -24,13 +24,16 @@ struct MessageRounds {
 
     /// Returns the works that lost against somebody else.
     private func attempt(_ works: [MessageWork]) async throws(StoreError) -> [MessageWork] {
-        let gathering = Gathering(serving: serving)
-        let (facts, records) = try await gathering.facts(for: works)
+        let (facts, records) = try await Gathering(serving: serving).facts(for: works)
+        var finding = Finding(serving: serving)
         var deciding = Deciding(facts, serving.settings, context.budgets)
         var decisions: [MessageDecision] = []
         for (work, stored) in zip(works, records) {
-            let decision = try await gathering.decided(&deciding) { (deciding) throws(Undecided) in
+            let outcome = try await finding.decided(&deciding, besides: []) { (deciding) throws(Undecided) in
                 try deciding.decide(work, stored)
+            }
+            guard case .decided(let decision) = outcome else {
+                throw StoreError(.unsettled, "a decision on a message never had all that it asked for")
             }
             // Those that are decided after it and written with it count it.
             if let sender = decision.sender, let recipient = decision.message?.to {

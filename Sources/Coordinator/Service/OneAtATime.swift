@@ -12,7 +12,7 @@ package struct OneAtATime {
     package func process(_ message: InboundMessage) -> [OutboundMessage] {
         var queue = WorkQueue()
         var messages = service.read([message], into: &queue, at: 0)
-        if let next = queue.next(1, 0) { messages += complete { await service.serve(next.round) } }
+        if let next = queue.next(1, 0) { complete { await service.serve(next.round) { messages += $0 } } }
         return messages
     }
 

@@ -33,6 +33,8 @@ final class ServiceContext {
     var listeningSince: Milliseconds = 0
     /// Waits for some milliseconds, not always the same, when another coordinator is in the middle of something.
     var pause: () async -> Void = {}
+    /// Whether this coordinator does something on the record just now.
+    var isUnderWay: (RecordID) -> Bool = { _ in false }
 
     init(_ store: any CallStore, _ settings: ServiceSettings) {
         self.store = store
@@ -71,7 +73,8 @@ final class ServiceContext {
 
     func failed(_ error: StoreError) {
         counters.add(.storeErrors)
-        health.failed(error)
+        // The store has answered.
+        if error.code != .unsettled { health.failed(error) }
     }
 }
 

@@ -13,7 +13,11 @@ final class Serving {
     var store: any CallStore { context.store }
     var settings: ServiceSettings { context.settings }
 
-    init(_ context: ServiceContext) { self.context = context }
+    /// `now`: when that was read already.
+    init(_ context: ServiceContext, now: Milliseconds = 0) {
+        self.context = context
+        self.now = now
+    }
 
     /// Nothing is decided by a clock that may be wrong.
     func readClock() async throws(StoreError) { now = try await store.now() }
@@ -26,8 +30,9 @@ final class Serving {
     /// Takes back what stands at these places of what is to be published.
     func withdraw(_ places: [Int]) { for place in places.sorted().reversed() { outbox.remove(at: place) } }
 
-    /// What is to be published, which is counted as sent.
+    /// Hands over what is to be published, which is counted as sent.
     func finish() -> [OutboundMessage] {
+        defer { outbox = [] }
         context.counters.add(.messagesSent, outbox.count)
         context.counters.add(.eventsTrimmed, outbox.count(where: \.isTrimmed))
         return outbox

@@ -14,16 +14,21 @@ struct TimerQueue {
 
     /// Beyond this many the store's due index alone serves the rest.
     static let capacity = 1_000_000
+    /// Of so many it is known that they were put off; a sweep finds others.
+    static let mostPutOff = 4_096
 
     private var heap: [Entry] = []
     /// The deadline that counts for each call or message; older entries of the heap are passed over.
     private var current: [RecordID: Milliseconds] = [:]
+    /// Those that were put off: the due index has their earlier moment, at which nobody is to serve them.
+    private(set) var putOff: Set<RecordID> = []
 
     var count: Int { current.count }
     var next: Milliseconds? { heap.first?.at }
 
     /// Sets the deadline; nil when it has none. `isResend`: nothing but resends is due then.
     mutating func set(_ id: RecordID, at moment: Milliseconds?, isResend: Bool = false) {
+        if !putOff.isEmpty { putOff.remove(id) }
         guard let moment else {
             current[id] = nil
             return
@@ -41,6 +46,7 @@ struct TimerQueue {
             removeFirst()
             guard current[first.id] == first.at else { continue }
             current[first.id] = nil
+            if !putOff.isEmpty { putOff.remove(first.id) }
             due.append(first.id)
         }
         dropPassedOver()
@@ -60,6 +66,7 @@ struct TimerQueue {
             }
             current[first.id] = nil
             set(first.id, at: now + delay, isResend: true)
+            if putOff.count < Self.mostPutOff { putOff.insert(first.id) }
             count += 1
         }
         for entry in kept {

@@ -99,12 +99,14 @@ struct UserRequests {
 
     // MARK: For backends
 
-    /// Ends the sessions of these devices as by a logout. Of one that has none there is nothing to end.
+    /// Ends the sessions of these devices as by a logout. Of one that has none there is nothing to end; of one that has ended the calls are
+    /// told all the same, since an earlier attempt may have ended it and come no further.
     private func signOut(_ devices: [DeviceAddress]) async throws(StoreError) {
         guard let user = devices.first?.userID else { return }
-        let known = try await store.devices(of: [user])[0].filter { devices.contains($0.device) && $0.isOnline }
-        try await Departures(serving: serving).serve(
-            known.map { (session: DeviceSession($0.device, id: $0.session), reason: .logout) })
+        let known = try await store.devices(of: [user])[0].filter { devices.contains($0.device) }
+        let areAllTold = try await Departures(serving: serving).serve(
+            known.map { (session: DeviceSession($0.device, id: $0.session), reason: .logout) }, isRepeated: true)
+        guard areAllTold else { throw StoreError(.unsettled, "a call of the user could not be told") }
     }
 
     /// Signed out everywhere and out of every call first: what follows from that is written before the rest goes.
@@ -116,10 +118,15 @@ struct UserRequests {
     }
 
     private func leaveCalls(_ user: UserID) async throws(StoreError) {
-        let live = try await UserCalls(serving: serving).live(of: [user], limit: ServiceBounds.callsPerWelcome)[0]
-        guard !live.isEmpty else { return }
+        let live = try await UserCalls(serving: serving).live(of: [user], limit: ServiceBounds.callsOfUser)[0]
+        for place in stride(from: 0, to: live.count, by: ServiceBounds.callsPerWelcome) {
+            try await leave(Array(live[place...].prefix(ServiceBounds.callsPerWelcome)), user)
+        }
+    }
+
+    private func leave(_ callIDs: [CallID], _ user: UserID) async throws(StoreError) {
         var works = WorkList<CallID, CallEvent>()
-        for (id, stored) in zip(live, try await store.load(live)) {
+        for (id, stored) in zip(callIDs, try await store.load(callIDs)) {
             guard case .call(let call)? = stored?.record, let body = call.leave(of: user) else { continue }
             let request = Request(id: RequestID("deleted")!, body: body)
             let device = DeviceAddress(userID: user, deviceID: .server)

@@ -30,7 +30,8 @@ enum LiveCalls {
         let call = try CallMachine.invited(
             CallMachine.Invitation(callID: invite.callID!, invite: invite, busy: [], isCancelled: false),
             CallMachine.Acting(key: key, now: now),
-            CallMachine.Invitees(profiles: [:], unregistered: [], limited: [], withheld: []), activeElsewhere: nil,
+            CallMachine.Invitees(profiles: [:], unregistered: [], limited: [], withheld: [], pushable: nil),
+            activeElsewhere: nil,
             settings: CallSettings()
         ).call
         // Nothing is due while the measurement lasts: it is about what lies in the store.

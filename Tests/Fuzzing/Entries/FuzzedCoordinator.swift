@@ -9,7 +9,7 @@ final class FuzzedCoordinator {
 
     init(_ store: any CallStore, clock: @escaping () -> Int64) {
         self.clock = clock
-        loop = CoordinatorLoop(CallService(store: store, settings: ServiceSettings()), now: clock()) { $0.lowerBound }
+        loop = CoordinatorLoop(CallService(store: store, settings: ServiceSettings()), clock: clock) { $0.lowerBound }
         _ = serve([])
     }
 

@@ -107,7 +107,8 @@ private enum RedisQuestion: String, CaseIterable {
         case .commitMessage:
             let key = RequestKey(device: alicePhone, requestID: RequestID("r1")!)
             let request = Request.Message(to: bob, data: JSONText("1")!)
-            let message = PeerMessage(request, messageID: messageID, origin: key, ttl: 1, now: fuzzedNow)
+            let message = PeerMessage(
+                request, messageID: messageID, origin: key, ttl: 1, isWithheld: false, now: fuzzedNow)
             _ = try store.commit([
                 Commit(recordIDs[1], record: .message(message), expected: 0, deadline: 1, expiresAt: nil)
             ])

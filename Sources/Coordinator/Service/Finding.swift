@@ -1,0 +1,135 @@
+import CallCore
+import CallDeciding
+import CallStore
+import SignalingProtocol
+
+/// Finds what nobody foresaw: what a decision asks for beyond what it was given. It is decided again with that, from the beginning.
+struct Finding {
+    let serving: Serving
+    /// How many lookups there may still be: others wait for them.
+    private var lookups: Int
+
+    init(serving: Serving, lookups: Int = .max) {
+        self.serving = serving
+        self.lookups = lookups
+    }
+
+    private var store: any RecordStore { serving.store }
+
+    /// What came of deciding.
+    enum Outcome<Value> {
+        case decided(Value)
+        /// It needs more lookups than others can wait for.
+        case postponed
+        /// What it asked for came to no end. The store answers all the same, and others are served.
+        case unsettled
+    }
+
+    /// Decides, and finds what is asked for until nothing is. `besides`: works of the same round.
+    mutating func decided<Value>(
+        _ deciding: inout Deciding, besides works: [CallWork], _ decide: (Deciding) throws(Undecided) -> Value
+    ) async throws(StoreError) -> Outcome<Value> {
+        for _ in 0..<ServiceBounds.lookupsPerDecision {
+            let undecided: Undecided
+            do throws(Undecided) {
+                return .decided(try decide(deciding))
+            } catch {
+                undecided = error
+            }
+            guard lookups > 0 else { return .postponed }
+            lookups -= 1
+            serving.context.counters.add(.lookups)
+            do throws(StoreError) {
+                try await find(undecided, besides: works, &deciding.facts)
+            } catch  where error.code == .unsettled {
+                serving.context.failed(error)
+                return .unsettled
+            }
+        }
+        serving.context.failed(StoreError(.unsettled, "a decision never had all that it asked for"))
+        return .unsettled
+    }
+
+    private func find(
+        _ undecided: Undecided, besides works: [CallWork], _ facts: inout Facts
+    ) async throws(StoreError) {
+        switch undecided {
+        case .needs(var lookup):
+            if !lookup.calls.isEmpty {
+                let users = lookup.calls.map(\.user)
+                let calls = try await UserCalls(serving: serving).live(
+                    of: users, limit: ServiceBounds.callsPerBusyCheck)
+                for (user, calls) in zip(users, calls) { facts.liveCalls[user] = calls }
+            }
+            lookup.calls = []
+            guard !lookup.isEmpty else { return }
+            let findings = try await store.read(lookup)
+            for (id, record) in zip(lookup.records, findings.records) { facts.records[id] = .some(record) }
+            facts.learn(lookup, findings, serving)
+        case .target(let callID): facts.targets[callID] = .some(try await store.load([callID])[0])
+        case .timeline(let callID):
+            facts.timelines[callID] = try await Timelines(context: serving.context).timeline(of: callID)
+        case .wait(let claim):
+            await serving.context.pause()
+            try lookAgain(at: claim, &facts)
+        case .fence(let claim):
+            guard isUnderWay(claim, besides: works, facts) else { return try await fence(claim, &facts) }
+            await serving.context.pause()
+            try lookAgain(at: claim, &facts)
+        }
+    }
+
+    /// Whether another work of this coordinator is about to write the holder: its commit would lose against a fence, and a moment later there
+    /// may be nothing to fence. Waited for once, some milliseconds.
+    private func isUnderWay(_ claim: Claim, besides works: [CallWork], _ facts: Facts) -> Bool {
+        guard facts.looks[claim] == nil, case .some(.some(let holder)) = facts.holders[claim] else { return false }
+        return serving.context.isUnderWay(.call(holder.callID)) && !works.contains { $0.id == holder.callID }
+    }
+
+    /// Changes the version of a claim's holder, so that whoever is about to make it deserve the claim loses that commit.
+    private func fence(_ claim: Claim, _ facts: inout Facts) async throws(StoreError) {
+        guard case .some(.some(let holder)) = facts.holders[claim] else { return }
+        let stored = facts.records[.call(holder.callID)] ?? nil
+        let writing = Writing(settings: serving.settings, now: serving.now, endpoints: [])
+        guard let fence = writing.fence(holder.callID, stored),
+            try await !Committing(serving: serving).commit([fence])[0]
+        else {
+            facts.fenced.insert(holder)
+            return
+        }
+        try lookAgain(at: claim, &facts)
+    }
+
+    private func lookAgain(at claim: Claim, _ facts: inout Facts) throws(StoreError) {
+        facts.looks[claim, default: 0] += 1
+        guard facts.looks[claim, default: 0] < ServiceBounds.commitAttempts else {
+            throw StoreError(.unsettled, "the holder of a claim keeps changing")
+        }
+        if case .some(.some(let holder)) = facts.holders[claim] { facts.records[.call(holder.callID)] = nil }
+        facts.holders[claim] = nil
+    }
+}
+
+extension Facts {
+    /// What was asked for and found.
+    mutating func learn(_ lookup: Lookup, _ findings: Findings, _ serving: Serving) {
+        for (user, devices) in zip(lookup.presence, findings.presence) { presence[user] = devices }
+        for (claim, holder) in zip(lookup.claims, findings.holders) { holders[claim] = .some(holder) }
+        for (user, profile) in zip(lookup.profiles, findings.profiles) { profiles[user] = .some(profile) }
+        for (block, isBlocked) in zip(lookup.blocks, findings.isBlocked) { blocks[block] = isBlocked }
+        for (count, number) in zip(lookup.outstanding, findings.outstanding) {
+            switch count.kind {
+            case .invitations: liveInvitations[count.user] = number
+            case .messages: waitingMessages[count.user] = number
+            }
+        }
+        for (user, isRegistered) in zip(lookup.registered, findings.isRegistered) {
+            registered[user] = isRegistered
+        }
+        for (list, messages) in zip(lookup.messages, findings.messages) { inboxes[list.user] = messages.count }
+        for (user, bytes) in KeptBytes(serving.settings, now: serving.now).sums(lookup, findings) {
+            // What this coordinator has not written yet is counted by it already.
+            storedBytes[user] = bytes + serving.context.usage.waiting(of: user)
+        }
+    }
+}
