@@ -35,7 +35,7 @@ final class PushWatch {
         var providersID: String?
     }
 
-    private unowned let world: World
+    private unowned(unsafe) let world: World
     private let store: MemoryCallStore
     let truth: PushTruth
     private let policy = SimulatedPushService.settings.policy

@@ -68,7 +68,7 @@ final class SimulatedBroker {
         var queue: [(topic: String, payload: [UInt8], expiry: Milliseconds?, delivery: Delivery)] = []
     }
 
-    private unowned let world: World
+    private unowned(unsafe) let world: World
     private var random: SeededRandom
     private var connections: [Connection] = []
     private var connectionCount = 0

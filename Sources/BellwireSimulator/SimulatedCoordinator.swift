@@ -14,7 +14,7 @@ final class SimulatedCoordinator: BrokerClient {
     }
 
     let clientID: String
-    private unowned let world: World
+    private unowned(unsafe) let world: World
     private let memory: MemoryCallStore
     private var store: SimulatedStore!
     /// Those of all its lives: who waits for one holds it, and it holds whoever it tells.
@@ -61,7 +61,7 @@ final class SimulatedCoordinator: BrokerClient {
         let service = CallService(store: store, settings: world.settings)
         service.owes = { [unowned self] ids in self.deliverer?.committed(ids) }
         service.owesPushes = { [unowned self] ids in self.pusher?.committed(ids.map { .call($0) }) }
-        let loop = CoordinatorLoop(service, clock: { [unowned world] in world.now }) {
+        let loop = CoordinatorLoop(service, clock: { [unowned(unsafe) world] in world.now }) {
             draws.between($0.lowerBound, $0.upperBound)
         }
         self.loop = loop
@@ -106,7 +106,7 @@ final class SimulatedCoordinator: BrokerClient {
         var settings = PusherSettings(
             SimulatedPushService.settings, lease: world.settings.presence.lease, name: clientID, traceLife: 86_400_000)
         settings.traces = .off
-        pusher = Pusher(store, settings, sender: sender, clock: { [unowned world] in world.now }) {
+        pusher = Pusher(store, settings, sender: sender, clock: { [unowned(unsafe) world] in world.now }) {
             [unowned self, unowned sender] in
             workers += 1
             sender.worker = "\(clientID)-\(workers)"

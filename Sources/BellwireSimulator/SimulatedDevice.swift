@@ -13,7 +13,7 @@ final class SimulatedDevice: BrokerClient {
 
     let address: DeviceAddress
     let clientID: String
-    private unowned let world: World
+    private unowned(unsafe) let world: World
     private var machine: ClientMachine
     private var random: SeededRandom
     private var connection: Int?

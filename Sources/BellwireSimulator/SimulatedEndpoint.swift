@@ -13,7 +13,7 @@ final class SimulatedEndpoint {
         name: "app", url: try! HTTPSURL("https://app.example/"),
         secrets: [try! WebhookSecret("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")], events: EventPatterns(["call.*"])!)
 
-    private unowned let world: World
+    private unowned(unsafe) let world: World
     private let mix: FaultMix
     private var random: SeededRandom
     /// The revisions of each call, as they were taken.

@@ -5,7 +5,7 @@ import SignalingProtocol
 /// What a phone asks that was woken and is not connected, as a gateway passes it on.
 final class SimulatedGateway: BrokerClient {
     let clientID = "gateway-1"
-    private unowned let world: World
+    private unowned(unsafe) let world: World
     private var connection: Int?
     private var requests = 0
     private var waiting: [RequestID: (RingState?) -> Void] = [:]

@@ -5,7 +5,7 @@ import SignalingProtocol
 
 /// Apple's, Google's and browsers' push services, as all workers reach them: they take their time, refuse, throttle, and answers get lost.
 final class SimulatedProvider {
-    private unowned let world: World
+    private unowned(unsafe) let world: World
     private let mix: FaultMix
     private var random: SeededRandom
     /// Where each token is: with the device that registered it last, as phones change hands.
@@ -110,8 +110,8 @@ final class SimulatedProvider {
 /// One worker's way to the providers: it dies and stands still with its process.
 final class SimulatedPushSender: RequestSender {
     private let provider: SimulatedProvider
-    private unowned let world: World
-    private unowned let owner: SimulatedCoordinator
+    private unowned(unsafe) let world: World
+    private unowned(unsafe) let owner: SimulatedCoordinator
     private let life: Int
     private var answers: [HTTPAnswer] = []
     /// Who hands over at present: a worker whose lease is over goes on as another one.

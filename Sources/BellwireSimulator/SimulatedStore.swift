@@ -7,8 +7,8 @@ import SignalingProtocol
 /// work and lose the answer, or be the last thing that its coordinator does.
 final class SimulatedStore: CallStore, OutboxStore, PushStore {
     let store: MemoryCallStore
-    unowned let world: World
-    private unowned let owner: SimulatedCoordinator
+    unowned(unsafe) let world: World
+    private unowned(unsafe) let owner: SimulatedCoordinator
     private let mix: FaultMix
     private var random: SeededRandom
     /// Of this coordinator's machine: when that was started is nobody's business.

@@ -11,6 +11,9 @@ import SignalingProtocol
 ///
 /// It is deterministic: everything happens from one queue, ordered by time and by who asked first, and every number comes from
 /// the plan's seed.
+///
+/// Its parts refer to it by `unowned(unsafe)`: whoever plays it holds it until it is over, and none of them does anything after that. To look at
+/// each use whether it is still there took 3 % of all time.
 final class World {
     let plan: Plan
     let mix: FaultMix
@@ -95,7 +98,7 @@ final class World {
         random = SeededRandom(seed: plan.seed &* 0x9E37_79B9 &+ 1)
         hasFaults = true
         broker = SimulatedBroker(in: self, random: random.fork())
-        let memory = MemoryCallStore { [unowned self] in asksAt ?? now }
+        let memory = MemoryCallStore { [unowned(unsafe) self] in asksAt ?? now }
         memory.addUnreadable(plan.mix.unreadableRecords, dueAt: start - 1_000)
         self.memory = memory
         coordinators = (1...plan.coordinators).map {

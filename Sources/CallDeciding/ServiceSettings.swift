@@ -13,7 +13,7 @@ package struct ServiceSettings: Sendable, Equatable {
     /// How long a cancel that came before its invite is remembered.
     package var cancelMemory: Milliseconds = 30_000
     /// How long an ended call is kept for `call.get`.
-    package var historyRetention: Milliseconds = 7 * 86_400_000
+    package var historyRetention = Retention.history
     /// Who may be invited and sent messages.
     package var users = UsersPolicy.any
     package var limits = RateLimits()

@@ -44,7 +44,7 @@ package final class MemoryCallStore: CallStore {
     package var contents = Contents()
 
     package init(
-        historyPerUser: Int = 200, lease: Milliseconds = PresencePolicy().lease,
+        historyPerUser: Int = Retention.historyPerUser, lease: Milliseconds = PresencePolicy().lease,
         clock: @escaping () -> Milliseconds
     ) {
         self.historyPerUser = historyPerUser

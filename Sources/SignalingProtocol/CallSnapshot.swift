@@ -95,7 +95,7 @@ public struct MemberChange: Equatable, Sendable {
 
 extension CallSnapshot {
     /// Writes the fields of the object.
-    public func write(to writer: inout JSONWriter) {
+    package func write(to writer: inout JSONWriter) {
         writer.field("callID", callID)
         writer.field("revision", revision)
         writer.field("mode", mode.rawValue)
@@ -115,7 +115,7 @@ extension CallSnapshot {
     }
 
     /// Nil when `json` is not a call object of this version.
-    public init?(json: JSONObject) {
+    package init?(json: JSONObject) {
         guard let callID = json["callID"]?.string.flatMap(CallID.init), let revision = json["revision"]?.integer,
             let mode = json["mode"]?.string.flatMap(CallMode.init),
             let state = json["state"]?.string.flatMap(CallState.init),

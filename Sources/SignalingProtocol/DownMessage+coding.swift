@@ -1,6 +1,6 @@
 extension DownMessage {
     /// The bytes that the service publishes.
-    public func encoded() -> [UInt8] {
+    package func encoded() -> [UInt8] {
         JSONWriter.object(capacity: 1024) { writer in
             switch self {
             case .response(let response): response.write(to: &writer)
@@ -20,7 +20,7 @@ extension DownMessage {
     }
 
     /// Nil for what this version does not know: a client ignores it.
-    public static func decode(_ payload: [UInt8]) -> DownMessage? {
+    package static func decode(_ payload: [UInt8]) -> DownMessage? {
         guard let message = try? ReceivedObject(payload) else { return nil }
         let json = message.json
         switch json["type"]?.string {

@@ -1,5 +1,5 @@
 /// What the service publishes to a device (docs/protocol.md, sections 1, 2 and 5).
-public enum DownMessage: Equatable, Sendable {
+package enum DownMessage: Equatable, Sendable {
     case response(Response)
     case event(Event)
     case welcome(Welcome)
@@ -124,26 +124,26 @@ public struct IceServer: Equatable, Sendable {
 }
 
 /// The answer to a device that came online (section 1).
-public struct Welcome: Equatable, Sendable {
-    public var session: String
-    public var serverTime: Int64
+package struct Welcome: Equatable, Sendable {
+    package var session: String
+    package var serverTime: Int64
     /// Seconds.
-    public var heartbeatInterval: Int
+    package var heartbeatInterval: Int
     /// Seconds.
-    public var heartbeatTimeout: Int
+    package var heartbeatTimeout: Int
     /// The user's live calls, the newest first.
-    public var calls: [CallSnapshot]
+    package var calls: [CallSnapshot]
     /// How many live calls were left out because the message would have been too large.
-    public var omittedCalls: Int
+    package var omittedCalls: Int
     /// Seconds after which a silent device no longer counts as online; nil from a service that does not say.
-    public var presenceLease: Int?
+    package var presenceLease: Int?
     /// When the token with which the device connected ends, in milliseconds since the epoch; nil when the broker checks none.
-    public var tokenExpiresAt: Int64?
+    package var tokenExpiresAt: Int64?
     /// Servers by which media reach devices that no direct way leads to; empty when the service names none. Their credentials last for an
     /// hour, and each welcome brings new ones.
-    public var iceServers: [IceServer]
+    package var iceServers: [IceServer]
 
-    public init(
+    package init(
         session: String, serverTime: Int64, heartbeatInterval: Int, heartbeatTimeout: Int, calls: [CallSnapshot],
         omittedCalls: Int = 0, presenceLease: Int? = nil, tokenExpiresAt: Int64? = nil, iceServers: [IceServer] = []
     ) {

@@ -83,7 +83,7 @@ public struct SignalingError: Error, Equatable, Sendable, CustomStringConvertibl
 }
 
 extension SignalingError {
-    public func write(to writer: inout JSONWriter) {
+    package func write(to writer: inout JSONWriter) {
         writer.object("error") { writer in
             writer.field("code", code.rawValue)
             writer.field("message", message)
@@ -95,7 +95,7 @@ extension SignalingError {
     }
 
     /// Nil when `json` is not an error object with a code.
-    public init?(json: JSONObject) {
+    package init?(json: JSONObject) {
         guard let code = json["code"]?.string else { return nil }
         self.init(
             ErrorCode(rawValue: code), json["message"]?.string ?? "", state: json["state"]?.string,

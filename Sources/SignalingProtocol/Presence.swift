@@ -1,27 +1,27 @@
 /// What a device publishes on its presence topic (docs/protocol.md, section 1).
-public struct PresenceMessage: Equatable, Sendable {
-    public enum OfflineReason: String, Sendable, CaseIterable {
+package struct PresenceMessage: Equatable, Sendable {
+    package enum OfflineReason: String, Sendable, CaseIterable {
         /// The will: the connection broke.
         case lost
         /// A clean goodbye.
         case logout
     }
 
-    public enum Status: Equatable, Sendable {
+    package enum Status: Equatable, Sendable {
         case online
         case offline(OfflineReason)
     }
 
-    public var status: Status
+    package var status: Status
     /// Random per connection; the empty string when it was left out, which is never remembered as over.
-    public var session: String
+    package var session: String
 
-    public init(_ status: Status, session: String) {
+    package init(_ status: Status, session: String) {
         self.status = status
         self.session = session
     }
 
-    public func encoded() -> [UInt8] {
+    package func encoded() -> [UInt8] {
         JSONWriter.object(capacity: 96) { writer in
             switch status {
             case .online: writer.field("online", true)
@@ -33,7 +33,8 @@ public struct PresenceMessage: Equatable, Sendable {
         }
     }
 
-    public static func decode(_ payload: [UInt8], maxBytes: Int = Limits.requestBytes) -> Result<Self, SignalingError> {
+    package static func decode(_ payload: [UInt8], maxBytes: Int = Limits.requestBytes) -> Result<Self, SignalingError>
+    {
         guard payload.count <= maxBytes else {
             return .failure(
                 SignalingError(.tooLarge, "the message has \(payload.count) bytes; at most \(maxBytes) are allowed"))

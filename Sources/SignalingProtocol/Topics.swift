@@ -6,7 +6,7 @@ public struct Topics: Sendable, Equatable {
     public let root: String
 
     /// What `init` takes, for who gave something else.
-    public static let rootForm =
+    package static let rootForm =
         "levels with / between them, none empty, at most \(maxRootBytes) bytes of UTF-8, "
         + "no + or #, no control characters, no $ in front"
 
@@ -35,23 +35,23 @@ public struct Topics: Sendable, Equatable {
     /// The default root.
     public static let standard = Topics()!
 
-    public func up(_ device: DeviceAddress) -> String { "\(root)/up/\(level(device))" }
-    public func presence(_ device: DeviceAddress) -> String { "\(root)/presence/\(level(device))" }
-    public func down(_ user: UserID) -> String { "\(root)/down/\(Self.encode(user))" }
-    public func down(_ device: DeviceAddress) -> String { "\(root)/down/\(level(device))" }
+    package func up(_ device: DeviceAddress) -> String { "\(root)/up/\(level(device))" }
+    package func presence(_ device: DeviceAddress) -> String { "\(root)/presence/\(level(device))" }
+    package func down(_ user: UserID) -> String { "\(root)/down/\(Self.encode(user))" }
+    package func down(_ device: DeviceAddress) -> String { "\(root)/down/\(level(device))" }
 
     /// What the coordinators of `group` subscribe to: each message reaches one of them.
-    public func sharedFilters(group: String) -> [String] {
+    package func sharedFilters(group: String) -> [String] {
         ["$share/\(group)/\(root)/up/#", "$share/\(group)/\(root)/presence/#"]
     }
 
     /// The MQTT client id of a device: one connection per device, a newer one replaces the older.
-    public static func clientID(_ device: DeviceAddress) -> String {
+    package static func clientID(_ device: DeviceAddress) -> String {
         "\(encode(device.userID))/\(device.deviceID)"
     }
 
     /// The device of a client id; nil for one that is not of this form.
-    public static func device(clientID: String) -> DeviceAddress? {
+    package static func device(clientID: String) -> DeviceAddress? {
         var clientID = clientID
         return clientID.withUTF8 { bytes in
             var levels = Levels(rest: bytes[...])
@@ -66,7 +66,7 @@ public struct Topics: Sendable, Equatable {
 }
 
 /// What a coordinator learns from the topic of a message: the sender's identity, never taken from the payload.
-public enum InboundTopic: Equatable, Sendable {
+package enum InboundTopic: Equatable, Sendable {
     case up(DeviceAddress)
     case presence(DeviceAddress)
     /// Under `up` or `presence`, but not canonical or not a valid id. `mirror` is the same levels under `down`: only
@@ -77,7 +77,7 @@ public enum InboundTopic: Equatable, Sendable {
 }
 
 extension Topics {
-    public func parse(_ topic: String) -> InboundTopic {
+    package func parse(_ topic: String) -> InboundTopic {
         var topic = topic
         return topic.withUTF8 { parse($0) }
     }
@@ -117,7 +117,7 @@ extension Topics {
     }
 
     /// Percent-encodes exactly the bytes 0x00–0x1F, 0x7F, `%`, `+`, `/`, `#`, in upper-case hex (section 1).
-    public static func encode(_ user: UserID) -> String {
+    package static func encode(_ user: UserID) -> String {
         if !user.string.utf8.contains(where: mustBeEncoded) { return user.string }
         var bytes: [UInt8] = []
         for byte in user.string.utf8 {
@@ -131,7 +131,7 @@ extension Topics {
     }
 
     /// The user of a topic level; nil unless the level is in canonical form, so that no user has two spellings.
-    public static func decode(_ level: Substring.UTF8View) -> UserID? {
+    package static func decode(_ level: Substring.UTF8View) -> UserID? {
         Array(level).withUnsafeBufferPointer { decode($0[...]) }
     }
 

@@ -1,10 +1,10 @@
 /// Why a message on an `up` topic was refused. With a request id it is answered by a response, without one by a
 /// message of type `error` (docs/protocol.md, section 2).
-public struct UpMessageRefusal: Error, Equatable, Sendable {
-    public let requestID: RequestID?
-    public var error: SignalingError
+package struct UpMessageRefusal: Error, Equatable, Sendable {
+    package let requestID: RequestID?
+    package var error: SignalingError
 
-    public init(requestID: RequestID?, error: SignalingError) {
+    package init(requestID: RequestID?, error: SignalingError) {
         self.requestID = requestID
         self.error = error
     }
@@ -12,7 +12,7 @@ public struct UpMessageRefusal: Error, Equatable, Sendable {
 
 extension UpMessage {
     /// Reads one message. `maxBytes` bounds a request; a message beyond `Limits.parsedBytes` is not even parsed.
-    public static func decode(
+    package static func decode(
         _ payload: [UInt8], maxBytes: Int = Limits.requestBytes
     ) -> Result<UpMessage, UpMessageRefusal> {
         guard payload.count <= Limits.parsedBytes else { return .failure(tooLarge(payload, maxBytes, id: nil)) }

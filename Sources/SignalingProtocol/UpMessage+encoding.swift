@@ -1,6 +1,6 @@
 extension UpMessage {
     /// The bytes that a device publishes.
-    public func encoded() -> [UInt8] {
+    package func encoded() -> [UInt8] {
         JSONWriter.object { writer in
             switch self {
             case .request(let request): request.write(to: &writer)
@@ -94,7 +94,7 @@ extension Request.Signal {
 
 extension Request.Body {
     /// The `type` on the wire.
-    public var type: String {
+    package var type: String {
         switch self {
         case .invite: "call.invite"
         case .cancel: "call.cancel"

@@ -1,5 +1,5 @@
 /// What a device publishes on its `up` topic (docs/protocol.md, section 2).
-public enum UpMessage: Equatable, Sendable {
+package enum UpMessage: Equatable, Sendable {
     case request(Request)
     /// `call.heartbeat`: no id, no response.
     case heartbeat(CallID)

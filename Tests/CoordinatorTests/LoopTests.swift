@@ -219,7 +219,8 @@ import Testing
         #expect(rig.service.counters[.resendsPutOff] == 1)
         rig.store.isHeld = false
         rig.store.release()
-        for _ in 0..<8 { _ = rig.handle(.tick, after: 100) }
+        // The sweep that finds it comes 900 ms after it was due, and what it finds is served with the next turn.
+        for _ in 0..<9 { _ = rig.handle(.tick, after: 100) }
         #expect(rig.service.counters[.eventsResent] == 0, "its time has not come")
         for _ in 0..<8 { _ = rig.handle(.tick, after: 100) }
         #expect(rig.service.counters[.eventsResent] > 0)
@@ -336,6 +337,28 @@ import Testing
         _ = rig.handle(.tick)
         _ = rig.handle(.tick)
         #expect(rig.store.operationCounts[.history] == asked)
+    }
+
+    /// Others were faster each time, or there was no end of asking: the store has answered, and is served on.
+    @Test func whatComesToNoEndIsNoFailureOfTheStore() {
+        let context = ServiceContext(rig.memory, ServiceSettings())
+        context.failed(StoreError(.unsettled, "no end"))
+        #expect(context.health.failure == nil && context.counters[.storeErrors] == 1)
+        context.failed(StoreError(.unreachable, "down"))
+        #expect(context.health.failure != nil)
+    }
+
+    /// Another coordinator can tell somebody of it.
+    @Test func withoutAConnectionNoDeadlineIsServed() {
+        rig.listen()
+        #expect(rig.handle(.received([rig.invite("alice")])) == ["call.invited, ok"])
+        _ = rig.handle(.lost)
+        let asked = rig.store.operationCounts[.due]
+        _ = rig.handle(.tick, after: 100)
+        for _ in 0..<20 { _ = rig.handle(.tick, after: 100) }
+        #expect(rig.store.operationCounts[.due] == asked)
+        _ = rig.handle(.connected)
+        #expect(rig.handle(.answered).contains { $0.contains("call.invited") }, "the resend is due")
     }
 
     /// Sixteen of each, and each looks for who is busy: more lookups than one decision may make.

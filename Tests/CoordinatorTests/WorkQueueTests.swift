@@ -319,6 +319,8 @@ struct WorkQueueTests {
         end("alice", "c")
         let first = next()!
         end("bob", "c")
+        #expect(queue.lateness(4_000) == 0)
+        #expect(dropLate(4_000) == 0)
         #expect(queue.next(10, 5_000) == nil)
         #expect(queue.lateness(5_000) == 0)
         #expect(dropLate(5_000) == 0)

@@ -7,6 +7,7 @@ import os
 import secrets
 import tempfile
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from multiprocessing.synchronize import Event
@@ -15,7 +16,7 @@ from typing import Any
 
 import distance
 from attackers import Client, publish_packet, subscribe_packet
-from harness import Load, RedisServer, SecureBroker, Service, free_port
+from harness import Device, Load, Received, RedisServer, SecureBroker, Service, free_port
 
 ONE_WAY = 0.0002
 """Seconds to the store: 0.4 ms there and back."""
@@ -24,10 +25,20 @@ AT_ONCE = 1000
 PAIRS = 40
 MOST = 0.1
 """Seconds: the p95 of others' invite → ring."""
+CROWD = 9
+"""Users who send so much each that, without a limit on their sum, there would be no room for anybody else."""
 CALLERS = 30
 """Ten invitations a second each, as many as one user may."""
-SLOW = 20
+TAKEN_BACK = 8
+"""Seconds after which they take an invitation back: of one user a hundred may be live."""
+SLOW = 40
 """Invitees of theirs, who are there and acknowledge nothing."""
+RINGS = 0.6
+"""Of the invitations that they may make, as many at least must have been made for the figure to say something."""
+EXPIRES = 4
+"""Seconds that the call lasts whose deadline is to come in time, however busy it is kept."""
+MOST_LATE = 1.5
+"""Seconds. A deadline that nobody serves is found by the sweep within half of that."""
 
 
 def cancels() -> list[str]:
@@ -51,20 +62,63 @@ def gets() -> list[str]:
     return [f'{{"type":"call.get","id":"{secrets.token_hex(4)}","callID":"{secrets.token_hex(8)}"}}' for _ in range(AT_ONCE)]
 
 
-KINDS: dict[str, Callable[[], list[str]]] = {f.__name__: f for f in (cancels, queries, acks, messages, gets)}
+def users() -> list[str]:
+    """Each asks about a hundred."""
+    ids = ",".join(f'"ghost-{n}"' for n in range(100))
+    return [f'{{"type":"user.query","id":"{secrets.token_hex(4)}","userIDs":[{ids}]}}' for _ in range(AT_ONCE)]
 
 
-def burst(kind: str, port: int, token: str, stop: Event) -> None:
+def mixed() -> list[str]:
+    """No two of them can be served in one go."""
+    call = secrets.token_hex(8)
+    beat = f'{{"type":"call.heartbeat","callID":"{call}"}}'
+    return [beat if n % 2 else f'{{"type":"user.blockList","id":"{secrets.token_hex(4)}"}}' for n in range(AT_ONCE)]
+
+
+def busy() -> list[str]:
+    """Looks whether somebody is busy, each under the same id: far more than one decision may look up."""
+    call = secrets.token_hex(8)
+    return [
+        f'{{"type":"call.invite","id":"{secrets.token_hex(4)}","callID":"{call}","invitees":["ghost-{n}"],"ifBusy":"reject"}}'
+        for n in range(AT_ONCE)
+    ]
+
+
+KINDS: dict[str, Callable[[], list[str]]] = {
+    f.__name__: f for f in (cancels, queries, acks, messages, gets, users, mixed, busy)
+}
+
+
+def burst(kind: str, port: int, user: str, token: str, stop: Event) -> None:
     """The body of a process: a thousand messages at once, and again when two seconds have passed."""
     os.nice(19)
-    client = Client(port, "bursts", token)
-    client.socket.sendall(subscribe_packet("bellwire/v1/down/bursts", "bellwire/v1/down/bursts/phone"))
+    client: Client | None = None
     while not stop.is_set():
-        # Whom the broker puts off has had more than others get.
-        with suppress(OSError):
-            client.socket.sendall(b"".join(publish_packet("bellwire/v1/up/bursts/phone", m.encode()) for m in KINDS[kind]()))
+        # Whom the broker puts off has had more than others get, and comes back when it may.
+        try:
+            if client is None:
+                client = Client(port, user, token)
+                client.socket.sendall(subscribe_packet(f"bellwire/v1/down/{user}", f"bellwire/v1/down/{user}/phone"))
+            topic = f"bellwire/v1/up/{user}/phone"
+            client.socket.sendall(b"".join(publish_packet(topic, m.encode()) for m in KINDS[kind]()))
             stop.wait(2)
             client.drain()
+        except OSError:
+            client = None
+            stop.wait(1)
+
+
+def hammer(port: int, user: str, token: str, call: str, stop: Event) -> None:
+    """The body of a process: keeps a call busy, with messages that no two rounds take together, as fast as its user may."""
+    os.nice(19)
+    client = Client(port, user, token)
+    texts = [f'{{"type":"call.heartbeat","callID":"{call}"}}', '{"type":"user.blockList","id":"b"}']
+    packets = b"".join(publish_packet(f"bellwire/v1/up/{user}/phone", text.encode()) for text in texts * 10)
+    with suppress(OSError):
+        while not stop.is_set():
+            client.socket.sendall(packets)
+            client.drain()
+            stop.wait(0.04)
 
 
 def ring(number: int, port: int, token: str, stop: Event) -> None:
@@ -72,12 +126,18 @@ def ring(number: int, port: int, token: str, stop: Event) -> None:
     os.nice(19)
     user = f"ringer-{number}"
     client = Client(port, user, token)
+    invited: deque[tuple[float, str]] = deque()
+    begun, turn = time.monotonic(), 0
     while not stop.is_set():
-        callee = f"slow-{secrets.randbelow(SLOW)}"
-        text = f'{{"type":"call.invite","id":"{secrets.token_hex(8)}","invitees":["{callee}"],"timeout":60}}'
+        callee, call = f"slow-{secrets.randbelow(SLOW)}", secrets.token_hex(8)
+        text = f'{{"type":"call.invite","id":"{call}","callID":"{call}","invitees":["{callee}"],"timeout":60}}'
         client.publish(text.encode())
+        invited.append((time.monotonic(), call))
+        while invited and invited[0][0] + TAKEN_BACK < time.monotonic():
+            _, old = invited.popleft()
+            client.publish(f'{{"type":"call.cancel","id":"c{old}","callID":"{old}"}}'.encode())
         client.drain()
-        stop.wait(0.1)
+        stop.wait(max(0.0, begun + (turn := turn + 1) * 0.1 - time.monotonic()))
 
 
 @contextmanager
@@ -106,17 +166,24 @@ def judge(spawn: multiprocessing.context.SpawnContext, seconds: float, describe:
         load.take()
         time.sleep(seconds)
         print(f"far store    {describe(load.take())}")
-        token = broker.token("bursts", 3600)
-        for kind in KINDS:
+        rounds = [(kind, 1) for kind in KINDS] + [("cancels", CROWD)]
+        for kind, count in rounds:
             stop = spawn.Event()
-            process = spawn.Process(target=burst, args=(kind, broker.port, token, stop))
-            process.start()
+            names = [f"bursts-{n}" for n in range(count)]
+            processes = [
+                spawn.Process(target=burst, args=(kind, broker.port, name, broker.token(name, 3600), stop)) for name in names
+            ]
+            for process in processes:
+                process.start()
             time.sleep(1)
             load.take()
             time.sleep(seconds)
-            judged(f"{AT_ONCE} {kind} at once", load.take(), describe, problems)
+            who = "" if count == 1 else f" by {count} users each"
+            judged(f"{AT_ONCE} {kind} at once{who}", load.take(), describe, problems)
             stop.set()
-            process.join(10)
+            for process in processes:
+                process.join(10)
+        problems += kept_busy(broker, spawn)
         problems += rung(broker, service, load, spawn, seconds, describe)
         problems += load.failures
     return problems
@@ -127,6 +194,45 @@ def judged(what: str, times: list[float], describe: Callable[[list[float]], str]
     print(f"             {what}: {f'p95 {late * 1000:.1f} ms, {describe(times)}' if times else 'no call was made'}")
     if late > MOST:
         problems.append(f"{what}: others' phones rang after {late * 1000:.0f} ms (p95)")
+
+
+def kept_busy(broker: SecureBroker, spawn: Any) -> list[str]:
+    """Whoever keeps a call busy keeps nobody's deadline from coming: neither its own nor, where there are many of them, others'."""
+    stop = spawn.Event()
+    hammers, ended = [], []
+    for number in range(4):
+        caller = Device(broker, f"busy-{number}", "tablet").connect()
+        call = caller.invite(f"ghost-{number}", timeout=EXPIRES)
+        user = f"busy-{number}"
+        token = broker.token(user, 3600)
+        hammers.append(spawn.Process(target=hammer, args=(broker.port, user, token, call, stop)))
+        ended.append((caller, call, time.monotonic()))
+    # Somebody else's, at the same time.
+    caller = Device(broker, "patient").connect()
+    call = caller.invite("ghost", timeout=EXPIRES)
+    ended.append((caller, call, time.monotonic()))
+    for process in hammers:
+        process.start()
+    late = 0.0
+    problems = []
+    for caller, call, begun in ended:
+
+        def end(messages: list[Received], call: str = call) -> Received | None:
+            return next((m for m in messages if m.type == "event" and m["callID"] == call and m["call"]["state"] == "ended"), None)
+
+        try:
+            late = max(late, caller.wait(end, EXPIRES + 10, "the end of a call").at - begun - EXPIRES)
+        except AssertionError as error:
+            problems.append(str(error))
+    print(f"             calls of {EXPIRES} s that are kept busy, and one beside them, ended {late * 1000:.0f} ms late at most")
+    if late > MOST_LATE:
+        problems.append(f"a deadline came {late:.1f} s late")
+    stop.set()
+    for process in hammers:
+        process.join(10)
+    for caller, _, _ in ended:
+        caller.logout()
+    return problems
 
 
 def rung(
@@ -152,7 +258,11 @@ def rung(
     after = service.metrics()
     invited = sum(v - before.get(k, 0) for k, v in after.items() if k.startswith("bellwire_calls_created_total"))
     resent = sum(v - before.get(k, 0) for k, v in after.items() if k.startswith("bellwire_events_resent_total"))
-    judged(f"{invited / (2 * seconds):.0f} calls and {resent / (2 * seconds):.0f} resends a second", load.take(), describe, problems)
+    late = sum(v - before.get(k, 0) for k, v in after.items() if k.startswith("bellwire_refused_early_total"))
+    what = f"{invited / (2 * seconds):.0f} calls and {resent / (2 * seconds):.0f} resends a second, {late:.0f} refused early"
+    judged(what, load.take(), describe, problems)
+    if invited < RINGS * CALLERS * 10 * 2 * seconds:
+        problems.append(f"only {invited / (2 * seconds):.0f} invitations a second were made: that says little")
     stop.set()
     for process in ringers:
         process.join(10)

@@ -16,6 +16,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 import bursts
 import flaps
 import greed
+import overload
 import slow
 import storm
 from attackers import ATTACKERS, attack
@@ -39,15 +40,18 @@ def main() -> int:
     parser.add_argument("--greed", type=int, default=10, help="seconds that users take who are greedy within their limits")
     parser.add_argument("--bursts", type=int, default=8, help="seconds of each burst of one user, with a store that is some way off; 0: none")
     parser.add_argument("--only-bursts", action="store_true", help="and nothing else")
+    parser.add_argument("--overload", type=int, default=15, help="seconds of more calls than can be served; 0: none")
+    parser.add_argument("--only-overload", action="store_true", help="and nothing else")
     parser.add_argument("--attackers", default=",".join(ATTACKERS | slow.ATTACKERS), help="which, by name")
     options = parser.parse_args()
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     # The broker inherits it.
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     spawn = multiprocessing.get_context("spawn")
-    far = bursts.judge(spawn, options.bursts, describe) if options.bursts else []
+    far = overload.judge(options.overload) if options.overload and not options.only_bursts else []
+    far += bursts.judge(spawn, options.bursts, describe) if options.bursts and not options.only_overload else []
     print("\n".join(far), end="\n" if far else "")
-    if options.only_bursts:
+    if options.only_bursts or options.only_overload:
         return 1 if far else 0
     with tempfile.TemporaryDirectory(prefix="bellwire-hostile-") as directory:
         path = Path(directory)

@@ -5,7 +5,7 @@ import SplitMix
 /// What users have asked of others and what is kept because of them: for the limits of both.
 extension RedisCallStore {
     /// How long a list of what is outstanding is kept after its last change: longer than anything in it lasts (at most 600 s).
-    private static let outstandingLife: Milliseconds = 700_000
+    private static let outstandingLife = Retention.outstanding
 
     private static let cleaningOdds = 32
 

@@ -25,7 +25,7 @@ package final class RedisCallStore: CallStore {
         /// How long a user's list of calls is kept after its last change, beyond the history's retention.
         static let indexSlack: Milliseconds = 86_400_000
         /// How long a message may stand in its recipient's list: longer than any waits (at most 600 s).
-        static let messageListLife: Milliseconds = 700_000
+        static let messageListLife = Retention.messageList
     }
 
     let session: RedisSession
@@ -49,7 +49,7 @@ package final class RedisCallStore: CallStore {
     /// whose the store must be; nil: anybody's.
     package init(
         address: RedisAddress, prefix: String = "bellwire", stamp: DeploymentStamp? = nil, waitReplicas: Int = 0,
-        historyPerUser: Int = 200, historyRetention: Milliseconds = 7 * 86_400_000,
+        historyPerUser: Int = Retention.historyPerUser, historyRetention: Milliseconds = Retention.history,
         lease: Milliseconds = PresencePolicy().lease
     ) {
         session = RedisSession(
@@ -73,7 +73,7 @@ package final class RedisCallStore: CallStore {
         users = Array("\(prefix):{u:".utf8)
         pairs = Array("\(prefix):".utf8)
         historyPerUser = 200
-        historyRetention = 7 * 86_400_000
+        historyRetention = Retention.history
         lease = PresencePolicy().lease
     }
 

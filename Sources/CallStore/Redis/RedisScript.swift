@@ -226,7 +226,7 @@ package enum RedisScript: CaseIterable {
 
     /// Live calls stand behind all ends (`LiveScore`) and are never removed. A member begins with the moment of the call's creation.
     private static let trimBody = """
-        local ended = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', '(9223372036854775808')
+        local ended = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', '(\(LiveScore.base)')
         local excess = #ended - tonumber(ARGV[1])
         if excess <= 0 then return 0 end
         local order = {}

@@ -34,7 +34,8 @@ package final class SQLiteCallStore: CallStore {
 
     /// `stamp`: whose the file must be; nil: anybody's.
     package convenience init(
-        path: String, stamp: DeploymentStamp? = nil, synchronous: Synchronous = .normal, historyPerUser: Int = 200,
+        path: String, stamp: DeploymentStamp? = nil, synchronous: Synchronous = .normal,
+        historyPerUser: Int = Retention.historyPerUser,
         lease: Milliseconds = PresencePolicy().lease, isVisited: Bool = false
     ) throws(StoreError) {
         try self.init(
@@ -44,7 +45,8 @@ package final class SQLiteCallStore: CallStore {
 
     /// With clocks of a test's.
     package init(
-        path: String, stamp: DeploymentStamp? = nil, synchronous: Synchronous = .normal, historyPerUser: Int = 200,
+        path: String, stamp: DeploymentStamp? = nil, synchronous: Synchronous = .normal,
+        historyPerUser: Int = Retention.historyPerUser,
         lease: Milliseconds = PresencePolicy().lease, isVisited: Bool = false, machine: MachineClock
     ) throws(StoreError) {
         self.path = path

@@ -259,10 +259,11 @@ package final class CoordinatorLoop {
     }
 
     /// What is served together costs less; but nobody waits long for what the store does for others. While a store is asked that answers at
-    /// once nothing else can be done, so that one batch is told before the next begins.
+    /// once nothing else can be done, so that one batch is told before the next begins, beside those that wait for a moment.
     private var isTimeForABatch: Bool {
         guard batches > 0 else { return true }
-        guard batches < (service.store.answersAtOnce ? 1 : Bounds.batches) else { return false }
+        let most = service.store.answersAtOnce ? min(sleepers.count + 1, Bounds.batches) : Bounds.batches
+        guard batches < most else { return false }
         return queue.fresh >= Bounds.worthABatch || now - lastBatch >= Bounds.batchInterval
     }
 

@@ -1,5 +1,6 @@
 import Glibc
 import SignalingProtocol
+import SystemClocks
 
 /// Writes log lines to standard error. Messages are static and carry their details as metadata; payloads and tokens
 /// never appear.
@@ -52,12 +53,12 @@ package struct Log: Sendable {
     }
 
     private func timestamp() -> String {
-        var now = timespec()
-        clock_gettime(CLOCK_REALTIME, &now)
+        let now = SystemClock.wall.milliseconds
+        var seconds = time_t(now / 1_000)
         var parts = tm()
-        gmtime_r(&now.tv_sec, &parts)
+        gmtime_r(&seconds, &parts)
         func two(_ value: Int32) -> String { value < 10 ? "0\(value)" : "\(value)" }
-        let milliseconds = now.tv_nsec / 1_000_000
+        let milliseconds = now % 1_000
         let fraction =
             milliseconds < 10 ? "00\(milliseconds)" : milliseconds < 100 ? "0\(milliseconds)" : "\(milliseconds)"
         return "\(parts.tm_year + 1900)-\(two(parts.tm_mon + 1))-\(two(parts.tm_mday))T\(two(parts.tm_hour)):"

@@ -1,26 +1,26 @@
 /// Why bytes are not JSON, and where.
-public struct JSONError: Error, Equatable, Sendable, CustomStringConvertible {
-    public let reason: String
+package struct JSONError: Error, Equatable, Sendable, CustomStringConvertible {
+    package let reason: String
     /// The offset in bytes.
-    public let offset: Int
+    package let offset: Int
 
-    public var description: String { "\(reason) at byte \(offset)" }
+    package var description: String { "\(reason) at byte \(offset)" }
 }
 
 /// A strict RFC 8259 parser over bytes. It costs about a tenth of Foundation's, which matters as every message
 /// passes through it.
 ///
 /// Refused: invalid UTF-8, lone surrogates, a byte order mark, anything after the value, more than `maxDepth` levels.
-public struct JSONParser {
+package struct JSONParser {
     /// Deeper nesting is refused, so that no input can exhaust the stack.
-    public static let maxDepth = 64
+    package static let maxDepth = 64
 
     private let bytes: UnsafeBufferPointer<UInt8>
     private var at = 0
     /// Where the values of the outermost object's fields stand.
     private var fieldRanges: [Range<Int>] = []
 
-    public static func parse(_ bytes: [UInt8]) throws(JSONError) -> JSONValue { try parseMessage(bytes).value }
+    package static func parse(_ bytes: [UInt8]) throws(JSONError) -> JSONValue { try parseMessage(bytes).value }
 
     /// Also tells where the values of the outermost object's fields stand, in the order of its fields: what is only
     /// passed on is copied byte for byte.
@@ -36,7 +36,7 @@ public struct JSONParser {
     }
 
     /// Of bytes that belong to somebody else.
-    public static func parse(_ bytes: UnsafeBufferPointer<UInt8>) throws(JSONError) -> JSONValue {
+    package static func parse(_ bytes: UnsafeBufferPointer<UInt8>) throws(JSONError) -> JSONValue {
         try parseMessage(bytes).0
     }
 
@@ -289,7 +289,7 @@ public struct JSONParser {
 
 extension String {
     /// Nil for what is no UTF-8.
-    public init?(validUTF8 bytes: UnsafeBufferPointer<UInt8>) {
+    package init?(validUTF8 bytes: UnsafeBufferPointer<UInt8>) {
         // Most texts are ASCII, and the general way is slow.
         guard bytes.allSatisfy({ $0 < 0x80 }) else {
             self.init(validating: bytes, as: UTF8.self)

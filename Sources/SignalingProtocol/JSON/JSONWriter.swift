@@ -1,61 +1,61 @@
 /// Writes JSON into a byte buffer. Values without a field name are elements of the enclosing array.
-public struct JSONWriter {
+package struct JSONWriter {
     private var buffer: ByteBuffer
     private var needsComma = false
 
-    public init(capacity: Int = 512) { buffer = ByteBuffer(capacity: capacity) }
+    package init(capacity: Int = 512) { buffer = ByteBuffer(capacity: capacity) }
 
     /// What has been written.
-    public var bytes: [UInt8] { buffer.bytes }
+    package var bytes: [UInt8] { buffer.bytes }
 
     /// The bytes of one object whose fields `body` writes.
-    public static func object(capacity: Int = 512, _ body: (inout JSONWriter) -> Void) -> [UInt8] {
+    package static func object(capacity: Int = 512, _ body: (inout JSONWriter) -> Void) -> [UInt8] {
         var writer = JSONWriter(capacity: capacity)
         writer.object(body)
         return writer.bytes
     }
 
-    public mutating func object(_ body: (inout JSONWriter) -> Void) {
+    package mutating func object(_ body: (inout JSONWriter) -> Void) {
         open(UInt8(ascii: "{"))
         body(&self)
         close(UInt8(ascii: "}"))
     }
 
-    public mutating func array(_ body: (inout JSONWriter) -> Void) {
+    package mutating func array(_ body: (inout JSONWriter) -> Void) {
         open(UInt8(ascii: "["))
         body(&self)
         close(UInt8(ascii: "]"))
     }
 
-    public mutating func object(_ key: StaticString, _ body: (inout JSONWriter) -> Void) {
+    package mutating func object(_ key: StaticString, _ body: (inout JSONWriter) -> Void) {
         name(key)
         object(body)
     }
 
-    public mutating func array(_ key: StaticString, _ body: (inout JSONWriter) -> Void) {
+    package mutating func array(_ key: StaticString, _ body: (inout JSONWriter) -> Void) {
         name(key)
         array(body)
     }
 
     /// Nil writes nothing: a null field is left out (docs/protocol.md, section 4).
-    public mutating func field(_ key: StaticString, _ value: String?) {
+    package mutating func field(_ key: StaticString, _ value: String?) {
         guard let value else { return }
         name(key)
         string(value)
     }
 
     @inlinable
-    public mutating func field(_ key: StaticString, _ value: (some ByteIdentifier)?) { field(key, value?.string) }
+    package mutating func field(_ key: StaticString, _ value: (some ByteIdentifier)?) { field(key, value?.string) }
 
-    public mutating func field(_ key: StaticString, _ value: Int?) { field(key, value.map(Int64.init)) }
+    package mutating func field(_ key: StaticString, _ value: Int?) { field(key, value.map(Int64.init)) }
 
-    public mutating func field(_ key: StaticString, _ value: Int64?) {
+    package mutating func field(_ key: StaticString, _ value: Int64?) {
         guard let value else { return }
         name(key)
         integer(value)
     }
 
-    public mutating func field(_ key: StaticString, _ value: Bool?) {
+    package mutating func field(_ key: StaticString, _ value: Bool?) {
         guard let value else { return }
         name(key)
         separate()
@@ -63,21 +63,21 @@ public struct JSONWriter {
         needsComma = true
     }
 
-    public mutating func field(_ key: StaticString, _ value: JSONText?) {
+    package mutating func field(_ key: StaticString, _ value: JSONText?) {
         guard let value else { return }
         name(key)
         text(value)
     }
 
     /// The value as it stood where it came from.
-    public mutating func text(_ value: JSONText) {
+    package mutating func text(_ value: JSONText) {
         separate()
         buffer.append(value.bytes)
         needsComma = true
     }
 
     /// A field whose name is not known in advance.
-    public mutating func field(named key: String, _ value: Int64) {
+    package mutating func field(named key: String, _ value: Int64) {
         string(key)
         buffer.append(UInt8(ascii: ":"))
         needsComma = false
@@ -92,7 +92,7 @@ public struct JSONWriter {
         needsComma = true
     }
 
-    public mutating func string(_ value: String) {
+    package mutating func string(_ value: String) {
         separate()
         var value = value
         value.withUTF8 { text in
@@ -115,7 +115,7 @@ public struct JSONWriter {
         byte < 0x20 || byte == UInt8(ascii: "\"") || byte == UInt8(ascii: "\\")
     }
 
-    public mutating func integer(_ value: Int64) {
+    package mutating func integer(_ value: Int64) {
         separate()
         if value < 0 { buffer.append(UInt8(ascii: "-")) }
         buffer.append(digitsOf: value.magnitude)

@@ -39,7 +39,7 @@ enum StoreAddress: CustomStringConvertible {
         var synchronous = SQLiteCallStore.Synchronous.normal
         var redisPrefix = "bellwire"
         var waitReplicas = 0
-        var historyPerUser = 200
+        var historyPerUser = Retention.historyPerUser
         /// Whose the store must be; nil: anybody's.
         var stamp: DeploymentStamp?
         /// Another process serves it: it is not kept waiting.

@@ -1,0 +1,44 @@
+"""More calls than can be served: nearly as many as go through at most must still go through."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+
+from harness import executable
+
+TIMES = 3
+"""So many times the calls that go through at most are offered."""
+AT_ONCE = 2000
+"""Calls under way at the same time, which all want something."""
+LEAST = 0.8
+"""Of the calls that go through at most."""
+ROUNDS = 2
+
+
+def calls_per_second(seconds: int, *options: str) -> tuple[float, int]:
+    """And how many failed."""
+    words = [str(executable()), "bench", "--soak", "--seconds", str(seconds), "--json", *options]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=seconds * 3 + 120, check=False)
+    if not done.stdout:
+        raise AssertionError(f"{' '.join(words)}: {done.stderr}")
+    report = json.loads(done.stdout)
+    return report["callsPerSecond"], report["failedCalls"]
+
+
+def judge(seconds: int) -> list[str]:
+    """In turns, since machines have good and bad moments."""
+    most: list[float] = []
+    overloaded: list[float] = []
+    failed = 0
+    for _ in range(ROUNDS):
+        most.append(calls_per_second(seconds)[0])
+        rate, count = calls_per_second(seconds, "--rate", f"{TIMES * most[-1]:.0f}", "--at-once", str(AT_ONCE))
+        overloaded.append(rate)
+        failed += count
+    share = sum(overloaded) / sum(most)
+    print(
+        f"overload     {sum(most) / ROUNDS:.0f} calls a second at most, {sum(overloaded) / ROUNDS:.0f} of {TIMES} times as many: "
+        f"{share * 100:.0f} %, {failed} failed"
+    )
+    return [f"under overload only {share * 100:.0f} % of the calls went through"] if share < LEAST else []
