@@ -25,8 +25,6 @@ AT_ONCE = 1000
 PAIRS = 40
 MOST = 0.1
 """Seconds: the p95 of others' invite → ring."""
-CROWD = 9
-"""Users who send so much each that, without a limit on their sum, there would be no room for anybody else."""
 CALLERS = 30
 """Ten invitations a second each, as many as one user may."""
 TAKEN_BACK = 8
@@ -166,23 +164,17 @@ def judge(spawn: multiprocessing.context.SpawnContext, seconds: float, describe:
         load.take()
         time.sleep(seconds)
         print(f"far store    {describe(load.take())}")
-        rounds = [(kind, 1) for kind in KINDS] + [("cancels", CROWD)]
-        for kind, count in rounds:
+        token = broker.token("bursts", 3600)
+        for kind in KINDS:
             stop = spawn.Event()
-            names = [f"bursts-{n}" for n in range(count)]
-            processes = [
-                spawn.Process(target=burst, args=(kind, broker.port, name, broker.token(name, 3600), stop)) for name in names
-            ]
-            for process in processes:
-                process.start()
+            process = spawn.Process(target=burst, args=(kind, broker.port, "bursts", token, stop))
+            process.start()
             time.sleep(1)
             load.take()
             time.sleep(seconds)
-            who = "" if count == 1 else f" by {count} users each"
-            judged(f"{AT_ONCE} {kind} at once{who}", load.take(), describe, problems)
+            judged(f"{AT_ONCE} {kind} at once", load.take(), describe, problems)
             stop.set()
-            for process in processes:
-                process.join(10)
+            process.join(10)
         problems += kept_busy(broker, spawn)
         problems += rung(broker, service, load, spawn, seconds, describe)
         problems += load.failures
