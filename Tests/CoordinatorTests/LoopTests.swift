@@ -208,14 +208,19 @@ import Testing
         #expect(rings(told[0]) == 16)
     }
 
-    /// The store's due index still has the moment before.
-    @Test func noSweepBringsBackWhatWasPutOff() {
+    /// A resend is due while what came waits for half a second.
+    private func putOffAResend() {
         rig.listen()
         #expect(rig.handle(.received([rig.invite("caller")])) == ["call.invited, ok"])
         _ = rig.handle(.tick, after: 500)
         rig.store.isHeld = true
         rig.fillBatches()
         _ = rig.handle(.tick, after: 600)
+    }
+
+    /// The store's due index still has the moment before.
+    @Test func noSweepBringsBackWhatWasPutOff() {
+        putOffAResend()
         #expect(rig.service.counters[.resendsPutOff] == 1)
         rig.store.isHeld = false
         rig.store.release()
@@ -228,12 +233,7 @@ import Testing
 
     /// The resend of an invitation gives way to what came; the end of it does not.
     @Test func resendsAreTheFirstToGoWhenThereIsTooMuchToDo() {
-        rig.listen()
-        #expect(rig.handle(.received([rig.invite("caller")])) == ["call.invited, ok"])
-        _ = rig.handle(.tick, after: 500)
-        rig.store.isHeld = true
-        rig.fillBatches()
-        _ = rig.handle(.tick, after: 600)
+        putOffAResend()
         #expect(rig.loop.lateness >= ServiceBounds.lateAfter)
         #expect(rig.service.counters[.resendsPutOff] == 1)
         #expect(rig.service.counters[.eventsResent] == 0)

@@ -10,7 +10,6 @@ struct DeadlineQueue {
     /// Whose turn it was last: neither keeps the other waiting.
     private var wasOwn = false
 
-    var isEmpty: Bool { waiting.isEmpty }
     var count: Int { waiting.count }
     var hasFound: Bool { found.contains { waiting.contains($0) } }
 
