@@ -2,8 +2,8 @@ import CallCore
 import SignalingProtocol
 
 /// What is decided about one call, as a value: written first, and then told. What it counts, takes of limits and says in the call's
-/// timeline comes about with it, or not at all.
-package struct Decision {
+/// timeline comes about with it, or not at all. It is large, and handed on: nobody copies it.
+package struct Decision: ~Copyable {
     /// What stands under the id, or will.
     package struct Subject {
         /// Of the record as it was loaded; 0 when there was none.

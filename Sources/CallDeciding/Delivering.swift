@@ -13,7 +13,7 @@ package struct Delivering {
     }
 
     /// What is sent to whom, now.
-    package func owed(_ decision: Decision, _ call: Call, _ presence: Presence) -> [Delivery] {
+    package func owed(_ decision: borrowing Decision, _ call: Call, _ presence: Presence) -> [Delivery] {
         var firstSends: [Delivery] = []
         if decision.isVisiblyChanged {
             for member in call.members {
@@ -35,13 +35,13 @@ package struct Delivering {
     }
 
     /// Who asked for what has changed: that a member has received the invitation is of the inviter's doing, and of none of its own.
-    private func cause(of decision: Decision, _ call: Call) -> UserID? {
+    private func cause(of decision: borrowing Decision, _ call: Call) -> UserID? {
         guard let actor = call.actor, !decision.answered.contains(actor) else { return call.actor }
         return call.entry(actor)?.invitedBy
     }
 
     /// What is owed to the devices that are to be told at once: they came online, or acked an old revision.
-    private func refreshes(_ decision: Decision, _ call: Call, _ presence: Presence) -> [Delivery] {
+    private func refreshes(_ decision: borrowing Decision, _ call: Call, _ presence: Presence) -> [Delivery] {
         decision.refresh.compactMap { device in
             guard call.hasMember(device.userID) else { return nil }
             return views(of: device.userID, decision.subject.acks, presence).first { $0.address == device }

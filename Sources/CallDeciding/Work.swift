@@ -103,34 +103,3 @@ package struct Work<ID: Hashable, Event> {
 
 package typealias CallWork = Work<CallID, CallEvent>
 package typealias MessageWork = Work<RecordID, MessageEvent>
-
-/// Works, one for each id, in the order in which something first happened to them.
-package struct WorkList<ID: Hashable, Event> {
-    package private(set) var works: [Work<ID, Event>] = []
-    private var places: [ID: Int] = [:]
-
-    package init() {}
-
-    package mutating func append(_ event: Event, to id: ID) {
-        if let place = place(of: id) {
-            works[place].events.append(event)
-        } else {
-            works.append(Work(id: id, events: [event]))
-            if works.count == Self.few {
-                places.reserveCapacity(8 * Self.few)
-                for place in works.indices { places[works[place].id] = place }
-            } else if works.count > Self.few {
-                places[id] = works.count - 1
-            }
-        }
-    }
-
-    /// Fewer are looked through.
-    private static var few: Int { 8 }
-
-    private func place(of id: ID) -> Int? {
-        guard works.count < Self.few else { return places[id] }
-        for place in works.indices where works[place].id == id { return place }
-        return nil
-    }
-}

@@ -24,7 +24,7 @@ package struct Writing {
     }
 
     /// The record to write; nil when nothing but notes is to be kept.
-    package func commit(of decision: Decision, callID: CallID) -> Commit? {
+    package func commit(of decision: borrowing Decision, callID: CallID) -> Commit? {
         if let record = decision.subject.record {
             return commit(
                 .call(callID), record: record, expected: decision.subject.version, deadline: nil,
@@ -60,7 +60,7 @@ package struct Writing {
             })
     }
 
-    package func aliasCommit(of decision: Decision) -> Commit? {
+    package func aliasCommit(of decision: borrowing Decision) -> Commit? {
         guard let alias = decision.subject.alias, let call = decision.call, call != decision.subject.before else {
             return nil
         }

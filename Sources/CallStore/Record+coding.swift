@@ -9,10 +9,10 @@ package enum RecordCodec {
             case .call(let call): encode(call, to: &writer)
             case .message(let message): encode(message, to: &writer)
             case .alias(let callID, let origin):
-                writer.field("alias", callID)
+                writer.field("alias", callID.string)
                 writer.object("origin") { encode(origin, to: &$0) }
             case .cancelled(let user, let at):
-                writer.field("cancelledBy", user)
+                writer.field("cancelledBy", user.string)
                 writer.field("at", at)
             case .void: writer.field("void", true)
             case .unreadable: preconditionFailure("what cannot be read is never written")
@@ -54,19 +54,19 @@ package enum RecordCodec {
         writer.field("mode", call.mode.rawValue)
         writer.field("state", call.state.rawValue)
         writer.field("media", call.media)
-        writer.field("inviter", call.inviter)
+        writer.field("inviter", call.inviter.string)
         writer.field("created", call.createdAt)
         writer.field("accepted", call.acceptedAt)
         writer.field("ended", call.endedAt)
         writer.field("endReason", call.endReason?.rawValue)
-        writer.field("endedBy", call.endedBy)
+        writer.field("endedBy", call.endedBy?.string)
         writer.field("timeout", call.timeout)
         writer.field("data", call.extendedData)
         if call.joinPolicy != .invited { writer.field("join", call.joinPolicy.rawValue) }
         if !call.autoEnd { writer.field("autoEnd", false) }
         writer.field("notReceivedAfter", call.notReceivedAfter)
         writer.field("updated", call.updatedAt)
-        writer.field("actor", call.actor)
+        writer.field("actor", call.actor?.string)
         writer.object("origin") { encode(call.origin, to: &$0) }
         writer.field("callerLostAt", call.callerLostAt)
         writer.field("heartbeatDue", call.heartbeatDue)
@@ -118,18 +118,18 @@ package enum RecordCodec {
     }
 
     private static func encode(_ key: RequestKey, to writer: inout JSONWriter) {
-        writer.field("user", key.device.userID)
-        writer.field("device", key.device.deviceID)
-        writer.field("id", key.requestID)
+        writer.field("user", key.device.userID.string)
+        writer.field("device", key.device.deviceID.string)
+        writer.field("id", key.requestID.string)
     }
 
     private static func encode(_ member: Member, to writer: inout JSONWriter) {
-        writer.field("user", member.userID)
+        writer.field("user", member.userID.string)
         writer.field("name", member.name)
         writer.field("avatar", member.avatarURL)
         writer.field("state", member.state.rawValue)
-        writer.field("device", member.device)
-        writer.field("by", member.invitedBy)
+        writer.field("device", member.device?.string)
+        writer.field("by", member.invitedBy?.string)
         writer.field("expires", member.expiresAt)
         writer.field("updated", member.updatedAt)
         writer.field("reason", member.reason)
@@ -164,7 +164,7 @@ package enum RecordCodec {
             writer.array("errors") { writer in
                 for error in outcome.errors {
                     writer.object { writer in
-                        writer.field("user", error.userID)
+                        writer.field("user", error.userID.string)
                         writer.field("code", error.code.rawValue)
                     }
                 }

@@ -4,9 +4,15 @@ import Glibc
 /// Records as they were read or written last: one that has not changed since is not decoded again. What is equal byte by byte is
 /// the same record, whatever has happened meanwhile.
 struct RecordCache {
-    private struct Entry {
+    /// A class: entries are large, and move.
+    private final class Entry {
         let bytes: [UInt8]
         let record: Record
+
+        init(bytes: [UInt8], record: Record) {
+            self.bytes = bytes
+            self.record = record
+        }
     }
 
     /// When the new ones have so many bytes, the old ones are forgotten. In memory a call takes some three times as much again.

@@ -18,7 +18,7 @@ extension RelayedRequest.Answer {
         case (.user, .answer(.users(let users, _))):
             guard let user = users.first else { return Problem(.userNotRegistered).response }
             return .json(200) { writer in writer.object("user") { user.write(to: &$0) } }
-        case (.message, .answer(.message(let id, _, _))): return .json(202) { $0.field("messageID", id) }
+        case (.message, .answer(.message(let id, _, _))): return .json(202) { $0.field("messageID", id.string) }
         case (.nothing, _), (.unanswered, _): return HTTPResponse(204)
         default: return Self.passed(on: payload, 200)
         }

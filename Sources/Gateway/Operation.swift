@@ -130,7 +130,7 @@ struct Asked {
             }
             return RelayedRequest(
                 device: DeviceAddress(userID: try userID, deviceID: .server),
-                payload: payload("user.signOut", id) { $0.field("device", device) }, answer: .nothing)
+                payload: payload("user.signOut", id) { $0.field("device", device.string) }, answer: .nothing)
         case .call, .trace, .heartbeat, .devices, .token, .ringCheck, .ringReject, .ringCheckPreflight,
             .ringRejectPreflight, .zegoStart, .zegoCancel, .zegoAccept, .zegoDecline, .zegoEnd, .zegoHeartbeat,
             .zegoEvents, .description, .healthy, .ready, .metrics:
@@ -148,7 +148,7 @@ struct Asked {
         return RelayedRequest(
             device: device,
             payload: payload(type, id, passing: body, but: [user, "device"] + (callID == nil ? [] : ["callID"])) {
-                $0.field("callID", callID)
+                $0.field("callID", callID?.string)
             }, answer: answer)
     }
 
@@ -175,7 +175,7 @@ struct Asked {
         return RelayedRequest(
             device: try device(body, "from"),
             payload: payload("message.send", id, passing: body, but: ["from", "device", "to"]) {
-                $0.field("to", user)
+                $0.field("to", user.string)
             }, answer: .message)
     }
 
@@ -186,7 +186,7 @@ struct Asked {
     ) -> [UInt8] {
         JSONWriter.object(capacity: 256 + self.body.count) { writer in
             writer.field("type", type)
-            writer.field("id", id)
+            writer.field("id", id.string)
             body?.write(to: &writer, but: Set(excluded + ["type", "id"]))
             more(&writer)
         }

@@ -93,7 +93,7 @@ struct Problem: Error, Equatable {
             writer.field("detail", error.message)
             writer.field("code", error.code.rawValue)
             writer.field("state", error.state)
-            writer.field("callID", error.callID)
+            writer.field("callID", error.callID?.string)
             writer.field("retryAfter", error.retryAfter)
         }
         return HTTPResponse(status, contentType: "application/problem+json", headers: headers, body: body)

@@ -175,14 +175,14 @@ final class Reader {
                 for device in devices {
                     let online = known.first { $0.device == device && $0.isReachable(at: now, lease: lease) }
                     writer.object { writer in
-                        writer.field("device", device.deviceID)
+                        writer.field("device", device.deviceID.string)
                         writer.field("online", online != nil)
                         writer.field("since", online?.since)
                         writer.array("push") { writer in
                             for registration in registrations where registration.device == device {
                                 writer.object { writer in
                                     writer.field("platform", registration.key.platform.rawValue)
-                                    writer.field("app", registration.key.app)
+                                    writer.field("app", registration.key.app.string)
                                 }
                             }
                         }

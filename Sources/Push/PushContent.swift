@@ -89,9 +89,9 @@ package struct PushContent: Equatable, Sendable {
 
     func write(to writer: inout JSONWriter) {
         writer.field("kind", kind.rawValue)
-        writer.field("callID", callID)
+        writer.field("callID", callID?.string)
         writer.field("revision", revision)
-        writer.field("inviter", inviter)
+        writer.field("inviter", inviter?.string)
         writer.field("name", name)
         writer.field("avatarURL", avatarURL)
         writer.field("media", media)

@@ -96,17 +96,17 @@ public struct MemberChange: Equatable, Sendable {
 extension CallSnapshot {
     /// Writes the fields of the object.
     package func write(to writer: inout JSONWriter) {
-        writer.field("callID", callID)
+        writer.field("callID", callID.string)
         writer.field("revision", revision)
         writer.field("mode", mode.rawValue)
         writer.field("state", state.rawValue)
         writer.field("media", media)
-        writer.field("inviter", inviter)
+        writer.field("inviter", inviter.string)
         writer.field("createdAt", createdAt)
         writer.field("acceptedAt", acceptedAt)
         writer.field("endedAt", endedAt)
         writer.field("endReason", endReason?.rawValue)
-        writer.field("endedBy", endedBy)
+        writer.field("endedBy", endedBy?.string)
         writer.field("timeout", timeout)
         writer.field("extendedData", extendedData)
         writer.array("members") { writer in
@@ -137,12 +137,12 @@ extension CallSnapshot {
 
 extension MemberSnapshot {
     func write(to writer: inout JSONWriter) {
-        writer.field("userID", userID)
+        writer.field("userID", userID.string)
         writer.field("name", name)
         writer.field("avatarURL", avatarURL)
         writer.field("state", state.rawValue)
-        writer.field("device", device)
-        writer.field("invitedBy", invitedBy)
+        writer.field("device", device?.string)
+        writer.field("invitedBy", invitedBy?.string)
         writer.field("expiresAt", expiresAt)
         writer.field("updatedAt", updatedAt)
         writer.field("reason", reason)
@@ -163,9 +163,9 @@ extension MemberSnapshot {
 
 extension MemberChange {
     package func write(to writer: inout JSONWriter) {
-        writer.field("userID", userID)
+        writer.field("userID", userID.string)
         writer.field("state", state.rawValue)
-        writer.field("device", device)
+        writer.field("device", device?.string)
         writer.field("reason", reason)
         writer.field("extendedData", extendedData)
     }

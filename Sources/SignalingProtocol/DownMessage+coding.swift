@@ -40,11 +40,11 @@ extension DownMessage {
 extension Response {
     fileprivate func write(to writer: inout JSONWriter) {
         writer.field("type", "response")
-        writer.field("id", id)
+        writer.field("id", id.string)
         switch outcome {
         case .success(let success):
             writer.field("ok", true)
-            writer.field("callID", success.call.callID)
+            writer.field("callID", success.call.callID.string)
             writer.field("revision", success.call.revision)
             writer.field("time", success.time)
             if success.merged { writer.field("merged", true) }
@@ -108,7 +108,7 @@ extension JSONWriter {
         array("errors") { writer in
             for error in errors {
                 writer.object { writer in
-                    writer.field("userID", error.userID)
+                    writer.field("userID", error.userID.string)
                     writer.field("code", error.code.rawValue)
                 }
             }
@@ -120,10 +120,10 @@ extension Event {
     fileprivate func write(to writer: inout JSONWriter) {
         writer.field("type", "event")
         writer.field("event", name.rawValue)
-        writer.field("callID", callID)
+        writer.field("callID", callID.string)
         writer.field("revision", revision)
         writer.field("time", time)
-        writer.field("actor", actor)
+        writer.field("actor", actor?.string)
         writer.field("expiresIn", expiresIn)
         if missed { writer.field("missed", true) }
         writer.array("changes") { writer in

@@ -88,7 +88,7 @@ extension SignalingError {
             writer.field("code", code.rawValue)
             writer.field("message", message)
             writer.field("state", state)
-            writer.field("callID", callID)
+            writer.field("callID", callID?.string)
             writer.field("retryAfter", retryAfter)
             writer.field("session", session)
         }

@@ -114,9 +114,9 @@ public enum Answer: Equatable, Sendable {
 extension Signal {
     func write(to writer: inout JSONWriter) {
         writer.field("type", "signal")
-        writer.field("callID", callID)
-        writer.field("from", from.userID)
-        writer.field("fromDevice", from.deviceID)
+        writer.field("callID", callID.string)
+        writer.field("from", from.userID.string)
+        writer.field("fromDevice", from.deviceID.string)
         writer.field("seq", seq)
         writer.field("stream", stream)
         writer.field("data", data)
@@ -135,9 +135,9 @@ extension Signal {
 extension IncomingMessage {
     func write(to writer: inout JSONWriter) {
         writer.field("type", "message")
-        writer.field("messageID", messageID)
-        writer.field("from", from.userID)
-        writer.field("fromDevice", from.deviceID)
+        writer.field("messageID", messageID.string)
+        writer.field("from", from.userID.string)
+        writer.field("fromDevice", from.deviceID.string)
         writer.field("time", time)
         writer.field("seq", seq)
         writer.field("stream", stream)
@@ -157,8 +157,8 @@ extension IncomingMessage {
 extension Receipt {
     func write(to writer: inout JSONWriter) {
         writer.field("type", "receipt")
-        writer.field("messageID", messageID)
-        writer.field("to", to)
+        writer.field("messageID", messageID.string)
+        writer.field("to", to.string)
         writer.field("state", state.rawValue)
         writer.field("time", time)
     }
@@ -174,7 +174,7 @@ extension Receipt {
 
 extension UserSnapshot {
     package func write(to writer: inout JSONWriter) {
-        writer.field("userID", userID)
+        writer.field("userID", userID.string)
         writer.field("name", name)
         writer.field("avatarURL", avatarURL)
         writer.field("extendedData", extendedData)
@@ -206,14 +206,14 @@ extension Answer {
             writer.errors(errors)
         case .user(let user): writer.object("user") { user.write(to: &$0) }
         case .blocked(let users): writer.users("blocked", users)
-        case .done(let user): writer.field("userID", user)
+        case .done(let user): writer.field("userID", user.string)
         case .registrations(let registrations):
             writer.array("registrations") { writer in
                 for registration in registrations { writer.object { registration.write(to: &$0) } }
             }
         case .ring(let state): state.write(to: &writer)
         case .message(let messageID, let time, let state):
-            writer.field("messageID", messageID)
+            writer.field("messageID", messageID.string)
             writer.field("time", time)
             writer.field("state", state.rawValue)
         }

@@ -144,8 +144,8 @@ public struct DeviceReport: Equatable, Sendable {
 
 extension DeviceReport {
     func write(to writer: inout JSONWriter) {
-        writer.field("userID", device.userID)
-        writer.field("device", device.deviceID)
+        writer.field("userID", device.userID.string)
+        writer.field("device", device.deviceID.string)
         writer.object("milestones") { writer in
             for milestone in milestones { writer.field(named: milestone.name, milestone.milliseconds) }
         }

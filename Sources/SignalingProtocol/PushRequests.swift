@@ -45,7 +45,7 @@ extension Request {
 extension Request.PushRegister {
     func write(to writer: inout JSONWriter) {
         writer.field("platform", platform.rawValue)
-        if app != .standard { writer.field("app", app) }
+        if app != .standard { writer.field("app", app.string) }
         switch target {
         case .token(let token): writer.field("token", token)
         case .subscription(let endpoint, let p256dh, let auth):
@@ -212,7 +212,7 @@ private func base64URL(_ text: String) -> [UInt8]? {
 extension RegisteredPush {
     func write(to writer: inout JSONWriter) {
         writer.field("platform", platform.rawValue)
-        writer.field("app", app)
+        writer.field("app", app.string)
         writer.field("since", since)
     }
 

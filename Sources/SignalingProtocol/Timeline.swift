@@ -58,8 +58,8 @@ extension TraceEntry {
         switch step {
         case .request(let device, let type, let outcome):
             writer.field("kind", "request")
-            writer.field("userID", device.userID)
-            writer.field("device", device.deviceID)
+            writer.field("userID", device.userID.string)
+            writer.field("device", device.deviceID.string)
             writer.field("type", type)
             writer.field("outcome", outcome)
         case .transition(let revision, let state, let endReason, let actor, let changes):
@@ -67,26 +67,26 @@ extension TraceEntry {
             writer.field("revision", revision)
             writer.field("state", state.rawValue)
             writer.field("endReason", endReason?.rawValue)
-            writer.field("actor", actor)
+            writer.field("actor", actor?.string)
             writer.array("changes") { writer in
                 for change in changes { writer.object { change.write(to: &$0) } }
             }
         case .send(let event, let user, let device, let revision, let online, let isResend):
             writer.field("kind", isResend ? "resend" : "send")
             writer.field("event", event.rawValue)
-            writer.field("userID", user)
-            writer.field("device", device)
+            writer.field("userID", user.string)
+            writer.field("device", device?.string)
             writer.field("revision", revision)
             writer.field("online", online)
         case .ack(let device, let revision):
             writer.field("kind", "ack")
-            writer.field("userID", device.userID)
-            writer.field("device", device.deviceID)
+            writer.field("userID", device.userID.string)
+            writer.field("device", device.deviceID.string)
             writer.field("revision", revision)
         case .presence(let device, let state):
             writer.field("kind", "presence")
-            writer.field("userID", device.userID)
-            writer.field("device", device.deviceID)
+            writer.field("userID", device.userID.string)
+            writer.field("device", device.deviceID.string)
             writer.field("state", state)
         case .deadline(let late):
             writer.field("kind", "deadline")
@@ -149,8 +149,8 @@ extension TraceEntry.Step {
 
 extension PushStep {
     fileprivate func write(to writer: inout JSONWriter) {
-        writer.field("userID", device.userID)
-        writer.field("device", device.deviceID)
+        writer.field("userID", device.userID.string)
+        writer.field("device", device.deviceID.string)
         writer.field("platform", platform.rawValue)
         writer.field("push", kind.rawValue)
         writer.field("outcome", outcome.rawValue)

@@ -6,17 +6,17 @@ extension UpMessage {
             case .request(let request): request.write(to: &writer)
             case .heartbeat(let callID):
                 writer.field("type", "call.heartbeat")
-                writer.field("callID", callID)
+                writer.field("callID", callID.string)
             case .ackCall(let callID, let revision):
                 writer.field("type", "ack")
-                writer.field("callID", callID)
+                writer.field("callID", callID.string)
                 writer.field("revision", revision)
             case .ackMessage(let messageID):
                 writer.field("type", "ack")
-                writer.field("messageID", messageID)
+                writer.field("messageID", messageID.string)
             case .signal(let signal):
                 writer.field("type", "call.signal")
-                writer.field("callID", signal.callID)
+                writer.field("callID", signal.callID.string)
                 signal.write(to: &writer)
             }
         }
@@ -26,8 +26,8 @@ extension UpMessage {
 extension Request {
     fileprivate func write(to writer: inout JSONWriter) {
         writer.field("type", body.type)
-        writer.field("id", id)
-        writer.field("callID", body.callID)
+        writer.field("id", id.string)
+        writer.field("callID", body.callID?.string)
         switch body {
         case .invite(let invite): invite.write(to: &writer)
         case .cancel(let body):
@@ -57,9 +57,9 @@ extension Request {
             writer.field("count", body.count)
             writer.field("cursor", body.cursor)
         case .message(let body):
-            writer.field("to", body.to)
+            writer.field("to", body.to.string)
             writer.field("ttl", body.ttl)
-            writer.field("messageID", body.messageID)
+            writer.field("messageID", body.messageID?.string)
             writer.field("seq", body.seq)
             writer.field("stream", body.stream)
             writer.field("data", body.data)
@@ -68,14 +68,14 @@ extension Request {
             writer.field("avatarURL", body.avatarURL)
             writer.field("extendedData", body.extendedData)
         case .userQuery(let body): writer.users("userIDs", body.userIDs)
-        case .userBlock(let body): writer.field("userID", body.userID)
-        case .userSignOut(let device): writer.field("device", device)
+        case .userBlock(let body): writer.field("userID", body.userID.string)
+        case .userSignOut(let device): writer.field("device", device.string)
         case .pushRegister(let body): body.write(to: &writer)
         case .pushUnregister(let body):
             writer.field("platform", body.platform?.rawValue)
-            writer.field("app", body.app)
+            writer.field("app", body.app?.string)
         case .ringCheck(let body):
-            writer.field("device", body.device)
+            writer.field("device", body.device.string)
             writer.field("invitation", body.invitation)
             if body.isRejected { writer.field("reject", true) }
         case .userBlockList, .userDelete: break

@@ -45,8 +45,8 @@ extension Token {
             writer.field("kid", key.id)
         }
         let payload = JSONWriter.object { writer in
-            writer.field("sub", user)
-            writer.field("device", device)
+            writer.field("sub", user.string)
+            writer.field("device", device?.string)
             if role != .device { writer.field("role", role.rawValue) }
             writer.field("iss", issuer)
             if audience.count == 1 {

@@ -70,7 +70,7 @@ package struct WebhookBody: Equatable, Sendable {
                 for notification in event.zegoNotifications {
                     writer.object { writer in
                         writer.field("path", notification.path.rawValue)
-                        writer.field("to", notification.to)
+                        writer.field("to", notification.to.string)
                         writer.field("body", JSONText(parsed: notification.body[...]))
                     }
                 }

@@ -13,9 +13,9 @@ extension WebhookEvent {
         self.init(
             type: WebhookEventType(revisionOf: call), id: "\(call.callID)_\(call.revision)", time: call.updatedAt,
             data: JSONWriter.object(capacity: 1024) { writer in
-                writer.field("callID", call.callID)
+                writer.field("callID", call.callID.string)
                 writer.field("revision", call.revision)
-                writer.field("actor", call.actor)
+                writer.field("actor", call.actor?.string)
                 writer.array("changes") { writer in
                     for member in call.membersChangedLast { writer.object { member.change.write(to: &$0) } }
                 }

@@ -18,9 +18,9 @@ extension WebhookEvent {
             id: "\(message.messageID)~\(state.rawValue)~\(recipient)~\(message.createdAt)",
             time: message.finishedAt ?? message.createdAt,
             data: JSONWriter.object { writer in
-                writer.field("messageID", message.messageID)
-                writer.field("from", message.origin.device.userID)
-                writer.field("to", message.to)
+                writer.field("messageID", message.messageID.string)
+                writer.field("from", message.origin.device.userID.string)
+                writer.field("to", message.to.string)
                 if state == .sent { writer.field("data", message.data) }
             })
     }

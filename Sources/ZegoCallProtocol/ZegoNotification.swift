@@ -37,14 +37,14 @@ extension ZegoNotification {
         ZegoNotification(.canceled, to: user) { writer in
             writer.field("call_id", call.id)
             writer.field("caller_id", call.caller.id)
-            writer.field("callee_id", user)
+            writer.field("callee_id", user.string)
         }
     }
 
     static func accept(_ call: ZegoCall, by callee: UserID, to user: UserID) -> ZegoNotification {
         ZegoNotification(.accept, to: user) { writer in
             writer.field("call_id", call.id)
-            writer.field("callee_id", callee)
+            writer.field("callee_id", callee.string)
         }
     }
 
@@ -53,7 +53,7 @@ extension ZegoNotification {
     ) -> ZegoNotification {
         ZegoNotification(.decline, to: user) { writer in
             writer.field("call_id", call.id)
-            writer.field("callee_id", callee)
+            writer.field("callee_id", callee.string)
             writer.field("type", type.rawValue)
         }
     }
@@ -61,14 +61,14 @@ extension ZegoNotification {
     static func end(_ call: ZegoCall, by user: UserID, to other: UserID) -> ZegoNotification {
         ZegoNotification(.end, to: other) { writer in
             writer.field("call_id", call.id)
-            writer.field("id", user)
+            writer.field("id", user.string)
         }
     }
 
     static func timeout(_ call: ZegoCall, of user: UserID, to other: UserID) -> ZegoNotification {
         ZegoNotification(.timeout, to: other) { writer in
             writer.field("call_id", call.id)
-            writer.field("id", user)
+            writer.field("id", user.string)
         }
     }
 }

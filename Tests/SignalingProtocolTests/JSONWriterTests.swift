@@ -74,7 +74,6 @@ struct JSONWriterTests {
             writer.field("a", String?.none)
             writer.field("b", Int?.none)
             writer.field("c", Bool?.none)
-            writer.field("d", CallID?.none)
         }
         #expect(bytes == utf8("{}"))
     }

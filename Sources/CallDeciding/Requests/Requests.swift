@@ -52,7 +52,7 @@ extension Deciding {
     }
 
     /// The outcome of a request that succeeded before: a resend changes nothing, however late it comes.
-    private func knownOutcome(of received: ReceivedRequest, _ decision: Decision) -> Response.Outcome? {
+    private func knownOutcome(of received: ReceivedRequest, _ decision: borrowing Decision) -> Response.Outcome? {
         guard let call = decision.call else { return nil }
         let type = received.request.body.type
         if let known = call.outcome(of: received.key) {
@@ -151,7 +151,7 @@ extension Deciding {
 
     /// Whether the invite that left the alias became the acceptance of the call to which it points. Between the two
     /// commits somebody else may have been faster: then the invite makes a call of its own.
-    private func isMerged(_ decision: Decision) -> Bool {
+    private func isMerged(_ decision: borrowing Decision) -> Bool {
         guard let call = decision.call, let alias = decision.subject.alias else { return false }
         return call.outcome(of: alias.origin) != nil
     }

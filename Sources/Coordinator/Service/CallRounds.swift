@@ -54,7 +54,7 @@ struct CallRounds {
                     try deciding.decide(work, stored)
                 }
                 let decided: Decided
-                switch outcome {
+                switch consume outcome {
                 case .decided(let decision): decided = Decided(work, decision)
                 case .postponed:
                     postponed.append(work)
@@ -95,7 +95,7 @@ struct CallRounds {
         return lost
     }
 
-    private func committed(_ decision: Decision, _ id: RecordID, _ deadline: Milliseconds?) {
+    private func committed(_ decision: borrowing Decision, _ id: RecordID, _ deadline: Milliseconds?) {
         guard let call = decision.call else { return }
         let before = decision.subject.before
         context.timers.set(id, at: deadline, isResend: decision.subject.machine?.isNextDeadlineResend ?? false)

@@ -2,7 +2,7 @@ import CallCore
 import CallDeciding
 import SignalingProtocol
 
-/// What was decided of one work, and what became of it. Decisions are large: they are handed on, and not copied.
+/// What was decided of one work, and what became of it.
 final class Decided {
     let work: CallWork
     let decision: Decision
@@ -11,7 +11,7 @@ final class Decided {
     /// The record was written, with this deadline.
     var written: (id: RecordID, deadline: Milliseconds?)?
 
-    init(_ work: CallWork, _ decision: Decision) {
+    init(_ work: CallWork, _ decision: consuming Decision) {
         self.work = work
         self.decision = decision
     }

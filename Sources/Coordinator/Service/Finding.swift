@@ -17,7 +17,7 @@ struct Finding {
     private var store: any RecordStore { serving.store }
 
     /// What came of deciding.
-    enum Outcome<Value> {
+    enum Outcome<Value: ~Copyable>: ~Copyable {
         case decided(Value)
         /// It needs more lookups than others can wait for.
         case postponed
@@ -26,7 +26,7 @@ struct Finding {
     }
 
     /// Decides, and finds what is asked for until nothing is. `besides`: works of the same round.
-    mutating func decided<Value>(
+    mutating func decided<Value: ~Copyable>(
         _ deciding: inout Deciding, besides works: [CallWork], _ decide: (Deciding) throws(Undecided) -> Value
     ) async throws(StoreError) -> Outcome<Value> {
         for _ in 0..<ServiceBounds.lookupsPerDecision {

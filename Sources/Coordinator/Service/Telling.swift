@@ -14,7 +14,7 @@ struct Telling {
     /// Publishes what a decision says. First what others are owed: the phone rings before its caller is answered. A user who
     /// is answered has events after the response, which is of the revision at which the request was served. `presence`: of
     /// `decision.told`, as it was after the commit; nil when it could not be read: then the events are left to the resends.
-    func tell(_ decision: Decision, of callID: CallID, _ presence: Presence?) {
+    func tell(_ decision: borrowing Decision, of callID: CallID, _ presence: Presence?) {
         context.counters.add(decision.counts)
         if decision.isUnreadable { context.setAside.insert(.call(callID), now: now) }
         guard let call = decision.call else { return tellReplies(decision) }
@@ -28,7 +28,7 @@ struct Telling {
         for delivery in owed where decision.answered.contains(delivery.user) { send(delivery, of: call, snapshot) }
     }
 
-    private func tellReplies(_ decision: Decision) {
+    private func tellReplies(_ decision: borrowing Decision) {
         decision.replies.forEach(tell)
         for passed in decision.signals {
             let payload = DownMessage.signal(passed.signal).encoded()
@@ -74,9 +74,9 @@ struct Telling {
     // MARK: Timelines (docs/protocol.md, section 6)
 
     /// Notes what a decision says, once it is published.
-    private func note(_ decision: Decision, _ call: Call) { record(steps(of: decision, call), of: call) }
+    private func note(_ decision: borrowing Decision, _ call: Call) { record(steps(of: decision, call), of: call) }
 
-    private func steps(of decision: Decision, _ call: Call) -> [TraceEntry.Step] {
+    private func steps(of decision: borrowing Decision, _ call: Call) -> [TraceEntry.Step] {
         guard decision.isVisiblyChanged else { return decision.steps }
         let known = decision.subject.before?.revision ?? 0
         let changes = call.members.filter { $0.changedRevision > known }.map { member in

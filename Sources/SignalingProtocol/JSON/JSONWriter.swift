@@ -44,9 +44,6 @@ package struct JSONWriter {
         string(value)
     }
 
-    @inlinable
-    package mutating func field(_ key: StaticString, _ value: (some ByteIdentifier)?) { field(key, value?.string) }
-
     package mutating func field(_ key: StaticString, _ value: Int?) { field(key, value.map(Int64.init)) }
 
     package mutating func field(_ key: StaticString, _ value: Int64?) {

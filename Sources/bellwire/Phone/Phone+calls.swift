@@ -25,21 +25,21 @@ extension Phone {
             over(call.callID, outcome == .answered ? .answered : .error)
         case .signal(let signal):
             timeline.line("signal", "\(signal.from): \(signal.data)") { writer in
-                writer.field("callID", signal.callID)
-                writer.field("from", signal.from.userID)
-                writer.field("fromDevice", signal.from.deviceID)
+                writer.field("callID", signal.callID.string)
+                writer.field("from", signal.from.userID.string)
+                writer.field("fromDevice", signal.from.deviceID.string)
                 writer.field("data", signal.data)
             }
         case .message(let message):
             timeline.line("message", "\(message.from): \(message.data)") { writer in
-                writer.field("messageID", message.messageID)
-                writer.field("from", message.from.userID)
-                writer.field("fromDevice", message.from.deviceID)
+                writer.field("messageID", message.messageID.string)
+                writer.field("from", message.from.userID.string)
+                writer.field("fromDevice", message.from.deviceID.string)
                 writer.field("data", message.data)
             }
         case .receipt(let receipt):
             timeline.line("receipt", "message to \(receipt.to): \(receipt.state.rawValue)") { writer in
-                writer.field("messageID", receipt.messageID)
+                writer.field("messageID", receipt.messageID.string)
                 writer.field("state", receipt.state.rawValue)
             }
         case .connection: break
@@ -90,8 +90,8 @@ extension Phone {
         timeline.line(
             "ringing", "incoming call from \(inviter)\(group) (\(media)\(call.mode.rawValue))\(data)"
         ) { writer in
-            writer.field("callID", call.callID)
-            writer.field("from", inviter)
+            writer.field("callID", call.callID.string)
+            writer.field("from", inviter.string)
         }
         if settings.auto == nil, PhoneConsole.hasKeys { timeline.note("a accept, r reject, b busy") }
         if settings.auto != nil, settings.auto != .ignore { after(settings.answerAfter, .answer(call.callID)) }

@@ -126,8 +126,8 @@ final class Phone {
         isConnected = true
         let address = "\(settings.user) on \(settings.device)"
         timeline.line("connected", "connected to \(settings.broker) as \(address)") { writer in
-            writer.field("user", settings.user)
-            writer.field("device", settings.device)
+            writer.field("user", settings.user.string)
+            writer.field("device", settings.device.string)
         }
         if PhoneConsole.hasKeys { timeline.note(PhoneSettings.keysHelp) }
         after(3000, .serviceMissing)
@@ -152,7 +152,7 @@ final class Phone {
         let names = users.map(\.string).joined(separator: ", ")
         let media = settings.media.map { "\($0), " } ?? ""
         let kind = "\(media)\(settings.mode.rawValue), \(settings.timeout) s"
-        timeline.line("calling", "calling \(names) (\(kind)), call \(callID)") { $0.field("callID", callID) }
+        timeline.line("calling", "calling \(names) (\(kind)), call \(callID)") { $0.field("callID", callID.string) }
         let invite = Request.Invite(
             invitees: users, callID: callID, mode: settings.mode, timeout: settings.timeout, media: settings.media,
             extendedData: settings.extendedData, notReceivedCheck: settings.notReceivedCheck,

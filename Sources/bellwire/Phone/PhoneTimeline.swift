@@ -54,18 +54,18 @@ extension PhoneTimeline {
     func event(_ event: Event) {
         guard isJSON else { return }
         line(event.name.rawValue, nil) { writer in
-            writer.field("callID", event.callID)
+            writer.field("callID", event.callID.string)
             writer.field("revision", event.revision)
             writer.field("at", event.time)
-            writer.field("actor", event.actor)
+            writer.field("actor", event.actor?.string)
             writer.field("expiresIn", event.expiresIn)
             if event.missed { writer.field("missed", true) }
             writer.array("changes") { writer in
                 for change in event.changes {
                     writer.object { writer in
-                        writer.field("userID", change.userID)
+                        writer.field("userID", change.userID.string)
                         writer.field("state", change.state.rawValue)
-                        writer.field("device", change.device)
+                        writer.field("device", change.device?.string)
                         writer.field("reason", change.reason)
                         writer.field("extendedData", change.extendedData)
                     }
@@ -77,7 +77,7 @@ extension PhoneTimeline {
 
     func call(_ event: String, _ text: String?, _ call: CallSnapshot) {
         line(event, text) { writer in
-            writer.field("callID", call.callID)
+            writer.field("callID", call.callID.string)
             writer.object("call") { call.write(to: &$0) }
         }
     }
@@ -98,7 +98,7 @@ extension PhoneTimeline {
         line("response", nil) { writer in
             writer.field("request", request)
             writer.field("ok", true)
-            writer.field("callID", success.call.callID)
+            writer.field("callID", success.call.callID.string)
             if success.merged { writer.field("merged", true) }
             if let offline = success.offline {
                 writer.array("offline") { writer in
@@ -108,7 +108,7 @@ extension PhoneTimeline {
             writer.array("errors") { writer in
                 for error in success.errors {
                     writer.object { writer in
-                        writer.field("userID", error.userID)
+                        writer.field("userID", error.userID.string)
                         writer.field("code", error.code.rawValue)
                     }
                 }
