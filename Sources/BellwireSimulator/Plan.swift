@@ -57,7 +57,8 @@ struct Plan: Sendable {
     /// How long people take.
     var reaction: Milliseconds
 
-    static func drawn(seed: UInt64, isLite: Bool) -> Plan {
+    /// `callsOnly`: without webhooks and pushes; everything else in the world of a seed stays as it is.
+    static func drawn(seed: UInt64, isLite: Bool, callsOnly: Bool = false) -> Plan {
         var random = SeededRandom(seed: seed)
         var mix = isLite ? FaultMix.none : FaultMix.drawn(&random)
         if isLite {
@@ -77,8 +78,10 @@ struct Plan: Sendable {
         plan.drawPeople(&random, every: random.pick([150, 400, 1_000]))
         plan.drawAccidents(&random)
         if !isLite { plan.drawLaterFaults() }
-        plan.drawWebhooks()
-        plan.drawPushes()
+        if !callsOnly {
+            plan.drawWebhooks()
+            plan.drawPushes()
+        }
         plan.acts.sort { ($0.at, $0.number) < ($1.at, $1.number) }
         return plan
     }

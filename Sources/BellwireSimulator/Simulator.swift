@@ -21,10 +21,18 @@ package struct Simulator {
     /// Lite: networks and stores take their time, and nothing fails.
     package let isLite: Bool
 
-    package init(isLite: Bool = false) { self.isLite = isLite }
+    /// Without webhooks and pushes.
+    package let callsOnly: Bool
+
+    package init(isLite: Bool = false, callsOnly: Bool = false) {
+        self.isLite = isLite
+        self.callsOnly = callsOnly
+    }
+
+    private func plan(_ seed: UInt64) -> Plan { Plan.drawn(seed: seed, isLite: isLite, callsOnly: callsOnly) }
 
     package func run(seed: UInt64) -> Result {
-        result(seed, World(Plan.drawn(seed: seed, isLite: isLite)).play())
+        result(seed, World(plan(seed)).play())
     }
 
     private func result(_ seed: UInt64, _ verdict: Verdict) -> Result {
@@ -35,7 +43,7 @@ package struct Simulator {
 
     /// Everything that was seen in a world, line by line.
     package func trace(seed: UInt64) -> [String] {
-        let world = World(Plan.drawn(seed: seed, isLite: isLite), keepsLines: true)
+        let world = World(plan(seed), keepsLines: true)
         _ = world.play()
         return world.lines
     }
@@ -54,7 +62,7 @@ package struct Simulator {
     /// Kinds of faults are taken away one after the other, and then planned acts, in larger and then smaller parts, as long as
     /// a violation of the same kind remains.
     package func minimised(seed: UInt64, attempts: Int = 400) -> Story {
-        var plan = Plan.drawn(seed: seed, isLite: isLite)
+        var plan = plan(seed)
         var best = World(plan).play().violations
         let kind = best.first?.kind
         var rest = attempts

@@ -1,4 +1,4 @@
-import BellwireSimulator
+@testable import BellwireSimulator
 import HistoryChecker
 import SignalingProtocol
 import Testing
@@ -47,6 +47,20 @@ struct SimulatorTests {
         #expect(first.fingerprint == again.fingerprint)
         #expect(first.virtualTime == again.virtualTime)
         #expect(first.fingerprint != simulator.run(seed: seed + 1).fingerprint)
+    }
+
+    /// So that what calls cost can be compared with a tree that had nothing else.
+    @Test func aWorldOfCallsOnlyIsTheSameButForWebhooksAndPushes() throws {
+        let seed = try #require((1...50 as ClosedRange<UInt64>).first { Plan.drawn(seed: $0, isLite: false).hasPushes })
+        let (whole, calls) = (
+            Plan.drawn(seed: seed, isLite: false), Plan.drawn(seed: seed, isLite: false, callsOnly: true)
+        )
+        #expect(!calls.hasPushes && !calls.hasWebhooks)
+        let invites = [whole, calls].map { plan in
+            plan.acts.compactMap { act in if case .invite(let invite) = act.what { invite.callID } else { nil } }
+        }
+        #expect(!invites[1].isEmpty && invites[0] == invites[1])
+        #expect(Simulator(callsOnly: true).run(seed: seed).pushes.isEmpty)
     }
 
     @Test func theTraceIsWhatTheFingerprintIsMadeOf() {

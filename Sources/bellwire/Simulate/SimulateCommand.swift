@@ -19,6 +19,7 @@ enum SimulateCommand {
             Option("seeds", "N", default: "1", "how many seeds, one after the other"),
             Option("seconds", "N", default: "0", "stop after so many seconds of real time; 0: after all seeds"),
             Option(switch: "lite", "no faults, only time"),
+            Option(switch: "calls-only", "no webhooks, no pushes"),
             Option(switch: "brief", "tell a failure in one line, instead of making it small and telling its story"),
             Option(switch: "trace", "print everything that is seen; of a failure also in the small world"),
             Option(switch: "exhaustive", "every order of requests, acks, deadlines and repeats in small worlds"),
@@ -33,7 +34,7 @@ enum SimulateCommand {
         if arguments.isSet("exhaustive") {
             try searchSmallWorlds(depth: try arguments.integer("depth", in: 1...1_000), for: limit > 0 ? limit : 60_000)
         }
-        let simulator = Simulator(isLite: arguments.isSet("lite"))
+        let simulator = Simulator(isLite: arguments.isSet("lite"), callsOnly: arguments.isSet("calls-only"))
         if arguments.isSet("trace") {
             for line in simulator.trace(seed: first) { writeOutput(line) }
         }
@@ -102,7 +103,7 @@ enum SimulateCommand {
         let story = simulator.minimised(seed: result.seed)
         writeOutput(
             """
-            seed \(result.seed)\(simulator.isLite ? " (lite)" : ""): \(result.violations.count) violations. The first one, with \
+            seed \(result.seed)\(simulator.isLite ? " (lite)" : "")\(simulator.callsOnly ? " (calls only)" : ""): \(result.violations.count) violations. The first one, with \
             \(story.acts) of \(story.plannedActs) acts; \(story.faults):
             """)
         for violation in (story.violations.isEmpty ? result.violations : story.violations).prefix(1) {
