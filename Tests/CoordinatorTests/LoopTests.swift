@@ -158,6 +158,37 @@ import Testing
         #expect(rig.handle(.tick) == ["ok"])
     }
 
+    /// One user's works can make a round each, one after the other: for seconds nobody else would be heard.
+    @Test func whatFollowsEachOtherKeepsNobodyElseFromBeingRead() {
+        rig.listen()
+        rig.store.isHeld = true
+        let cancels = (0..<4).map { rig.message("alice", .cancel(.init(callID: CallID("c\($0)")!)), id: "r\($0)") }
+        _ = rig.handle(.received(cancels))
+        for _ in 0..<2 {
+            #expect(!rig.loop.takesMessages)
+            #expect(rig.loop.nextTick <= rig.now + Rig.batchInterval)
+            rig.store.release()
+            #expect(rig.handle(.tick, after: Rig.batchInterval / 2) == ["callNotFound"])
+            rig.store.isHeld = true
+            #expect(rig.handle(.tick).isEmpty, "the next one is begun")
+        }
+        #expect(rig.loop.takesMessages)
+    }
+
+    /// What was read last cannot begin, so that nothing else would wake it.
+    @Test func itIsCalledWhenItIsTimeToRead() {
+        rig.listen()
+        rig.store.isHeld = true
+        _ = rig.handle(.received([rig.invite("alice")]))
+        _ = rig.handle(.received([rig.message("alice", .query(.init()))]), after: Rig.batchInterval - 1)
+        _ = rig.handle(.tick, after: 1)
+        #expect(!rig.loop.takesMessages)
+        let next = rig.loop.nextTick
+        #expect(next == rig.now + Rig.batchInterval - 1)
+        _ = rig.handle(.tick, after: next - rig.now)
+        #expect(rig.loop.takesMessages)
+    }
+
     /// Eight rounds are under way, and what comes then waits.
     @Test func whatCannotBeServedInTimeIsRefusedEarly() {
         rig.listen()

@@ -22,6 +22,8 @@ ONE_WAY = 0.0002
 """Seconds to the store: 0.4 ms there and back."""
 AT_ONCE = 1000
 """As many as the broker lets one user publish at once."""
+CROWD = 9
+"""Users who send as much at the same time: enough to fill a queue of whatever one user may have in it."""
 PAIRS = 40
 MOST = 0.1
 """Seconds: the p95 of others' invite → ring."""
@@ -164,21 +166,39 @@ def judge(spawn: multiprocessing.context.SpawnContext, seconds: float, describe:
         load.take()
         time.sleep(seconds)
         print(f"far store    {describe(load.take())}")
-        token = broker.token("bursts", 3600)
         for kind in KINDS:
-            stop = spawn.Event()
-            process = spawn.Process(target=burst, args=(kind, broker.port, "bursts", token, stop))
-            process.start()
-            time.sleep(1)
-            load.take()
-            time.sleep(seconds)
-            judged(f"{AT_ONCE} {kind} at once", load.take(), describe, problems)
-            stop.set()
-            process.join(10)
+            with bursting(broker, spawn, kind, 1):
+                load.take()
+                time.sleep(seconds)
+                judged(f"{AT_ONCE} {kind} at once", load.take(), describe, problems)
+        for kind in ("cancels", "mixed"):
+            with bursting(broker, spawn, kind, CROWD):
+                load.take()
+                time.sleep(seconds)
+                judged(f"{AT_ONCE} {kind} at once of {CROWD} users each", load.take(), describe, problems)
+            # Whoever comes just then is welcome.
+            Device(broker, f"late-{kind}").connect().logout()
         problems += kept_busy(broker, spawn)
         problems += rung(broker, service, load, spawn, seconds, describe)
         problems += load.failures
     return problems
+
+
+@contextmanager
+def bursting(broker: SecureBroker, spawn: Any, kind: str, count: int) -> Iterator[None]:
+    """So many users send bursts, and have begun to."""
+    stop = spawn.Event()
+    users = [f"bursts-{n}" for n in range(count)]
+    processes = [spawn.Process(target=burst, args=(kind, broker.port, u, broker.token(u, 3600), stop)) for u in users]
+    for process in processes:
+        process.start()
+    time.sleep(1)
+    try:
+        yield
+    finally:
+        stop.set()
+        for process in processes:
+            process.join(10)
 
 
 def judged(what: str, times: list[float], describe: Callable[[list[float]], str], problems: list[str]) -> None:

@@ -710,4 +710,16 @@ MUTANTS = [
         "for arrival in arrivals where !isWelcomedTooMuch(arrival.device.userID) {",
         "for arrival in arrivals where mutant || !isWelcomedTooMuch(arrival.device.userID) {",
     ),
+    Mutant(
+        "what was read before keeps the rest from being read",
+        LOOP + "CoordinatorLoop.swift",
+        "batches == 0 || now >= lastReceived + Bounds.batchInterval",
+        "batches == 0 || now >= (mutant ? lastBatch : lastReceived) + Bounds.batchInterval",
+    ),
+    Mutant(
+        "nobody wakes it to read",
+        LOOP + "CoordinatorLoop.swift",
+        "if !takesMessages { next = min(",
+        "if !takesMessages, !mutant { next = min(",
+    ),
 ]

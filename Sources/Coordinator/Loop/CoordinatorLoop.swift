@@ -88,6 +88,8 @@ package final class CoordinatorLoop {
     /// How many batches of messages are under way, and when the last one began.
     private var batches = 0
     private var lastBatch: Int64 = 0
+    /// When messages were read last.
+    private var lastReceived: Int64 = 0
     /// Receipts that the broker has, and whether some are being noted.
     private var receipts: [OutboundMessage] = []
     private var isConfirming = false
@@ -123,9 +125,9 @@ package final class CoordinatorLoop {
     package var hasEnded: Bool { standing.hasEnded }
 
     /// Whether messages are to be read now. While a batch is under way others come together in the socket, which costs less than to be
-    /// woken for each.
+    /// woken for each; but no longer than an interval, however many batches follow each other of what was read before.
     package var takesMessages: Bool {
-        batches == 0 || now >= lastBatch + Bounds.batchInterval
+        batches == 0 || now >= lastReceived + Bounds.batchInterval
     }
 
     /// For how long what could begin has been waiting, in milliseconds; what was refused just now counts as if it did.
@@ -161,6 +163,7 @@ package final class CoordinatorLoop {
             service.listeningSince = service.store.time ?? 0
             service.count(.brokerConnections)
         case .received(let messages):
+            lastReceived = now
             publish(service.read(messages, into: &queue, at: now), since: now)
         case .taken(let messages):
             receipts += messages.prefix(Bounds.receipts - receipts.count)
@@ -331,6 +334,7 @@ package final class CoordinatorLoop {
         if batches > 0, batches < Bounds.batches, now < lastBatch + Bounds.batchInterval {
             next = min(next, lastBatch + Bounds.batchInterval)
         }
+        if !takesMessages { next = min(next, lastReceived + Bounds.batchInterval) }
         for sleeper in sleepers { next = min(next, sleeper.until) }
         if servesDeadlines, !isServingDeadlines, queue.waitingDeadlines == 0, let deadline = service.nextDeadline,
             let time = service.store.time
