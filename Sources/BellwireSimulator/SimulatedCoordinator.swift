@@ -211,7 +211,8 @@ final class SimulatedCoordinator: BrokerClient {
             stale = loop.stale
             world.workWasStale("stale work dropped")
         }
-        let next = min(loop.nextTick, deliverer?.nextTurn ?? .max, pusher?.nextTurn ?? .max)
+        var next = min(loop.nextTick, deliverer?.nextTurn ?? .max, pusher?.nextTurn ?? .max)
+        if !inbox.isEmpty, loop.takesMessages { next = world.now }
         wake(at: max(next, world.now))
     }
 
@@ -230,8 +231,9 @@ final class SimulatedCoordinator: BrokerClient {
         world.at(moment) { [self, wakeNumber, life] in
             guard wakeNumber == self.wakeNumber, self.life == life else { return }
             wakeAt = .max
-            let messages = inbox
-            inbox = []
+            // The others stay in the socket.
+            let messages = loop.takesMessages ? inbox : []
+            if !messages.isEmpty { inbox = [] }
             if !messages.isEmpty, frozenUntil <= world.now {
                 world.tell("\(clientID) reads \(messages.count) messages")
             }
@@ -260,7 +262,7 @@ final class SimulatedCoordinator: BrokerClient {
     func received(topic: String, payload: [UInt8], connection: Int, delivery: Delivery) {
         guard connection == self.connection else { return }
         inbox.append(InboundMessage(topic: topic, payload: payload, isRetained: delivery.isRetained))
-        wake(at: world.now)
+        if loop.takesMessages { wake(at: world.now) }
     }
 
     private func publish(_ messages: [OutboundMessage], by deadline: Milliseconds) {
