@@ -713,8 +713,8 @@ MUTANTS = [
     Mutant(
         "what was read before keeps the rest from being read",
         LOOP + "CoordinatorLoop.swift",
-        "batches == 0 || now >= lastReceived + Bounds.batchInterval",
-        "batches == 0 || now >= (mutant ? lastBatch : lastReceived) + Bounds.batchInterval",
+        "min(lastBatch + Bounds.batchInterval, lastReceived + Bounds.longestUnread)",
+        "min(lastBatch + Bounds.batchInterval, mutant ? .max : lastReceived + Bounds.longestUnread)",
     ),
     Mutant(
         "nobody wakes it to read",

@@ -68,6 +68,8 @@ package final class CoordinatorLoop {
         /// So many messages are worth a batch of their own; fewer wait for the one before, but no longer than `batchInterval`.
         static let worthABatch = 24
         static let batchInterval: Int64 = 4
+        /// However batches follow each other, the broker is read so often.
+        static let longestUnread: Int64 = 20
         /// Deadlines served at a time while messages wait for longer than half of `lateAfter`: most are resends, which give way.
         static let deadlinesWhenLate = 16
         /// Deadlines that wait, of those that a sweep has found; others come with a later one.
@@ -125,10 +127,10 @@ package final class CoordinatorLoop {
     package var hasEnded: Bool { standing.hasEnded }
 
     /// Whether messages are to be read now. While a batch is under way others come together in the socket, which costs less than to be
-    /// woken for each; but no longer than an interval, however many batches follow each other of what was read before.
-    package var takesMessages: Bool {
-        batches == 0 || now >= lastReceived + Bounds.batchInterval
-    }
+    /// woken for each; but not for long, however many batches follow each other of what was read before.
+    package var takesMessages: Bool { batches == 0 || now >= readsAgain }
+
+    private var readsAgain: Int64 { min(lastBatch + Bounds.batchInterval, lastReceived + Bounds.longestUnread) }
 
     /// For how long what could begin has been waiting, in milliseconds; what was refused just now counts as if it did.
     package var lateness: Int64 {
@@ -334,7 +336,7 @@ package final class CoordinatorLoop {
         if batches > 0, batches < Bounds.batches, now < lastBatch + Bounds.batchInterval {
             next = min(next, lastBatch + Bounds.batchInterval)
         }
-        if !takesMessages { next = min(next, lastReceived + Bounds.batchInterval) }
+        if !takesMessages { next = min(next, readsAgain) }
         for sleeper in sleepers { next = min(next, sleeper.until) }
         if servesDeadlines, !isServingDeadlines, queue.waitingDeadlines == 0, let deadline = service.nextDeadline,
             let time = service.store.time
