@@ -224,13 +224,6 @@ extension Timeline {
     }
 }
 
-extension [TraceEntry] {
-    /// By their times; those of the same time stay as they are.
-    func inOrderOfTime() -> Self {
-        indices.sorted { (self[$0].time, $0) < (self[$1].time, $1) }.map { self[$0] }
-    }
-}
-
 extension DeviceReport {
     /// Each device's milestones, both in a certain order.
     static func sorted(_ milestones: [DeviceAddress: [String: Int64]]) -> [DeviceReport] {

@@ -291,6 +291,30 @@ import Testing
         #expect(try test.store.timeline(of: a) == Timeline(entries: expected, omitted: 72))
     }
 
+    /// Coordinators write when they come to it, and many steps have the same millisecond.
+    @Test(arguments: StoreKind.allCases)
+    func whatKnowsARevisionStandsBehindIt(kind: StoreKind) throws {
+        let test = try kind.open()
+        try test.write(call("a"))
+        let a = CallID("a")!
+        func asked(_ type: String) -> TraceEntry.Step { .request(bobPhone, type: type, outcome: "ok") }
+        func made(_ revision: Int) -> TraceEntry.Step {
+            .transition(revision: revision, state: .ringing, endReason: nil, actor: nil, changes: [])
+        }
+        func sent(_ revision: Int) -> TraceEntry.Step {
+            .send(.invited, to: bobPhone.userID, device: nil, revision: revision, online: 1, isResend: false)
+        }
+        func acked(_ revision: Int) -> TraceEntry.Step { .ack(bobPhone, revision: revision) }
+        func by(_ coordinator: String, _ steps: [TraceEntry.Step]) -> [TraceEntry] {
+            steps.map { TraceEntry(time: 7, coordinator: coordinator, step: $0) }
+        }
+        let inviting = by("c1", [asked("call.invite"), made(1), sent(1), acked(2)])
+        let hearing = by("c2", [acked(1), made(2), sent(2), asked("call.reject"), made(3)])
+        for entries in [hearing, inviting] { try test.store.trace([CallTrace(a, entries)], life: 60_000) }
+        let expected = inviting[..<3] + hearing + inviting[3...]
+        #expect(try test.store.timeline(of: a).entries == Array(expected))
+    }
+
     @Test func aTimelineGoesWithItsCall() throws {
         let test = try StoreKind.sqlite.open()
         try test.write(call("a", endedAt: 5), expiresAt: try test.store.now() - 1)

@@ -100,6 +100,19 @@ struct TraceTests {
         #expect(times == times.sorted() && times.count > 12)
     }
 
+    /// Each coordinator has its own reading of the store's clock.
+    @Test func whatKnowsARevisionIsNotToldOfAsEarlier() throws {
+        let world = world()
+        let alice = world.phone("alice/phone")
+        alice.invite("bob")
+        let start = world.clock.now
+        world.clock.now -= 5
+        world.phone("bob/phone")
+        let entries = try #require(timeline(alice)?.entries)
+        #expect(lines(Timeline(entries: entries), since: start).contains { $0.hasSuffix("ack bob/phone 1") })
+        #expect(entries.allSatisfy { $0.time >= start })
+    }
+
     @Test func aTimelineThatIsTooLargeLosesItsOldestSteps() throws {
         let world = world()
         let alice = world.phone("alice/phone")

@@ -92,11 +92,12 @@ struct Telling {
         ]
     }
 
-    /// Adds to the call's timeline, which counts with who made the call.
+    /// Adds to the call's timeline, which counts with who made the call. Coordinators' readings of the store's clock differ by some
+    /// milliseconds: what knows a revision is never told of as earlier.
     private func record(_ steps: @autoclosure () -> [TraceEntry.Step], of call: Call) {
         guard context.recorder.isTraced(call.callID) else { return }
         let steps = steps()
-        context.recorder.add(steps, of: call.callID, at: now)
+        context.recorder.add(steps, of: call.callID, at: max(now, call.updatedAt))
         context.usage.add(entries: steps.count, of: call.callID, to: call.inviter)
     }
 }
