@@ -17,15 +17,15 @@ package enum DownMessage: Equatable, Sendable {
 
 /// The one outcome of a request (section 2).
 public struct Response: Equatable, Sendable {
-    public var id: RequestID
-    public var outcome: Outcome
+    package var id: RequestID
+    package var outcome: Outcome
 
-    public init(id: RequestID, outcome: Outcome) {
+    package init(id: RequestID, outcome: Outcome) {
         self.id = id
         self.outcome = outcome
     }
 
-    public enum Outcome: Equatable, Sendable {
+    package enum Outcome: Equatable, Sendable {
         /// To a request about a call.
         case success(Success)
         /// To any other request.

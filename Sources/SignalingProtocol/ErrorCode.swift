@@ -44,7 +44,7 @@ public struct ErrorCode: RawRepresentable, Hashable, Sendable, CustomStringConve
     public static let slowReader = ErrorCode(rawValue: "slowReader")
 
     /// Every code of this version; a test holds the schemas against it.
-    public static let all: [ErrorCode] = [
+    package static let all: [ErrorCode] = [
         .badRequest, .unknownType, .tooLarge, .callExists, .callNotFound, .notInviter, .wrongMode, .invalidState,
         .answeredElsewhere, .callEnded, .alreadyInCall, .busy, .callFull, .noInvitees, .sessionOver,
         .userNotRegistered, .rateLimited, .unavailable, .internal, .tokenExpired, .tokenRevoked, .flooding, .slowReader,

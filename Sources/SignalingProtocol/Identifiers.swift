@@ -81,20 +81,20 @@ public struct CallID: ByteIdentifier {
 }
 
 /// A request of a device: 1–64 of `A-Z a-z 0-9 _ -` (section 1).
-public struct RequestID: ByteIdentifier {
-    public let string: String
+package struct RequestID: ByteIdentifier {
+    package let string: String
 
-    public init?(_ string: String) {
+    package init?(_ string: String) {
         guard isToken(string) else { return nil }
         self.string = string
     }
 }
 
 /// An endpoint to which a backend's webhooks go, as the operator's settings name it: 1–64 of `A-Z a-z 0-9 _ -`.
-public struct EndpointName: ByteIdentifier {
-    public let string: String
+package struct EndpointName: ByteIdentifier {
+    package let string: String
 
-    public init?(_ string: String) {
+    package init?(_ string: String) {
         guard isToken(string) else { return nil }
         self.string = string
     }
@@ -147,7 +147,7 @@ func haveSameBytes(_ left: UnsafeRawBufferPointer, _ right: UnsafeRawBufferPoint
 
 /// FNV-1a over the bytes: the same on every machine and in every run, unlike Swift's own hashing.
 @inlinable
-public func stableHash(_ bytes: some Sequence<UInt8>) -> UInt64 {
+package func stableHash(_ bytes: some Sequence<UInt8>) -> UInt64 {
     bytes.reduce(0xcbf2_9ce4_8422_2325) { ($0 ^ UInt64($1)) &* 0x100_0000_01b3 }
 }
 

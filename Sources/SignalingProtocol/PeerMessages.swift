@@ -89,7 +89,7 @@ public struct UserSnapshot: Equatable, Sendable {
 }
 
 /// What a request that is not about one call is answered with.
-public enum Answer: Equatable, Sendable {
+package enum Answer: Equatable, Sendable {
     /// To `call.query`. The cursor `"0"` means that there are no more.
     case calls([CallSnapshot], cursor: String)
     /// To `user.query`, with the users that are unknown.
@@ -108,7 +108,7 @@ public enum Answer: Equatable, Sendable {
     case ring(RingState)
 
     /// The cursor of the last page.
-    public static let lastCursor = "0"
+    package static let lastCursor = "0"
 }
 
 extension Signal {

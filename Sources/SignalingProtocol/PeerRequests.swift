@@ -1,17 +1,17 @@
 /// The requests that change no call (docs/protocol.md, section 2).
 extension Request {
     /// `call.signal`: something for the other accepted members, such as a session description. Not stored.
-    public struct Signal: Equatable, Sendable {
-        public var callID: CallID
+    package struct Signal: Equatable, Sendable {
+        package var callID: CallID
         /// Nil: all other accepted members.
-        public var to: [UserID]?
+        package var to: [UserID]?
         /// The place in the sender's stream, from 1.
-        public var seq: Int64?
+        package var seq: Int64?
         /// Names the run of `seq`: a sender that begins again names a new one.
-        public var stream: String?
-        public var data: JSONText
+        package var stream: String?
+        package var data: JSONText
 
-        public init(
+        package init(
             callID: CallID, to: [UserID]? = nil, seq: Int64? = nil, stream: String? = nil, data: JSONText
         ) {
             self.callID = callID
@@ -23,51 +23,51 @@ extension Request {
     }
 
     /// `call.report`: how long the call took to reach its milestones, in milliseconds from this party's own start.
-    public struct Report: Equatable, Sendable {
-        public var callID: CallID
+    package struct Report: Equatable, Sendable {
+        package var callID: CallID
         /// In the order of the request.
-        public var milestones: [Milestone]
+        package var milestones: [Milestone]
 
-        public init(callID: CallID, milestones: [Milestone]) {
+        package init(callID: CallID, milestones: [Milestone]) {
             self.callID = callID
             self.milestones = milestones
         }
     }
 
     /// `call.trace`: the call's timeline (section 6).
-    public struct Trace: Equatable, Sendable {
-        public var callID: CallID
+    package struct Trace: Equatable, Sendable {
+        package var callID: CallID
 
-        public init(callID: CallID) { self.callID = callID }
+        package init(callID: CallID) { self.callID = callID }
     }
 
     /// `call.query`: the user's own calls, the newest first.
-    public struct Query: Equatable, Sendable {
+    package struct Query: Equatable, Sendable {
         /// Nil means the service's default (20); more than 100 is treated as 100.
-        public var count: Int?
+        package var count: Int?
         /// From the page before; nil for the first page.
-        public var cursor: String?
+        package var cursor: String?
 
-        public init(count: Int? = nil, cursor: String? = nil) {
+        package init(count: Int? = nil, cursor: String? = nil) {
             self.count = count
             self.cursor = cursor
         }
     }
 
     /// `message.send`: a reliable message to a user.
-    public struct Message: Equatable, Sendable {
-        public var to: UserID
-        public var data: JSONText
+    package struct Message: Equatable, Sendable {
+        package var to: UserID
+        package var data: JSONText
         /// Seconds; nil means the service's default (30).
-        public var ttl: Int?
+        package var ttl: Int?
         /// Without one the service derives it from user, device and request id.
-        public var messageID: MessageID?
+        package var messageID: MessageID?
         /// The place in the stream, from 1. Without a stream it is passed on and orders nothing.
-        public var seq: Int64?
+        package var seq: Int64?
         /// Names the run of `seq` to this recipient: a sender that begins again names a new one.
-        public var stream: String?
+        package var stream: String?
 
-        public init(
+        package init(
             to: UserID, data: JSONText, ttl: Int? = nil, messageID: MessageID? = nil, seq: Int64? = nil,
             stream: String? = nil
         ) {
@@ -81,12 +81,12 @@ extension Request {
     }
 
     /// `user.update`: fields that are nil stay as they are; the empty string removes one.
-    public struct UserUpdate: Equatable, Sendable {
-        public var name: String?
-        public var avatarURL: String?
-        public var extendedData: String?
+    package struct UserUpdate: Equatable, Sendable {
+        package var name: String?
+        package var avatarURL: String?
+        package var extendedData: String?
 
-        public init(name: String? = nil, avatarURL: String? = nil, extendedData: String? = nil) {
+        package init(name: String? = nil, avatarURL: String? = nil, extendedData: String? = nil) {
             self.name = name
             self.avatarURL = avatarURL
             self.extendedData = extendedData
@@ -94,21 +94,21 @@ extension Request {
     }
 
     /// `user.block`, `user.unblock`: whether another user's invitations and messages reach this one.
-    public struct UserBlock: Equatable, Sendable {
-        public var userID: UserID
-        public var isBlocked: Bool
+    package struct UserBlock: Equatable, Sendable {
+        package var userID: UserID
+        package var isBlocked: Bool
 
-        public init(userID: UserID, isBlocked: Bool) {
+        package init(userID: UserID, isBlocked: Bool) {
             self.userID = userID
             self.isBlocked = isBlocked
         }
     }
 
     /// `user.query`: profiles of 1 to 100 users.
-    public struct UserQuery: Equatable, Sendable {
-        public var userIDs: [UserID]
+    package struct UserQuery: Equatable, Sendable {
+        package var userIDs: [UserID]
 
-        public init(userIDs: [UserID]) { self.userIDs = userIDs }
+        package init(userIDs: [UserID]) { self.userIDs = userIDs }
     }
 }
 

@@ -52,7 +52,7 @@ public enum PushTarget: Equatable, Sendable {
     case subscription(endpoint: String, p256dh: String, auth: String)
 
     /// What has one owner: the token or the endpoint.
-    public var identity: String {
+    package var identity: String {
         switch self {
         case .token(let token): token
         case .subscription(let endpoint, _, _): endpoint
@@ -75,13 +75,13 @@ public struct RegisteredPush: Equatable, Sendable {
 }
 
 /// What a device that was woken is told of its invitation (section 7, Ring check).
-public enum RingState: Equatable, Sendable {
+package enum RingState: Equatable, Sendable {
     /// `expiresIn`: milliseconds until the invitation expires.
     case ringing(expiresIn: Int, CallSnapshot)
     case over(Reason)
 
     /// Why it is not to ring.
-    public enum Reason: String, CaseIterable, Sendable {
+    package enum Reason: String, CaseIterable, Sendable {
         /// The user accepted, on whichever device.
         case answeredElsewhere
         /// The user declined, on whichever device.

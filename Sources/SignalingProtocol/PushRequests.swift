@@ -1,12 +1,12 @@
 /// Requests about being woken (docs/protocol.md, section 7).
 extension Request {
     /// `push.register`: where this device is reached while it sleeps.
-    public struct PushRegister: Equatable, Sendable {
-        public var platform: PushPlatform
-        public var app: AppName
-        public var target: PushTarget
+    package struct PushRegister: Equatable, Sendable {
+        package var platform: PushPlatform
+        package var app: AppName
+        package var target: PushTarget
 
-        public init(platform: PushPlatform, app: AppName = .standard, target: PushTarget) {
+        package init(platform: PushPlatform, app: AppName = .standard, target: PushTarget) {
             self.platform = platform
             self.app = app
             self.target = target
@@ -14,26 +14,26 @@ extension Request {
     }
 
     /// `push.unregister`: nil stands for all that the device is registered for.
-    public struct PushUnregister: Equatable, Sendable {
-        public var platform: PushPlatform?
-        public var app: AppName?
+    package struct PushUnregister: Equatable, Sendable {
+        package var platform: PushPlatform?
+        package var app: AppName?
 
-        public init(platform: PushPlatform? = nil, app: AppName? = nil) {
+        package init(platform: PushPlatform? = nil, app: AppName? = nil) {
             self.platform = platform
             self.app = app
         }
     }
 
     /// `call.ringCheck`: what a gateway asks for a device that was woken and is not connected.
-    public struct RingCheck: Equatable, Sendable {
-        public var callID: CallID
-        public var device: DeviceID
+    package struct RingCheck: Equatable, Sendable {
+        package var callID: CallID
+        package var device: DeviceID
         /// The revision at which the user was invited.
-        public var invitation: Int
+        package var invitation: Int
         /// The device declines this invitation.
-        public var isRejected: Bool
+        package var isRejected: Bool
 
-        public init(callID: CallID, device: DeviceID, invitation: Int, isRejected: Bool = false) {
+        package init(callID: CallID, device: DeviceID, invitation: Int, isRejected: Bool = false) {
             self.callID = callID
             self.device = device
             self.invitation = invitation

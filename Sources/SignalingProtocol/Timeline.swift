@@ -44,10 +44,10 @@ public struct TraceEntry: Equatable, Sendable {
 
 extension TraceEntry {
     /// The stored form: the entry as on the wire, without what follows from its neighbours.
-    public func encoded() -> [UInt8] { JSONWriter.object(capacity: 192) { write(to: &$0) } }
+    package func encoded() -> [UInt8] { JSONWriter.object(capacity: 192) { write(to: &$0) } }
 
     /// Nil for what this version does not know.
-    public init?(_ bytes: [UInt8]) {
+    package init?(_ bytes: [UInt8]) {
         guard case .object(let json)? = try? JSONParser.parse(bytes) else { return nil }
         self.init(json: json)
     }
@@ -173,7 +173,7 @@ extension PushStep {
 
 extension Timeline {
     /// What a member is told: of which devices of others were woken it must not learn, nor that none was.
-    public func told(to user: UserID) -> Timeline {
+    package func told(to user: UserID) -> Timeline {
         var told = self
         told.entries.removeAll { entry in
             if case .push(let push) = entry.step { push.device.userID != user } else { false }

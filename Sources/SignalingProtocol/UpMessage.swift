@@ -12,15 +12,15 @@ package enum UpMessage: Equatable, Sendable {
 
 /// A request: each gets exactly one response. The bodies that change no call are in `PeerRequests.swift`.
 public struct Request: Equatable, Sendable {
-    public var id: RequestID
-    public var body: Body
+    package var id: RequestID
+    package var body: Body
 
-    public init(id: RequestID, body: Body) {
+    package init(id: RequestID, body: Body) {
         self.id = id
         self.body = body
     }
 
-    public enum Body: Equatable, Sendable {
+    package enum Body: Equatable, Sendable {
         case invite(Invite)
         case cancel(Cancel)
         case accept(Accept)
@@ -105,12 +105,12 @@ public struct Request: Equatable, Sendable {
     }
 
     /// `call.cancel`: takes back invitations that this user made; all pending ones without `invitees`.
-    public struct Cancel: Equatable, Sendable {
-        public var callID: CallID
-        public var invitees: [UserID]?
-        public var extendedData: String?
+    package struct Cancel: Equatable, Sendable {
+        package var callID: CallID
+        package var invitees: [UserID]?
+        package var extendedData: String?
 
-        public init(callID: CallID, invitees: [UserID]? = nil, extendedData: String? = nil) {
+        package init(callID: CallID, invitees: [UserID]? = nil, extendedData: String? = nil) {
             self.callID = callID
             self.invitees = invitees
             self.extendedData = extendedData
@@ -118,23 +118,23 @@ public struct Request: Equatable, Sendable {
     }
 
     /// `call.accept`: accepts on this device.
-    public struct Accept: Equatable, Sendable {
-        public var callID: CallID
-        public var extendedData: String?
+    package struct Accept: Equatable, Sendable {
+        package var callID: CallID
+        package var extendedData: String?
 
-        public init(callID: CallID, extendedData: String? = nil) {
+        package init(callID: CallID, extendedData: String? = nil) {
             self.callID = callID
             self.extendedData = extendedData
         }
     }
 
     /// `call.reject`.
-    public struct Reject: Equatable, Sendable {
-        public var callID: CallID
-        public var reason: String
-        public var extendedData: String?
+    package struct Reject: Equatable, Sendable {
+        package var callID: CallID
+        package var reason: String
+        package var extendedData: String?
 
-        public init(callID: CallID, reason: String = WellKnownReason.declined, extendedData: String? = nil) {
+        package init(callID: CallID, reason: String = WellKnownReason.declined, extendedData: String? = nil) {
             self.callID = callID
             self.reason = reason
             self.extendedData = extendedData
@@ -142,15 +142,15 @@ public struct Request: Equatable, Sendable {
     }
 
     /// `call.add`: invites more users into an advanced call.
-    public struct Add: Equatable, Sendable {
-        public var callID: CallID
-        public var invitees: [UserID]
+    package struct Add: Equatable, Sendable {
+        package var callID: CallID
+        package var invitees: [UserID]
         /// Seconds; nil means the call's own.
-        public var timeout: Int?
-        public var extendedData: String?
-        public var push: Push?
+        package var timeout: Int?
+        package var extendedData: String?
+        package var push: Push?
 
-        public init(
+        package init(
             callID: CallID, invitees: [UserID], timeout: Int? = nil, extendedData: String? = nil, push: Push? = nil
         ) {
             self.callID = callID
@@ -162,34 +162,34 @@ public struct Request: Equatable, Sendable {
     }
 
     /// `call.join`: enters an advanced call, or moves it to this device.
-    public struct Join: Equatable, Sendable {
-        public var callID: CallID
-        public var extendedData: String?
+    package struct Join: Equatable, Sendable {
+        package var callID: CallID
+        package var extendedData: String?
 
-        public init(callID: CallID, extendedData: String? = nil) {
+        package init(callID: CallID, extendedData: String? = nil) {
             self.callID = callID
             self.extendedData = extendedData
         }
     }
 
     /// `call.quit`: leaves an advanced call.
-    public struct Quit: Equatable, Sendable {
-        public var callID: CallID
-        public var extendedData: String?
+    package struct Quit: Equatable, Sendable {
+        package var callID: CallID
+        package var extendedData: String?
 
-        public init(callID: CallID, extendedData: String? = nil) {
+        package init(callID: CallID, extendedData: String? = nil) {
             self.callID = callID
             self.extendedData = extendedData
         }
     }
 
     /// `call.end`: ends an advanced call for all.
-    public struct End: Equatable, Sendable {
-        public var callID: CallID
-        public var reason: String?
-        public var extendedData: String?
+    package struct End: Equatable, Sendable {
+        package var callID: CallID
+        package var reason: String?
+        package var extendedData: String?
 
-        public init(callID: CallID, reason: String? = nil, extendedData: String? = nil) {
+        package init(callID: CallID, reason: String? = nil, extendedData: String? = nil) {
             self.callID = callID
             self.reason = reason
             self.extendedData = extendedData
@@ -197,16 +197,16 @@ public struct Request: Equatable, Sendable {
     }
 
     /// `call.get`: the call as it is now.
-    public struct Get: Equatable, Sendable {
-        public var callID: CallID
+    package struct Get: Equatable, Sendable {
+        package var callID: CallID
 
-        public init(callID: CallID) { self.callID = callID }
+        package init(callID: CallID) { self.callID = callID }
     }
 }
 
 extension Request.Body {
     /// The call that the request names; nil for an invite without one, and for what is not about a call.
-    public var callID: CallID? {
+    package var callID: CallID? {
         switch self {
         case .invite(let body): body.callID
         case .cancel(let body): body.callID
@@ -228,7 +228,7 @@ extension Request.Body {
     }
 
     /// Only the app's backend may ask for this (section 1, Backends).
-    public var isForBackends: Bool {
+    package var isForBackends: Bool {
         switch self {
         case .userSignOut, .userDelete, .ringCheck: true
         default: false
@@ -237,7 +237,7 @@ extension Request.Body {
 
     /// Whether the request may change its call: a device waits for its response before the next such request on that
     /// call (section 2).
-    public var changesCall: Bool {
+    package var changesCall: Bool {
         switch self {
         case .invite, .cancel, .accept, .reject, .add, .join, .quit, .end: true
         case .get, .signal, .report, .trace, .query, .message, .userUpdate, .userQuery, .userBlock, .userBlockList,
