@@ -56,6 +56,8 @@ package final class Exhaustive {
     private let clock: () -> Int64
     private let store: MemoryCallStore
     private let settings: ServiceSettings
+    /// Those that may be created.
+    private let callIDs: [CallID]
     private var now = Exhaustive.start
     private var visited: [UInt64: Int] = [:]
     private var steps = 0
@@ -71,6 +73,7 @@ package final class Exhaustive {
     package init(world name: String, clock: @escaping () -> Int64) {
         world = SmallWorld.all.first { $0.name == name }!
         self.clock = clock
+        callIDs = Set(world.wishes.compactMap(\.body.callID)).sorted()
         var settings = ServiceSettings()
         settings.trace = .off
         settings.limits.requests = .init(rate: 0, burst: 0)
@@ -166,8 +169,7 @@ package final class Exhaustive {
             }
         }
         store.contents = state.contents
-        let calls = callIDs(state)
-        if !calls.isEmpty {
+        if !createdCalls.isEmpty {
             for index in world.devices.indices where isOnline(world.devices[index], state) {
                 steps += [.ack(index, behind: 0), .ack(index, behind: 1)]
             }
@@ -181,13 +183,12 @@ package final class Exhaustive {
         return steps
     }
 
-    /// Only what was created.
-    private func callIDs(_ state: State) -> [CallID] {
-        Array(Set(world.wishes.compactMap(\.body.callID))).sorted()
-            .filter { id in
-                guard case .call? = store.load([.call(id)])[0]?.record else { return false }
-                return true
-            }
+    /// What was created; the store holds `contents`.
+    private var createdCalls: [CallID] {
+        callIDs.filter { id in
+            guard case .call? = store.load([.call(id)])[0]?.record else { return false }
+            return true
+        }
     }
 
     // MARK: One step
@@ -198,7 +199,7 @@ package final class Exhaustive {
         case .again(let index): if send(index, &state) { state.repeats += 1 }
         case .ack(let index, let behind):
             store.contents = state.contents
-            for callID in callIDs(state) {
+            for callID in createdCalls {
                 guard case .call(let call)? = store.load([.call(callID)])[0]?.record, call.revision > behind else {
                     continue
                 }

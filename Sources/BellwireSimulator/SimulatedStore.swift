@@ -14,6 +14,8 @@ final class SimulatedStore: CallStore, OutboxStore, PushStore {
     /// Of this coordinator's machine: when that was started is nobody's business.
     private let bootedAt: Milliseconds
     private var clock = StoreClock()
+    /// What it agreed on with the others last, or made of it since.
+    private var shared = SharedClock()
     /// Somebody goes on who waited.
     var onAnswer: () -> Void = {}
     /// The coordinator has died within an operation: whatever it still thinks, nothing of it happens.
@@ -106,11 +108,12 @@ final class SimulatedStore: CallStore, OutboxStore, PushStore {
     /// How much later than the store's time the world's is.
     var lag: Milliseconds { clock.now(boot: boot).map { world.now - $0 } ?? 0 }
 
-    /// As with Redis: the time and what the others made of it are read, and then written, unless somebody else has been faster. Frozen in
-    /// between, it looks again.
+    /// As with Redis: the time and what the others made of it are read, and what is news to them is written, unless somebody else has been
+    /// faster. Frozen in between, it looks again.
     @discardableResult
     func lookAtClock() async throws(StoreError) -> Bool {
-        if clock.now(boot: boot) == nil { world.undoUnnoticedStep() }
+        let isFirst = clock.now(boot: boot) == nil
+        if isFirst { world.undoUnnoticedStep() }
         while true {
             let before = boot
             let (raw, found) = try await run(isWrite: false) { () throws(StoreError) in
@@ -121,24 +124,31 @@ final class SimulatedStore: CallStore, OutboxStore, PushStore {
             var agreed = found
             let expected = clock.now(nearest: raw + agreed.correction, between: before, after)
             let now = agreed.look(raw: raw, expected: expected, wall: world.now)
-            let isAgreed = try await run { () throws(StoreError) in
-                guard world.sharedClock == found else { return false }
-                world.sharedClock = agreed
-                if agreed.steps > found.steps {
-                    world.noticedStep()
-                    world.tell("\(owner.clientID) finds it set by \(agreed.lastStep) ms, and serves calls as of \(now)")
-                }
-                return true
-            }
-            guard isAgreed else { continue }
+            let isNews = isFirst || agreed.isNews(since: found)
+            if isNews, try await !agree(on: agreed, insteadOf: found, now) { continue }
+            shared = agreed
             clock.adopt(now, between: before, after)
+            return isNews
+        }
+    }
+
+    private func agree(
+        on agreed: SharedClock, insteadOf found: SharedClock, _ now: Milliseconds
+    ) async throws(StoreError) -> Bool {
+        try await run { () throws(StoreError) in
+            guard world.sharedClock == found else { return false }
+            world.sharedClock = agreed
+            if agreed.steps > found.steps {
+                world.noticedStep()
+                world.tell("\(owner.clientID) finds it set by \(agreed.lastStep) ms, and serves calls as of \(now)")
+            }
             return true
         }
     }
 
     /// As of the store's own clock a commit may be of another time; then that clock is to be looked at.
     private func isExplained(_ commit: Commit) -> Bool {
-        let time = world.storesMachine + world.sharedClock.correction
+        let time = world.storesMachine + shared.correction
         clock.learn(time, between: boot, boot)
         return !clock.isDoubtful || commit.validity?.contains(time) ?? true
     }

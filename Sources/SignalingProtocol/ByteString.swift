@@ -8,5 +8,6 @@ package struct ByteString: ByteIdentifier {
 
 extension StringProtocol {
     /// Whether both are the same bytes.
+    @inlinable
     package func hasSameBytes(as other: some StringProtocol) -> Bool { utf8.elementsEqual(other.utf8) }
 }
