@@ -79,6 +79,9 @@ package final class Exhaustive {
         settings.limits.requests = .init(rate: 0, burst: 0)
         settings.limits.invitations = .init(rate: 0, burst: 0)
         settings.limits.pair = .init(rate: 0, burst: 0)
+        settings.limits.pairBytes = .init(rate: 0, burst: 0)
+        settings.limits.calleeBytes = .init(rate: 0, burst: 0)
+        settings.quotas.pairInvitations = 1_000
         settings.limits.callee = .init(rate: 0, burst: 0)
         settings.limits.sentBytes = .init(rate: 0, burst: 0)
         settings.quotas.storedBytes = 0

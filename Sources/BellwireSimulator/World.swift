@@ -89,6 +89,9 @@ final class World {
         settings.limits.requests = .init(rate: 0, burst: 0)
         settings.limits.invitations = .init(rate: 0, burst: 0)
         settings.limits.pair = .init(rate: 0, burst: 0)
+        settings.limits.pairBytes = .init(rate: 0, burst: 0)
+        settings.limits.calleeBytes = .init(rate: 0, burst: 0)
+        settings.quotas.pairInvitations = 1_000
         settings.limits.callee = .init(rate: 0, burst: 0)
         settings.limits.sentBytes = .init(rate: 0, burst: 0)
         settings.quotas.storedBytes = 0

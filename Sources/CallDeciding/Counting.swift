@@ -31,6 +31,7 @@ package enum Metric: Int, Sendable, CaseIterable {
     case lookups
     case refusedEarly
     case resendsPutOff
+    case resendsHeldBack
     case deadLetters
     case revisionsDeleted
     case callsNotPushed

@@ -41,6 +41,7 @@ package struct Deciding {
                 decideDeparted(device, &decision)
             case .registered(let user): decideRegistered(user, &decision)
             case .deadline: try decideDeadline(stored, &decision)
+            case .released(let device): try decideReleased(device, &decision)
             }
         }
         // An alias that stands already is not written again.

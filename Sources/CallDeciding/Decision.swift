@@ -37,8 +37,8 @@ package struct Decision: ~Copyable {
     package var counts = Counts()
     /// What is taken of limits.
     package var reserved: [RateLimiter.Key] = []
-    /// How many more users a user rings.
-    package var rings: [(user: UserID, count: Int)] = []
+    /// Whom a user invites.
+    package var rings: [(user: UserID, invitees: [UserID])] = []
     /// What devices reported, once a report changed it.
     package var reports: [DeviceReport]?
     /// Milestones for the metrics, with the role of who reported them.
@@ -53,6 +53,9 @@ package struct Decision: ~Copyable {
     package var astray: [DeviceAddress] = []
     /// What is resent because its time has come.
     package var resends: [Delivery] = []
+    /// What is sent again and what is held back, for the pace of each device.
+    package var sentAgain: [(ResendPacing.Candidate, ResendPacing.Target)] = []
+    package var heldBack: [(ResendPacing.Candidate, ResendPacing.Target)] = []
     /// Its record is due and nobody can read it: the sweep is to pass over it.
     package var isUnreadable = false
     /// Whatever else has changed, it is to be looked at who is to be woken.
@@ -117,6 +120,8 @@ package struct Delivery {
     /// How many of the user's devices are online, for the timeline.
     package let online: Int
     package private(set) var isResend = false
+    /// It is sent for the second time, by its schedule.
+    package var isFirstResend = false
     /// With which bytes it counts: those of the user whose request or stale ack it follows from, or of one whose device came back; nil for
     /// what a timer caused.
     package private(set) var budget: RateLimiter.Key?
@@ -127,6 +132,9 @@ package struct Delivery {
         self.owed = owed
         self.online = online
     }
+
+    /// The user whose request it follows from; nil for what a timer caused.
+    package var cause: UserID? { if case .sentBytes(let user) = budget { user } else { nil } }
 
     mutating func count(with user: UserID?) { budget = user.map(RateLimiter.Key.sentBytes) }
 

@@ -122,6 +122,19 @@ package struct Delivering {
         return views
     }
 
+    /// What `device` has not acknowledged of the call, whenever its next resend is due.
+    func resend(
+        to device: DeviceAddress, of call: Call, _ acks: [DeviceAck], _ presence: Presence
+    ) -> [Delivery] {
+        guard let member = call.entry(device.userID) else { return [] }
+        let presence = seen(presence, of: member)
+        guard let view = views(of: device.userID, acks, presence).first(where: { $0.address == device }),
+            let owed = call.owed(to: view, now: now, settings: settings.calls),
+            now < call.resendEnd(owed, for: view)
+        else { return [] }
+        return [delivery(owed, to: device.userID, device.deviceID, presence)]
+    }
+
     /// What is due now, and when the next resend is.
     func resends(
         of call: Call, _ acks: [DeviceAck], _ presence: Presence
@@ -139,7 +152,10 @@ package struct Delivering {
                 let end = call.resendEnd(owed, for: view)
                 let slot = ResendSchedule.next(after: call.deliveryServedAt, from: anchor)
                 if slot <= now, slot < end {
-                    due.append(delivery(owed, to: member.userID, isUnknown ? nil : view.address.deviceID, presence))
+                    var delivery = delivery(
+                        owed, to: member.userID, isUnknown ? nil : view.address.deviceID, presence)
+                    delivery.isFirstResend = slot == anchor + ResendSchedule.firstDelay
+                    due.append(delivery)
                 }
                 let following = ResendSchedule.next(after: now, from: anchor)
                 if following < end { next = min(next ?? .max, following) }

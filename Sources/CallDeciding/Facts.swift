@@ -24,8 +24,9 @@ package struct Facts {
     package var blocks: [Block: Bool] = [:]
     /// Users' live calls, the newest first, as many as are looked at.
     package var liveCalls: [UserID: [CallID]] = [:]
-    /// How many invitations of a user are live, and how many bytes are kept because of one.
-    package var liveInvitations: [UserID: Int] = [:]
+    /// The live invitations of each user who invites.
+    package var liveInvitations: [UserID: OutstandingNumber] = [:]
+    /// How many bytes are kept because of a user.
     package var storedBytes: [UserID: Int] = [:]
     /// How many messages wait for a user, as far as they are counted, and of one.
     package var inboxes: [UserID: Int] = [:]
@@ -63,6 +64,13 @@ package protocol Allowances: AnyObject {
     func wait(for key: RateLimiter.Key, besides reserved: Int, now: Milliseconds) -> Int?
     /// The milliseconds until bytes may be sent because of the user; nil when they may be now.
     func wait(forBytesOf user: UserID, now: Milliseconds) -> Int?
+    /// The limit, and the milliseconds after which to try again, when an invitation or message of about so many bytes may not be sent from
+    /// one user to another now; nil when it may.
+    func refusal(
+        of bytes: Int, from sender: UserID, to recipient: UserID, now: Milliseconds
+    ) -> (limit: RateLimiter.Key, retryAfter: Int)?
+    /// Whether an event or message may be sent again to a device, which may acknowledge late or not at all.
+    func mayResend(_ candidate: ResendPacing.Candidate, to target: ResendPacing.Target, now: Milliseconds) -> Bool
     /// Whether a device that acked an old revision may be told at once what it is owed.
     func mayAnswer(_ device: DeviceAddress, staleOn callID: CallID, now: Milliseconds) -> Bool
 }

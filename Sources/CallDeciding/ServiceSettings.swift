@@ -33,6 +33,8 @@ package struct ServiceSettings: Sendable, Equatable {
 package struct UserQuotas: Sendable, Equatable {
     /// Invitations of one user that nobody has answered: each is sent again until it is acked or over.
     package var liveInvitations = 100
+    /// Those among them that ring at the same user.
+    package var pairInvitations = 5
     /// Messages of one user that wait for an ack.
     package var waitingMessages = 100
     /// Bytes of the calls that a user has made and that are kept, with their timelines; 0 for no limit. A call of two takes some

@@ -14,6 +14,8 @@ package enum CallEvent {
     /// A device of the user has registered for pushes.
     case registered(UserID)
     case deadline
+    /// The device has acknowledged something: what was held back from it is sent again now (`ResendPacing`).
+    case released(DeviceAddress)
 
     /// The device whose message it is.
     package var sender: DeviceAddress? {
@@ -21,7 +23,7 @@ package enum CallEvent {
         case .request(let received): received.device
         case .signal(let received): received.device
         case .ack(let device, _), .heartbeat(let device): device
-        case .cameOnline, .wentOffline, .registered, .deadline: nil
+        case .cameOnline, .wentOffline, .registered, .deadline, .released: nil
         }
     }
 
@@ -38,6 +40,9 @@ package enum MessageEvent {
     /// A device of the recipient came online.
     case cameOnline(DeviceAddress)
     case deadline
+    /// A device of the recipient has acknowledged something: the message was held back, and is sent now to one device or, without
+    /// a device, to all.
+    case released(DeviceAddress?)
     /// The broker has the receipt.
     case receiptSent
 }

@@ -78,7 +78,12 @@ package final class MemoryCallStore: CallStore {
         findings.calls = lookup.calls.map(calls)
         findings.messages = lookup.messages.map(messages)
         findings.outstanding = lookup.outstanding.map { count in
-            (contents.outstanding[count.user] ?? [:]).count { $0.key.kind == count.kind && $0.value > count.after }
+            let found = (contents.outstanding[count.user] ?? [:])
+                .filter { $0.key.kind == count.kind && $0.value > count.after }.prefix(count.limit)
+            switch count.kind {
+            case .invitations: return OutstandingNumber(invitations: found.map(\.key.name))
+            case .messages: return OutstandingNumber(count: found.count)
+            }
         }
         findings.stored = lookup.stored.map { contents.stored[$0]?.bytes ?? 0 }
         findings.isRegistered = registrations(of: lookup.registered).map { !$0.isEmpty }

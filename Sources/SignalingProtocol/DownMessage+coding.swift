@@ -126,6 +126,7 @@ extension Event {
         writer.field("actor", actor?.string)
         writer.field("expiresIn", expiresIn)
         if missed { writer.field("missed", true) }
+        if omitsExtendedData { writer.field("extendedDataOmitted", true) }
         writer.array("changes") { writer in
             for change in changes { writer.object { change.write(to: &$0) } }
         }
@@ -139,7 +140,8 @@ extension Event {
         self.init(
             name: name, revision: Int(revision), time: time, actor: json["actor"]?.string.flatMap(UserID.init),
             changes: json["changes"]?.array?.compactMap { $0.object.flatMap(MemberChange.init(json:)) } ?? [],
-            call: call, expiresIn: json["expiresIn"]?.integer.map(Int.init), missed: json["missed"]?.bool ?? false)
+            call: call, expiresIn: json["expiresIn"]?.integer.map(Int.init), missed: json["missed"]?.bool ?? false,
+            omitsExtendedData: json["extendedDataOmitted"]?.bool ?? false)
     }
 }
 

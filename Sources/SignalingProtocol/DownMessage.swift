@@ -91,12 +91,15 @@ public struct Event: Equatable, Sendable {
     public var expiresIn: Int?
     /// With `call.cancelled` and `call.timeout`: the user never responded on any device.
     public var missed: Bool
+    /// The members' `extendedData` was left out, here and in `changes`, since the event would have been too large (section 2, Rate
+    /// limits). `call.get` gives it.
+    public var omitsExtendedData: Bool
 
     public var callID: CallID { call.callID }
 
     public init(
         name: EventName, revision: Int, time: Int64, actor: UserID? = nil, changes: [MemberChange] = [],
-        call: CallSnapshot, expiresIn: Int? = nil, missed: Bool = false
+        call: CallSnapshot, expiresIn: Int? = nil, missed: Bool = false, omitsExtendedData: Bool = false
     ) {
         self.name = name
         self.revision = revision
@@ -106,6 +109,7 @@ public struct Event: Equatable, Sendable {
         self.call = call
         self.expiresIn = expiresIn
         self.missed = missed
+        self.omitsExtendedData = omitsExtendedData
     }
 }
 

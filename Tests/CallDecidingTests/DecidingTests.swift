@@ -10,6 +10,12 @@ struct DecidingTests {
     private final class Plenty: Allowances {
         func wait(for key: RateLimiter.Key, besides reserved: Int, now: Milliseconds) -> Int? { nil }
         func wait(forBytesOf user: UserID, now: Milliseconds) -> Int? { nil }
+        func refusal(
+            of bytes: Int, from sender: UserID, to recipient: UserID, now: Milliseconds
+        ) -> (limit: RateLimiter.Key, retryAfter: Int)? { nil }
+        func mayResend(_ candidate: ResendPacing.Candidate, to target: ResendPacing.Target, now: Milliseconds) -> Bool {
+            true
+        }
         func mayAnswer(_ device: DeviceAddress, staleOn callID: CallID, now: Milliseconds) -> Bool { true }
     }
 
@@ -36,7 +42,7 @@ struct DecidingTests {
         for user in [alice.userID, bob.userID] {
             facts.presence[user] = []
             facts.profiles[user] = .some(nil)
-            facts.liveInvitations[user] = 0
+            facts.liveInvitations[user] = OutstandingNumber()
             facts.storedBytes[user] = 0
             facts.holders[.activeCall(of: user)] = .some(nil)
         }
@@ -70,7 +76,7 @@ struct DecidingTests {
                 for user in lookup.profiles { known.profiles[user] = all.profiles[user] }
                 for claim in lookup.claims { known.holders[claim] = .some(nil) }
                 for block in lookup.blocks { known.blocks[block] = false }
-                for count in lookup.outstanding { known.liveInvitations[count.user] = 0 }
+                for count in lookup.outstanding { known.liveInvitations[count.user] = OutstandingNumber() }
                 for stored in lookup.stored { known.storedBytes[stored.user] = 0 }
             }
         }
@@ -85,7 +91,7 @@ struct DecidingTests {
         #expect(decision.replies.map(\.device) == [alice])
         #expect(decision.reserved.map(\.name).sorted() == ["callee", "pair"])
         #expect(decision.told == [alice.userID, bob.userID])
-        #expect(decision.rings.map(\.count) == [1])
+        #expect(decision.rings.map(\.invitees) == [[bob.userID]])
     }
 
     @Test func theSameIsDecidedOfTheSame() throws {

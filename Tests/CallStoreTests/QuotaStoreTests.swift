@@ -12,7 +12,35 @@ import Testing
     private func count(
         _ test: StoreUnderTest, _ kind: Outstanding.Kind = .invitations, of user: UserID = alice, after: Milliseconds
     ) throws -> Int {
-        try test.store.read(Lookup(outstanding: [OutstandingCount(kind, of: user, after: after)])).outstanding[0]
+        try number(test, kind, of: user, after: after).count
+    }
+
+    private func number(
+        _ test: StoreUnderTest, _ kind: Outstanding.Kind = .invitations, of user: UserID = alice, after: Milliseconds,
+        limit: Int = 1_000
+    ) throws -> OutstandingNumber {
+        let count = OutstandingCount(kind, of: user, after: after, limit: limit)
+        return try test.store.read(Lookup(outstanding: [count])).outstanding[0]
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func invitationsAreCountedByInviteeAsWell(kind: StoreKind) throws {
+        let test = try kind.open()
+        let now = try test.store.now()
+        let odd = UserID("a:b%/ü")!
+        for (place, name) in ["a", "b", "d"].enumerated() {
+            let invitees = place == 2 ? [bob] : [bob, odd]
+            try test.write(call(name)) { commit in
+                commit.asked = invitees.map {
+                    (.invitation(of: $0, to: CallID(name)!, by: alice), now + 60_000)
+                }
+            }
+        }
+        let found = try number(test, after: now)
+        #expect(found.count == 5)
+        #expect(found.byInvitee == [bob: 3, odd: 2])
+        #expect(try number(test, after: now, limit: 2).count == 2)
+        #expect(try number(test, .messages, after: now) == OutstandingNumber())
     }
 
     @Test(arguments: StoreKind.allCases)

@@ -162,6 +162,7 @@ struct BackendTests {
     @Test func whoIsDeletedIsOutOfAllCallsHoweverMany() {
         var settings = ServiceSettings()
         settings.limits.pair = .init(rate: 0, burst: 0)
+        settings.quotas.pairInvitations = 20
         let world = World(settings)
         let backend = world.stranger("alice/server")
         let callers = (0..<3).map { world.phone("caller\($0)/phone") }

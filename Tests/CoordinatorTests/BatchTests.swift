@@ -15,6 +15,7 @@ struct BatchTests {
     private static var settings: ServiceSettings {
         var settings = ServiceSettings()
         settings.limits.pair.burst = 100
+        settings.quotas.pairInvitations = 100
         return settings
     }
 

@@ -130,6 +130,8 @@ struct QuotaTests {
         var settings = ServiceSettings()
         settings.historyRetention = 86_400_000
         settings.quotas.storedBytes = storedBytes
+        settings.limits.pairBytes.rate = 0
+        settings.limits.calleeBytes.rate = 0
         return World(settings)
     }
 

@@ -14,6 +14,9 @@ struct SizeTests {
         settings.calls.oneActiveCall = false
         settings.calls.maxMembers = maxMembers
         settings.limits.pair.burst = 50
+        settings.limits.pairBytes.rate = 0
+        settings.limits.calleeBytes.rate = 0
+        settings.quotas.pairInvitations = 50
         // What is tested is how large a message is, and not how many there may be.
         settings.limits.sentBytes.rate = 0
         return World(settings)

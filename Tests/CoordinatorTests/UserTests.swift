@@ -144,6 +144,9 @@ struct UserTests {
     @Test func aPageIsCutRatherThanTooLarge() throws {
         var settings = ServiceSettings()
         settings.limits.pair.burst = 50
+        settings.quotas.pairInvitations = 50
+        settings.limits.pairBytes.rate = 0
+        settings.limits.calleeBytes.rate = 0
         settings.quotas.liveInvitations = 1_000
         let world = World(settings)
         let alice = world.phone("alice/phone")

@@ -71,7 +71,9 @@ class Judge:
         if call := message.get("call"):
             if (message["callID"], message["revision"]) != (call["callID"], call["revision"]):
                 yield "its call has another callID or revision"
-            yield from self._revision(call, message["time"])
+            # What such an event leaves out is compared where it stands.
+            if not message.get("extendedDataOmitted"):
+                yield from self._revision(call, message["time"])
         for listed in message.get("calls") or []:
             yield from self._revision(listed, None)
         if message.type == "event":

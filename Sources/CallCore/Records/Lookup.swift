@@ -115,7 +115,7 @@ package struct Findings: Sendable {
     package var isBlocked: [Bool] = []
     package var calls: [[CallID]] = []
     package var messages: [[RecordID]] = []
-    package var outstanding: [Int] = []
+    package var outstanding: [OutstandingNumber] = []
     package var stored: [Int] = []
     package var isRegistered: [Bool] = []
 

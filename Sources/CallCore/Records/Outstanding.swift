@@ -18,21 +18,53 @@ package struct Outstanding: Hashable, Sendable {
         Outstanding(kind: .invitations, user: user, name: "\(callID):\(invitee)")
     }
 
+    /// Whom the invitation of this name rings; nil for a name that is none.
+    package static func invitee(ofInvitation name: String) -> UserID? {
+        // No call id holds a colon.
+        guard let colon = name.utf8.firstIndex(of: UInt8(ascii: ":")) else { return nil }
+        return UserID(String(name[name.utf8.index(after: colon)...]))
+    }
+
     package static func message(_ id: RecordID, by user: UserID) -> Outstanding {
         Outstanding(kind: .messages, user: user, name: id.string)
     }
 }
 
-/// How many things of one kind are outstanding of a user whose time ends after a moment.
+/// How many things of one kind are outstanding of a user whose time ends after a moment. At most `limit` are counted.
 package struct OutstandingCount: Hashable, Sendable {
     package let kind: Outstanding.Kind
     package let user: UserID
     package let after: Milliseconds
+    package let limit: Int
 
-    package init(_ kind: Outstanding.Kind, of user: UserID, after: Milliseconds) {
+    package init(_ kind: Outstanding.Kind, of user: UserID, after: Milliseconds, limit: Int = 1_000) {
         self.kind = kind
         self.user = user
         self.after = after
+        self.limit = limit
+    }
+}
+
+/// The answer to an `OutstandingCount`.
+package struct OutstandingNumber: Equatable, Sendable {
+    package var count = 0
+    /// How many invitations of each invitee; empty for messages.
+    package var byInvitee: [UserID: Int] = [:]
+
+    package init(count: Int = 0) { self.count = count }
+
+    /// Of invitations, by their names.
+    package init(invitations names: some Sequence<String>) {
+        for name in names {
+            count += 1
+            if let invitee = Outstanding.invitee(ofInvitation: name) { byInvitee[invitee, default: 0] += 1 }
+        }
+    }
+
+    /// Invitations that were decided, and are not written yet.
+    package mutating func add(_ invitees: [UserID]) {
+        count += invitees.count
+        for invitee in invitees { byInvitee[invitee, default: 0] += 1 }
     }
 }
 

@@ -14,7 +14,7 @@ extension Deciding {
         acknowledged(ack, call.callID, &decision)
         if revision < call.revision {
             decision.counts.add(.staleAcks)
-            if !decision.stale.contains(device), isAnswered(device, staleOn: call.callID, &decision) {
+            if !decision.stale.contains(device), isAnswered(device, staleOn: call, &decision) {
                 decision.refresh.append(device)
                 decision.stale.append(device)
             }
@@ -30,7 +30,7 @@ extension Deciding {
         heard(device, &decision)
         guard let call = decision.call, call.mode == .advanced, let member = call.member(device.userID),
             !call.isLive || member.state != .accepted || member.device != device.deviceID,
-            !decision.stale.contains(device), isAnswered(device, staleOn: call.callID, &decision)
+            !decision.stale.contains(device), isAnswered(device, staleOn: call, &decision)
         else { return }
         decision.refresh.append(device)
         decision.stale.append(device)
@@ -38,8 +38,16 @@ extension Deciding {
     }
 
     /// Whether a device that acked an old revision is told at once what it is owed; else it has it with the next resend.
-    private func isAnswered(_ device: DeviceAddress, staleOn callID: CallID, _ decision: inout Decision) -> Bool {
-        guard allowances.mayAnswer(device, staleOn: callID, now: now) else {
+    private func isAnswered(_ device: DeviceAddress, staleOn call: Call, _ decision: inout Decision) -> Bool {
+        // On a slow line the ack comes late, and what it does not know yet is on its way.
+        let candidate = ResendPacing.Candidate(
+            .call(call.callID), isRinging: call.member(device.userID)?.state.isPending ?? false,
+            createdAt: call.createdAt, bytes: call.approximateBytes, isFirst: true)
+        guard allowances.mayResend(candidate, to: .init(device.userID, device.deviceID), now: now) else {
+            decision.counts.add(.resendsHeldBack)
+            return false
+        }
+        guard allowances.mayAnswer(device, staleOn: call.callID, now: now) else {
             decision.counts.add(.limited, "staleAcks")
             return false
         }

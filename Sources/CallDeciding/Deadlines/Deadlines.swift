@@ -36,8 +36,32 @@ extension Deciding {
     private func decideResends(_ presence: Presence, _ decision: inout Decision) {
         guard let call = decision.call, let due = call.deliveryDue, due <= now else { return }
         let (resends, next) = delivering.resends(of: call, decision.subject.acks, presence)
-        decision.resends += resends
+        pace(resends, of: call, &decision)
         decision.subject.machine?.delivered(at: now, next: next)
+    }
+
+    /// Sends again what was held back from the device.
+    func decideReleased(_ device: DeviceAddress, _ decision: inout Decision) throws(Undecided) {
+        guard let call = decision.call, call.hasMember(device.userID) else { return }
+        let presence = try presence(of: [device.userID])
+        pace(delivering.resend(to: device, of: call, decision.subject.acks, presence), of: call, &decision)
+    }
+
+    /// Of what is due, sends again what the pace of each device allows; the rest is held back.
+    private func pace(_ resends: [Delivery], of call: Call, _ decision: inout Decision) {
+        for delivery in resends {
+            let target = ResendPacing.Target(delivery.user, delivery.device)
+            let candidate = ResendPacing.Candidate(
+                .call(call.callID), isRinging: delivery.owed.name == .invited, createdAt: call.createdAt,
+                bytes: call.approximateBytes, isFirst: delivery.isFirstResend)
+            if allowances.mayResend(candidate, to: target, now: now) {
+                decision.resends.append(delivery)
+                decision.sentAgain.append((candidate, target))
+            } else {
+                decision.heldBack.append((candidate, target))
+                decision.counts.add(.resendsHeldBack)
+            }
+        }
     }
 
     /// Once every device has acknowledged a call's end, no deadline is left to be served for it.

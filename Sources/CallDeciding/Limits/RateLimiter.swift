@@ -34,6 +34,12 @@ package struct RateLimits: Sendable, Equatable {
     /// Bytes that are sent because of one user's requests and stale acks. The burst pays for every device of a user that comes back to
     /// 50 live calls, and for the whole of a long history.
     package var sentBytes = Limit(rate: 500_000, burst: 5_000_000)
+    /// Bytes that one user's calls and messages send to another user. Ten users who send as much as they may leave a line of 64 KiB/s
+    /// some room; the burst passes such a line within a second.
+    package var pairBytes = Limit(rate: 4_000, burst: 48_000)
+    /// Bytes that the calls and messages of all others send to one user. Beyond it only those are let through who have sent that user
+    /// nothing lately, and little now.
+    package var calleeBytes = Limit(rate: 8_000, burst: 80_000)
     /// What of a user who has no bytes left is served all the same: answering, taking back and ending calls.
     package var inDebt = Limit(rate: 2, burst: 10)
 
@@ -56,6 +62,10 @@ package struct RateLimiter {
         case sentBytes(UserID)
         /// The same of what devices are sent that come online, apart: whoever calls a user must not keep it from being welcomed.
         case welcomeBytes(UserID)
+        /// Bytes that one user's calls and messages send to another user.
+        case pairBytes(from: UserID, to: UserID)
+        /// Bytes that the calls and messages of all others send to a user.
+        case calleeBytes(UserID)
         /// Requests of a user who is in debt for bytes.
         case inDebt(UserID)
 
@@ -75,7 +85,7 @@ package struct RateLimiter {
         /// It counts bytes, which are known when they are sent.
         var isOverdrawn: Bool {
             switch self {
-            case .sentBytes, .welcomeBytes: true
+            case .sentBytes, .welcomeBytes, .pairBytes, .calleeBytes: true
             default: false
             }
         }
@@ -94,6 +104,8 @@ package struct RateLimiter {
             case .callee: "callee"
             case .sentBytes: "sentBytes"
             case .welcomeBytes: "welcomeBytes"
+            case .pairBytes: "pairBytes"
+            case .calleeBytes: "calleeBytes"
             case .inDebt: "inDebt"
             }
         }
@@ -132,10 +144,10 @@ package struct RateLimiter {
         return excess > 0 ? Int((excess + Self.perMillisecond - 1) / Self.perMillisecond) : nil
     }
 
-    /// Gives back one that was taken for something that did not come about.
-    package mutating func giveBack(_ key: Key, now: Milliseconds) {
+    /// Gives back so many that were taken: for something that did not come about, or is over.
+    package mutating func giveBack(_ amount: Int = 1, of key: Key, now: Milliseconds) {
         guard var bucket = buckets[key] else { return }
-        bucket.giveBack(time(for: 1, key))
+        bucket.giveBack(time(for: amount, key))
         buckets[key] = bucket.isFull(now: now * Self.perMillisecond) ? nil : bucket
     }
 
@@ -144,6 +156,41 @@ package struct RateLimiter {
         guard limit(key).rate > 0 else { return nil }
         let excess = (buckets[key] ?? TokenBucket()).wait(for: 0, size(key), now: now * Self.perMillisecond)
         return excess < 0 ? nil : Int(excess / Self.perMillisecond) + 1
+    }
+
+    /// What a user who has sent another user nothing lately may send, however much others have sent there, in bytes.
+    package static let firstBytes = 4_096
+
+    /// `bytes`: 0 to ask for the limit of the two alone, whatever others have sent.
+    ///
+    /// The limit, and the milliseconds after which to try again, when an invitation or message of about so many bytes may not be sent from
+    /// one user to another now; nil when it may.
+    package func refusal(
+        of bytes: Int, from sender: UserID, to recipient: UserID, now: Milliseconds
+    ) -> (limit: Key, retryAfter: Int)? {
+        guard sender != recipient else { return nil }
+        let pair = Key.pairBytes(from: sender, to: recipient)
+        if let retryAfter = wait(pair, now: now) { return (pair, retryAfter) }
+        guard bytes > 0 else { return nil }
+        let callee = Key.calleeBytes(recipient)
+        guard let retryAfter = wait(callee, now: now) else { return nil }
+        let hasSent = buckets[pair].map { !$0.isFull(now: now * Self.perMillisecond) } ?? false
+        return hasSent || bytes > Self.firstBytes ? (callee, retryAfter) : nil
+    }
+
+    /// How many bytes of an event from one user to another there is room for: what is left of both limits, all where there are none.
+    package func room(from sender: UserID, to recipient: UserID, now: Milliseconds) -> Int {
+        [Key.pairBytes(from: sender, to: recipient), .calleeBytes(recipient)].map { key in
+            limit(key).rate > 0 ? max(0, limit(key).burst - taken(of: key, now: now)) : .max
+        }.min()!
+    }
+
+    /// How much of a limit of bytes is taken.
+    package func taken(of key: Key, now: Milliseconds) -> Int {
+        guard limit(key).rate > 0, let bucket = buckets[key] else { return 0 }
+        let room = time(for: limit(key).burst, key)
+        let left = bucket.wait(for: 0, size(key), now: now * Self.perMillisecond)
+        return Int((room + left) * Int64(limit(key).rate) / Self.perSecond)
     }
 
     /// Takes what cannot be refused any more, also when less is left.
@@ -189,6 +236,8 @@ package struct RateLimiter {
         case .pair: limits.pair
         case .callee: limits.callee
         case .sentBytes, .welcomeBytes: limits.sentBytes
+        case .pairBytes: limits.pairBytes
+        case .calleeBytes: limits.calleeBytes
         case .inDebt: limits.inDebt
         }
     }

@@ -10,6 +10,9 @@ package struct MessageDecision {
     package var replies: [Reply] = []
     /// To which devices of the recipient it goes; nil: to all.
     package var sends: [DeviceAddress?] = []
+    /// What is sent again and what is held back, for the pace of the recipient's devices.
+    package var sentAgain: [(ResendPacing.Candidate, ResendPacing.Target)] = []
+    package var heldBack: [(ResendPacing.Candidate, ResendPacing.Target)] = []
     package var owesReceipt = false
     package var counts = Counts()
     /// Its record is due and nobody can read it: the sweep is to pass over it.
@@ -37,8 +40,9 @@ extension Deciding {
                 guard device != decision.message?.origin.device else { continue }
                 if decision.message?.acknowledged(now: now) ?? false { decision.owesReceipt = true }
             case .cameOnline(let device):
-                if decision.message?.isWaiting ?? false { decision.sends.append(device) }
-            case .deadline: decideDeadline(stored, &decision)
+                send(work.id, to: device, &decision)
+            case .deadline: decideDeadline(work.id, stored, &decision)
+            case .released(let device): send(work.id, to: device, &decision)
             case .receiptSent: decision.message?.receiptSent()
             }
         }
@@ -68,7 +72,10 @@ extension Deciding {
             reply(received, .failure(SignalingError(.userNotRegistered, "to: is not registered")), &decision)
             return
         }
-        if let error = try crowd(from: received.device.userID, to: user, &decision) {
+        if let error = try crowd(
+            of: PeerMessage.bytesBesideData + request.data.bytes.count, from: received.device.userID, to: user,
+            &decision)
+        {
             reply(received, .failure(error), &decision)
             return
         }
@@ -86,9 +93,9 @@ extension Deciding {
         return profile
     }
 
-    /// The refusal when as many messages wait as may: for the recipient, or of the sender.
+    /// The refusal when as many messages wait as may, for the recipient or of the sender, or when as many bytes were sent to the recipient.
     private func crowd(
-        from sender: UserID, to recipient: UserID, _ decision: inout MessageDecision
+        of bytes: Int, from sender: UserID, to recipient: UserID, _ decision: inout MessageDecision
     ) throws(Undecided) -> SignalingError? {
         guard let inbox = facts.inboxes[recipient], let waiting = facts.waitingMessages[sender] else {
             var lookup = Lookup()
@@ -105,6 +112,11 @@ extension Deciding {
             return SignalingError(
                 .rateLimited, "too many messages of this user wait", retryAfter: ServiceBounds.outstandingRetry)
         }
+        if let refusal = allowances.refusal(of: bytes, from: sender, to: recipient, now: now) {
+            decision.counts.add(.limited, refusal.limit.name)
+            return SignalingError(
+                .rateLimited, "too many bytes wait for the recipient", retryAfter: refusal.retryAfter)
+        }
         return nil
     }
 
@@ -120,7 +132,7 @@ extension Deciding {
                 path: received.path))
     }
 
-    private func decideDeadline(_ stored: StoredRecord?, _ decision: inout MessageDecision) {
+    private func decideDeadline(_ id: RecordID, _ stored: StoredRecord?, _ decision: inout MessageDecision) {
         if stored?.record == .unreadable {
             decision.counts.add(.unreadableRecords)
             decision.isUnreadable = true
@@ -129,11 +141,33 @@ extension Deciding {
         decision.counts.add(.deadlines)
         decision.message?.deadlineReached(now: now)
         if decision.message?.isWaiting ?? false {
-            decision.sends.append(nil)
+            send(id, to: nil, &decision)
         } else {
             decision.owesReceipt = true
         }
     }
+
+    /// Sends a message that waits to one device of the recipient or, without `device`, to all, at their pace.
+    private func send(_ id: RecordID, to device: DeviceAddress?, _ decision: inout MessageDecision) {
+        guard let message = decision.message, message.isWaiting else { return }
+        let target = ResendPacing.Target(message.to, device?.deviceID)
+        let candidate = ResendPacing.Candidate(
+            id, isRinging: false, createdAt: message.createdAt, bytes: message.approximateBytes)
+        guard allowances.mayResend(candidate, to: target, now: now) else {
+            decision.heldBack.append((candidate, target))
+            decision.counts.add(.resendsHeldBack)
+            return
+        }
+        decision.sends.append(device)
+        decision.sentAgain.append((candidate, target))
+    }
+}
+
+extension PeerMessage {
+    /// About how many bytes the message takes when it is sent.
+    package var approximateBytes: Int { Self.bytesBesideData + (data?.bytes.count ?? 0) }
+
+    static let bytesBesideData = 200
 }
 
 extension Lookup {

@@ -24,8 +24,9 @@ extension Deciding {
         }
         let withheld = try blocking(user, among: invite.invitees)
         let reserved = decision.reserved.count
-        let limited = try limit(invite.invitees, by: user, withheld: withheld, &decision)
-        let ringing = isCancelled ? 0 : invite.invitees.count - limited.count
+        let limited = try limit(
+            invite.invitees, by: user, bytes: invite.approximateBytes, withheld: withheld, &decision)
+        let ringing = isCancelled ? [] : invite.invitees.filter { !limited.contains($0) }
         try checkQuotas(of: user, inviting: ringing, &decision)
         let active = try activeCall(of: user, besides: [callID], &decision)
         let busy = invite.ifBusy == .reject ? try busy(invite.invitees) : []
@@ -98,6 +99,20 @@ extension Deciding {
 }
 
 extension Request.Invite {
+    /// About how large the event is that rings an invitee.
+    var approximateBytes: Int { 400 + 150 * invitees.count + jsonBytes(of: extendedData) }
+
     /// It rings one user, and becomes the acceptance of a call in which that user rings this one.
     package var isMergeable: Bool { glare == .merge && invitees.count == 1 }
+}
+
+/// How many bytes a text takes in JSON.
+func jsonBytes(of text: String?) -> Int {
+    text?.utf8.reduce(0) { count, byte in
+        switch byte {
+        case ..<0x20: count + 6
+        case UInt8(ascii: "\""), UInt8(ascii: "\\"): count + 2
+        default: count + 1
+        }
+    } ?? 0
 }

@@ -109,6 +109,7 @@ extension Deciding {
             try machine.acceptRequested(accept, acting, activeElsewhere: active)
         case .join(let join):
             let active = try activeCall(of: user, besides: [machine.call.callID], &decision)
+            try checkBytes(of: user, in: machine.call, &decision)
             let profile = !machine.call.hasMember(user) ? try profiles(of: [user])[user] : nil
             try machine.joinRequested(join, acting, activeElsewhere: active, profile: profile)
         case .reject(let reject): try machine.rejectRequested(reject, acting, isCheck: false)
@@ -124,10 +125,13 @@ extension Deciding {
         case .add(let add):
             // A stranger learns nothing, and uses up nothing.
             try machine.getRequested(by: user)
+            try checkBytes(of: user, in: machine.call, &decision)
             let withheld = try blocking(user, among: add.invitees)
             let reserved = decision.reserved.count
-            let limited = try limit(add.invitees, by: user, withheld: withheld, &decision)
-            try checkQuotas(of: user, inviting: add.invitees.count - limited.count, &decision)
+            let limited = try limit(
+                add.invitees, by: user,
+                bytes: machine.call.approximateBytes + jsonBytes(of: add.extendedData), withheld: withheld, &decision)
+            try checkQuotas(of: user, inviting: add.invitees.filter { !limited.contains($0) }, &decision)
             let known = try invitees(add.invitees, members: add.invitees, limited: limited, withheld: withheld)
             outcome.errors = try machine.addRequested(add, acting, known)
             decision.giveBack(butFor: reserved, invitees: outcome.errors.map(\.userID))

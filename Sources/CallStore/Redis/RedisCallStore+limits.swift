@@ -10,10 +10,31 @@ extension RedisCallStore {
     private static let cleaningOdds = 32
 
     func add(_ count: OutstandingCount, to pipeline: inout RedisPipeline) {
-        pipeline.command("ZCOUNT", 3) {
-            $0.add(key(count.user, count.kind.keyName))
-            $0.add(count.after, after: UInt8(ascii: "("))
-            $0.add("+inf")
+        switch count.kind {
+        case .invitations:
+            pipeline.command("ZRANGEBYSCORE", 6) {
+                $0.add(key(count.user, count.kind.keyName))
+                $0.add(count.after, after: UInt8(ascii: "("))
+                $0.add("+inf")
+                $0.add("LIMIT")
+                $0.add(0)
+                $0.add(Int64(count.limit))
+            }
+        case .messages:
+            pipeline.command("ZCOUNT", 3) {
+                $0.add(key(count.user, count.kind.keyName))
+                $0.add(count.after, after: UInt8(ascii: "("))
+                $0.add("+inf")
+            }
+        }
+    }
+
+    /// The reply to what `add` added.
+    func number(of count: OutstandingCount, in reply: RedisReply) throws(StoreError) -> OutstandingNumber {
+        switch count.kind {
+        case .invitations:
+            return OutstandingNumber(invitations: try reply.values().compactMap(\.text))
+        case .messages: return OutstandingNumber(count: Int(try reply.number()))
         }
     }
 

@@ -235,7 +235,7 @@ package final class RedisCallStore: CallStore {
         for _ in lookup.blocks { findings.isBlocked.append(try reply().number() == 1) }
         for list in lookup.calls { findings.calls.append(try calls(list, in: reply())) }
         for _ in lookup.messages { findings.messages.append(try messages(in: reply())) }
-        for _ in lookup.outstanding { findings.outstanding.append(Int(try reply().number())) }
+        for count in lookup.outstanding { findings.outstanding.append(try number(of: count, in: reply())) }
         for _ in lookup.storedByUser { findings.stored += try storedBytes(in: reply()) }
         for _ in lookup.registered { findings.isRegistered.append(try reply().number() == 1) }
         return findings

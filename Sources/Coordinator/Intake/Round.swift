@@ -97,6 +97,16 @@ package struct Round {
         senders.append(device)
     }
 
+    /// The acknowledgments of events and messages in this round.
+    var acknowledgments: [(id: RecordID, device: DeviceAddress)] {
+        var found: [(RecordID, DeviceAddress)] = []
+        for work in calls.works {
+            for case .ack(let device, _) in work.events { found.append((.call(work.id), device)) }
+        }
+        for work in messages.works { for case .ack(let device) in work.events { found.append((work.id, device)) } }
+        return found
+    }
+
     /// The deadline of a record, before what else there is on it.
     mutating func addDeadline(of id: RecordID) {
         if let callID = id.callID { calls.append(.deadline, to: callID) } else { messages.append(.deadline, to: id) }

@@ -84,6 +84,7 @@ extension Metric {
         case .lookups: "bellwire_lookups_total"
         case .refusedEarly: "bellwire_refused_early_total"
         case .resendsPutOff: "bellwire_resends_put_off_total"
+        case .resendsHeldBack: "bellwire_resends_held_back_total"
         case .deadLetters: "bellwire_webhook_backlog_given_up_total"
         case .revisionsDeleted: "bellwire_webhook_deleted_total"
         case .callsNotPushed: "bellwire_push_calls_forgotten_total"
@@ -110,7 +111,7 @@ extension Metric {
             .acks, .staleAcks, .heartbeats,
             .deadlines,
             .callsCreated, .callsNotPushed, .commits, .conflicts, .unreadableRecords, .storeRoundTrips, .storeErrors,
-            .storeClockSteps, .listEntriesMended, .recordsCleaned, .lookups, .resendsPutOff,
+            .storeClockSteps, .listEntriesMended, .recordsCleaned, .lookups, .resendsPutOff, .resendsHeldBack,
             .publicationsDropped,
             .brokerConnections:
             nil
@@ -156,6 +157,8 @@ extension Metric {
             "Dead letters, and at last what waited, that were deleted for want of room or after 7 days."
         case .resendsPutOff:
             "Calls whose resends were put off by a second, since there was more to do than could be done."
+        case .resendsHeldBack:
+            "Events and messages that were due to be sent again and were held back: their device acknowledges late or not at all."
         case .refusedEarly: "Messages for which there was no time (late) or no room (full)."
         case .publicationsDropped: "Messages not published: the broker was away or they were stale."
         case .publicationsRefused: "Messages that the broker refused to take, by its reason."

@@ -69,6 +69,7 @@ struct Arrivals {
         var messages = WorkList<RecordID, MessageEvent>()
         for arrival in arrivals where !isWelcomedTooMuch(arrival.device.userID) {
             welcomed.append(arrival.device)
+            context.budgets.began(arrival.device)
             let calls = arrival.calls(known)
             let iceServers = context.iceServers(arrival.device.userID, serving.now)
             let payload = arrival.welcome(calls, iceServers, settings, now: serving.now)

@@ -65,8 +65,9 @@ struct CallRounds {
                 }
                 // Those that are decided after it count with it.
                 context.budgets.take(decided.decision.reserved, now: serving.now)
-                for (user, count) in decided.decision.rings {
-                    deciding.facts.liveInvitations[user, default: 0] += count
+                context.budgets.pace(decided.decision.sentAgain, decided.decision.heldBack, now: serving.now)
+                for (user, invitees) in decided.decision.rings {
+                    deciding.facts.liveInvitations[user, default: OutstandingNumber()].add(invitees)
                 }
                 round.append(decided)
             }

@@ -120,7 +120,7 @@ extension Facts {
         for (count, number) in zip(lookup.outstanding, findings.outstanding) {
             switch count.kind {
             case .invitations: liveInvitations[count.user] = number
-            case .messages: waitingMessages[count.user] = number
+            case .messages: waitingMessages[count.user] = number.count
             }
         }
         for (user, isRegistered) in zip(lookup.registered, findings.isRegistered) {

@@ -122,7 +122,7 @@ extension Lookup {
             case .accept, .join: if settings.calls.oneActiveCall { claims.append(.activeCall(of: user)) }
             default: break
             }
-        case .cameOnline(let device, _): presence.append(device.userID)
+        case .cameOnline(let device, _), .released(let device): presence.append(device.userID)
         case .signal, .ack, .heartbeat, .wentOffline, .registered, .deadline: break
         }
     }

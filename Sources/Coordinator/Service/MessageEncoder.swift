@@ -32,10 +32,11 @@ struct MessageEncoder {
 
     /// The bytes of a message within the limit of what the service sends. A call whose members' `extendedData` would
     /// break it goes out without that, which `call.get` cannot give either: control characters take six bytes each. A
-    /// timeline that would break it loses its oldest entries, and then reports are left out.
-    func bounded(_ message: DownMessage) -> (payload: [UInt8], isTrimmed: Bool) {
+    /// timeline that would break it loses its oldest entries, and then reports are left out. `most`: what the message may take with
+    /// its members' `extendedData`, in bytes.
+    func bounded(_ message: DownMessage, most: Int = Limits.downBytes) -> (payload: [UInt8], isTrimmed: Bool) {
         var bytes = message.encoded()
-        guard bytes.count > Limits.downBytes else { return (bytes, false) }
+        guard bytes.count > most else { return (bytes, false) }
         var trimmed = message.withoutExtendedData
         bytes = trimmed.encoded()
         while bytes.count > Limits.downBytes, trimmed.dropOldestEntries() || trimmed.dropReports() {
@@ -74,6 +75,7 @@ extension DownMessage {
         case .event(var event):
             for index in event.changes.indices { event.changes[index].extendedData = nil }
             event.call.removeExtendedData()
+            event.omitsExtendedData = true
             return .event(event)
         case .response(var response):
             switch response.outcome {

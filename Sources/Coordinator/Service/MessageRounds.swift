@@ -40,6 +40,7 @@ struct MessageRounds {
                 deciding.facts.waitingMessages[sender, default: 0] += 1
                 deciding.facts.inboxes[recipient, default: 0] += 1
             }
+            context.budgets.pace(decision.sentAgain, decision.heldBack, now: serving.now)
             decisions.append(decision)
         }
         let writing = Writing(
@@ -60,7 +61,14 @@ struct MessageRounds {
         guard let message = decision.message else { return }
         context.timers.set(id, at: message.nextDeadline)
         if let before = decision.before {
-            if before.isWaiting, !message.isWaiting { context.counters.add(.peerMessages, message.state.rawValue) }
+            if before.isWaiting, !message.isWaiting {
+                context.counters.add(.peerMessages, message.state.rawValue)
+                // What a device has read fills its line no more.
+                if message.state == .delivered {
+                    context.budgets.giveBack(
+                        before.approximateBytes, from: before.origin.device.userID, to: before.to, now: serving.now)
+                }
+            }
         } else {
             context.counters.add(.peerMessages, MessageState.sent.rawValue)
         }
@@ -78,7 +86,11 @@ struct MessageRounds {
         let topics = serving.settings.topics
         let payload = DownMessage.message(incoming).encoded()
         let expiry = UInt32(clamping: (message.expiresAt - serving.now + 999) / 1000)
-        if decision.before == nil { serving.charge(payload.count, to: message.origin.device.userID) }
+        if decision.before == nil {
+            serving.charge(payload.count, to: message.origin.device.userID)
+            context.budgets.charge(
+                message.approximateBytes, from: message.origin.device.userID, to: message.to, now: serving.now)
+        }
         for device in decision.sends {
             serving.publish(
                 OutboundMessage(

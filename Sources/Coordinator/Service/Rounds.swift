@@ -26,10 +26,32 @@ struct Rounds {
             round.requests.forEach(serving.answerUnavailable)
             return tell(serving.finish())
         }
+        if serving.context.budgets.isPacing {
+            for (id, device) in round.acknowledgments { serving.context.budgets.acknowledged(id, by: device) }
+        }
         await CallRounds(serving: serving).serve(round.calls.works, of: round.senders.unique) { tell(serving.finish()) }
         await MessageRounds(serving: serving).serve(round.messages.works)
         tell(serving.finish())
+        await serveReleased()
         await serve(round.requests)
+    }
+
+    /// Sends again what was held back from devices that have acknowledged something in this round.
+    private func serveReleased() async {
+        let released = serving.context.budgets.takeReleased()
+        guard !released.isEmpty else { return }
+        var calls = WorkList<CallID, CallEvent>()
+        var messages = WorkList<RecordID, MessageEvent>()
+        for (id, target, device) in released {
+            if let callID = id.callID {
+                calls.append(.released(device), to: callID)
+            } else {
+                messages.append(.released(target.device == nil ? nil : device), to: id)
+            }
+        }
+        await CallRounds(serving: serving).serve(calls.works)
+        await MessageRounds(serving: serving).serve(messages.works)
+        tell(serving.finish())
     }
 
     private func serve(_ changes: [PresenceChange]) async {

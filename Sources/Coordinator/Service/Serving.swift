@@ -78,7 +78,7 @@ final class Serving {
                     context.counters.add(.messagesRefused, ErrorCode.unavailable.rawValue)
                     publish(context.encoder.refusal(.unavailable, topic: settings.topics.down(received.device)))
                 }
-            case .ack, .heartbeat, .cameOnline, .wentOffline, .registered, .deadline: break
+            case .ack, .heartbeat, .cameOnline, .wentOffline, .registered, .deadline, .released: break
             }
         }
     }

@@ -66,8 +66,22 @@ struct Telling {
         let topic =
             delivery.device.map { settings.topics.down(DeviceAddress(userID: delivery.user, deviceID: $0)) }
             ?? settings.topics.down(delivery.user)
-        let (payload, isTrimmed) = context.encoder.bounded(.event(event))
+        // A line that has too much to carry is not given what the device can ask for.
+        // What a user's own ack asks for, and what a timer sends, counts with whoever made the call.
+        let cause = delivery.cause == delivery.user ? call.inviter : delivery.cause
+        // Whoever is in the call hears everything that its members say.
+        let most =
+            call.member(delivery.user)?.state == .accepted
+            ? Limits.downBytes : context.budgets.room(from: cause ?? call.inviter, to: delivery.user, now: now)
+        let (payload, isTrimmed) = context.encoder.bounded(.event(event), most: most)
         if let budget = delivery.budget { context.budgets.charge(payload.count, to: budget, now: now) }
+        if delivery.isResend {
+            let target = ResendPacing.Target(delivery.user, delivery.device)
+            context.budgets.charge(payload.count - call.approximateBytes, resentTo: target, now: now)
+        }
+        if let cause {
+            context.budgets.charge(payload.count, from: cause, to: delivery.user, now: now)
+        }
         serving.publish(OutboundMessage(topic: topic, payload: payload, expirySeconds: expiry, isTrimmed: isTrimmed))
     }
 

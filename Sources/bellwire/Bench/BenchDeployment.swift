@@ -57,7 +57,8 @@ final class BenchDeployment {
                     "coordinator-\(number)", "--publish-qos", "\(qos)", "--http", "127.0.0.1:\(http)", "--log-level",
                     "warning", "--trace", "off", "--request-rate", "0/0", "--device-rate", "0/0", "--pair-rate", "0/0",
                     "--callee-rate", "0/0", "--invite-rate", "0/0", "--sent-bytes-rate", "0/0", "--live-invitations",
-                    "1000000", "--stored-bytes", "1000000000000",
+                    "1000000", "--stored-bytes", "1000000000000", "--pair-invitations", "1000000", "--pair-bytes-rate",
+                    "0/0", "--callee-bytes-rate", "0/0",
                 ] + options, logPath: directory + "/coordinator-\(number).log")
             coordinators.append((process, http))
         }

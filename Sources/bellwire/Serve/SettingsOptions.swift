@@ -102,8 +102,17 @@ enum SettingsOptions {
             "sent-bytes-rate", "N/BURST", default: limit(standard.limits.sentBytes),
             "bytes sent because of one user's requests"),
         Option(
+            "pair-bytes-rate", "N/BURST", default: limit(standard.limits.pairBytes),
+            "bytes that one user's calls and messages send to another one"),
+        Option(
+            "callee-bytes-rate", "N/BURST", default: limit(standard.limits.calleeBytes),
+            "bytes that the calls and messages of all others send to one user"),
+        Option(
             "live-invitations", "N", default: "\(standard.quotas.liveInvitations)",
             "unanswered invitations of one user"),
+        Option(
+            "pair-invitations", "N", default: "\(standard.quotas.pairInvitations)",
+            "unanswered invitations of one user that ring at the same other user"),
         Option(
             "waiting-messages", "N", default: "\(standard.quotas.waitingMessages)",
             "messages of one user that wait for an ack"),
@@ -155,6 +164,13 @@ enum SettingsOptions {
         settings.limits.sentBytes = try arguments.required("sent-bytes-rate", limitForm) {
             rateLimit($0, most: mostBytes)
         }
+        settings.limits.pairBytes = try arguments.required("pair-bytes-rate", limitForm) {
+            rateLimit($0, most: mostBytes)
+        }
+        settings.limits.calleeBytes = try arguments.required("callee-bytes-rate", limitForm) {
+            rateLimit($0, most: mostBytes)
+        }
+        settings.quotas.pairInvitations = try arguments.integer("pair-invitations", in: 1...1_000_000)
         settings.quotas.liveInvitations = try arguments.integer("live-invitations", in: 1...1_000_000)
         settings.quotas.waitingMessages = try arguments.integer("waiting-messages", in: 1...1_000_000)
         settings.quotas.storedBytes = try arguments.integer("stored-bytes", in: 0...1_000_000_000_000)

@@ -143,7 +143,10 @@ class Device:
         auto_ack: bool = True,
         qos: int = 1,
         root: str = ROOT,
+        port: int | None = None,
     ) -> None:
+        """`port`: where it connects, if not to the broker itself."""
+        self._port = port
         self.user, self.device, self.root = user, device, root
         self.auto_ack = auto_ack
         self.qos = qos
@@ -206,7 +209,7 @@ class Device:
         client.on_connect = lambda c, *_: c.subscribe([(self.user_topic, 1), (self.device_topic, 1)])
         client.on_subscribe = lambda *_: subscribed.set()
         client.on_message = self._on_message
-        port = self._broker.port if self._transport == "tcp" else self._broker.web_port
+        port = self._port or self._broker.port if self._transport == "tcp" else self._broker.web_port
         # clean_start is MQTT 5's clean session; 3.1.1 takes it from the constructor.
         clean: dict[str, Any] = {"clean_start": True} if self._version == mqtt.MQTTv5 else {}
         client.connect("127.0.0.1", port, keepalive=60, **clean)

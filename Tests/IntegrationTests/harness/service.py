@@ -42,6 +42,9 @@ UNLIMITED = {
     "callee_rate": "0/0",
     "sent_bytes_rate": "0/0",
     "live_invitations": "1000000",
+    "pair_invitations": "1000000",
+    "pair_bytes_rate": "0/0",
+    "callee_bytes_rate": "0/0",
     "waiting_messages": "1000000",
     "stored_bytes": "0",
 }
