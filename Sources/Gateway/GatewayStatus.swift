@@ -8,6 +8,8 @@ package final class GatewayStatus: Sendable {
         var isListening = false
         /// Why there is no broker, as it was last known.
         var brokerFailure: String?
+        /// The store has answered, or has failed to: before the first of the two nobody knows whether it is there.
+        var isStoreKnown = false
         /// Why the store cannot answer, while it cannot.
         var storeFailure: String?
         /// Streams of events that are open.
@@ -65,7 +67,10 @@ package final class GatewayStatus: Sendable {
 
     func store(failure: String?) {
         let before = state.withLock { state in
-            defer { state.storeFailure = failure }
+            defer {
+                state.storeFailure = failure
+                state.isStoreKnown = true
+            }
             return state.storeFailure
         }
         if let failure, before == nil { log(.storeFails(failure)) }
@@ -83,6 +88,7 @@ package final class GatewayStatus: Sendable {
     package var notReadyReason: String? {
         let snapshot = snapshot
         if !snapshot.isListening { return "not connected to the broker: \(snapshot.brokerFailure ?? "not yet")" }
+        guard snapshot.isStoreKnown else { return "the store has not answered yet" }
         return snapshot.storeFailure.map { "the store fails: \($0)" }
     }
 
@@ -104,7 +110,7 @@ package final class GatewayStatus: Sendable {
         head("bellwire_gateway_streams", "gauge", "Streams of events that are open.")
         text += "bellwire_gateway_streams \(snapshot.streams)\n"
         head("bellwire_gateway_store_available", "gauge", "Whether the store answers.")
-        text += "bellwire_gateway_store_available \(snapshot.storeFailure == nil ? 1 : 0)\n"
+        text += "bellwire_gateway_store_available \(snapshot.isStoreKnown && snapshot.storeFailure == nil ? 1 : 0)\n"
         return text + Self.metrics(server) + more.withLock(\.self)()
     }
 }

@@ -33,6 +33,9 @@ final class Reader {
         static let look: Int64 = 1_000
     }
 
+    /// Read to see whether the store answers. There may be such a call, and nothing is done with it.
+    private static let nobodysCall = CallID("readiness")!
+
     private let store: Gateway.Store
     private let ring: RingDesk
     private let lease: Milliseconds
@@ -70,7 +73,7 @@ final class Reader {
             let now = SystemClock.boot.milliseconds
             if nextLook <= now {
                 nextLook = now + Bounds.look
-                start { [store] () async throws(StoreError) in _ = try await store.now() }
+                look()
             }
             while underWay < Bounds.underWay, !waiting.isEmpty { answer(waiting.removeFirst()) }
             executor.run()
@@ -90,7 +93,17 @@ final class Reader {
         if let deadline = socket?.deadline { limit = min(limit, max(0, deadline - now) + 1) }
         _ = poll(&descriptors, nfds_t(descriptors.count), Int32(limit))
         if descriptors[1].revents != 0 || socket?.deadline != nil { store.receive() }
+        // The store has closed the connection: whether it is still there is seen at once.
+        if socket != nil, store.socket == nil { nextLook = 0 }
         executor.run()
+    }
+
+    /// Asks what only the store can answer: its time would be known without asking it.
+    private func look() {
+        start { [store] () async throws(StoreError) in
+            _ = try await store.now()
+            _ = try await store.load([Self.nobodysCall])
+        }
     }
 
     private func start(

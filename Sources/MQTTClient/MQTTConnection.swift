@@ -171,7 +171,8 @@ package final class MQTTConnection {
             try flush()
             guard let stream else { throw lost() }
             let arrived = wait(milliseconds, for: stream, reads: reads, others, others == nil ? 0 : count)
-            if reads { try receive(stream, isReadable: arrived) }
+            // Also without `reads` the end of the connection is seen: nobody could wait for anything beside it.
+            if reads || arrived { try receive(stream, isReadable: arrived) }
             try keepAlive(SystemClock.boot.milliseconds)
             // Acknowledgments wait for what will be published; what the broker has made room for does not.
             if hasReleased || isAboutToAsk { try flush() }

@@ -1,5 +1,6 @@
 import CallCore
 import FuzzEntries
+import Glibc
 import SignalingProtocol
 import Testing
 
@@ -20,6 +21,29 @@ import Testing
     }
 
     private func utf8(_ text: String) -> [UInt8] { Array(text.utf8) }
+
+    /// Redis was restarted, or closes idle connections, while nothing was on its way: nobody polls a socket that is readable for ever, and
+    /// the next question is served over another connection.
+    @Test func aConnectionThatEndsAtRestIsGivenUpAtOnce() throws {
+        let answer = utf8("*0\r\n")
+        var servers: [Int32] = []
+        defer { for server in servers { close(server) } }
+        let store = RedisCallStore(waitReplicas: 0) { () throws(StoreError) -> RedisConnection in
+            var ends: [Int32] = [-1, -1]
+            precondition(socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0, &ends) == 0, "no socket pair: \(errno)")
+            servers.append(ends[1])
+            _ = (ScriptedRedis.greeting + answer).withUnsafeBytes { send(ends[1], $0.baseAddress, $0.count, 0) }
+            return try RedisConnection(descriptor: ends[0])
+        }
+        let blocking = BlockingStore(store)
+        #expect(try blocking.load([CallID("a")!])[0] == nil)
+        #expect(store.socket != nil && store.socket?.deadline == nil)
+        shutdown(servers[0], Int32(SHUT_RDWR))
+        store.receive()
+        #expect(store.socket == nil)
+        #expect(try blocking.load([CallID("a")!])[0] == nil)
+        #expect(servers.count == 2 && store.socket != nil)
+    }
 
     @Test(arguments: [":1\r\n", "+OK\r\n", "$2\r\nab\r\n", "$-1\r\n", "*1\r\n$1\r\nv\r\n", "*2\r\n$1\r\nv\r\n:1\r\n"])
     func anAnswerOfAnotherKindIsNoEmptyStore(reply: String) {

@@ -7,8 +7,9 @@ import secrets
 import socket
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ import pytest
 from conftest import Rig
 from harness import STORES, RedisServer, Service, World, member, needs_full_speed, wait_until
 from harness.gateway import Answer, Gateway, user_path
+from harness.push_providers import PushProviders
+from harness.receiver import Receiver
 
 
 @pytest.fixture
@@ -118,6 +121,122 @@ def test_without_the_store_what_reads_is_unavailable(rig: Rig, gateways: Any, tm
         assert "store" in gateway.get("/readyz").raw.decode()
     finally:
         store.stop()
+
+
+def test_a_gateway_that_nobody_asks_tells_that_its_store_is_gone_and_serves_when_it_is_back(
+    rig: Rig, gateways: Any, tmp_path: Path
+) -> None:
+    """Nothing but /readyz is asked: it is the gateway's own look that finds out."""
+    store = RedisServer(tmp_path / "redis")
+    try:
+        world = rig.world(store=store.url)
+        gateway = gateways(world)
+        call = gateway.invite("alice", "bob", timeout=600)
+        store.kill()
+        wait_until(lambda: gateway.get("/readyz").status == 503, 3, "it is not ready")
+        assert "store" in gateway.get("/readyz").raw.decode()
+        assert gateway.metrics()["bellwire_gateway_store_available"] == 0
+        store.start()
+        wait_until(lambda: gateway.get("/readyz").status == 200, 5, "it is ready again")
+        assert gateway.call(call)["state"] == "ringing"
+        # One that answers nothing is there for nobody.
+        store.freeze()
+        wait_until(lambda: gateway.get("/readyz").status == 503, 4, "it is not ready")
+        store.wake()
+        wait_until(lambda: gateway.get("/readyz").status == 200, 5, "it is ready again")
+        # It closes the connections of its clients, and the first request after that is served.
+        for _ in range(3):
+            store.command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "no")
+            assert gateway.call(call)["state"] == "ringing"
+    finally:
+        store.stop()
+
+
+# ---- Peers that were started again
+
+
+def processor_time(pid: int) -> float:
+    """Seconds that all threads of a process have used so far."""
+    used = 0
+    for schedule in Path(f"/proc/{pid}/task").glob("*/schedstat"):
+        with suppress(OSError):
+            used += int(schedule.read_text().split()[0])
+    return used / 1e9
+
+
+def busiest(processes: dict[str, int]) -> tuple[float, str]:
+    """The share of a core that the busiest of the processes uses during one second, and its name."""
+    before = {name: processor_time(pid) for name, pid in processes.items()}
+    began = time.monotonic()
+    time.sleep(1)
+    passed = time.monotonic() - began
+    return max(((processor_time(pid) - before[name]) / passed, name) for name, pid in processes.items())
+
+
+@pytest.mark.timeout(180)
+def test_no_process_is_busy_after_its_peers_were_started_again(rig: Rig, gateways: Any, providers: PushProviders, tmp_path: Path) -> None:
+    """The broker, Redis and the receiver of webhooks, each at rest and while calls are made."""
+    store, receiver = RedisServer(tmp_path / "redis"), Receiver(tmp_path / "receiver")
+    halt, answers = threading.Event(), Counter[int]()
+    try:
+        flags = {"webhooks": str(receiver.settings()), "push": str(providers.settings())}
+        unlimited = {"invite_rate": "0/0", "callee_rate": "0/0", "pair_rate": "0/0", "live_invitations": "1000000"}
+        world = rig.world(store=store.url, **flags, **unlimited)
+        gateway = gateways(world, **flags)
+
+        def make_calls() -> None:
+            number = 0
+            while not halt.is_set():
+                number += 1
+                body = {"inviter": f"alice-{number}", "invitees": [f"bob-{number}"], "timeout": 1}
+                answers[gateway.post("/v1/calls", body, timeout=15).status] += 1
+
+        def is_ready() -> bool:
+            return gateway.get("/readyz").status == world.service.status("/readyz") == 200
+
+        def restart_receiver() -> None:
+            receiver.stop()
+            receiver.restart()
+
+        def restart_broker() -> None:
+            world.broker.stop()
+            world.broker.start()
+
+        def restart_store() -> None:
+            store.kill()
+            store.start()
+
+        def close_connections() -> None:
+            store.command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "no")
+
+        processes = {"serve": world.service.pid, "gateway": gateway.pid}
+        for is_loaded in (False, True):
+            for restart in (close_connections, restart_store, restart_receiver, restart_broker):
+                before = answers[201]
+                halt.clear()
+                load = [threading.Thread(target=make_calls, daemon=True) for _ in range(4 if is_loaded else 0)]
+                for thread in load:
+                    thread.start()
+                if is_loaded:
+                    wait_until(lambda: answers[201] > before + 20, 20, "calls are made")
+                restart()
+                wait_until(is_ready, 15, "all are ready")
+                if is_loaded:
+                    before = answers[201]
+                    wait_until(lambda: answers[201] > before + 5, 20, "calls are made again")
+                halt.set()
+                for thread in load:
+                    thread.join(20)
+                last = (1.0, "nobody")
+                deadline = time.monotonic() + 10
+                while last[0] > 0.02 and time.monotonic() < deadline:
+                    last = busiest(processes)
+                assert last[0] <= 0.02, f"{last[1]} uses {last[0]:.0%} of a core, 10 s after {restart.__name__} ({is_loaded=})"
+        assert set(answers) <= {201, 503}, answers
+    finally:
+        halt.set()
+        store.stop()
+        receiver.stop()
 
 
 def test_a_gateway_that_is_told_to_stop_stops(rig: Rig, gateways: Any) -> None:

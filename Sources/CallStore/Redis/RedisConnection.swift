@@ -18,7 +18,7 @@ package final class RedisConnection {
     /// How many replies have come.
     private var answered = 0
     /// Why it is of no more use.
-    private var failure: StoreError?
+    private(set) var failure: StoreError?
     /// Something could not be sent yet.
     private var hasUnsent = false
 

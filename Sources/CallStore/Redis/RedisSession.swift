@@ -87,7 +87,13 @@ final class RedisSession: AnswersLater {
     /// What it waits for; nil without a connection.
     package var socket: StoreSocket? { connection?.socket }
 
-    package func receive() { connection?.receive() }
+    /// A connection that Redis has closed is given up at once, also while nothing is on its way: its socket would be readable for ever,
+    /// and the thread that polls the socket would never wait again.
+    package func receive() {
+        guard let connection else { return }
+        connection.receive()
+        if let failure = connection.failure { drop(connection, failure) }
+    }
 
     /// The first half of a round trip.
     private func send(_ pipeline: RedisPipeline, isWrite: Bool) throws(StoreError) -> Request {
@@ -95,7 +101,6 @@ final class RedisSession: AnswersLater {
             return try sendOnce(pipeline, isWrite)
         } catch {
             guard mayTryAgain else { throw failure }
-            nextAttempt = 0
         }
         return try sendOnce(pipeline, isWrite)
     }
@@ -237,6 +242,8 @@ final class RedisSession: AnswersLater {
         mayTryAgain = isProven && broken?.isClosedByPeer ?? false
         connection = nil
         failure = error
+        // Redis was restarted, or closes idle connections: the next question may connect at once.
+        guard !mayTryAgain else { return nextAttempt = 0 }
         nextAttempt = SystemClock.boot.milliseconds + Int64.random(in: backoff / 2...backoff)
         backoff = min(backoff * 2, Bounds.backoff.upperBound)
     }
@@ -303,7 +310,6 @@ final class RedisSession: AnswersLater {
             drop(connection, error)
             // Redis was restarted since the last command: a new connection begins with a look of its own.
             guard mayTryAgain else { throw failure }
-            nextAttempt = 0
             _ = try connected()
             return true
         }
