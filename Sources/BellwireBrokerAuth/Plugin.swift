@@ -28,6 +28,7 @@ final class Plugin {
         var none = rlimit(rlim_cur: 0, rlim_max: 0)
         setrlimit(__rlimit_resource_t(RLIMIT_CORE.rawValue), &none)
         log(MOSQ_LOG_NOTICE, "tokens are checked by \(describe(auth.verifier.keys))")
+        warnOfUnusable(auth.verifier.keys)
     }
 
     /// SIGHUP. Keys that cannot be read change nothing: better an old key than no broker.
@@ -38,6 +39,7 @@ final class Plugin {
             log(
                 MOSQ_LOG_NOTICE, "tokens are now checked by \(describe(keys)); \(ended) clients lose their access"
             )
+            warnOfUnusable(keys)
         } catch {
             log(MOSQ_LOG_ERR, "the keys stay as they were: \(error)")
         }
@@ -143,6 +145,10 @@ final class Plugin {
 
     private func describe(_ keys: KeySet) -> String {
         keys.keys.map { "\($0.algorithm.rawValue) key \($0.id ?? "without a name")" }.joined(separator: ", ")
+    }
+
+    private func warnOfUnusable(_ keys: KeySet) {
+        for key in keys.unusable { log(MOSQ_LOG_WARNING, "a key cannot be used and is passed over: \(key)") }
     }
 
     private func identify(_ client: OpaquePointer?) -> BrokerAuth.ConnectionID { Int(bitPattern: client) }

@@ -49,6 +49,9 @@ package final class BearerCheck: Sendable {
         state = Mutex(State(verifier: verifier, file: mark))
     }
 
+    /// The keys of the file that are passed over, with the reasons.
+    package var unusableKeys: [String] { state.withLock(\.verifier.keys.unusable) }
+
     /// A backend, by the headers `Authorization`: there must be one.
     func check(_ headers: [String]) throws(Problem) {
         guard try bearer(headers, .noToken).token.role == .server else { throw .wrongRole }
@@ -112,7 +115,7 @@ package final class BearerCheck: Sendable {
                 state.known = [:]
                 state.file = mark
             }
-            return .keysRead
+            return .keysRead(unusable: keys.unusable)
         } catch {
             state.withLock { $0.file = mark }
             return .keysUnreadable(error.description)

@@ -38,7 +38,8 @@ package final class GatewayStatus: Sendable {
         case brokerLost(String)
         case storeFails(String)
         case storeIsBack
-        case keysRead
+        /// With the keys that are passed over, and the reasons.
+        case keysRead(unusable: [String])
         case keysUnreadable(String)
     }
 

@@ -9,11 +9,15 @@ package struct KeySet: Sendable {
 
     /// In the order of the file. The first private one makes tokens.
     package private(set) var keys: [TokenKey]
+    /// The keys of the file that cannot be used, each named, with the reason: for a warning. A file that others write as well must not
+    /// stop the service because of one key (RFC 7517, section 5).
+    package private(set) var unusable: [String] = []
+    /// The file has keys that are not among `keys`: unusable ones, and those that are not for signatures.
+    package private(set) var hasOthers = false
 
     package init(_ keys: [TokenKey]) { self.keys = keys }
 
-    /// Reads a key set, or a single key. Keys of kinds that are not used here are passed over; a damaged one is an error, and so is
-    /// a set of which nothing remains.
+    /// Reads a key set, or a single key. Keys that cannot be used are passed over; a set without a key that can be used is an error.
     package init(json bytes: [UInt8]) throws(TokenError) {
         guard let object = (try? JSONParser.parse(bytes))?.object else {
             throw TokenError(.keys, "not a JSON object")
@@ -24,20 +28,38 @@ package struct KeySet: Sendable {
         }
         keys = []
         for (place, entry) in entries.enumerated() {
-            guard let object = entry.object else { throw TokenError(.keys, "key \(place + 1): not a JSON object") }
             do throws(TokenError) {
-                if let key = try TokenKey(object) { keys.append(key) }
+                guard let object = entry.object else { throw TokenError(.keys, "not a JSON object") }
+                guard let key = try TokenKey(object) else {
+                    hasOthers = true
+                    continue
+                }
+                // Keys of different kinds may have the same name (RFC 7517, section 4.5).
+                guard key.id == nil || named(key.id ?? "").allSatisfy({ $0.algorithm != key.algorithm }) else {
+                    throw TokenError(.keys, "a key of the same kind before it has the same kid")
+                }
+                keys.append(key)
             } catch {
-                throw TokenError(.keys, "key \(place + 1): \(error)")
+                hasOthers = true
+                unusable.append("\(Self.name(of: entry, at: place)): \(error)")
             }
         }
-        let names = keys.compactMap(\.id).map(ByteString.init)
-        guard Set(names).count == names.count else { throw TokenError(.keys, "two keys have the same kid") }
         guard !keys.isEmpty else {
+            let reasons = unusable.isEmpty ? "" : " (\(unusable.joined(separator: "; ")))"
             throw TokenError(
-                .keys, "no key for one of \(SignatureAlgorithm.allCases.map(\.rawValue).joined(separator: ", "))")
+                .keys,
+                "no key for one of \(SignatureAlgorithm.allCases.map(\.rawValue).joined(separator: ", "))" + reasons)
         }
     }
+
+    /// For a warning: the place in the file, and the kid when there is one, on one line and of bounded length.
+    private static func name(of entry: JSONValue, at place: Int) -> String {
+        guard let id = entry.object?["kid"]?.string, !id.isEmpty else { return "key \(place + 1)" }
+        let printable = id.unicodeScalars.prefix(64).map { $0.isASCII && 32..<127 ~= $0.value ? String($0) : "?" }
+        return "key \(place + 1), kid \(printable.joined())"
+    }
+
+    private func named(_ id: String) -> [TokenKey] { keys.filter { $0.id?.hasSameBytes(as: id) ?? false } }
 
     package init(file path: String) throws(TokenError) {
         guard let file = fopen(path, "r") else {
@@ -74,15 +96,15 @@ package struct KeySet: Sendable {
     /// Whether a key with the same public half, or the same secret, is among them.
     package func contains(_ key: TokenKey) -> Bool { keys.contains { $0.key.isSame(as: key.key) } }
 
-    /// The keys that may have made a token which names this key and algorithm. One name, one key; a token without a name may
-    /// be of any key of its algorithm.
+    /// The keys that may have made a token which names this key and algorithm. Of each algorithm one key has this name; a token without
+    /// a name may be of any key of its algorithm.
     func candidates(id: String?, _ algorithm: SignatureAlgorithm) throws(TokenError) -> [TokenKey] {
-        if let id, let named = keys.first(where: { $0.id?.hasSameBytes(as: id) ?? false }) {
+        if let id, case let named = named(id), !named.isEmpty {
             // An attacker who signs with the public key of an RSA pair as if it were a secret gets no further than here.
-            guard named.algorithm == algorithm else {
+            guard let key = named.first(where: { $0.algorithm == algorithm }) else {
                 throw TokenError(.algorithm, "its algorithm is not that of its key")
             }
-            return [named]
+            return [key]
         }
         let candidates = keys.filter { $0.algorithm == algorithm && (id == nil || $0.id == nil) }
         guard !candidates.isEmpty else { throw TokenError(.unknownKey, "made by a key that is not known here") }

@@ -37,12 +37,11 @@ package struct TokenKey: Sendable {
 }
 
 extension TokenKey {
-    /// Nil for a key that is not for this: of another kind, for encryption, or for an algorithm that is not used here.
-    /// Such keys may stand in a set of keys, and are passed over (RFC 7517, section 5).
+    /// Nil for a key that is not for signatures. Fails for a key that is damaged, of another kind, or for an algorithm that is not used here.
+    /// All of them may stand in a set of keys, and are passed over (RFC 7517, section 5).
     init?(_ json: JSONObject) throws(TokenError) {
-        guard json["use"].map({ $0.string == "sig" }) ?? true, let algorithm = try Self.algorithm(json) else {
-            return nil
-        }
+        guard json["use"].map({ $0.string == "sig" }) ?? true else { return nil }
+        let algorithm = try Self.algorithm(json)
         var id: String?
         if let given = json["kid"] {
             guard let text = given.string, (1...Self.maxIDBytes).contains(text.utf8.count) else {
@@ -80,7 +79,7 @@ extension TokenKey {
         self.init(id: id, isPrivate: isPrivate, key: key)
     }
 
-    private static func algorithm(_ json: JSONObject) throws(TokenError) -> SignatureAlgorithm? {
+    private static func algorithm(_ json: JSONObject) throws(TokenError) -> SignatureAlgorithm {
         guard let kind = json["kty"]?.string else { throw TokenError(.keys, "kty: missing") }
         let algorithm: SignatureAlgorithm
         switch (kind, json["crv"]?.string) {
@@ -88,9 +87,13 @@ extension TokenKey {
         case ("RSA", _): algorithm = .rs256
         case ("EC", "P-256"?): algorithm = .es256
         case ("OKP", "Ed25519"?): algorithm = .edDSA
-        default: return nil
+        case ("EC", _), ("OKP", _): throw TokenError(.keys, "crv: not a curve that is used here")
+        default: throw TokenError(.keys, "kty: not a kind that is used here")
         }
-        return json["alg"].map { $0.string == algorithm.rawValue } ?? true ? algorithm : nil
+        guard json["alg"].map({ $0.string == algorithm.rawValue }) ?? true else {
+            throw TokenError(.keys, "alg: not \(algorithm.rawValue), which alone is used here with such keys")
+        }
+        return algorithm
     }
 
     private static func coordinate(_ json: JSONObject, _ field: String) throws(TokenError) -> [UInt8] {

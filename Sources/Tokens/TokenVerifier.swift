@@ -11,6 +11,9 @@ package struct TokenVerifier: Sendable {
     /// How far the clock of who made a token may be ahead, in milliseconds.
     static let clockTolerance: Int64 = 5_000
 
+    /// The media types of tokens, with or without what may be left out of them (RFC 7515, section 4.1.9).
+    private static let types: Set = ["jwt", "at+jwt", "application/jwt", "application/at+jwt"]
+
     package init(keys: KeySet, issuer: String? = nil, audience: String? = nil) {
         self.keys = keys
         self.issuer = issuer
@@ -52,7 +55,7 @@ package struct TokenVerifier: Sendable {
         }
         // What must be understood, and is not (RFC 7515, section 4.1.11).
         guard header["crit"] == nil else { throw TokenError(.malformed, "crit: not supported") }
-        if let type = header["typ"]?.string, !["jwt", "at+jwt"].contains(type.lowercased()) {
+        if let type = header["typ"]?.string, !Self.types.contains(type.lowercased()) {
             throw TokenError(.malformed, "typ: not a JWT")
         }
         let candidates = try keys.candidates(id: header["kid"]?.string, algorithm)

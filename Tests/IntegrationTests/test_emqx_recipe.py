@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
+import tempfile
 from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
+import jwt
 import pytest
+
+from harness import run
 
 DOCUMENT = (Path(__file__).parents[2] / "docs/deployment.md").read_text()
 ROOT = "bellwire/v1"
@@ -118,3 +122,14 @@ def test_the_token_is_held_to_its_user_and_was_made_for_this() -> None:
     claims = re.search(r"verify_claims \{(.*?)\} #", DOCUMENT)
     assert claims and 'sub = "${username}"' in claims[1] and 'aud = "bellwire"' in claims[1]
     assert "no_match = deny" in DOCUMENT
+
+
+def test_lists_of_audiences_are_named_with_the_versions_that_refuse_them() -> None:
+    """EMQX before 6.0.2 compares the whole claim. What Bellwire itself makes must be taken by all of them."""
+    recipe = DOCUMENT.split("## EMQX instead of mosquitto")[1].split("\n## ")[0]
+    assert "6.0.2" in recipe and "6.1.0" in recipe and '"aud":"bellwire"' in recipe
+    with tempfile.TemporaryDirectory() as directory:
+        keys = f"{directory}/keys.json"
+        assert run("keys", "generate", "--out", keys).returncode == 0
+        token = run("token", "--keys", keys, "--user", "alice").stdout.strip()
+    assert jwt.decode(token, options={"verify_signature": False})["aud"] == "bellwire", "a text, and no list"

@@ -158,6 +158,20 @@ def test_keys_that_change_count_while_it_runs(secure: Secure, tmp_path: Path) ->
         gateway.get(path, token=second).ok()
 
         both = json.loads(whole)["keys"]
+        odd = [{"kty": "oct", "kid": "short", "k": "c2hvcnQ"}, {"kty": "RSA", "kid": both[0]["kid"], "n": "AQAB==", "e": "AQAB"}]
+        keys.write_text(json.dumps({"keys": odd + both}))
+        wait_until(lambda: gateway.get(path, token=first).ok() and "passed over" in gateway.log.read_text(), 5, "it names what it cannot use")
+        for name in "kid short: k:", f"kid {both[0]['kid']}: n:":
+            assert name in gateway.log.read_text(), name
+        gateway.get(path, token=first).ok()
+        gateway.get(path, token=second).ok()
+        # It also starts with them; adding a key would lose them.
+        gateway.kill()
+        gateway.start()
+        gateway.get(path, token=first).ok()
+        added = run("keys", "generate", "--out", str(keys), "--add")
+        assert added.returncode != 0 and "kid short" in added.stderr
+
         keys.write_text(json.dumps({"keys": [key for key in both if key["kid"] != old["keys"][0]["kid"]]}))
         wait_until(lambda: gateway.get(path, token=first).status == 401, 5, "the old key counts no longer")
         gateway.get(path, token=second).ok()

@@ -460,6 +460,16 @@ def test_keys_are_replaced_while_the_broker_runs(own_broker: SecureBroker) -> No
     _reload(own_broker, "the keys stay as they were")
     assert refusal(own_broker, "bob", own_broker.token("bob")) == "Success"
 
+    # A key that cannot be used is passed over and named; the others count. A set of such keys alone changes nothing.
+    odd = [{"kty": "EC", "crv": "P-256", "kid": "odd", "x": "AA", "y": "AA"}, {"kid": "kindless"}]
+    own_broker.published_keys.write_text(json.dumps({"keys": odd + json.loads(good)["keys"]}))
+    _reload(own_broker, "kid kindless: kty: missing")
+    assert "a key cannot be used and is passed over: key 1, kid odd: x: expected 32 bytes" in own_broker.log.read_text()
+    assert refusal(own_broker, "bob", own_broker.token("bob")) == "Success"
+    own_broker.published_keys.write_text(json.dumps({"keys": odd}))
+    _reload(own_broker, "the keys stay as they were")
+    assert refusal(own_broker, "bob", own_broker.token("bob")) == "Success"
+
     # Whose key is taken away is out.
     own_broker.published_keys.write_text(json.dumps({"keys": json.loads(good)["keys"][:1]}))
     _reload(own_broker, "1 clients lose their access")

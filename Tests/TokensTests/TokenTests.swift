@@ -187,6 +187,19 @@ private func kind(_ body: () throws -> Void) -> TokenError.Kind? {
         #expect(kind { _ = try TokenVerifier(keys: KeySet([key])).verify(text, now: now) } == expected)
     }
 
+    /// RFC 7515, section 4.1.9; RFC 9068, section 4.
+    @Test(arguments: [
+        ("JWT", true), ("jwt", true), ("at+jwt", true), ("application/at+jwt", true), ("application/AT+JWT", true),
+        ("application/jwt", true), ("text/at+jwt", false), ("application/jose", false), ("", false),
+    ])
+    func theTypeOfATokenMayBeWrittenInFull(_ type: String, _ counts: Bool) throws {
+        let key = try TokenKey.generate(.es256)
+        let text = try forged(
+            header: #"{"alg":"ES256","typ":"\#(type)"}"#, claims: #"{"sub":"a","exp":1900000000}"#, by: key)
+        let found = kind { _ = try TokenVerifier(keys: KeySet([key])).verify(text, now: now) }
+        #expect(found == (counts ? nil : .malformed))
+    }
+
     @Test func whoIsNobodySpecialIsADevice() throws {
         let key = try TokenKey.generate(.es256)
         func role(_ more: String) throws -> Token.Role {
@@ -247,6 +260,70 @@ private func kind(_ body: () throws -> Void) -> TokenError.Kind? {
         let others = #"{"kty":"EC","crv":"P-384"},{"kty":"RSA","use":"enc"},{"kty":"RSA","alg":"RS512"},{"kty":"new"},"#
         let keys = try KeySet(json: bytes(text.replacing("[", with: "[" + others)))
         #expect(keys.keys.map(\.id) == [own.id])
+        #expect(keys.unusable.count == 3)
+        #expect(keys.hasOthers)
+    }
+
+    /// A set that others write: each of these stands beside a good key, which counts all the same.
+    @Test(arguments: [
+        (#"{"kty":"EC","crv":"P-256","kid":"odd","x":"AA","y":"AA"}"#, "x: expected 32 bytes"),
+        (#"{"kty":"RSA","kid":"odd","n":"AQAB==","e":"AQAB"}"#, "n: expected bytes in base64url"),
+        (#"{"kty":"oct","kid":"odd","k":"c2hvcnQ"}"#, "k: a secret has at least 32 bytes"),
+        (#"{"kid":"odd","x":"AA"}"#, "kty: missing"), (#"{"kty":"EC","crv":"P-384","kid":"odd"}"#, "crv: not a curve"),
+        (#"{"kty":"OKP","crv":"Ed25519","kid":"odd","alg":"ES256"}"#, "alg: not EdDSA"),
+        (
+            #"{"kty":"EC","crv":"P-256","kid":"odd","x":"f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU","y":"f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU"}"#,
+            "its parts"
+        ),
+    ])
+    func aKeyThatCannotBeUsedIsPassedOverAndNamed(_ odd: String, _ reason: String) throws {
+        let own = try TokenKey.generate(.es256)
+        let text = String(decoding: KeySet([own]).encoded(isPublic: true), as: UTF8.self)
+        let keys = try KeySet(json: bytes(text.replacing("[", with: "[" + odd + ",")))
+        #expect(keys.keys.map(\.id) == [own.id])
+        #expect(keys.unusable.count == 1 && keys.unusable[0].hasPrefix("key 1, kid odd: \(reason)"), "\(keys.unusable)")
+        _ = try TokenVerifier(keys: keys).verify(token().signed(by: own, issuedAt: now), now: now)
+        // Alone it is no key set, and the reason is told.
+        do throws(TokenError) {
+            _ = try KeySet(json: bytes(#"{"keys":[\#(odd)]}"#))
+            Issue.record("a set without a usable key")
+        } catch {
+            #expect(error.kind == .keys && error.description.contains(reason))
+        }
+    }
+
+    @Test(arguments: [#"7"#, #"{"kty":"oct","kid":7}"#, #"{"kty":"oct","kid":""}"#])
+    func aKeyWithoutANameIsNamedByItsPlace(_ odd: String) throws {
+        let own = try TokenKey.generate(.es256)
+        let text = String(decoding: KeySet([own]).encoded(isPublic: true), as: UTF8.self)
+        let keys = try KeySet(json: bytes(text.replacing("]", with: "," + odd + "]")))
+        #expect(keys.unusable.count == 1 && keys.unusable[0].hasPrefix("key 2: "), "\(keys.unusable)")
+    }
+
+    /// What stands in the file becomes no second line of a log.
+    @Test func theNameOfAKeyIsPrintedOnOneLine() throws {
+        let own = try TokenKey.generate(.es256)
+        let text = String(decoding: KeySet([own]).encoded(isPublic: true), as: UTF8.self)
+        let odd = #"{"kty":"oct","kid":"a\nb\u202e\#(String(repeating: "x", count: 100))","k":"AA"}"#
+        let keys = try KeySet(json: bytes(text.replacing("[", with: "[" + odd + ",")))
+        let name = "a?b?" + String(repeating: "x", count: 60)
+        #expect(keys.unusable == ["key 1, kid \(name): k: a secret has at least 32 bytes"])
+    }
+
+    /// RFC 7517, section 4.5.
+    @Test func keysOfDifferentKindsMayHaveTheSameName() throws {
+        let made = [try TokenKey.generate(.es256), try TokenKey.generate(.rs256), try TokenKey.generate(.edDSA)]
+        var text = String(decoding: KeySet(made).encoded(isPublic: false), as: UTF8.self)
+        for key in made { text = text.replacing(try #require(key.id), with: "same") }
+        let keys = try KeySet(json: bytes(text))
+        #expect(keys.keys.map(\.id) == ["same", "same", "same"] && keys.unusable.isEmpty)
+        let verifier = TokenVerifier(keys: keys)
+        for key in keys.keys { _ = try verifier.verify(token().signed(by: key, issuedAt: now), now: now) }
+        // An algorithm that none of them has.
+        let secret = CryptographicKey(secret: [UInt8](repeating: 7, count: 32))
+        let message = Base64URL.encode(bytes(#"{"alg":"HS256","kid":"same"}"#)) + ".e30"
+        let forged = message + "." + Base64URL.encode(try secret.sign(bytes(message)))
+        #expect(kind { _ = try verifier.verify(forged, now: now) } == .algorithm)
     }
 
     @Test(arguments: [
@@ -269,9 +346,12 @@ private func kind(_ body: () throws -> Void) -> TokenError.Kind? {
         }
     }
 
-    @Test func oneNameIsOneKey() throws {
-        let key = try TokenKey.generate(.es256)
-        #expect(kind { _ = try KeySet(json: KeySet([key, key]).encoded(isPublic: false)) } == .keys)
+    @Test func oneNameIsOneKeyOfAKind() throws {
+        let (key, other) = (try TokenKey.generate(.es256), try TokenKey.generate(.es256))
+        let text = String(decoding: KeySet([key, other]).encoded(isPublic: false), as: UTF8.self)
+        let keys = try KeySet(json: bytes(text.replacing(try #require(other.id), with: try #require(key.id))))
+        #expect(keys.keys.count == 1 && keys.contains(key))
+        #expect(keys.unusable.count == 1 && keys.unusable[0].contains("same kid"), "\(keys.unusable)")
     }
 }
 

@@ -64,6 +64,7 @@ enum GatewayCommand {
         let bearers = try BearerCheck(
             keys: try arguments.required("keys", "a file") { $0.isEmpty ? nil : $0 },
             issuer: arguments.text("issuer"), audience: arguments.text("audience").flatMap { $0.isEmpty ? nil : $0 })
+        log.warn(ofUnusableKeys: bearers.unusableKeys)
         let store = try StoreOptions.open(arguments, service, isVisited: true)
         let delivery = try WebhookDelivery(arguments, "bellwire gateway", log: log) {
             try StoreOptions.open(arguments, service, isVisited: true)
@@ -130,13 +131,19 @@ enum GatewayCommand {
 }
 
 extension Log {
+    fileprivate func warn(ofUnusableKeys keys: [String]) {
+        for key in keys { self(.warning, "a key cannot be used and is passed over", ["key": key]) }
+    }
+
     fileprivate func callAsFunction(_ notice: GatewayStatus.Notice) {
         switch notice {
         case .listening: self(.info, "listening")
         case .brokerLost(let reason): self(.warning, "broker connection lost", ["reason": reason])
         case .storeFails(let reason): self(.warning, "the store fails", ["reason": reason])
         case .storeIsBack: self(.info, "the store is back")
-        case .keysRead: self(.info, "the key set was read again")
+        case .keysRead(let unusable):
+            self(.info, "the key set was read again")
+            warn(ofUnusableKeys: unusable)
         case .keysUnreadable(let reason): self(.error, "the key set cannot be read", ["reason": reason])
         }
     }

@@ -55,6 +55,11 @@ enum KeysCommand {
             throw UsageError("bellwire keys generate: \(path) is there already; --add puts a key beside those in it")
         }
         var keys = isThere ? try KeySet(file: path) : KeySet([])
+        guard !keys.hasOthers else {
+            let reasons = keys.unusable.isEmpty ? ["one is not for signatures"] : keys.unusable
+            throw UsageError(
+                "bellwire keys generate: \(path) has keys that would be lost: \(reasons.joined(separator: "; "))")
+        }
         guard keys.keys.count < KeySet.maxKeys else {
             throw UsageError("bellwire keys generate: \(path) has \(KeySet.maxKeys) keys: remove those out of use")
         }
@@ -67,6 +72,7 @@ enum KeysCommand {
     private static func publish(_ words: [String]) throws {
         let arguments = try Arguments(publish, words)
         let keys = try KeySet(file: try arguments.required("keys", "a file") { $0.isEmpty ? nil : $0 })
+        for key in keys.unusable { writeError("a key cannot be used and is left out: \(key)") }
         guard keys.keys.allSatisfy(\.algorithm.isAsymmetric) else {
             throw UsageError("bellwire keys public: an HS256 key has no public half: the broker needs the file itself")
         }
