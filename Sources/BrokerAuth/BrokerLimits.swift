@@ -14,8 +14,8 @@ package struct BrokerLimits: Sendable {
 
     /// A device needs four filters at most; some clients add before they take away.
     static let subscriptionsPerDevice = 32
-    /// A backend may act for many users, each by a filter of its own.
-    static let subscriptionsPerServer = 10_000
+    /// A backend may act for many users, each by a filter of its own. A gateway takes two for each stream of events.
+    static let subscriptionsPerServer = 40_000
     static let subscriptionsPerCoordinator = 64
     /// What may wait in the broker for one device, in bytes of topics and payloads: some sixteen of the largest messages.
     static let backlogPerDevice: Int64 = 4 << 20

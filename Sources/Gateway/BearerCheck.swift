@@ -9,6 +9,8 @@ import Tokens
 package final class BearerCheck: Sendable {
     private struct State {
         var verifier: TokenVerifier
+        /// How often the keys have changed.
+        var generation = 0
         /// Tokens that counted: verifying a signature takes longer than all else.
         var known: [ByteString: Token] = [:]
         var file: FileMark?
@@ -64,12 +66,23 @@ package final class BearerCheck: Sendable {
         return bearer
     }
 
-    /// Whether its token would be taken now.
-    func stillCounts(_ bearer: Bearer) -> Bool { (try? token(bearer.text)) != nil }
+    /// Whether its token would be taken now. The signature is verified again when the keys have changed since it was: there may be many who
+    /// are asked about twice a second.
+    func stillCounts(_ bearer: Bearer) -> Bool {
+        let generation = state.withLock(\.generation)
+        if bearer.verified.value == generation {
+            return SystemClock.wall.milliseconds < bearer.token.expiresAt
+        }
+        guard (try? token(bearer.text)) != nil else { return false }
+        bearer.verified.value = generation
+        return true
+    }
 
     private func bearer(_ headers: [String], _ missing: Problem) throws(Problem) -> Bearer {
         guard headers.count == 1, let text = Self.bearer(headers[0]) else { throw missing }
-        return Bearer(text: text, token: try token(text))
+        // Before the token is verified: if the keys change meanwhile, it is verified again.
+        let generation = state.withLock(\.generation)
+        return Bearer(text: text, token: try token(text), generation: generation)
     }
 
     private func token(_ text: String) throws(Problem) -> Token {
@@ -112,6 +125,7 @@ package final class BearerCheck: Sendable {
             let keys = try KeySet(file: path)
             state.withLock { state in
                 state.verifier.keys = keys
+                state.generation += 1
                 state.known = [:]
                 state.file = mark
             }
@@ -145,4 +159,22 @@ package final class BearerCheck: Sendable {
 struct Bearer: Sendable {
     let text: String
     let token: Token
+    fileprivate let verified: VerifiedGeneration
+
+    init(text: String, token: Token, generation: Int = 0) {
+        (self.text, self.token) = (text, token)
+        verified = VerifiedGeneration(generation)
+    }
+}
+
+/// The generation of keys by which a token was verified last.
+private final class VerifiedGeneration: Sendable {
+    private let generation: Atomic<Int>
+
+    init(_ generation: Int) { self.generation = Atomic(generation) }
+
+    var value: Int {
+        get { generation.load(ordering: .relaxed) }
+        set { generation.store(newValue, ordering: .relaxed) }
+    }
 }

@@ -36,6 +36,7 @@ package final class Gateway: Sendable {
             self.broker = broker
             self.name = name
             self.lease = lease
+            http.mostStreams = StreamDesk.Bounds.streams
         }
     }
 
@@ -58,12 +59,14 @@ package final class Gateway: Sendable {
         _ settings: Settings, _ store: sending Store, _ bearers: BearerCheck, _ status: GatewayStatus
     ) throws(SetupError) {
         guard let relayInbox = Inbox<Relay.Item>(most: OpenRequests.Bounds.requests),
-            let readerInbox = Inbox<Reader.Item>(most: Reader.Bounds.waiting), let streams = StreamDesk()
+            let readerInbox = Inbox<Reader.Item>(most: Reader.Bounds.waiting),
+            let streams = StreamDesk(most: settings.http.mostStreams)
         else { throw SetupError(description: "no descriptors for a gateway") }
         self.relayInbox = relayInbox
         self.readerInbox = readerInbox
         var http = settings.http
         http.refuse = Problem.response
+        http.isVital = { _, path in Route.isVital(path) }
         let ring = RingDesk(relayInbox)
         let handler = RequestHandler(bearers, relayInbox, readerInbox, ring, streams, settings.page, status)
         do throws(HTTPServer.SetupError) {

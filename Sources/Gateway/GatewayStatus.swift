@@ -123,7 +123,12 @@ extension GatewayStatus {
             text += "# HELP \(name) \(help)\n# TYPE \(name) \(kind)\n\(name) \(value)\n"
         }
         add("bellwire_http_connections", "gauge", "HTTP connections.", server.open)
-        add("bellwire_http_refused_total", "counter", "Connections closed since there were too many.", server.refused)
+        add(
+            "bellwire_http_refused_total", "counter", "Connections or requests refused since there were too many.",
+            server.refused)
+        add(
+            "bellwire_http_gave_way_total", "counter", "Idle connections closed for newcomers, at the bound.",
+            server.gaveWay)
         add("bellwire_http_late_total", "counter", "Connections closed since their client took too long.", server.late)
         return text
     }

@@ -59,6 +59,11 @@ package enum Route: String, CaseIterable, Sendable {
         }
     }
 
+    /// Asked by whoever watches over the gateway, or by a phone that rings: served also when there are too many connections for all else.
+    static func isVital(_ path: String) -> Bool {
+        ["/healthz", "/readyz", "/metrics"].contains(path) || path.hasPrefix("/v1/ring/")
+    }
+
     package var method: Substring { rawValue.prefix { $0 != " " } }
 
     /// The levels of the path; those in braces are parameters.

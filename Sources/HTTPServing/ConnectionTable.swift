@@ -15,25 +15,29 @@ final class ConnectionTable: Sendable {
         var waiting: HTTPExchange?
         /// From a whole request to the end of its response.
         var isServing = false
+        /// From the end of a response to the first line of the next request.
+        var isIdle = false
         /// A response that goes on, for which no deadline counts.
         var stream: HTTPStream?
     }
 
-    private struct State {
+    fileprivate struct State {
         var entries: [ConnectionHandle: Entry] = [:]
+        var places: ConnectionPlaces
         var counts = HTTPServerCounts()
         var isStopping = false
     }
 
-    private let state = Mutex(State())
-    private let mostConnections: Int
+    private let state: Mutex<State>
     private let longestTime: Int64
+    private let longestIdle: Int64
     /// Signalled for each response that is done while the server stops.
     private let isDone = DispatchSemaphore(value: 0)
 
     init(_ settings: HTTPServerSettings) {
-        mostConnections = settings.mostConnections
+        state = Mutex(State(places: ConnectionPlaces(settings)))
         longestTime = settings.longestTime
+        longestIdle = settings.longestIdle
     }
 
     var counts: HTTPServerCounts {
@@ -49,25 +53,54 @@ final class ConnectionTable: Sendable {
     // MARK: What microhttpd tells, on its thread
 
     /// Whether one more connection may be.
-    func admit() -> Bool {
+    func admit(_ address: ClientAddress?) -> Bool {
         state.withLock { state in
-            if state.entries.count < mostConnections { return true }
-            state.counts.refused += 1
-            return false
+            let (isAdmitted, givingWay) = state.places.admit(address)
+            for connection in givingWay { state.giveWay(connection) }
+            if !isAdmitted { state.counts.refused += 1 }
+            return isAdmitted
         }
     }
 
     func opened(_ connection: ConnectionHandle, _ descriptor: Int32) {
         let entry = Entry(descriptor: descriptor, deadline: newDeadline)
-        state.withLock { $0.entries[connection] = entry }
+        state.withLock { state in
+            state.entries[connection] = entry
+            state.places.opened(connection)
+        }
     }
 
     /// Before the descriptor is closed.
-    func closed(_ connection: ConnectionHandle) { state.withLock { $0.entries[connection] = nil } }
+    func closed(_ connection: ConnectionHandle) {
+        state.withLock { state in
+            state.entries[connection] = nil
+            state.places.closed(connection)
+        }
+    }
+
+    /// The first line of a request is here. When the connection was idle, there is time for the whole request from now on.
+    func arrives(_ connection: ConnectionHandle) {
+        let deadline = newDeadline
+        state.withLock { state in
+            guard state.entries[connection]?.isIdle ?? false else { return }
+            state.entries[connection]?.isIdle = false
+            if state.entries[connection]?.deadline != .max { state.entries[connection]?.deadline = deadline }
+        }
+    }
+
+    /// The request's headers are here. False when there are too many connections for a request of this kind.
+    func mayServe(_ connection: ConnectionHandle, isVital: Bool) -> Bool {
+        state.withLock { state in
+            if state.places.mayServe(connection, isVital: isVital) { return true }
+            state.counts.refused += 1
+            return false
+        }
+    }
 
     /// The request is whole. False when the server stops: nobody would answer it.
     func begin(_ connection: ConnectionHandle, _ exchange: HTTPExchange) -> Bool {
-        change(connection) { entry, isStopping in
+        state.withLock { $0.places.works(connection) }
+        return change(connection) { entry, isStopping in
             entry.isServing = true
             if !isStopping { entry.waiting = exchange }
             return !isStopping
@@ -82,18 +115,25 @@ final class ConnectionTable: Sendable {
             if stream != nil { entry.noticeSilence(longestTime) }
             return isStopping
         }
+        if stream != nil { state.withLock { $0.places.streams(connection) } }
         if isStopping ?? true { stream?.end() }
     }
 
     /// The request and its response are done, in one way or the other.
     func complete(_ connection: ConnectionHandle, _ outcome: HTTPServerCounts.Outcome) {
+        let idleDeadline = SystemClock.boot.milliseconds + longestIdle
         let isStopping = change(connection) { entry, isStopping in
             entry.waiting = nil
             entry.stream = nil
             entry.isServing = false
+            entry.isIdle = true
+            if entry.deadline != .max { entry.deadline = idleDeadline }
             return isStopping
         }
-        state.withLock { $0.counts.requests[outcome, default: 0] += 1 }
+        state.withLock { state in
+            if let other = state.places.rests(connection) { state.giveWay(other) }
+            state.counts.requests[outcome, default: 0] += 1
+        }
         if isStopping == true { isDone.signal() }
     }
 
@@ -125,10 +165,10 @@ final class ConnectionTable: Sendable {
                     entry.waiting = nil
                     entry.deadline = deadline
                 } else {
-                    // Under the lock: as long as the entry is here, the descriptor is nobody else's.
-                    shutdown(entry.descriptor, Int32(SHUT_RDWR))
-                    state.counts.late += 1
-                    entry.deadline = .max
+                    // Whoever has nothing to ask is not late.
+                    if !entry.isIdle { state.counts.late += 1 }
+                    state.end(connection)
+                    continue
                 }
                 state.entries[connection] = entry
             }
@@ -136,20 +176,26 @@ final class ConnectionTable: Sendable {
         }
     }
 
-    /// Ends the streams that were broken off, and those whose client has gone: microhttpd does not look at them while they are silent.
+    /// Ends the streams that were broken off, and those whose client has gone: microhttpd does not look at them while they are silent. And it
+    /// does not always see that the client of an idle connection has gone.
     private func sweepStreams() {
         let lost = state.withLock { state in
             var lost: [HTTPStream] = []
-            for (connection, entry) in state.entries {
-                guard let stream = entry.stream else { continue }
+            let watched = state.entries.filter { _, entry in
+                entry.stream != nil || entry.isIdle && entry.deadline != .max
+            }
+            let haveHungUp = Self.hungUp(watched.values.map(\.descriptor))
+            for (connection, entry) in watched {
+                guard let stream = entry.stream else {
+                    if haveHungUp.contains(entry.descriptor), entry.hasNothingToRead { state.end(connection) }
+                    continue
+                }
                 let isSlow = stream.isBroken
-                guard isSlow || entry.hasHungUp else { continue }
-                // Under the lock: as long as the entry is here, the descriptor is nobody else's.
-                shutdown(entry.descriptor, Int32(SHUT_RDWR))
+                guard isSlow || haveHungUp.contains(entry.descriptor) else { continue }
                 if isSlow { state.counts.late += 1 }
                 lost.append(stream)
                 state.entries[connection]?.stream = nil
-                state.entries[connection]?.deadline = .max
+                state.end(connection)
             }
             return lost
         }
@@ -173,12 +219,42 @@ final class ConnectionTable: Sendable {
     }
 }
 
+extension ConnectionTable.State {
+    /// Ends a connection at rest for the sake of another one.
+    fileprivate mutating func giveWay(_ connection: ConnectionHandle) {
+        end(connection)
+        counts.gaveWay += 1
+    }
+
+    /// microhttpd closes it.
+    fileprivate mutating func end(_ connection: ConnectionHandle) {
+        guard let descriptor = entries[connection]?.descriptor else { return }
+        // Under the lock: as long as the entry is here, the descriptor is nobody else's.
+        shutdown(descriptor, Int32(SHUT_RDWR))
+        entries[connection]?.deadline = .max
+        places.leave(connection, isBounded: false)
+    }
+}
+
+extension ConnectionTable {
+    /// Those whose client has closed its side, all looked at together. A client that has only finished sending is gone, too: nobody keeps half a
+    /// stream open.
+    fileprivate static func hungUp(_ descriptors: [Int32]) -> Set<Int32> {
+        let signs = Int16(POLLHUP) | Int16(POLLERR) | peerHasClosed
+        var waiting = descriptors.map { pollfd(fd: $0, events: peerHasClosed, revents: 0) }
+        guard poll(&waiting, nfds_t(waiting.count), 0) > 0 else { return [] }
+        return Set(waiting.filter { $0.revents & signs != 0 }.map(\.fd))
+    }
+
+    /// Linux's POLLRDHUP, which Glibc's module does not have.
+    private static let peerHasClosed: Int16 = 0x2000
+}
+
 extension ConnectionTable.Entry {
-    /// The client has closed its side. One that has only finished sending is gone, too: nobody keeps half a stream open.
-    fileprivate var hasHungUp: Bool {
-        let signs = Int16(POLLHUP) | Int16(POLLERR) | Self.peerHasClosed
-        var waiting = pollfd(fd: descriptor, events: Self.peerHasClosed, revents: 0)
-        return poll(&waiting, 1, 0) == 1 && waiting.revents & signs != 0
+    /// The client may have sent a last request before it finished sending.
+    fileprivate var hasNothingToRead: Bool {
+        var byte: UInt8 = 0
+        return recv(descriptor, &byte, 1, Int32(MSG_PEEK) | Int32(MSG_DONTWAIT)) <= 0
     }
 
     /// When nothing of what was sent is taken for so long, the kernel ends the connection: a client that does not read, or has vanished,
@@ -189,7 +265,6 @@ extension ConnectionTable.Entry {
             descriptor, Int32(IPPROTO_TCP), Self.userTimeout, &limit, socklen_t(MemoryLayout<UInt32>.size))
     }
 
-    /// Linux's POLLRDHUP and TCP_USER_TIMEOUT, which Glibc's module does not have.
-    private static let peerHasClosed: Int16 = 0x2000
+    /// Linux's TCP_USER_TIMEOUT, which Glibc's module does not have.
     private static let userTimeout: Int32 = 18
 }

@@ -1,4 +1,5 @@
 import CMicrohttpd
+import Glibc
 
 /// microhttpd, with one thread of its own.
 final class Daemon: @unchecked Sendable {
@@ -23,7 +24,7 @@ final class Daemon: @unchecked Sendable {
             context: context, accept: accept, connection: connectionChanged, request: requestBegan, serve: serve,
             completed: requestCompleted)
         // At its own limit microhttpd would leave further connections waiting.
-        let mostConnections = UInt32(settings.mostConnections + 1)
+        let mostConnections = UInt32(settings.mostSockets + 1)
         daemon = bellwire_http_start(
             socket, mostConnections, settings.longestHead, settings.tls?.certificates, settings.tls?.key, &callbacks,
             problem)
@@ -55,8 +56,8 @@ private func handle(_ connection: OpaquePointer?) -> ConnectionHandle {
 }
 
 private func accept(
-    _ context: UnsafeMutableRawPointer?, _: UnsafePointer<sockaddr>?, _: socklen_t
-) -> MHD_Result { bellwire_http_result(server(context).admit()) }
+    _ context: UnsafeMutableRawPointer?, _ address: UnsafePointer<sockaddr>?, _: socklen_t
+) -> MHD_Result { bellwire_http_result(server(context).admit(ClientAddress(address))) }
 
 private func connectionChanged(
     _ context: UnsafeMutableRawPointer?, _ connection: OpaquePointer?,

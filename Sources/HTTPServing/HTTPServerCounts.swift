@@ -22,8 +22,10 @@ package struct HTTPServerCounts: Sendable, Equatable {
 
     /// Connections now.
     package var open = 0
-    /// Connections closed since there were too many.
+    /// Connections that were closed, or whose request was answered 503, since there were too many and none was at rest.
     package var refused = 0
+    /// Connections at rest that were closed for a newcomer.
+    package var gaveWay = 0
     /// Connections closed since their client took too long, to send a request or to read a response.
     package var late = 0
     /// Requests that are over.

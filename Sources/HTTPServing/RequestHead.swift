@@ -70,6 +70,7 @@ package struct HTTPRefusal: Sendable, Equatable {
 
     static let tooLong = HTTPRefusal(413, "the body is too long", closes: true)
     static let stopping = HTTPRefusal(503, "the server stops", closes: true)
+    static let full = HTTPRefusal(503, "too many connections", closes: true)
     static let notInTime = HTTPRefusal(503, "no answer in time")
 }
 

@@ -18,7 +18,7 @@ final class RequestServer {
         self.handle = handle
     }
 
-    func admit() -> Bool { table.admit() }
+    func admit(_ address: ClientAddress?) -> Bool { table.admit(address) }
 
     func changed(_ connection: ConnectionHandle, hasStarted: Bool) {
         if hasStarted {
@@ -31,6 +31,7 @@ final class RequestServer {
     /// The first line of a request is here.
     func begin(_ connection: ConnectionHandle, target: String) {
         requests[connection] = IncomingRequest(target: target)
+        table.arrives(connection)
     }
 
     /// Called when the headers are here, for each piece of the body, when the request is whole, and when it was suspended and no longer is.
@@ -46,8 +47,7 @@ final class RequestServer {
                 fields: fields(connection))
             request.head = head
             // Given before the body, microhttpd reads no further, and closes the connection.
-            return head.refusal(longestBody: longestBody).map { send(settings.response($0), request, connection) }
-                ?? true
+            return refusal(of: head, connection).map { send(settings.response($0), request, connection) } ?? true
         }
         if !bytes.isEmpty { return request.take(bytes, longestBody: longestBody) }
         let exchange = request.exchange ?? whole(request, head, connection)
@@ -55,6 +55,12 @@ final class RequestServer {
         request.stream = response.stream
         table.answer(connection, response.stream)
         return send(response, request, connection)
+    }
+
+    private func refusal(of head: RequestHead, _ connection: ConnectionHandle) -> HTTPRefusal? {
+        if let refusal = head.refusal(longestBody: longestBody) { return refusal }
+        let isVital = settings.isVital(head.method, head.path)
+        return table.mayServe(connection, isVital: isVital) ? nil : .full
     }
 
     private func whole(_ request: IncomingRequest, _ head: RequestHead, _ connection: ConnectionHandle) -> HTTPExchange

@@ -33,7 +33,7 @@ import Tokens
         #expect((1000..<2000).count { fixture.may(.subscribe, filter($0)) } == 1, "room for one")
         try fixture.connect(2, "backend", try fixture.token("backend", role: .server))
         #expect(
-            (0..<20_000).count { fixture.may(.subscribe, "bellwire/v1/down/user-\($0)", 2) }
+            (0..<50_000).count { fixture.may(.subscribe, "bellwire/v1/down/user-\($0)", 2) }
                 == BrokerLimits.subscriptionsPerServer)
     }
 

@@ -22,7 +22,8 @@ import Tokens
         try Data(KeySet([try TokenKey.generate(.es256)]).encoded(isPublic: true)).write(to: file)
         defer { try? FileManager.default.removeItem(at: file) }
         handler = RequestHandler(
-            try BearerCheck(keys: file.path(), issuer: nil, audience: nil), relay, reader, desk, StreamDesk()!, nil,
+            try BearerCheck(keys: file.path(), issuer: nil, audience: nil), relay, reader, desk,
+            StreamDesk(most: 10)!, nil,
             GatewayStatus())
     }
 

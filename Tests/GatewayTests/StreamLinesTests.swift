@@ -18,7 +18,7 @@ import ZegoCallProtocol
 
     /// The lines of a gateway, and what they said.
     private final class Rig {
-        let desk = StreamDesk()!
+        let desk = StreamDesk(most: StreamDesk.Bounds.streams)!
         var lines: StreamLines
         var now: Int64 = 1_000
 

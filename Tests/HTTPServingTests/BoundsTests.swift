@@ -9,22 +9,119 @@ struct BoundsTests {
 
     // MARK: Connections
 
-    @Test func noMoreConnectionsAreKeptThanTheBound() throws {
+    /// Whoever comes finds a place, and those go on that asked something last.
+    @Test func atTheBoundTheConnectionGivesWayThatIdlesLongest() throws {
         let server = try HTTPServer.local(.with { $0.mostConnections = 3 })
-        var clients = try (0..<3).map { _ in try Client(server.port) }
-        try eventually { server.counts.open == 3 }
-        for _ in 0..<5 { #expect(try Client(server.port).isClosed()) }
-        #expect(server.counts == HTTPServerCounts(open: 3, refused: 5))
-        for client in clients {
+        func ask(_ client: Client) throws {
             client.request("GET /")
             #expect(try client.response()?.status == 200)
         }
-        clients.removeLast()
-        try eventually { server.counts.open == 2 }
+        let clients = try (0..<3).map { _ in try Client(server.port) }
+        for client in clients { try ask(client) }
+        // The first one was silent longest, and is no longer.
+        try ask(clients[0])
+        let newcomer = try Client(server.port)
+        try ask(newcomer)
+        #expect(try clients[1].isClosed())
+        try ask(clients[0])
+        try ask(clients[2])
+        try eventually { server.counts.open == 3 }
+        #expect(server.counts.gaveWay == 1 && server.counts.refused == 0 && server.counts.late == 0)
+        // Those that never ask anything give way to each other in the end.
+        let silent = try (0..<50).map { _ in try Client(server.port) }
+        let last = try Client(server.port)
+        try ask(last)
+        try eventually { server.counts.open == 3 && server.counts.gaveWay == 52 }
+        #expect(try silent[0].isClosed())
+    }
+
+    /// Where all have a request that is being served nobody gives way: what is vital has places of its own.
+    @Test func whatIsVitalIsServedAlsoWhenAllConnectionsAreBusy() throws {
+        let desk = Desk()
+        let settings = HTTPServerSettings.with {
+            ($0.mostConnections, $0.mostReserved) = (2, 2)
+            $0.isVital = { $1 == "/vital" }
+        }
+        let server = try HTTPServer.local(settings) { exchange in
+            if exchange.path == "/vital" { return .text(200, "lives") }
+            desk.put(exchange)
+            return nil
+        }
+        let busy = try (0..<2).map { _ in try Client(server.port) }
+        for client in busy { client.request("GET /") }
+        let exchanges = try desk.take(2)
+        // Silent ones in the reserved places give way, too.
+        let silent = try (0..<5).map { _ in try Client(server.port) }
+        let vital = try Client(server.port)
+        for _ in 0..<2 {
+            vital.request("GET /vital")
+            #expect(try vital.response()?.text == "lives")
+        }
+        let refused = try Client(server.port)
+        refused.request("GET /")
+        let response = try #require(try refused.response())
+        #expect(response.status == 503 && response.text == "too many connections\n")
+        #expect(try refused.isClosed())
+        #expect(server.counts.refused == 1)
+        for exchange in exchanges { exchange.respond(.text(200, "done")) }
+        for client in busy { #expect(try client.response()?.text == "done") }
+        // There is a place again, also for who came into a reserved one.
         let next = try Client(server.port)
-        next.request("GET /")
+        next.request("GET /vital")
         #expect(try next.response()?.status == 200)
-        #expect(server.counts.open == 3)
+        next.request("GET /")
+        try desk.take(1)[0].respond(.text(200, "served"))
+        #expect(try next.response()?.text == "served")
+        withExtendedLifetime(silent) {}
+    }
+
+    @Test func withoutAReservedPlaceANewcomerIsClosedWhenAllAreBusy() throws {
+        let desk = Desk()
+        let server = try HTTPServer.waiting(at: desk, .with { ($0.mostConnections, $0.mostReserved) = (1, 0) })
+        let busy = try Client(server.port)
+        busy.request("GET /")
+        let exchange = try desk.take(1)[0]
+        #expect(try Client(server.port).isClosed())
+        #expect(server.counts.refused == 1)
+        exchange.respond(.text(200, "done"))
+        #expect(try busy.response()?.text == "done")
+    }
+
+    @Test func anAddressHasSoManyConnections() throws {
+        let server = try HTTPServer.local(.with { $0.mostPerAddress = 2 })
+        let (first, second) = (try Client(server.port), try Client(server.port))
+        for client in [second, first] {
+            client.request("GET /")
+            #expect(try client.response()?.status == 200)
+        }
+        let third = try Client(server.port)
+        third.request("GET /")
+        #expect(try third.response()?.status == 200)
+        #expect(try second.isClosed())
+        try eventually { server.counts.open == 2 }
+        #expect(server.counts.gaveWay == 1)
+    }
+
+    /// However many responses go on, requests get through.
+    @Test func responsesThatGoOnTakeNoPlaceOfRequests() throws {
+        let settings = HTTPServerSettings.with { ($0.mostConnections, $0.mostStreams, $0.mostReserved) = (1, 3, 0) }
+        let server = try HTTPServer.local(settings) { exchange in
+            guard exchange.path == "/stream" else { return .echo(exchange) }
+            let stream = HTTPStream(mostWaiting: 100)
+            _ = stream.send(Array("begun".utf8))
+            return .streaming(stream, contentType: "text/event-stream")
+        }
+        let streams = try (0..<3).map { _ in
+            let client = try Client(server.port)
+            client.request("GET /stream")
+            #expect(try client.read(to: "begun"))
+            return client
+        }
+        let client = try Client(server.port)
+        client.request("GET /")
+        #expect(try client.response()?.status == 200)
+        #expect(server.counts.open == 4 && server.counts.gaveWay == 0)
+        withExtendedLifetime(streams) {}
     }
 
     // MARK: Bodies

@@ -25,7 +25,6 @@ struct LatenessTests {
         ("", "x"), ("", "\r\n"), ("GET / HTTP/1.1\r\nHost: x\r\n", "X: y\r\n"),
         ("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 60000\r\n\r\n", "x"),
         ("POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n", "1\r\nx\r\n"),
-        ("GET / HTTP/1.1\r\nHost: x\r\n\r\n", ""),
     ])
     func aRequestThatIsNotWholeInTimeIsGivenUp(begin: String, piece: String) throws {
         let server = try HTTPServer.local(.hasty)
@@ -50,6 +49,34 @@ struct LatenessTests {
             usleep(50_000)
         }
         #expect(server.counts.late == 0)
+    }
+
+    /// Load balancers keep connections for a minute, and answer 502 when the server closes one that they use.
+    @Test func aConnectionThatAsksNothingIsKeptLongerAndIsNotLate() throws {
+        #expect(HTTPServerSettings().longestIdle > 60_000)
+        let server = try HTTPServer.local(.with { ($0.longestTime, $0.longestIdle) = (300, 1_500) })
+        let client = try Client(server.port)
+        for _ in 0..<2 {
+            client.request("GET /")
+            #expect(try client.response()?.status == 200)
+            usleep(900_000)
+        }
+        let start = SystemClock.boot.milliseconds
+        #expect(try client.isClosed())
+        #expect((200...2_500).contains(SystemClock.boot.milliseconds - start))
+        try eventually { server.counts.open == 0 }
+        #expect(server.counts.late == 0)
+    }
+
+    /// As soon as it asks something, it has no more time than others.
+    @Test func aConnectionThatWasIdleMustFinishWhatItBegins() throws {
+        let server = try HTTPServer.local(.with { ($0.longestTime, $0.longestIdle) = (300, 60_000) })
+        let client = try Client(server.port)
+        client.request("GET /")
+        #expect(try client.response()?.status == 200)
+        #expect(try trickle(client, "GET / HTTP/1.1\r\nHost: x\r\n", "X: y\r\n") < 20_000)
+        try eventually { server.counts.open == 0 }
+        #expect(server.counts.late == 1)
     }
 
     // MARK: Responses

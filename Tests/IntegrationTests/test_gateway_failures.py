@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import secrets
+import select
 import socket
 import threading
 import time
@@ -18,8 +19,10 @@ import pytest
 from conftest import Rig
 from harness import STORES, RedisServer, Service, World, member, needs_full_speed, wait_until
 from harness.gateway import Answer, Gateway, user_path
+from harness.processes import Child
 from harness.push_providers import PushProviders
 from harness.receiver import Receiver
+from harness.service import executable
 
 
 @pytest.fixture
@@ -403,18 +406,94 @@ def test_idle_and_slow_clients_and_large_bodies_cost_others_nothing(rig: Rig, ga
     wait_until(lambda: gateway.metrics()["bellwire_http_connections"] < 50, 10, "all have gone")
 
 
-def test_more_connections_than_there_may_be_are_closed_at_once(rig: Rig, gateways: Any) -> None:
-    """Those that are there go on, and new ones are taken when some have gone."""
+def ask_on(connection: socket.socket, path: str = "/healthz") -> bytes:
+    """The beginning of the answer to a request on this connection, which stays open; empty when it was closed."""
+    connection.settimeout(5)
+    with suppress(OSError):
+        connection.sendall(f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+        return connection.recv(65536)
+    return b""
+
+
+def test_a_stranger_with_all_connections_keeps_nobody_out(rig: Rig, gateways: Any) -> None:
+    """Each of its connections asks something now and then. Requests, health checks and ring checks are all served, since the connection gives
+    way that idles longest."""
+    world = rig.world(invite_rate="0/0", pair_rate="0/0", callee_rate="0/0")
+    gateway = gateways(world, http_connections="100")
+    halt = threading.Event()
+    with ExitStack() as stack:
+        many = [stack.enter_context(socket.create_connection(("127.0.0.1", gateway.port), 5)) for _ in range(100)]
+        assert all(ask_on(connection).startswith(b"HTTP/1.1 200 ") for connection in many)
+
+        def keep_all() -> None:
+            """Those that are closed it opens again at once."""
+            chance = random.Random(7)
+            while not halt.is_set():
+                closed, _, _ = select.select(many, [], [], 0.002)
+                for connection in closed:
+                    connection.close()
+                    many[many.index(connection)] = socket.create_connection(("127.0.0.1", gateway.port), 5)
+                ask_on(chance.choice(many), "/v1/tokens")
+
+        stranger = threading.Thread(target=keep_all, daemon=True)
+        stranger.start()
+        try:
+            for number in range(40):
+                gateway.post("/v1/calls", {"inviter": f"alice-{number}", "invitees": ["bob"]}).ok(201)
+                assert gateway.get("/readyz").status == 200
+                # A wrong key is an answer, too.
+                assert gateway.get("/v1/ring/none?user=bob&device=phone&key=x", token=None).status in (400, 401, 403, 404)
+        finally:
+            halt.set()
+            stranger.join(10)
+            for connection in many:
+                connection.close()
+    metrics = gateway.metrics()
+    assert metrics["bellwire_http_gave_way_total"] >= 20 and metrics["bellwire_http_refused_total"] == 0
+
+
+def test_an_address_has_so_many_connections_and_an_idle_one_is_not_late(rig: Rig, gateways: Any) -> None:
+    world = rig.world()
+    gateway = gateways(world, http_address_connections="3", http_idle="1s")
+    with ExitStack() as stack:
+        many = []
+        for _ in range(5):
+            many.append(stack.enter_context(socket.create_connection(("127.0.0.1", gateway.port), 5)))
+            assert ask_on(many[-1]).startswith(b"HTTP/1.1 200 ")
+        assert [is_closed(connection) for connection in many[:2]] == [True, True]
+        assert ask_on(many[4]).startswith(b"HTTP/1.1 200 ")
+        assert is_closed(many[4]), "idle for a second"
+    assert gateway.metrics()["bellwire_http_late_total"] == 0
+
+
+def test_bounds_follow_the_descriptors_that_there_are(rig: Rig, gateways: Any) -> None:
+    """The soft limit is raised to the hard one; where that is too little, fewer connections are warned of at the start."""
     world = rig.world()
     gateway = gateways(world)
-    with ExitStack() as stack:
-        first = stack.enter_context(socket.create_connection(("127.0.0.1", gateway.port), 5))
-        many = [stack.enter_context(socket.create_connection(("127.0.0.1", gateway.port), 5)) for _ in range(1_030)]
-        assert any(is_closed(connection) for connection in many[-5:])
-        first.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
-        assert first.recv(1000).startswith(b"HTTP/1.1 200 ")
-    wait_until(lambda: gateway.get("/healthz").status == 200, 10, "new ones are taken")
-    assert gateway.metrics()["bellwire_http_refused_total"] >= 5
+    gateway.stop()
+    arguments = [executable(), *gateway._arguments]
+    for limit, bounds, told in (
+        ("1024:15000", ["--http-connections=10000", "--http-streams=1000"], False),
+        ("1024:1024", ["--http-connections=10000", "--http-streams=1000"], True),
+        ("720:720", ["--http-connections=1", "--http-streams=1"], False),
+    ):
+        before = gateway.log.stat().st_size
+        gateway._child = Child(["prlimit", f"--nofile={limit}", "--", *arguments, *bounds], stdout=gateway.log)
+        wait_until(lambda: gateway.get("/readyz").status == 200, 20, "the gateway is ready")
+        limits = Path(f"/proc/{gateway.pid}/limits").read_text()
+        hard = limit.split(":")[1]
+        assert next(line for line in limits.splitlines() if line.startswith("Max open files")).split()[3:5] == [hard, hard]
+        said = gateway.log.read_text()[before:]
+        assert ("fewer connections than asked for" in said) == told, said
+        if told:
+            assert "of 10000" in said and "RLIMIT_NOFILE" in said
+            # As many as it says, and then others give way: nothing fails for want of a descriptor.
+            with ExitStack() as stack:
+                for _ in range(900):
+                    connection = stack.enter_context(socket.create_connection(("127.0.0.1", gateway.port), 5))
+                assert ask_on(connection).startswith(b"HTTP/1.1 200 ")
+                gateway.post("/v1/calls", {"inviter": "alice", "invitees": ["bob"]}).ok(201)
+        gateway.kill()
 
 
 def is_closed(connection: socket.socket) -> bool:

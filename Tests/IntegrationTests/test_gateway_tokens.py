@@ -210,6 +210,10 @@ def test_nothing_secret_is_logged(secure: Secure) -> None:
         ({"http_cert": "/nowhere/cert.pem"}, "cert.pem"),
         ({"name": "a b"}, "--name"),
         ({"broker": "http://x"}, "--broker"),
+        ({"http_connections": "0"}, "--http-connections 0"),
+        ({"http_streams": "20001"}, "--http-streams 20001"),
+        ({"http_address_connections": "-1"}, "--http-address-connections"),
+        ({"http_idle": "60"}, "--http-idle 60"),
     ],
 )
 def test_what_is_wrong_stops_the_start(tmp_path: Path, secure: Secure, flags: dict[str, str], reason: str) -> None:

@@ -15,6 +15,7 @@ package final class StatusServer: Sendable {
     package init(host: String, port: Int, status: CoordinatorStatus) throws(ListenError) {
         var settings = HTTPServerSettings()
         settings.mostConnections = 64
+        settings.mostReserved = 0
         settings.longestTime = 10_000
         do throws(HTTPServer.SetupError) {
             server = try HTTPServer(host: host, port: port, settings: settings) { page($0, status) }

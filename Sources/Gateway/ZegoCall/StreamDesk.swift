@@ -9,7 +9,7 @@ final class StreamDesk: Sendable {
     enum Bounds {
         /// Of one user, on this gateway.
         static let perUser = 10
-        /// Less than the server's connections: requests must get through.
+        /// Unless the settings say another number.
         static let streams = 512
         /// Bytes that wait for a client.
         static let waiting = 64 * 1_024
@@ -35,17 +35,20 @@ final class StreamDesk: Sendable {
 
     private let state = Mutex(State())
     private let wakeUp: WakeUp
+    private let most: Int
     var descriptor: Int32 { wakeUp.descriptor }
     var count: Int { state.withLock(\.streams) }
 
-    init?() {
+    /// `most`: streams at once.
+    init?(most: Int) {
         guard let wakeUp = WakeUp() else { return nil }
+        self.most = most
         self.wakeUp = wakeUp
     }
 
     func open(_ bearer: Bearer) throws(Problem) -> HTTPStream {
         let opened: Result<HTTPStream, Problem> = state.withLock { state in
-            guard state.streams < Bounds.streams, !state.isStopping else { return .failure(.overloaded) }
+            guard state.streams < most, !state.isStopping else { return .failure(.overloaded) }
             guard state.ofUser[bearer.token.user, default: 0] < Bounds.perUser else {
                 return .failure(.tooManyStreams)
             }

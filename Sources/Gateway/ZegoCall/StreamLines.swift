@@ -20,6 +20,8 @@ struct StreamLines {
         static let reclaim: ClosedRange<Int64> = 4_000...6_000
         /// Where the service does not say how long presence lasts.
         static let lease: Int64 = 600_000
+        /// A number.
+        static let farewells = 16_384
     }
 
     let topics: Topics
@@ -103,8 +105,8 @@ struct StreamLines {
     private mutating func sayFarewell(_ line: Line) {
         let farewell = presence(.offline(.lost), line)
         if isConnected { return actions.append(farewell) }
-        // No more than there can be streams: what is dropped ends with its lease.
-        if farewells.count < StreamDesk.Bounds.streams { farewells.append(farewell) }
+        // What is dropped ends with its lease.
+        if farewells.count < Bounds.farewells { farewells.append(farewell) }
     }
 
     static let online = Array(": online\n\n".utf8)

@@ -23,6 +23,7 @@ enum GatewayCommand {
             Option("http", "HOST:PORT", default: "127.0.0.1:8080", "where it serves"),
             Option("http-cert", "FILE", default: "", "serve HTTPS with this certificate (PEM, with its chain)"),
             Option("http-key", "FILE", default: "", "and its key"),
+        ] + ConnectionOptions.all + [
             Option(
                 "broker", "URL", default: "mqtt://127.0.0.1:1883", isSecret: true,
                 "mqtt://[user[:password]@]host:port, or mqtts://"),
@@ -54,7 +55,8 @@ enum GatewayCommand {
         setrlimit(__rlimit_resource_t(RLIMIT_CORE.rawValue), &none)
         // Before any other thread exists.
         let signals = TerminationSignals()
-        let settings = try settings(arguments)
+        var settings = try settings(arguments)
+        let warning = try ConnectionOptions.read(arguments, into: &settings.http)
         let log = Log(
             level: try arguments.required("log-level", "debug, info, warning or error", Log.Level.init(rawValue:)),
             format: try arguments.required("log-format", "text or json", Log.Format.init(rawValue:)),
@@ -64,6 +66,7 @@ enum GatewayCommand {
         let bearers = try BearerCheck(
             keys: try arguments.required("keys", "a file") { $0.isEmpty ? nil : $0 },
             issuer: arguments.text("issuer"), audience: arguments.text("audience").flatMap { $0.isEmpty ? nil : $0 })
+        if let warning { log(.warning, "there are fewer connections than asked for", warning) }
         log.warn(ofUnusableKeys: bearers.unusableKeys)
         let store = try StoreOptions.open(arguments, service, isVisited: true)
         let delivery = try WebhookDelivery(arguments, "bellwire gateway", log: log) {

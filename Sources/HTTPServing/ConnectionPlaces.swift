@@ -1,0 +1,185 @@
+/// Which connections may be, and which one gives way to a newcomer when there are as many as there may be: the one that has been at rest
+/// longest. A connection is at rest when the server owes it nothing: before its first request is whole, and after each response.
+///
+/// Connections with a response that goes on are counted apart: however many there are, requests get through.
+struct ConnectionPlaces {
+    enum Place {
+        case ordinary
+        /// All ordinary places have a request that is being served. What the settings call vital is served here, and nothing else.
+        case reserved
+        /// Its response goes on.
+        case streaming
+        /// It was shut down, and waits to be closed.
+        case leaving
+    }
+
+    private struct Connection {
+        var place: Place
+        let address: ClientAddress?
+    }
+
+    private struct OfAddress {
+        var count = 0
+        var resting = ConnectionQueue()
+    }
+
+    private let mostConnections: Int
+    private let mostReserved: Int
+    /// 0 for no bound.
+    private let mostPerAddress: Int
+    /// Connections that were shut down and are not closed yet: beyond that nobody else gives way.
+    static let mostLeaving = 128
+
+    private var connections: [ConnectionHandle: Connection] = [:]
+    private var counts: [Place: Int] = [:]
+    private var resting = ConnectionQueue()
+    private var restingReserved = ConnectionQueue()
+    private var addresses: [ClientAddress: OfAddress] = [:]
+    /// Of the connection that was admitted and is not open yet.
+    private var admitted = Connection(place: .ordinary, address: nil)
+
+    init(_ settings: HTTPServerSettings) {
+        mostConnections = settings.mostConnections
+        mostReserved = settings.mostReserved
+        mostPerAddress = settings.mostPerAddress
+    }
+
+    func place(of connection: ConnectionHandle) -> Place? { connections[connection]?.place }
+
+    /// Whether one more connection may be, and those that give way to it: they are to be shut down. `opened` follows.
+    mutating func admit(_ address: ClientAddress?) -> (isAdmitted: Bool, givingWay: [ConnectionHandle]) {
+        var givingWay: [ConnectionHandle] = []
+        func refused() -> (Bool, [ConnectionHandle]) { (false, givingWay) }
+        if mostPerAddress > 0, let address, let known = addresses[address], known.count >= mostPerAddress {
+            guard let oldest = known.resting.first, leave(oldest) else { return refused() }
+            givingWay.append(oldest)
+        }
+        var place = Place.ordinary
+        if counts[.ordinary, default: 0] >= mostConnections {
+            if let oldest = resting.first {
+                guard leave(oldest) else { return refused() }
+                givingWay.append(oldest)
+            } else {
+                place = .reserved
+                if counts[.reserved, default: 0] >= mostReserved {
+                    guard let oldest = restingReserved.first, leave(oldest) else { return refused() }
+                    givingWay.append(oldest)
+                }
+            }
+        }
+        admitted = Connection(place: place, address: address)
+        return (true, givingWay)
+    }
+
+    mutating func opened(_ connection: ConnectionHandle) {
+        connections[connection] = admitted
+        counts[admitted.place, default: 0] += 1
+        if mostPerAddress > 0, let address = admitted.address { addresses[address, default: OfAddress()].count += 1 }
+        rest(connection)
+    }
+
+    /// The server has nothing to do for it. Returns who gives way to it: it comes back from a response that went on, and its place was
+    /// taken.
+    mutating func rests(_ connection: ConnectionHandle) -> ConnectionHandle? {
+        guard let place = place(of: connection), place != .leaving else { return nil }
+        var givingWay: ConnectionHandle?
+        if place == .streaming {
+            if counts[.ordinary, default: 0] >= mostConnections, let oldest = resting.first, leave(oldest) {
+                givingWay = oldest
+            }
+            move(connection, to: .ordinary)
+        }
+        rest(connection)
+        return givingWay
+    }
+
+    /// It has a whole request.
+    mutating func works(_ connection: ConnectionHandle) { unrest(connection) }
+
+    mutating func streams(_ connection: ConnectionHandle) {
+        guard place(of: connection) != .leaving else { return }
+        unrest(connection)
+        move(connection, to: .streaming)
+    }
+
+    /// Whether its request may be served. One in a reserved place takes an ordinary one that has become free.
+    mutating func mayServe(_ connection: ConnectionHandle, isVital: Bool) -> Bool {
+        guard place(of: connection) == .reserved else { return true }
+        guard counts[.ordinary, default: 0] < mostConnections else { return isVital }
+        let isResting = restingReserved.contains(connection)
+        unrest(connection)
+        move(connection, to: .ordinary)
+        if isResting { rest(connection) }
+        return true
+    }
+
+    /// It was, or is now to be, shut down. False when too many were that are not closed yet.
+    @discardableResult
+    mutating func leave(_ connection: ConnectionHandle, isBounded: Bool = true) -> Bool {
+        guard let place = place(of: connection), place != .leaving else { return true }
+        guard !isBounded || counts[.leaving, default: 0] < Self.mostLeaving else { return false }
+        unrest(connection)
+        move(connection, to: .leaving)
+        return true
+    }
+
+    mutating func closed(_ connection: ConnectionHandle) {
+        unrest(connection)
+        guard let known = connections.removeValue(forKey: connection) else { return }
+        counts[known.place, default: 0] -= 1
+        guard mostPerAddress > 0, let address = known.address else { return }
+        // One that leaves counts until it is closed: its descriptor is still there.
+        addresses[address]?.count -= 1
+        if addresses[address]?.count == 0 { addresses[address] = nil }
+    }
+
+    private mutating func move(_ connection: ConnectionHandle, to place: Place) {
+        guard let former = connections[connection]?.place else { return }
+        connections[connection]?.place = place
+        counts[former, default: 0] -= 1
+        counts[place, default: 0] += 1
+    }
+
+    private mutating func rest(_ connection: ConnectionHandle) {
+        guard let known = connections[connection] else { return }
+        if known.place == .reserved { restingReserved.append(connection) } else { resting.append(connection) }
+        if mostPerAddress > 0, let address = known.address { addresses[address]?.resting.append(connection) }
+    }
+
+    private mutating func unrest(_ connection: ConnectionHandle) {
+        resting.remove(connection)
+        restingReserved.remove(connection)
+        if mostPerAddress > 0, let address = connections[connection]?.address {
+            addresses[address]?.resting.remove(connection)
+        }
+    }
+}
+
+/// Connections in the order in which they were appended; any may be removed. All of it takes the same time however many there are: who is at
+/// the bound costs no more than others.
+struct ConnectionQueue {
+    private struct Link {
+        var previous: ConnectionHandle?
+        var next: ConnectionHandle?
+    }
+
+    private var links: [ConnectionHandle: Link] = [:]
+    private(set) var first: ConnectionHandle?
+    private var last: ConnectionHandle?
+
+    func contains(_ connection: ConnectionHandle) -> Bool { links[connection] != nil }
+
+    /// Puts it at the end, wherever it was.
+    mutating func append(_ connection: ConnectionHandle) {
+        remove(connection)
+        links[connection] = Link(previous: last)
+        if let last { links[last]?.next = connection } else { first = connection }
+        last = connection
+    }
+
+    mutating func remove(_ connection: ConnectionHandle) {
+        guard let link = links.removeValue(forKey: connection) else { return }
+        if let previous = link.previous { links[previous]?.next = link.next } else { first = link.next }
+        if let next = link.next { links[next]?.previous = link.previous } else { last = link.previous }
+    }
+}

@@ -1,0 +1,63 @@
+import Glibc
+import HTTPServing
+
+/// The flags of how many connections a gateway has, and for how long.
+enum ConnectionOptions {
+    /// A stream takes two filters at the broker, which grants a backend 40,000 (docs/architecture.md, Bounds).
+    private static let streams = 1...20_000
+
+    static let all = [
+        Option(
+            "http-connections", "N", default: "10000",
+            "connections at once, without those of streams; at the bound the one gives way that idles longest"),
+        Option("http-streams", "N", default: "10000", "streams of events at once (GET /call/events)"),
+        Option(
+            "http-address-connections", "N", default: "0",
+            "connections of one address at once, streams included; 0 for no bound, as behind a load balancer"),
+        Option(
+            "http-idle", "DURATION", default: "75s",
+            "how long a connection that asks nothing is kept: longer than a load balancer keeps it"),
+    ]
+
+    /// What is to be warned of: fewer connections than asked for, since there are not enough descriptors.
+    typealias Warning = KeyValuePairs<StaticString, String>
+
+    static func read(_ arguments: Arguments, into settings: inout HTTPServerSettings) throws(UsageError) -> Warning? {
+        settings.mostConnections = try arguments.integer("http-connections", in: 1...1_000_000)
+        settings.mostStreams = try arguments.integer("http-streams", in: streams)
+        settings.mostPerAddress = try arguments.integer("http-address-connections", in: 0...1_000_000)
+        settings.longestIdle = try arguments.milliseconds("http-idle", in: 1_000...86_400_000)
+        return settings.fit(into: raisedDescriptorLimit())
+    }
+
+    /// Raises the soft limit to the hard one; what the limit is then.
+    private static func raisedDescriptorLimit() -> Int {
+        let resource = __rlimit_resource_t(RLIMIT_NOFILE.rawValue)
+        var limit = rlimit()
+        guard getrlimit(resource, &limit) == 0 else { return 1_024 }
+        let former = limit.rlim_cur
+        limit.rlim_cur = limit.rlim_max
+        return Int(clamping: setrlimit(resource, &limit) == 0 ? limit.rlim_cur : former)
+    }
+}
+
+extension HTTPServerSettings {
+    /// What the process needs beside its clients: the broker, the store, and requests of webhooks and pushes under way.
+    private static let otherDescriptors = 512
+
+    /// Lowers the bounds, each by the same share, where there are not enough descriptors for all.
+    fileprivate mutating func fit(into descriptors: Int) -> ConnectionOptions.Warning? {
+        let needed = mostSockets + Self.otherDescriptors
+        guard needed > descriptors else { return nil }
+        let wanted = mostConnections + mostStreams
+        let share = Double(max(2, descriptors - (needed - wanted))) / Double(wanted)
+        let asked = (connections: mostConnections, streams: mostStreams)
+        mostConnections = max(1, Int(Double(mostConnections) * share))
+        mostStreams = max(1, Int(Double(mostStreams) * share))
+        return [
+            "connections": "\(mostConnections) of \(asked.connections)",
+            "streams": "\(mostStreams) of \(asked.streams)",
+            "descriptors": "\(descriptors), and \(needed) are needed (RLIMIT_NOFILE)",
+        ]
+    }
+}
