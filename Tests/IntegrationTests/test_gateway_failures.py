@@ -466,6 +466,29 @@ def test_an_address_has_so_many_connections_and_an_idle_one_is_not_late(rig: Rig
     assert gateway.metrics()["bellwire_http_late_total"] == 0
 
 
+def test_a_gateway_serves_as_many_streams_as_its_setting_says_beside_its_connections(rig: Rig, gateways: Any) -> None:
+    """53 users with ten streams each: more streams than there are connections, and requests get through. The next stream is refused."""
+    world = rig.world()
+    gateway = gateways(world, http_streams="530", http_connections="20")
+    with ExitStack() as stack:
+
+        def listen(user: str, device: str) -> tuple[socket.socket, bytes]:
+            connection = stack.enter_context(socket.create_connection(("127.0.0.1", gateway.port), 10))
+            token = gateway.make_token(user=user, device=device)
+            connection.sendall(f"GET /call/events HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\n\r\n".encode())
+            return connection, connection.recv(4096)
+
+        listening = [listen(f"user-{number // 10}", f"device-{number % 10}") for number in range(530)]
+        assert all(begin.startswith(b"HTTP/1.1 200 ") for _, begin in listening)
+        for connection, begin in listening[::50]:
+            while b": online" not in begin:
+                assert (piece := connection.recv(4096)), "the stream has ended"
+                begin += piece
+        assert listen("one-more", "device")[1].startswith(b"HTTP/1.1 503 ")
+        assert gateway.metrics()["bellwire_gateway_streams"] == 530
+        gateway.post("/v1/calls", {"inviter": "alice", "invitees": ["bob"]}).ok(201)
+
+
 def test_bounds_follow_the_descriptors_that_there_are(rig: Rig, gateways: Any) -> None:
     """The soft limit is raised to the hard one; where that is too little, fewer connections are warned of at the start."""
     world = rig.world()
