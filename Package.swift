@@ -81,17 +81,21 @@ let package = Package(
                 "CallCore", "CallStore", "HTTPServing", "MQTTClient", "Push", "SettingsFiles", "SignalingProtocol",
                 "SystemClocks", "SystemThreads", "Tokens", "ZegoCallProtocol",
             ], resources: [.embedInCode("openapi.yaml")], swiftSettings: strict),
-        .target(name: "Tokens", dependencies: ["SignalingProtocol", "COpenSSL"], swiftSettings: strict),
+        .target(
+            name: "Tokens", dependencies: ["SignalingProtocol", "SystemClocks", "COpenSSL"], swiftSettings: strict),
         .target(name: "SettingsFiles", dependencies: ["SignalingProtocol", "ServerURL"], swiftSettings: strict),
         .target(name: "ZegoCallProtocol", dependencies: ["SignalingProtocol", "Tokens"], swiftSettings: strict),
         .target(
             name: "Webhooks",
-            dependencies: ["CallCore", "SettingsFiles", "SignalingProtocol", "Tokens", "ZegoCallProtocol"],
+            dependencies: [
+                "CallCore", "SettingsFiles", "SignalingProtocol", "SystemClocks", "Tokens", "ZegoCallProtocol",
+            ],
             swiftSettings: strict),
         .target(
             name: "Push",
             dependencies: [
-                "CallCore", "HTTPSending", "ServerURL", "SettingsFiles", "SignalingProtocol", "Tokens", "COpenSSL",
+                "CallCore", "HTTPSending", "ServerURL", "SettingsFiles", "SignalingProtocol", "SystemClocks", "Tokens",
+                "COpenSSL",
             ], swiftSettings: strict),
         .target(name: "BrokerAuth", dependencies: ["SignalingProtocol", "Tokens"], swiftSettings: strict),
         .target(
@@ -134,7 +138,8 @@ let package = Package(
             name: "BellwireSimulator",
             dependencies: [
                 "Coordinator", "CallDeciding", "CallStore", "CallCore", "BellwireClientCore", "SignalingProtocol",
-                "HistoryChecker", "SplitMix", "Delivery", "HTTPSending", "SettingsFiles", "Webhooks", "Push", "Tokens",
+                "HistoryChecker", "SplitMix", "Delivery", "HTTPSending", "SettingsFiles", "Webhooks", "Push",
+                "SystemClocks", "Tokens",
             ], swiftSettings: strict),
         .executableTarget(
             name: "bellwire",
@@ -164,17 +169,21 @@ let package = Package(
             dependencies: ["CallStore", "CallCore", "SignalingProtocol", "CProcess", "FuzzEntries", "SplitMix"],
             swiftSettings: strict),
         .testTarget(
-            name: "TokensTests", dependencies: ["Tokens", "SignalingProtocol", "SplitMix"], swiftSettings: strict),
+            name: "TokensTests", dependencies: ["Tokens", "SignalingProtocol", "SplitMix", "SystemClocks"],
+            swiftSettings: strict),
         .testTarget(
             name: "WebhooksTests",
-            dependencies: ["Webhooks", "CallCore", "SettingsFiles", "SignalingProtocol", "TemporaryFiles", "Tokens"],
+            dependencies: [
+                "Webhooks", "CallCore", "SettingsFiles", "SignalingProtocol", "SystemClocks", "TemporaryFiles",
+                "Tokens",
+            ],
             swiftSettings: strict),
         .testTarget(name: "SettingsFilesTests", dependencies: ["SettingsFiles"], swiftSettings: strict),
         .testTarget(
             name: "PushTests",
             dependencies: [
-                "Push", "CallCore", "HTTPSending", "SettingsFiles", "SignalingProtocol", "TemporaryFiles", "Tokens",
-                "COpenSSL",
+                "Push", "CallCore", "HTTPSending", "SettingsFiles", "SignalingProtocol", "SystemClocks",
+                "TemporaryFiles", "Tokens", "COpenSSL",
             ],
             swiftSettings: strict),
         .testTarget(
@@ -187,7 +196,7 @@ let package = Package(
             name: "DeliveryTests",
             dependencies: [
                 "Delivery", "CallCore", "CallDeciding", "CallStore", "FuzzEntries", "HTTPSending", "Push",
-                "SettingsFiles", "SignalingProtocol", "Tokens", "Webhooks",
+                "SettingsFiles", "SignalingProtocol", "SystemClocks", "Tokens", "Webhooks",
             ], swiftSettings: strict),
         .testTarget(
             name: "HTTPSendingTests", dependencies: ["HTTPSending", "SystemClocks", "COpenSSL"], swiftSettings: strict),
@@ -203,7 +212,9 @@ let package = Package(
             swiftSettings: strict),
         .testTarget(
             name: "CoordinatorTests",
-            dependencies: ["Coordinator", "CallDeciding", "CallStore", "CallCore", "SignalingProtocol", "SplitMix"],
+            dependencies: [
+                "Coordinator", "CallDeciding", "CallStore", "CallCore", "SignalingProtocol", "SplitMix", "SystemClocks",
+            ],
             swiftSettings: strict
         ),
         .testTarget(

@@ -4,6 +4,7 @@ import CallStore
 import Coordinator
 import Delivery
 import SignalingProtocol
+import SystemClocks
 
 /// A real coordinator's loop, driven by virtual time and a simulated broker: what `Coordinator.Coordinator` is with sockets.
 final class SimulatedCoordinator: BrokerClient {
@@ -90,7 +91,10 @@ final class SimulatedCoordinator: BrokerClient {
         sender.onAnswer = { [unowned self, life] in
             if self.life == life { handle(.tick) }
         }
-        deliverer = Deliverer(store, [SimulatedEndpoint.settings], sender: sender, now: world.now) { [unowned self] in
+        deliverer = Deliverer(
+            store, [SimulatedEndpoint.settings], sender: sender, now: world.now,
+            wall: { [unowned(unsafe) world] in WallTime(milliseconds: world.now) }
+        ) { [unowned self] in
             workers += 1
             return "\(clientID)-\(workers)"
         }
@@ -106,7 +110,10 @@ final class SimulatedCoordinator: BrokerClient {
         var settings = PusherSettings(
             SimulatedPushService.settings, lease: world.settings.presence.lease, name: clientID, traceLife: 86_400_000)
         settings.traces = .off
-        pusher = Pusher(store, settings, sender: sender, clock: { [unowned(unsafe) world] in world.now }) {
+        pusher = Pusher(
+            store, settings, sender: sender, clock: { [unowned(unsafe) world] in world.now },
+            wall: { [unowned(unsafe) world] in WallTime(milliseconds: world.now) }
+        ) {
             [unowned self, unowned sender] in
             workers += 1
             sender.worker = "\(clientID)-\(workers)"

@@ -3,6 +3,7 @@ import CallStore
 import HTTPSending
 import SettingsFiles
 import SignalingProtocol
+import SystemClocks
 import Webhooks
 
 /// Hands over what is owed to endpoints (docs/decisions/0019): claims it, derives what it is, sends it, and settles what became of it.
@@ -37,6 +38,8 @@ package final class Deliverer {
     /// Until when the claims are sure to stand.
     private var sureUntil: Int64 = 0
     private var now: Int64
+    /// By which requests are signed.
+    private let wall: () -> WallTime
     /// The store's time minus `now`, as it was last known.
     private var storeClock: Milliseconds?
     private var flights: [UInt64: Flight] = [:]
@@ -66,7 +69,7 @@ package final class Deliverer {
     /// `inOneStep`: lines that are claimed, or settled, in one step of the store. `newName`: names that no worker ever had. Nil when an endpoint's networks are none.
     package init?(
         _ store: any OutboxStore, _ endpoints: [WebhookEndpoint], sender: any RequestSender, delivers: Bool = true,
-        inOneStep: Int = 64, now: Int64, newName: @escaping () -> String
+        inOneStep: Int = 64, now: Int64, wall: @escaping () -> WallTime = { .now }, newName: @escaping () -> String
     ) {
         let targets = endpoints.compactMap { Target($0) }
         guard targets.count == endpoints.count else { return nil }
@@ -77,6 +80,7 @@ package final class Deliverer {
         self.targets = targets
         self.newName = newName
         self.now = now
+        self.wall = wall
         worker = WorkerID(newName())
         for target in targets { counts.endpoints[target.name] = DeliveryCounts.Endpoint() }
     }
@@ -173,7 +177,7 @@ package final class Deliverer {
 
     /// The file is right, once when it begins; what an endpoint said is right after that.
     private func keep() async throws(StoreError) {
-        // Nothing is tried before the store's time is known: attempts are dated by it.
+        // Nothing is tried before the store's time is known: by it attempts are counted and given up.
         let time = try await store.now()
         storeClock = time - now
         if !isKept { try await store.keep(targets.compactMap { KeptEndpoint($0.endpoint) }) }
@@ -277,7 +281,7 @@ package final class Deliverer {
     private func request(_ event: WebhookEvent, _ target: Target) -> HTTPRequest? {
         let body = WebhookBody(event, format: target.endpoint.format)
         let signature = try? WebhookSignature(
-            id: event.id, body: body.bytes, secrets: target.endpoint.secrets, at: storeTime)
+            id: event.id, body: body.bytes, secrets: target.endpoint.secrets, at: wall())
         guard let signature else { return nil }
         lastFlight += 1
         return HTTPRequest(

@@ -14,7 +14,7 @@ extension Pusher {
         }
         guard let flight = flights.removeValue(forKey: answer.id) else { return }
         let (call, id) = (flight.call, flight.due.id)
-        let verdict = providers.verdict(of: answer, for: flight.push, now: storeTime)
+        let verdict = providers.verdict(of: answer, for: flight.push, now: storeTime, wall: wall())
         call.attempts[id]?.isUnderWay = false
         call.attempts[id]?.slot = nil
         // Of a call that is held no more, somebody else goes on.

@@ -184,7 +184,7 @@ extension Pusher {
             let push = outgoing(due, fresh.reading.call, hasNewToken: attempt.hasNewToken)
         else { return }
         lastRequest += 1
-        switch providers.prepare(push, id: lastRequest, now: storeTime) {
+        switch providers.prepare(push, id: lastRequest, now: storeTime, wall: wall()) {
         case .send(var request):
             request.handOverBefore = deadline
             call.attempts[due.id]?.isUnderWay = true

@@ -4,6 +4,7 @@ import CallStore
 import HTTPSending
 import Push
 import SignalingProtocol
+import SystemClocks
 
 /// What a pusher is told when it begins.
 package struct PusherSettings: Sendable {
@@ -72,6 +73,8 @@ package final class Pusher: DeliveryWorker {
     let judge: PushJudge
     /// The boot clock, as it goes on within a turn.
     let clock: () -> Int64
+    /// What providers hold their own clocks against.
+    let wall: () -> WallTime
     let executor = WorkExecutor()
     private let newName: () -> String
     private(set) var worker: WorkerID
@@ -124,12 +127,13 @@ package final class Pusher: DeliveryWorker {
     /// `clock`: the boot clock, looked at right before something is read. `newName`: names that no worker ever had.
     package init(
         _ store: any PushStore, _ settings: PusherSettings, sender: any RequestSender, clock: @escaping () -> Int64,
-        newName: @escaping () -> String
+        wall: @escaping () -> WallTime = { .now }, newName: @escaping () -> String
     ) {
         self.store = store
         self.settings = settings
         self.sender = sender
         self.clock = clock
+        self.wall = wall
         self.newName = newName
         providers = PushProviders(settings.push)
         judge = PushJudge(policy: settings.push.policy, lease: settings.lease)

@@ -1,6 +1,7 @@
 import CallCore
 import HTTPSending
 import SignalingProtocol
+import SystemClocks
 
 /// Apple's push service.
 enum APNs {
@@ -10,7 +11,7 @@ enum APNs {
 
     static func request(
         _ push: OutgoingPush, to token: String, _ settings: APNsSettings, token bearer: String, id: UInt64,
-        now: Milliseconds
+        now: Milliseconds, wall: WallTime
     ) -> HTTPRequest {
         let isVoIP = push.registration.key.platform == .apnsVoIP
         var headers = [
@@ -18,8 +19,8 @@ enum APNs {
             (name: "apns-topic", value: settings.bundleID + (isVoIP ? ".voip" : "")),
             (name: "apns-push-type", value: isVoIP ? "voip" : "alert"),
             (name: "apns-priority", value: "10"),
-            // In whole seconds, and not after the end.
-            (name: "apns-expiration", value: String((now + push.life(at: now)) / 1_000)),
+            // In whole seconds, and not after the end. Apple holds its own clock against that.
+            (name: "apns-expiration", value: String((wall + push.life(at: now)).seconds)),
             (name: "apns-id", value: push.uuid),
             (name: "content-type", value: "application/json"),
         ]
@@ -50,13 +51,15 @@ enum APNs {
         writer.field("mutable-content", 1)
     }
 
-    /// `since`: when the registration was made. A token that ended before is not the one that was registered then.
-    static func meaning(of response: HTTPAnswer.Response, since: Milliseconds) -> ProviderAnswer {
+    /// `registered`: when the registration was made, as late as that can have been. A token that ended before is not the one that was
+    /// registered then.
+    static func meaning(of response: HTTPAnswer.Response, registered: WallTime) -> ProviderAnswer {
         let json = (try? JSONParser.parse(response.body))?.object
         let reason = safeReason(json?["reason"]?.string)
         if response.status == 410 {
             let ended = json?["timestamp"]?.integer
-            return ProviderAnswer(kind: ended.map { $0 > since } ?? false ? .gone : .refused, reason: reason)
+            return ProviderAnswer(
+                kind: ended.map { WallTime(milliseconds: $0) > registered } ?? false ? .gone : .refused, reason: reason)
         }
         return ProviderAnswer(kind: ProviderAnswer.kind(response.status), reason: reason)
     }

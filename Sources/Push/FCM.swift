@@ -2,6 +2,7 @@ import CallCore
 import HTTPSending
 import SettingsFiles
 import SignalingProtocol
+import SystemClocks
 import Tokens
 
 /// Firebase Cloud Messaging, the HTTP v1 API.
@@ -60,14 +61,14 @@ enum FCM {
 
     /// Asks for a token (RFC 7523, section 2.1).
     static func tokenRequest(
-        _ account: ServiceAccount, id: UInt64, now: Milliseconds
+        _ account: ServiceAccount, id: UInt64, wall: WallTime
     ) throws(TokenError) -> HTTPRequest {
         let assertion = try JSONWebToken.signed(by: account.key, id: account.keyID) { writer in
             writer.field("iss", account.email)
             writer.field("scope", scope)
             writer.field("aud", account.tokenURL.text)
-            writer.field("iat", now / 1_000)
-            writer.field("exp", now / 1_000 + assertionLife)
+            writer.field("iat", wall.seconds)
+            writer.field("exp", wall.seconds + assertionLife)
         }
         // Nothing of an assertion needs to be percent-encoded.
         let body = "grant_type=\(percentEncoded("urn:ietf:params:oauth:grant-type:jwt-bearer"))&assertion=\(assertion)"

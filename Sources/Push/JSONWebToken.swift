@@ -1,5 +1,6 @@
 import CallCore
 import SignalingProtocol
+import SystemClocks
 import Tokens
 
 /// A signed token by which a provider knows who asks (RFC 7515, section 7.1).
@@ -17,7 +18,8 @@ enum JSONWebToken {
     }
 }
 
-/// Apple's: one for each key, made anew after 40 minutes and never more often than every 20, which Apple asks for.
+/// Apple's: one for each key, made anew after 40 minutes and never more often than every 20, which Apple asks for, unless the clock was
+/// set back.
 struct APNsTokens {
     private struct Key: Hashable {
         let team: String
@@ -27,7 +29,7 @@ struct APNsTokens {
     /// A token, and when it was made.
     struct Made: Equatable {
         let text: String
-        let time: Milliseconds
+        let time: WallTime
     }
 
     static let life: Milliseconds = 40 * 60_000
@@ -35,12 +37,13 @@ struct APNsTokens {
 
     private var tokens: [Key: Made] = [:]
 
-    mutating func token(_ settings: APNsSettings, at now: Milliseconds) throws(TokenError) -> Made {
+    mutating func token(_ settings: APNsSettings, at now: WallTime) throws(TokenError) -> Made {
         let key = Key(team: settings.teamID, key: settings.keyID)
-        if let made = tokens[key], now - made.time < Self.life { return made }
+        // One from the future was made by a clock that has been put right since.
+        if let made = tokens[key], now >= made.time, now - made.time < Self.life { return made }
         let text = try JSONWebToken.signed(by: settings.key, id: settings.keyID) { writer in
             writer.field("iss", settings.teamID)
-            writer.field("iat", now / 1_000)
+            writer.field("iat", now.seconds)
         }
         let made = Made(text: text, time: now)
         tokens[key] = made
@@ -48,11 +51,11 @@ struct APNsTokens {
     }
 
     /// A request with the token made at `time` was refused. Whether another one is used from now on.
-    mutating func refused(_ settings: APNsSettings, madeAt time: Milliseconds, at now: Milliseconds) -> Bool {
+    mutating func refused(_ settings: APNsSettings, madeAt time: WallTime, at now: WallTime) -> Bool {
         let key = Key(team: settings.teamID, key: settings.keyID)
         guard let present = tokens[key] else { return true }
         if present.time != time { return true }
-        guard now - present.time > Self.leastLife else { return false }
+        guard now < present.time || now - present.time > Self.leastLife else { return false }
         tokens[key] = nil
         return true
     }
@@ -67,8 +70,8 @@ struct VAPIDTokens {
 
     struct Made: Equatable {
         let text: String
-        let time: Milliseconds
-        let end: Milliseconds
+        let time: WallTime
+        let end: WallTime
     }
 
     /// At most 24 h, by section 2 of the RFC.
@@ -80,11 +83,11 @@ struct VAPIDTokens {
 
     private var tokens: [Key: Made] = [:]
 
-    mutating func token(_ key: Key, _ settings: WebPushSettings, at now: Milliseconds) throws(TokenError) -> Made {
-        if let made = tokens[key], now >= made.time, now < made.end - Self.rest { return made }
+    mutating func token(_ key: Key, _ settings: WebPushSettings, at now: WallTime) throws(TokenError) -> Made {
+        if let made = tokens[key], now >= made.time, made.end - now > Self.rest { return made }
         let text = try JSONWebToken.signed(by: settings.key, id: nil) { writer in
             writer.field("aud", key.origin)
-            writer.field("exp", (now + Self.life) / 1_000)
+            writer.field("exp", (now + Self.life).seconds)
             writer.field("sub", settings.subject)
         }
         if tokens.count >= Self.most { tokens = [:] }
@@ -94,7 +97,7 @@ struct VAPIDTokens {
     }
 
     /// Another one is made from now on, if it was this one that was refused.
-    mutating func refused(_ key: Key, madeAt time: Milliseconds) {
+    mutating func refused(_ key: Key, madeAt time: WallTime) {
         if tokens[key]?.time == time { tokens[key] = nil }
     }
 }

@@ -6,7 +6,7 @@ import Tokens
 /// One push to one registration. Sent again, it is the same push.
 package struct OutgoingPush: Sendable {
     package let registration: PushRegistration
-    package let content: PushContent
+    package private(set) var content: PushContent
     /// The revision at which the user was invited; of a test any number.
     package let invitation: Int
     /// The device was sent `ring` for this invitation.
@@ -44,7 +44,14 @@ package struct OutgoingPush: Sendable {
                     .utf8))
     }
 
-    /// How long the provider may keep it for a device that it does not reach, in milliseconds from `now`.
+    /// The same as it leaves at `now`, by the store's time.
+    func leaving(at now: Milliseconds) -> OutgoingPush {
+        var push = self
+        push.content = content.leaving(at: now)
+        return push
+    }
+
+    /// How long the provider may keep it for a device that it does not reach, in milliseconds from `now`, by the store's time.
     func life(at now: Milliseconds) -> Milliseconds {
         content.kind == .missed ? Self.missedLife : max(0, content.expiresAt - now)
     }

@@ -30,6 +30,8 @@ package struct PushContent: Equatable, Sendable {
     package let createdAt: Milliseconds
     /// When the ringing ends, or was to end.
     package let expiresAt: Milliseconds
+    /// For how long it still rings when it leaves, in milliseconds; of a `ring` that leaves.
+    package private(set) var expiresIn: Milliseconds?
     package private(set) var title: String?
     package private(set) var body: String?
     package private(set) var payload: String?
@@ -84,6 +86,14 @@ package struct PushContent: Equatable, Sendable {
 
     private static let testLife: Milliseconds = 60_000
 
+    /// The same as it leaves at `now`, by the store's time. A device counts down from `expiresIn`, so that nobody compares its clock with the
+    /// service's.
+    func leaving(at now: Milliseconds) -> PushContent {
+        var content = self
+        if kind == .ring { content.expiresIn = max(0, expiresAt - now) }
+        return content
+    }
+
     /// A JSON object.
     package var json: [UInt8] { JSONWriter.object { write(to: &$0) } }
 
@@ -98,6 +108,7 @@ package struct PushContent: Equatable, Sendable {
         writer.field("mode", mode?.rawValue)
         writer.field("createdAt", createdAt)
         writer.field("expiresAt", expiresAt)
+        writer.field("expiresIn", expiresIn)
         writer.field("title", title)
         writer.field("body", body)
         writer.field("payload", payload)

@@ -1,5 +1,6 @@
 import COpenSSL
 import SignalingProtocol
+import SystemClocks
 
 /// TURN servers that let in whoever shows a credential of their shared secret, as coturn does with `use-auth-secret`
 /// (docs/protocol.md, section 1, Welcome).
@@ -68,9 +69,9 @@ package struct TurnServers: Sendable, Equatable {
         }
     }
 
-    /// For this user, from `now` on, in milliseconds since the epoch. A user id with a colon in it must not look like the end of the time.
-    package func credentials(for user: UserID, now: Int64) -> IceServer {
-        let username = "\(now / 1000 + Self.life):\(percentEncoded(user.string))"
+    /// For this user, from `now` on: the TURN server holds its own clock against that. A user id with a colon in it must not look like the end of the time.
+    package func credentials(for user: UserID, now: WallTime) -> IceServer {
+        let username = "\(now.seconds + Self.life):\(percentEncoded(user.string))"
         return IceServer(urls: urls, username: username, credential: code(of: Array(username.utf8)))
     }
 

@@ -1,11 +1,11 @@
-import CallCore
+import SystemClocks
 import Tokens
 
 /// What shows a receiver who sends an event, and that it is no old request sent again by somebody else (Standard Webhooks).
 package struct WebhookSignature: Equatable, Sendable {
     /// `webhook-id`.
     package let id: String
-    /// `webhook-timestamp`: when this attempt was made, in seconds.
+    /// `webhook-timestamp`: when this attempt was made, in seconds. Receivers hold it against their clocks.
     package let timestamp: Int64
     /// `webhook-signature`: `v1,` and an HMAC-SHA256 in base 64 for each secret, parted by spaces. A receiver that knows one of the
     /// secrets finds it right.
@@ -13,9 +13,9 @@ package struct WebhookSignature: Equatable, Sendable {
 
     /// Signs `{id}.{timestamp}.{body}` for an attempt at this time. Fails only if OpenSSL does.
     package init(
-        id: String, body: [UInt8], secrets: [WebhookSecret], at attempt: Milliseconds
+        id: String, body: [UInt8], secrets: [WebhookSecret], at attempt: WallTime
     ) throws(TokenError) {
-        timestamp = attempt / 1000
+        timestamp = attempt.seconds
         self.id = id
         let message = Array("\(id).\(timestamp).".utf8) + body
         var signatures: [String] = []

@@ -3,6 +3,7 @@ import CallStore
 import HTTPSending
 import SettingsFiles
 import SignalingProtocol
+import SystemClocks
 import Testing
 import Webhooks
 
@@ -41,6 +42,9 @@ import Webhooks
 
     private final class Clock {
         var now: Milliseconds = 1_790_000_000_000
+        /// How far the wall clock is from the store's time.
+        var apart: Milliseconds = 0
+        var wall: WallTime { WallTime(milliseconds: now + apart) }
     }
 
     private final class Rig {
@@ -63,7 +67,8 @@ import Webhooks
                     secrets: [try! WebhookSecret("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")],
                     events: EventPatterns(events)!, retryFor: retryFor)
             ]
-            deliverer = Deliverer(doubtful, settings, sender: endpoints, now: 0, newName: Self.names("w0"))!
+            deliverer = Deliverer(
+                doubtful, settings, sender: endpoints, now: 0, wall: { clock.wall }, newName: Self.names("w0"))!
             turn()
         }
 
@@ -129,6 +134,25 @@ import Webhooks
         rig.endpoints.answer(200)
         rig.turn()
         #expect(rig.count.waiting == 0)
+    }
+
+    /// A receiver holds its clock against the timestamp, and refuses what is five minutes away (docs/decisions/0024).
+    @Test(arguments: [-28_800_000, -600_000, 600_000, 28_800_000] as [Milliseconds])
+    func requestsAreSignedByTheWallClock(_ apart: Milliseconds) throws {
+        let rig = Rig()
+        rig.clock.apart = apart
+        rig.owe("a", 1...1)
+        // The clock is put right between two attempts, and the second one is of its own moment.
+        for (expected, put) in [(apart, 0), (0, 0)] as [(Milliseconds, Milliseconds)] {
+            let request = try #require(rig.endpoints.open.first)
+            let timestamp = request.headers.first { $0.name == "webhook-timestamp" }?.value
+            #expect(timestamp == String((rig.clock.now + expected) / 1_000))
+            rig.clock.apart = put
+            rig.endpoints.answer(500)
+            rig.turn()
+            rig.turn(after: 1_000)
+        }
+        #expect(rig.endpoints.open.isEmpty, "it is tried again after one second, then after two, by the store's time")
     }
 
     @Test func whatIsOwedIsSentSignedAndSettled() {

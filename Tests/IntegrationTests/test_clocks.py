@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from conftest import Rig
 from harness import Deploy, RedisServer, SteppedClock, World, now_ms, ring, talk, wait_until
+from harness.http2 import Reply
+from harness.push_providers import PushProviders
+from harness.pushing import asleep
+from harness.receiver import Receiver
+from harness.turn import options as turn_options
 
 STEPS = [70, -70]
 """Seconds."""
@@ -87,3 +94,52 @@ def test_a_coordinator_that_starts_after_redis_s_clock_was_set_knows_of_it(deplo
         world.close()
         world.service.stop()
         server.stop()
+
+
+@pytest.mark.parametrize("seconds", [-7_200, 7_200], ids=["late", "early"])
+def test_what_strangers_compare_with_their_clocks_is_by_the_wall_clock(
+    rig: Rig, providers: PushProviders, tmp_path: Path, seconds: int
+) -> None:
+    """docs/decisions/0024: a machine started with a clock two hours away, which was put right afterwards. The service's own time stays
+    that far away. Receivers and providers here refuse what is not of their time (`Receiver`, `PushProviders`)."""
+    clock = SteppedClock(tmp_path / "clock")
+    clock.step(seconds)
+    receiver = Receiver(tmp_path / "receiver")
+    try:
+        world = rig.world(
+            env=clock.env,
+            webhooks=str(receiver.settings()),
+            push=str(providers.settings()),
+            **turn_options(tmp_path, "turn:127.0.0.1:3478"),
+        )
+        clock.step(0)
+        alice = world.phone("alice")
+        welcome = alice.had("welcome")[0]
+        assert abs(welcome["serverTime"] / 1000 - seconds - time.time()) < 60, "the service goes on by the time that it began with"
+        expiry = int(welcome["iceServers"][0]["username"].split(":")[0])
+        assert abs(expiry - 3_600 - time.time()) < 10
+
+        iphone = asleep(world, providers, "bob", "apnsVoIP", "webPush")
+        android = asleep(world, providers, "carol", "fcm")
+        ended = int(time.time() * 1_000) - 60_000
+        call = alice.invite(iphone.user, android.user)
+        for target in (iphone.target("apnsVoIP"), android.only):
+            pushed = providers.expect(target, "ring", call)
+            assert 0 < pushed.content["expiresIn"] <= 60_000
+        wait_until(lambda: receiver.of_call(call), 5, "the webhook is taken")
+        assert abs(int(receiver.of_call(call)[0].headers["webhook-timestamp"]) - time.time()) < 10
+        alice.cancel(call)
+        providers.expect(iphone.target("webPush"), "missed", call)
+
+        # A token that ended before it was registered is not the one that was registered.
+        token = iphone.target("apnsVoIP")
+        providers.fail(token, Reply(410, {"reason": "Unregistered", "timestamp": ended}))
+        first = alice.invite(iphone.user)
+        wait_until(lambda: [p for p in providers.of(token, call=first) if p.status == 410], 5, "Apple says 410")
+        alice.cancel(first)
+        second = alice.invite(iphone.user)
+        assert providers.expect(token, "ring", second).taken
+        alice.cancel(second)
+    finally:
+        receiver.stop()
+    assert not receiver.problems

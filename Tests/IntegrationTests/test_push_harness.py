@@ -78,7 +78,7 @@ def content(kind: str = "ring", **fields: Any) -> dict[str, Any]:
     now = int(time.time() * 1000)
     told = {"kind": kind, "callID": "c1", "revision": 1, "inviter": "alice", "mode": "common", "createdAt": now}
     link = f"{PUBLIC_URL}/v1/ring/c1?user=bob&device=phone&key={base64url(SALT)}"
-    return told | {"expiresAt": now + 60_000, "title": "alice", "body": "Call", "check": link} | fields
+    return told | {"expiresAt": now + 60_000, "title": "alice", "body": "Call", "check": link} | ({"expiresIn": 60_000} if kind == "ring" else {}) | fields
 
 
 def apns(target: Target, change: Callable[[dict[str, str], dict[str, Any]], object] = lambda *_: None) -> tuple[str, dict[str, str], bytes]:
@@ -131,6 +131,7 @@ def test_apns_takes_what_is_right_and_tells_what_is_not(providers: PushProviders
         lambda _, body: body["bellwire"].update({"payload": "x" * 5000}),
         lambda _, body: body["bellwire"].update({"check": body["bellwire"]["check"].replace("bob", "eve")}),
         lambda _, body: body["bellwire"].pop("check"),
+        lambda _, body: body["bellwire"].pop("expiresIn"),
     ]
     for number, mistake in enumerate(mistakes, 1):
         assert Client(providers, providers.apns.port).post(*apns(target, mistake))[0] == 400, f"mistake {number}"

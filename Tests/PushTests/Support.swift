@@ -3,6 +3,7 @@ import Foundation
 import HTTPSending
 import SettingsFiles
 import SignalingProtocol
+import SystemClocks
 import Testing
 import Tokens
 
@@ -14,6 +15,9 @@ let carol = UserID("carol")!
 let phone = DeviceID("phone")!
 let callID = CallID("call-1")!
 let start: Milliseconds = 1_790_000_000_123
+
+/// The same moment by the wall clock.
+let wallStart = WallTime(milliseconds: start)
 
 func text(_ bytes: [UInt8]) -> String { String(decoding: bytes, as: UTF8.self) }
 func json(_ bytes: [UInt8]) throws -> JSONObject { try #require(try JSONParser.parse(bytes).object) }
@@ -91,16 +95,29 @@ let providerSettings = PushSettings(
 
 extension PushProviders {
     /// The request for a push that needs nothing else first.
-    func request(_ push: OutgoingPush, id: UInt64 = 1, now: Milliseconds = start) throws -> HTTPRequest {
-        guard case .send(let request) = prepare(push, id: id, now: now) else {
-            throw Unexpected("\(prepare(push, id: id, now: now))")
-        }
+    func request(
+        _ push: OutgoingPush, id: UInt64 = 1, now: Milliseconds = start, wall: WallTime? = nil
+    ) throws -> HTTPRequest {
+        let preparation = prepare(push, id: id, now: now, wall: wall ?? WallTime(milliseconds: now))
+        guard case .send(let request) = preparation else { throw Unexpected("\(preparation)") }
         return request
     }
 
+    /// Where both clocks show the same.
+    func prepare(_ push: OutgoingPush, id: UInt64, now: Milliseconds) -> PushPreparation {
+        prepare(push, id: id, now: now, wall: WallTime(milliseconds: now))
+    }
+
+    func verdict(of answer: HTTPAnswer, for push: OutgoingPush, now: Milliseconds) -> PushVerdict {
+        verdict(of: answer, for: push, now: now, wall: WallTime(milliseconds: now))
+    }
+
     /// The request for a token.
-    func tokenRequest(_ push: OutgoingPush, id: UInt64, now: Milliseconds = start) throws -> HTTPRequest {
-        guard case .waitForToken(let request?) = prepare(push, id: id, now: now) else {
+    func tokenRequest(
+        _ push: OutgoingPush, id: UInt64, now: Milliseconds = start, wall: WallTime? = nil
+    ) throws -> HTTPRequest {
+        let preparation = prepare(push, id: id, now: now, wall: wall ?? WallTime(milliseconds: now))
+        guard case .waitForToken(let request?) = preparation else {
             throw Unexpected("no request for a token")
         }
         return request

@@ -1,4 +1,5 @@
 import SignalingProtocol
+import SystemClocks
 import Testing
 
 @testable import Tokens
@@ -7,7 +8,8 @@ import Testing
     /// Computed by Python's hmac: `base64(hmac-sha1("north wind", "1790003600:alice%3Asmith"))`.
     @Test func aCredentialIsWhatCoturnComputes() throws {
         let servers = try #require(TurnServers(urls: ["turn:turn.example.com:3478"], secret: "north wind"))
-        let credentials = servers.credentials(for: UserID("alice:smith")!, now: 1_790_000_000_999)
+        let credentials = servers.credentials(
+            for: UserID("alice:smith")!, now: WallTime(milliseconds: 1_790_000_000_999))
         #expect(
             credentials
                 == IceServer(

@@ -1,4 +1,5 @@
 import CallCore
+import SystemClocks
 import Testing
 
 @testable import Webhooks
@@ -33,7 +34,7 @@ import Testing
     @Test func theSignatureIsThatOfTheSpecification() throws {
         let signature = try WebhookSignature(
             id: "msg_p5jXN8AQM9LWM0D4loKWxJek", body: bytes(#"{"test": 2432232314}"#),
-            secrets: [WebhookSecret(exampleSecret)], at: 1_614_265_330_999)
+            secrets: [WebhookSecret(exampleSecret)], at: WallTime(milliseconds: 1_614_265_330_999))
         #expect(signature.signature == "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=")
         #expect(signature.headers.map(\.name) == ["webhook-id", "webhook-timestamp", "webhook-signature"])
         #expect(signature.headers[1].value == "1614265330")
@@ -42,7 +43,7 @@ import Testing
     @Test func twoSecretsMakeTwoSignatures() throws {
         let other = try WebhookSecret("whsec_" + Base64.encode(Array(0..<32)))
         func signature(_ secrets: [WebhookSecret]) throws -> String {
-            try WebhookSignature(id: "a", body: [1], secrets: secrets, at: start).signature
+            try WebhookSignature(id: "a", body: [1], secrets: secrets, at: WallTime(milliseconds: start)).signature
         }
         let example = try WebhookSecret(exampleSecret)
         let both = try signature([example, other])

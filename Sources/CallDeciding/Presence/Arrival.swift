@@ -63,8 +63,10 @@ package struct Arrival {
     }
 
     /// Tells the device that it is known, with the user's live calls; fewer calls rather than more bytes than allowed.
+    /// `tokenExpiresAt`: by the same clock as `now`.
     package func welcome(
-        _ calls: [Call], _ iceServers: [IceServer], _ settings: ServiceSettings, now: Milliseconds
+        _ calls: [Call], _ iceServers: [IceServer], _ settings: ServiceSettings, now: Milliseconds,
+        tokenExpiresAt: Milliseconds?
     ) -> [UInt8] {
         func payload(_ listed: [CallSnapshot]) -> [UInt8] {
             DownMessage.welcome(
@@ -73,7 +75,7 @@ package struct Arrival {
                     heartbeatInterval: seconds(settings.heartbeatInterval),
                     heartbeatTimeout: seconds(settings.calls.heartbeatTimeout), calls: listed,
                     omittedCalls: omitted + calls.count - listed.count,
-                    presenceLease: seconds(settings.presence.lease), tokenExpiresAt: change.tokenExpiresAt,
+                    presenceLease: seconds(settings.presence.lease), tokenExpiresAt: tokenExpiresAt,
                     iceServers: iceServers)
             ).encoded()
         }

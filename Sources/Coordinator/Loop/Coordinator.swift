@@ -7,6 +7,11 @@ import SignalingProtocol
 import SystemClocks
 import Tokens
 
+private let clockWasSet: StaticString = """
+    the clock of the store's machine was set: calls go on as if it had not been; signatures of webhooks, tokens and expiries \
+    of pushes, and TURN credentials go by the wall clock of the machine that makes them
+    """
+
 /// Drives a `CoordinatorLoop` with a broker's connection and the clock: one thread that waits for the broker, the store and what is due.
 ///
 /// One thread and no hand-over between threads keeps latency low and order certain; more load is served by more
@@ -180,9 +185,7 @@ package final class Coordinator {
         }
         let steps = service.store.clockSteps
         if let known = knownClockSteps, steps.count > known {
-            log(
-                .warning, "the clock of the store's machine was set: calls go on as if it had not been",
-                ["by": "\(steps.last) ms"])
+            log(.warning, clockWasSet, ["by": "\(steps.last) ms"])
             service.count(.storeClockSteps, steps.count - known)
         }
         knownClockSteps = steps.count

@@ -2,6 +2,7 @@ import CallCore
 import CallDeciding
 import CallStore
 import SignalingProtocol
+import SystemClocks
 
 /// Devices that came online: all of a round together, since after a break all devices come at once (docs/protocol.md, section 1).
 struct Arrivals {
@@ -71,8 +72,10 @@ struct Arrivals {
             welcomed.append(arrival.device)
             context.budgets.began(arrival.device)
             let calls = arrival.calls(known)
-            let iceServers = context.iceServers(arrival.device.userID, serving.now)
-            let payload = arrival.welcome(calls, iceServers, settings, now: serving.now)
+            let wall = context.wall()
+            let payload = arrival.welcome(
+                calls, context.iceServers(arrival.device.userID, wall), settings, now: serving.now,
+                tokenExpiresAt: arrival.change.tokenExpiresAt.map { serviceTime(ofEnd: $0, wall) })
             context.budgets.charge(payload.count, to: .welcomeBytes(arrival.device.userID), now: serving.now)
             serving.publish(
                 OutboundMessage(
@@ -89,6 +92,15 @@ struct Arrivals {
         let waiting = Set(open.flatMap { $0.events.compactMap(\.arrived) })
         serving.withdraw(welcomed.indices.filter { waiting.contains(welcomed[$0]) }.map { place + $0 })
         await MessageRounds(serving: serving).serve(messages.works)
+    }
+
+    /// A token ends by the wall clock of whoever checks it, and a device counts from the welcome's `serverTime`, which is the store's time.
+    /// So where the two clocks are apart, the end is told by the latter.
+    private func serviceTime(ofEnd end: Int64, _ wall: WallTime) -> Milliseconds {
+        let difference = serving.now - wall.milliseconds
+        guard abs(difference) > ClockBounds.step else { return end }
+        let (time, isTooLarge) = end.addingReportingOverflow(difference)
+        return isTooLarge ? end : max(0, time)
     }
 
     /// Whether devices of the user that came online were sent as much as may be. Once more: those that came just before may have been sent

@@ -2,6 +2,7 @@ import CallCore
 import CallDeciding
 import CallStore
 import SignalingProtocol
+import SystemClocks
 
 /// Serves what came, in rounds, and deadlines: gather, decide, commit, and only then tell.
 ///
@@ -51,9 +52,15 @@ package final class CallService {
     }
 
     /// By which a user's media may go, with credentials that are good from that time on.
-    package var iceServers: (UserID, Milliseconds) -> [IceServer] {
+    package var iceServers: (UserID, WallTime) -> [IceServer] {
         get { context.iceServers }
         set { context.iceServers = newValue }
+    }
+
+    /// What strangers' clocks are compared with; deadlines are by the store's time.
+    package var wall: () -> WallTime {
+        get { context.wall }
+        set { context.wall = newValue }
     }
 
     package func name(_ endpoints: [KeptEndpoint]) { context.ownEndpoints = endpoints }

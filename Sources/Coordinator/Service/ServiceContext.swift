@@ -2,6 +2,7 @@ import CallCore
 import CallDeciding
 import CallStore
 import SignalingProtocol
+import SystemClocks
 
 /// What all works of a coordinator share. None of it matters to calls: everything true is in the store, and any other coordinator can
 /// go on at any point.
@@ -22,7 +23,9 @@ final class ServiceContext {
     /// Is told of the calls because of which somebody may have to be woken, once it is written.
     var owesPushes: ([CallID]) -> Void = { _ in }
     /// By which a user's media may go, with credentials that are good from that time on.
-    var iceServers: (UserID, Milliseconds) -> [IceServer] = { _, _ in [] }
+    var iceServers: (UserID, WallTime) -> [IceServer] = { _, _ in [] }
+    /// What strangers' clocks are compared with; deadlines are by the store's time.
+    var wall: () -> WallTime = { .now }
     /// Those that this coordinator's own settings name. The store is told of them before anything is committed.
     var ownEndpoints: [KeptEndpoint] = []
     /// To whom revisions may be owed; nil while that was never read.

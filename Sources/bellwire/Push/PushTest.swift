@@ -94,7 +94,7 @@ struct PushTest {
         var id = number << 32
         while SystemClock.boot.milliseconds < end {
             id += 1
-            switch providers.prepare(push, id: id, now: try now()) {
+            switch providers.prepare(push, id: id, now: try now(), wall: .now) {
             case .refused(let reason): return "refused: \(reason)"
             case .again(_, let reason): return "failed: \(reason)"
             case .waitForToken(let request):
@@ -105,7 +105,7 @@ struct PushTest {
                 }
             case .send(let request):
                 guard let answer = answer(to: request) else { continue }
-                let verdict = providers.verdict(of: answer, for: push, now: try now())
+                let verdict = providers.verdict(of: answer, for: push, now: try now(), wall: .now)
                 if case .newToken = verdict.step {
                     push.hasNewToken = true
                     continue

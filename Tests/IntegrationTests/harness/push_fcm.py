@@ -101,7 +101,8 @@ def check_fcm(
     assert life
     check_life(content["kind"], content, float(life[1]), "fcm")
     _check_notification(message, content, rings(target, content.get("callID", "")))
-    return target, text, content
+    identity = {name: value for name, value in content.items() if name != "expiresIn"}
+    return target, json.dumps(identity), content
 
 
 def _check_notification(message: dict[str, Any], content: dict[str, Any], rings: list[Pushed]) -> None:

@@ -1,0 +1,101 @@
+import FoundationEssentials
+import Testing
+
+/// Which clock is read where (docs/decisions/0024). Whatever is sent to somebody who has a clock of their own carries wall time, and the
+/// type `WallTime` keeps the store's time out of it. A new place where time is read or turned into the other kind stands in no list
+/// here, and must be judged before it does.
+@Suite struct ClockListTests {
+    /// Files in which a `WallTime` is made of a number: nowhere but in simulations, so that no store's time becomes one.
+    @Test func theStoresTimeNeverBecomesWallTime() throws {
+        let made = try places(of: "WallTime(milliseconds:", in: nil)
+        #expect(
+            made == [
+                "SystemClocks/WallTime.swift": 2,  // the wall clock itself, and a later moment of it
+                "BellwireSimulator/SimulatedCoordinator.swift": 2,  // all clocks of a simulation are one
+                "Push/APNs.swift": 1,  // what Apple says
+            ])
+    }
+
+    /// Where time is written to the outside, all of it is wall time or a duration: these are the places that take a moment at all.
+    @Test func whatTakesAMomentToTellOthers() throws {
+        var found: [String: Int] = [:]
+        for target in ["Webhooks", "Push", "Tokens"] {
+            for word in [": WallTime", "now: Milliseconds", "now: Int64", "at: Milliseconds"] {
+                for (file, count) in try places(of: word, in: target) { found["\(file) \(word)", default: 0] += count }
+            }
+        }
+        #expect(
+            found == [
+                "Webhooks/WebhookSignature.swift : WallTime": 1,  // webhook-timestamp
+                "Webhooks/RetryDelay.swift now: Milliseconds": 1,  // when to try again
+                "Push/APNs.swift : WallTime": 2,  // apns-expiration; the moment in a 410
+                "Push/APNs.swift now: Milliseconds": 1,  // how long it still rings
+                "Push/AccessTokens.swift now: Milliseconds": 3,  // how long Google's token lasts
+                "Push/FCM.swift : WallTime": 1,  // iat, exp
+                "Push/FCM.swift now: Milliseconds": 1,  // ttl
+                "Push/JSONWebToken.swift : WallTime": 7,  // iat, exp, and when they are made anew
+                "Push/OutgoingPush.swift now: Milliseconds": 2,  // how long it still rings
+                "Push/PushContent.swift now: Milliseconds": 2,  // expiresIn; createdAt of a test
+                "Push/PushProviders.swift : WallTime": 8,
+                "Push/PushProviders.swift now: Milliseconds": 9,
+                "Push/WebPush.swift now: Milliseconds": 1,  // ttl
+                "Tokens/TokenVerifier.swift now: Int64": 1,  // given by the gateway and the plugin: the wall clock
+                "Tokens/TurnServers.swift : WallTime": 1,  // the username of a credential
+            ])
+    }
+
+    /// Outside the stores and what decides about calls, the store's time serves these purposes, of which none is told to a stranger.
+    @Test func whoReadsTheStoresTime() throws {
+        var found = try places(of: "storeTime", in: "Delivery")
+        for (file, count) in try places(of: "store.now()", in: nil) { found[file, default: 0] += count }
+        #expect(
+            found == [
+                "CallStore/FaultyCallStore.swift": 1, "Coordinator/Service/Serving.swift": 1,
+                "Delivery/Deliverer.swift": 5,  // ages, and when to try again
+                "Delivery/Pusher.swift": 3,  // the age of what waits
+                "Delivery/Pusher+answers.swift": 4,  // when to try again, and timelines
+                "Delivery/Pusher+holding.swift": 2, "Delivery/Pusher+looking.swift": 3,  // what is due, for how long
+                "Gateway/Reader.swift": 2,  // answers by the service's clock
+                "bellwire/Bench/LiveCalls.swift": 1,
+                "bellwire/Push/PushTest.swift": 1,  // for how long
+                "bellwire/Webhooks/WebhooksCommand.swift": 1,  // for how long the oldest has waited
+            ])
+    }
+
+    @Test func whoReadsTheWallClock() throws {
+        var found = try places(of: "SystemClock.wall", in: nil)
+        for (file, count) in try places(of: "{ .now }", in: nil) { found[file, default: 0] += count }
+        for (file, count) in try places(of: "wall: .now", in: nil) { found[file, default: 0] += count }
+        #expect(
+            found == [
+                "SystemClocks/WallTime.swift": 1,
+                "CallStore/StoreClock.swift": 1,  // by which a store's time begins
+                // The same in memory.
+                "BellwireTestKit/MemoryCoordinator.swift": 1, "bellwire/Serve/StoreAddress.swift": 1,
+                "Coordinator/Observing/Log.swift": 1,  // when a line was written
+                "Coordinator/Service/ServiceContext.swift": 1,  // TURN; a token's end, told by the service's clock
+                "Delivery/Deliverer.swift": 1, "Delivery/Pusher.swift": 1,  // signatures, tokens, expiries
+                "bellwire/Push/PushTest.swift": 2,  // the same
+                "Gateway/BearerCheck.swift": 2,  // whether a token has ended; tokens that are made
+                "BellwireBrokerAuth/Plugin.swift": 5,  // whether a token has ended
+                "bellwire/Options/RefusalCause.swift": 1, "bellwire/Tokens/TokenCommand.swift": 1,
+                "bellwire/Dev/DevGateway.swift": 1,  // tokens that are made
+            ])
+    }
+
+    /// How often the text stands in each file of a target, or of all.
+    private func places(of text: String, in target: String?) throws -> [String: Int] {
+        let root = #filePath.split(separator: "/", omittingEmptySubsequences: false).dropLast(3).joined(separator: "/")
+        let folder = URL(filePath: "\(root)/Sources").resolvingSymlinksInPath().path()
+        var found: [String: Int] = [:]
+        for file in try FileManager.default.subpathsOfDirectory(atPath: folder)
+        where file.hasSuffix(".swift") && target.map({ file.hasPrefix($0 + "/") }) ?? true {
+            let source = try String(contentsOf: URL(filePath: "\(folder)/\(file)"), encoding: .utf8)
+            let count = source.split(separator: "\n").filter { line in
+                !line.drop(while: { $0 == " " }).hasPrefix("//") && line.contains(text)
+            }.count
+            if count > 0 { found[file] = count }
+        }
+        return found
+    }
+}
