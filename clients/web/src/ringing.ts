@@ -65,8 +65,6 @@ const limits = {
   check: 3_000,
   /** For an open page: after a click a browser opens a page only for so long. */
   page: 400,
-  /** By how much this computer's clock may be fast when nobody says whether it still rings. */
-  clock: 30_000,
 };
 /** Between the attempts to decline, in milliseconds. */
 const pauses = [500, 1_500, 4_000];
@@ -126,7 +124,7 @@ interface Content {
   title: string;
   body: string;
   createdAt?: number;
-  expiresAt?: number;
+  expiresIn?: number;
   check?: string;
 }
 
@@ -184,12 +182,14 @@ export class RingWorker {
     });
   }
 
-  /** Whether it is to ring. A push that nobody can be asked about rings, unless its time was over long ago. */
+  /**
+   * Whether it is to ring. A push that nobody can be asked about rings, unless it said when it left that nothing of its time was left.
+   * The push service does not deliver it after its time, and this computer's clock says nothing about the service's.
+   */
   private async check(content: Content): Promise<RingState> {
     const state = content.check === undefined ? undefined : readState(await this.ask(content.check));
     if (state) return state;
-    const isOver = content.expiresAt !== undefined && Date.now() > content.expiresAt + limits.clock;
-    return isOver ? { ringing: false, reason: "timeout" } : { ringing: true };
+    return content.expiresIn !== undefined && content.expiresIn <= 0 ? { ringing: false, reason: "timeout" } : { ringing: true };
   }
 
   private async stop(content: Content): Promise<void> {
@@ -266,9 +266,9 @@ export class RingWorker {
       // Before what may be long.
       body: isNamed ? body : `${inviter}: ${body}`,
     };
-    const [createdAt, expiresAt, check] = [integer(json.createdAt), integer(json.expiresAt), linkOf(json.check)];
+    const [createdAt, expiresIn, check] = [integer(json.createdAt), integer(json.expiresIn), linkOf(json.check)];
     if (createdAt !== undefined) content.createdAt = createdAt;
-    if (expiresAt !== undefined) content.expiresAt = expiresAt;
+    if (expiresIn !== undefined) content.expiresIn = expiresIn;
     if (check !== undefined) content.check = check;
     return content;
   }

@@ -179,13 +179,25 @@ test("what is over does not ring, and says why", async () => {
   }
 });
 
-test("a ring that comes long after its time does not ring when nobody answers", async () => {
-  const late = { ...ring(), createdAt: Date.now() - 300_000, expiresAt: Date.now() - 240_000 };
+test("whatever this computer's clock says, a ring rings when nobody answers", async () => {
+  for (const apart of [-240_000, -8 * 3_600_000, 240_000, 8 * 3_600_000]) {
+    const push = { ...ring(), createdAt: Date.now() + apart, expiresAt: Date.now() + apart + 60_000, expiresIn: 60_000 };
+    const browser = new Browser();
+    await browser.push(push);
+    assert.ok(rings(browser.current), `the service's clock is ${apart} ms away`);
+    const { expiresIn, ...former } = push;
+    const other = new Browser();
+    await other.push(former);
+    assert.ok(rings(other.current), `${expiresIn}: a former service does not say how long it rings`);
+  }
+});
+
+test("a ring of which nothing was left when it left does not ring when nobody answers", async () => {
   const browser = new Browser();
-  await browser.push(late);
+  await browser.push({ ...ring(), expiresIn: 0 });
   assert.ok(isOver(browser.current) && browser.current.body === "Missed call");
   const other = new Browser();
-  await other.push(late, [ringing]);
+  await other.push({ ...ring(), expiresIn: 0 }, [ringing]);
   assert.ok(rings(other.current), "the service knows the time better");
 });
 
