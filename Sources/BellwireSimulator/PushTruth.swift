@@ -128,9 +128,16 @@ struct PushStanding {
 
     var isRinging: Bool { member.state.isPending && call.isLive }
     var knowsInvitation: Bool { hasChecked || acked >= member.invitedRevision }
-    var knowsEnd: Bool { acked >= member.changedRevision }
+    /// The revision at which its ringing ended: `call.end` changes nothing of who is pending.
+    var endRevision: Int { isCutOff ? call.revision : member.changedRevision }
+    var endedAt: Milliseconds { isCutOff ? call.endedAt ?? 0 : member.updatedAt }
+    var knowsEnd: Bool { acked >= endRevision }
     /// It ended with `missed`.
-    var isMissed: Bool { [.cancelled, .timeout].contains(member.state) && !member.hasResponded }
+    var isMissed: Bool {
+        ([.cancelled, .timeout].contains(member.state) || isCutOff) && !member.hasResponded
+    }
+    /// The call was ended before the user had answered.
+    private var isCutOff: Bool { member.state.isPending && !call.isLive }
     var isAnswered: Bool { [.accepted, .rejected, .quit].contains(member.state) }
     /// It ended by somebody's doing, but not by the device's.
     func isStopped(for device: DeviceAddress) -> Bool {

@@ -325,8 +325,8 @@ final class PushWatch {
             guard !hasVoIP || registration.key.platform == .apnsVoIP else { return }
             owed(.ring, from: isOffline ? 0 : (call.invitedAt(member) ?? now) + policy.after)
         } else if standing.isMissed {
-            guard registration.key.platform != .apnsVoIP, !standing.knowsEnd, acked < member.changedRevision,
-                wasRung || isOffline, registration.since <= member.updatedAt
+            guard registration.key.platform != .apnsVoIP, !standing.knowsEnd, acked < standing.endRevision,
+                wasRung || isOffline, registration.since <= standing.endedAt
             else { return }
             func wasOffline(since end: Milliseconds) -> Bool {
                 now <= end + 400 && !truth.wasOnline(device, since: end - 50, lease: lease)
@@ -334,9 +334,9 @@ final class PushWatch {
             // Whoever was online then and had not been rung is owed none.
             guard
                 wasRung || dueSince[id(call, member, registration.key, .missed)] != nil
-                    || wasOffline(since: member.updatedAt)
+                    || wasOffline(since: standing.endedAt)
             else { return }
-            owed(.missed, from: isOffline ? 0 : member.updatedAt + policy.after)
+            owed(.missed, from: isOffline ? 0 : standing.endedAt + policy.after)
         } else if standing.isStopped(for: device) {
             guard registration.key.platform == .fcm || registration.key.platform == .webPush, wasRung,
                 !rings.contains(where: \.value.isOpen), now < expiresAt, registration.since <= member.updatedAt,

@@ -95,7 +95,23 @@ extension Call {
             name: owed.name, revision: revision, time: updatedAt, actor: actor, changes: changes.map(\.change),
             call: snapshot,
             expiresIn: owed.name == .invited ? own?.expiresAt.map { Int(max(0, $0 - now)) } : nil,
-            missed: (owed.name == .cancelled || owed.name == .timeout) && own?.hasResponded == false)
+            missed: own.map { isMissed(owed.name, $0) } ?? false)
+    }
+
+    /// Whether the event tells its user of a call that the user never responded to on any device.
+    private func isMissed(_ name: EventName, _ own: Member) -> Bool {
+        switch name {
+        case .cancelled, .timeout: !own.hasResponded
+        // `call.end` leaves the states: who was pending stays so in the ended call.
+        case .ended: own.state.isPending && !own.hasResponded
+        default: false
+        }
+    }
+
+    /// The revision at which the ringing of the member ended, or the member last changed while it rings.
+    package func lastRevision(of member: Member) -> Int {
+        // `call.end` changed nothing of who was pending.
+        member.state.isPending && !isLive ? revision : member.changedRevision
     }
 
     /// From when the resend schedule of this device counts: the present revision, or its coming online if later.

@@ -167,12 +167,34 @@ import Testing
         #expect(scene.event(bob)?.missed == true)
     }
 
-    @Test func onlyCancelledAndTimeoutCanBeMissed() throws {
-        let scene = try Scene(.advanced)
+    @Test func onlyTheEndOfAnInvitationCanBeMissed() throws {
+        let scene = try Scene(.advanced, [bob, carol])
         #expect(scene.event(bob)?.missed == false)
+        try scene.accept(carol)
+        #expect(scene.event(bob, acked: 1)?.name == .userStateChanged)
+        #expect(scene.event(bob, acked: 1)?.missed == false)
+    }
+
+    // "to a user who was pending until then, `call.ended` carry `"missed":true`"
+
+    @Test func aCallThatEndedWhileTheUserWasPendingIsMissed() throws {
+        let scene = try Scene(.advanced, [bob, carol])
+        scene.ack(bob)
+        try scene.accept(carol)
         try scene.end(by: alice)
-        #expect(scene.event(bob)?.name == .ended)
-        #expect(scene.event(bob)?.missed == false)
+        #expect(scene.event(bob, acked: 2)?.name == .ended)
+        #expect(scene.event(bob, acked: 2)?.missed == true)
+        #expect(scene.event(carol, acked: 3)?.name == .ended)
+        #expect(scene.event(carol, acked: 3)?.missed == false, "carol took part in it")
+    }
+
+    @Test func theEndOfACallThatTheUserRespondedToBeforeIsNotMissed() throws {
+        let scene = try Scene(.advanced, [bob, carol])
+        try scene.reject(bob, on: web)
+        try scene.add([bob])
+        try scene.end(by: alice)
+        #expect(scene.event(bob, on: phone)?.name == .ended)
+        #expect(scene.event(bob, on: phone)?.missed == false)
     }
 
     // "Owed are live calls and those ended within the last 60 s"

@@ -247,11 +247,13 @@ import Testing
         #expect(scene.due.isEmpty && scene.settled.isEmpty)
     }
 
-    @Test func theEndOfACallStopsWhoWasStillRung() {
+    @Test func theEndOfACallStopsWhoWasStillRungAndHadTakenPartBefore() {
         var scene = PushScene(.advanced, [bob, carol])
         scene.register(phone, .fcm)
-        scene.stands(phone, .fcm, ring: .sent)
         scene.accept(carol, on: phone)
+        scene.reject(on: DeviceID("desk")!)
+        scene.add()
+        scene.stands(phone, .fcm, ring: .sent)
         scene.end()
         #expect(scene.due == ["stop bob/phone fcm"])
     }
@@ -312,6 +314,26 @@ import Testing
         #expect(scene.judgement.due.allSatisfy { $0.wasRung })
         scene.pass(3_600_000)
         #expect(scene.due.isEmpty)
+    }
+
+    /// `call.end` leaves the state of whoever is pending: nothing of that member tells when the ringing ended.
+    @Test func whoWasPendingWhenTheCallWasEndedIsTold() {
+        var scene = PushScene(.advanced, [bob, carol])
+        for platform in PushPlatform.allCases { scene.register(phone, platform) }
+        scene.register(web, .fcm)
+        scene.isOnline(web)
+        scene.ack(web)
+        scene.accept(carol, on: phone)
+        scene.stands(phone, .apnsVoIP, ring: .sent)
+        scene.pass(5_000)
+        scene.register(DeviceID("desk")!, .fcm, since: scene.now + 1)
+        scene.end()
+        #expect(scene.due == ["missed bob/phone apns", "missed bob/phone fcm", "missed bob/phone webPush"])
+        #expect(scene.judgement.due.allSatisfy { $0.wasRung && $0.expiresAt == scene.now + 3_600_000 })
+        scene.ack(phone, scene.machine.call.revision - 1)
+        #expect(scene.due.count == 3, "that of a revision before the end")
+        scene.ack(phone)
+        #expect(scene.due.isEmpty && scene.next == nil)
     }
 
     @Test func whoIsOnlineIsToldWhenRungAndWithoutAnAck() {

@@ -406,27 +406,30 @@ def an_event_says_what_changed_and_who_did_it(scene: Scene) -> None:
 
 @sentence(
     "5",
-    "expiresIn stands in call.invited only; missed only in call.cancelled and call.timeout, and only when it is true.",
+    "expiresIn stands in call.invited only; missed only in call.cancelled, call.timeout and call.ended, and only when it is "
+    "true.",
     waits=1,
 )
 def expires_in_and_missed_stand_where_they_belong(scene: Scene) -> None:
-    alice, bob, carol, dave = scene.devices("alice", "bob", "carol", "dave")
+    alice, bob, carol, dave, erin = scene.devices("alice", "bob", "carol", "dave", "erin")
     tablets = [scene.another(user, "tablet") for user in (alice, bob)]
-    call = ring(alice, bob, carol, dave, mode="advanced")
+    call = ring(alice, bob, carol, dave, erin, mode="advanced")
     bob.accept(call)
     alice.cancel(call, carol)
     dave.reject(call)
     alice.add(call, dave, timeout=1)
     dave.event("call.timeout", call)
     alice.end(call)
-    bob.event("call.ended", call)
+    for device in (bob, erin):
+        device.event("call.ended", call)
     tablets[1].event("call.handledElsewhere", call)
     seen = set()
-    for device in (alice, bob, carol, dave, *tablets):
+    for device in (alice, bob, carol, dave, erin, *tablets):
         for message in device.find(lambda m: m.is_event()):
             seen.add(message["event"])
             equal(f"expiresIn in {message['event']}", "expiresIn" in message.body, message["event"] == "call.invited")
-            missed = message["event"] == "call.cancelled"  # dave, who timed out, had rejected before
+            # Dave, who timed out, had rejected before; Erin was pending when the call was ended.
+            missed = message["event"] == "call.cancelled" or (message["event"] == "call.ended" and device is erin)
             equal(f"missed in {message['event']}", message.get("missed"), True if missed else None)
     equal("how many kinds of events were seen", len(seen), 7)
 
@@ -446,12 +449,17 @@ def an_invitation_tells_the_milliseconds_left_at_each_send(scene: Scene) -> None
 
 @sentence(
     "5",
-    'call.cancelled, call.timeout carry "missed":true when the user never responded on any device',
+    "call.cancelled, call.timeout and, to a user who was pending until then, call.ended carry "
+    '"missed":true when the user never responded on any device',
     waits=1,
 )
 def a_call_that_was_never_responded_to_is_missed(scene: Scene) -> None:
-    alice, bob = scene.devices("alice", "bob")
+    alice, bob, carol = scene.devices("alice", "bob", "carol")
     scene.another(bob, "tablet")
+    call = ring(alice, bob, carol, mode="advanced")
+    carol.accept(call)
+    alice.end(call)
+    equal("missed when the call was ended", bob.event("call.ended", call).get("missed"), True)
     call = ring(alice, bob)
     alice.cancel(call)
     equal("missed when cancelled", bob.event("call.cancelled", call).get("missed"), True)

@@ -92,6 +92,19 @@ def a_missed_call_is_pushed(scene: Scene) -> None:
     equal("the device", (missed["device"], missed["platform"]), (first["device"], first["platform"]))
 
 
+@sentence("7", "it was cancelled, its time was over, or call.end ended the call while the user was pending", waits=3)
+def whoever_has_not_answered_when_the_call_is_ended_is_told(scene: Scene) -> None:
+    alice, carol = scene.devices("alice", "carol")
+    bob = _sleeper(scene, "bob")
+    call = ring(alice, carol, mode="advanced")
+    carol.accept(call)
+    alice.ok("call.add", callID=call, invitees=[bob.user])
+    _pushed(scene, bob, call, push="ring")
+    alice.end(call)
+    _pushed(scene, bob, call, push="missed")
+    equal("pushes", {entry["push"] for entry in _pushes(bob, call)}, {"ring", "missed"})
+
+
 @sentence("7", "A device that registers while its user is being rung is rung, too.", waits=2)
 def a_device_that_registers_while_it_rings_is_pushed(scene: Scene) -> None:
     alice, bob = scene.device("alice"), scene.device("bob", presence=False, auto_ack=False)

@@ -193,15 +193,20 @@ private enum Ringing {
         switch member.state {
         case .inviting, .notYetReceived, .received:
             if !call.isLive {
-                self = .stopped
+                self = Self.unanswered(member, since: call.endedAt ?? call.updatedAt)
             } else if let expiresAt = member.expiresAt, now < expiresAt {
                 self = .on(until: expiresAt)
             } else {
                 self = .expired
             }
         case .accepted, .rejected, .quit: self = .answered(by: member.device)
-        case .cancelled, .timeout: self = member.hasResponded ? .stopped : .missed(since: member.updatedAt)
+        case .cancelled, .timeout: self = Self.unanswered(member, since: member.updatedAt)
         }
+    }
+
+    /// Who has taken part in the call before knows of it: only that it rings no more is to be told.
+    private static func unanswered(_ member: Member, since end: Milliseconds) -> Ringing {
+        member.hasResponded ? .stopped : .missed(since: end)
     }
 
     /// When it ended; of who has answered, that or later. Nil while it rings.
@@ -269,7 +274,7 @@ private struct Subject {
         self.registrations = registrations
         self.isOnline = isOnline
         hasInvitation = acked >= invitation || known.checks[device]?.contains { $0.invitation == invitation } ?? false
-        hasEnd = acked >= member.changedRevision
+        hasEnd = acked >= call.lastRevision(of: member)
         states = (known.pushes[device] ?? []).filter { $0.invitation == invitation }
         wasRung = states.contains { state in
             let id = PushID(state.key, .ring, invitation: invitation)
