@@ -56,7 +56,8 @@ package struct InvitationTexts: Equatable, Sendable {
 
     /// How many bytes of the record they take, by and large.
     var approximateBytes: Int {
-        [push.title, push.content, push.payload].reduce(60) { $0 + ($1?.utf8.count ?? 0) }
+        let texts = [push.title, push.content, push.payload, push.missed?.title, push.missed?.content]
+        return texts.reduce(60) { $0 + ($1?.utf8.count ?? 0) }
     }
 }
 

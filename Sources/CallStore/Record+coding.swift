@@ -150,6 +150,11 @@ package enum RecordCodec {
         writer.field("title", texts.push.title)
         writer.field("content", texts.push.content)
         writer.field("payload", texts.push.payload)
+        guard let missed = texts.push.missed else { return }
+        writer.object("missed") { writer in
+            writer.field("title", missed.title)
+            writer.field("content", missed.content)
+        }
     }
 
     private static func encode(_ outcome: RequestOutcome, to writer: inout JSONWriter) {
@@ -205,7 +210,10 @@ package enum RecordCodec {
     private static func pushTexts(_ json: RecordReader) -> InvitationTexts? {
         guard let invitation = try? json.count("rev") else { return nil }
         let push = Request.Push(
-            title: json.string("title"), content: json.string("content"), payload: json.string("payload"))
+            title: json.string("title"), content: json.string("content"), payload: json.string("payload"),
+            missed: json.object("missed").map {
+                Request.Push.Missed(title: $0.string("title"), content: $0.string("content"))
+            })
         return InvitationTexts(invitation: Int(invitation), push)
     }
 

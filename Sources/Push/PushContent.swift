@@ -40,7 +40,7 @@ package struct PushContent: Equatable, Sendable {
 
     /// - Parameters:
     ///   - member: who is rung, was rung, or missed the call.
-    ///   - said: the texts of the invitation, which are taken as they are.
+    ///   - said: the texts of the invitation, in which nothing is filled in.
     ///   - texts: those of the app, for what `said` leaves out.
     ///   - check: `PushSettings.check`.
     package init(
@@ -54,14 +54,15 @@ package struct PushContent: Equatable, Sendable {
         callID = call.callID
         revision = call.revision
         self.inviter = inviter
-        name = profile?.name
+        name = facts.name
         avatarURL = profile?.avatarURL
         media = call.media
         mode = call.mode
         createdAt = call.createdAt
         expiresAt = member.expiresAt ?? call.createdAt + Milliseconds(call.timeout) * 1_000
-        title = said?.title ?? text.flatMap { facts.filled($0.title) }
-        body = said?.content ?? text.flatMap { facts.filled($0.body) }
+        let own = said?.text(kind)
+        title = own?.title?.shownText ?? text.flatMap { facts.filled($0.title) }
+        body = own?.content?.shownText ?? text.flatMap { facts.filled($0.body) }
         payload = said?.payload
         self.check = check
     }
@@ -114,6 +115,22 @@ package struct PushContent: Equatable, Sendable {
         writer.field("payload", payload)
         writer.field("check", check)
     }
+}
+
+extension Request.Push {
+    /// What the invitation wants a push of this kind to say: while it rings and once it was missed are different things to say.
+    fileprivate func text(_ kind: PushKind) -> Missed? {
+        switch kind {
+        case .ring: Missed(title: title, content: content)
+        case .missed: missed
+        case .stop: nil
+        }
+    }
+}
+
+extension String {
+    /// An empty text says that there is to be none; of one of which nothing is seen that is not known.
+    fileprivate var shownText: String? { isEmpty ? self : shown }
 }
 
 extension PushContent {

@@ -36,11 +36,17 @@ package struct PushTexts: Equatable, Sendable {
     }
 }
 
-/// What stands for the placeholders.
+/// What stands for the placeholders, as far as it can be seen.
 struct PushFacts {
     let name: String?
-    let inviter: UserID
-    let media: String?
+    private let inviter: String
+    private let media: String
+
+    init(name: String?, inviter: UserID, media: String?) {
+        self.name = name?.shown
+        self.inviter = inviter.string.shownID
+        self.media = media?.shown ?? "voice"
+    }
 
     /// In one pass: what is filled in is not looked at again. Nil when nothing is left to show.
     func filled(_ text: String) -> String? {
@@ -62,6 +68,6 @@ struct PushFacts {
     }
 
     private var values: [(String, String)] {
-        [("{name}", name ?? inviter.string), ("{inviter}", inviter.string), ("{media}", media ?? "voice")]
+        [("{name}", name ?? inviter), ("{inviter}", inviter), ("{media}", media)]
     }
 }

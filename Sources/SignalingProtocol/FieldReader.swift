@@ -181,11 +181,31 @@ struct FieldReader {
                 return Request.Push(
                     title: try fields.text("title", maxBytes: Limits.pushFieldBytes),
                     content: try fields.text("content", maxBytes: Limits.pushFieldBytes),
-                    payload: try fields.text("payload", maxBytes: Limits.pushFieldBytes))
+                    payload: try fields.text("payload", maxBytes: Limits.pushFieldBytes),
+                    missed: try fields.object("missed")?.missedPush)
             } catch {
-                guard case .bad(let field, let problem) = error else { throw error }
-                throw .bad("push.\(field)", problem)
+                throw error.within("push")
             }
         }
+    }
+
+    private var missedPush: Request.Push.Missed {
+        get throws(FieldError) {
+            do throws(FieldError) {
+                return Request.Push.Missed(
+                    title: try text("title", maxBytes: Limits.pushFieldBytes),
+                    content: try text("content", maxBytes: Limits.pushFieldBytes))
+            } catch {
+                throw error.within("missed")
+            }
+        }
+    }
+}
+
+extension FieldError {
+    /// The same, named with the object in which the field stands.
+    func within(_ object: String) -> FieldError {
+        guard case .bad(let field, let problem) = self else { return self }
+        return .bad("\(object).\(field)", problem)
     }
 }

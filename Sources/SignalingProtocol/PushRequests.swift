@@ -146,13 +146,6 @@ extension FieldReader {
     }
 }
 
-extension FieldError {
-    fileprivate func within(_ object: String) -> FieldError {
-        guard case .bad(let field, let problem) = self else { return self }
-        return .bad("\(object).\(field)", problem)
-    }
-}
-
 /// Whether a push service may be there. Who connects to it judges its address.
 private func isEndpoint(_ text: String) -> Bool {
     let scheme = "https://"

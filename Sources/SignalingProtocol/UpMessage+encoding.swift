@@ -146,6 +146,11 @@ extension Request.Push {
             writer.field("title", title)
             writer.field("content", content)
             writer.field("payload", payload)
+            guard let missed else { return }
+            writer.object("missed") { writer in
+                writer.field("title", missed.title)
+                writer.field("content", missed.content)
+            }
         }
     }
 }

@@ -93,14 +93,30 @@ public struct Request: Equatable, Sendable {
 
     /// What an offline invitee's push notification says.
     public struct Push: Equatable, Sendable {
+        /// While it rings.
         public var title: String?
+        /// While it rings.
         public var content: String?
         public var payload: String?
+        /// Once the call was missed; what it leaves out the deployment's own texts say.
+        public var missed: Missed?
 
-        public init(title: String? = nil, content: String? = nil, payload: String? = nil) {
+        /// What the push about a missed call says.
+        public struct Missed: Equatable, Sendable {
+            public var title: String?
+            public var content: String?
+
+            public init(title: String? = nil, content: String? = nil) {
+                self.title = title
+                self.content = content
+            }
+        }
+
+        public init(title: String? = nil, content: String? = nil, payload: String? = nil, missed: Missed? = nil) {
             self.title = title
             self.content = content
             self.payload = payload
+            self.missed = missed
         }
     }
 

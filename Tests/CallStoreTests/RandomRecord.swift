@@ -47,7 +47,10 @@ struct RandomRecord {
             InvitationTexts(
                 invitation: below(100),
                 Request.Push(
-                    title: maybe { $0.text(2048) }, content: maybe { $0.text(2048) }, payload: maybe { $0.text(2048) }))
+                    title: maybe { $0.text(2048) }, content: maybe { $0.text(2048) }, payload: maybe { $0.text(2048) },
+                    missed: maybe {
+                        .init(title: $0.maybe { $0.text(2048) }, content: $0.maybe { $0.text(2048) })
+                    }))
         }
         return call
     }

@@ -39,6 +39,26 @@ def test_the_texts_of_the_invitation_are_taken_as_they_are(push: Pushing) -> Non
         assert (content["title"], content["body"], content["payload"]) == tuple(texts.values())
 
 
+def test_a_missed_call_does_not_say_that_it_rings(push: Pushing) -> None:
+    """Of `call.invite` and of `call.add`, whether or not they have texts for it."""
+    alice, carol = push.world.phones("alice", "carol")
+    alice.ok("user.update", name="\u202eecilA")
+    bob = push.sleeper("bob", "apns", "fcm", "webPush")
+    texts = {"title": "Alice is calling you", "content": "Join now"}
+    call = alice.invite(carol.user, mode="advanced", push=texts)
+    carol.accept(call)
+    for own, expected in ((None, ("ecilA", "Missed call")), ({"title": "You missed", "content": "Alice"}, ("You missed", "Alice"))):
+        alice.ok("call.add", callID=call, invitees=[bob.user], push=texts if own is None else texts | {"missed": own})
+        for target in bob.targets:
+            ring = push.providers.expect(target, "ring", call).content
+            assert (ring["title"], ring["body"], ring["name"]) == (*texts.values(), "ecilA")
+        alice.cancel(call, bob.user)
+        for target in bob.targets:
+            missed = push.providers.expect(target, "missed", call).content
+            assert (missed["title"], missed["body"]) == expected
+        bob = push.sleeper("bob2", "apns", "fcm", "webPush")
+
+
 def test_what_the_invitation_leaves_out_the_app_has(push: Pushing) -> None:
     alice = push.world.phone("alice")
     bob = push.sleeper("bob")

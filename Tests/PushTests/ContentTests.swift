@@ -45,7 +45,63 @@ struct ContentTests {
         let said = Request.Push(title: "{name}", payload: "p")
         let content = try content(said: said)
         #expect(content.title == "{name}" && content.body == "Incoming video call" && content.payload == "p")
-        #expect(try PushTests.content(.missed, said: .init(content: "c")).body == "c")
+    }
+
+    /// "Alice is calling you" is not what is to be read of a call that was missed.
+    @Test func theTextsOfTheRingingAreThoseOfNothingElse() throws {
+        let said = Request.Push(title: "Alice is calling you", content: "Join now", payload: "p")
+        let missed = try content(.missed, said: said)
+        #expect(missed.title == "Alice" && missed.body == "Missed call" && missed.payload == "p")
+        let stop = try content(.stop, said: said)
+        #expect(stop.title == nil && stop.body == nil && stop.payload == "p")
+    }
+
+    @Test func theInvitationHasTextsOfItsOwnForTheMissedCall() throws {
+        var said = Request.Push(title: "rings", content: "rings", missed: .init(title: "{name}", content: "Missed it"))
+        var missed = try content(.missed, said: said)
+        #expect(missed.title == "{name}" && missed.body == "Missed it")
+        let ring = try content(said: said)
+        #expect(ring.title == "rings" && ring.body == "rings")
+        said.missed?.title = nil
+        missed = try content(.missed, said: said)
+        #expect(missed.title == "Alice" && missed.body == "Missed it")
+    }
+
+    // MARK: What can be seen
+
+    @Test(arguments: ["\u{202E}ecilA\u{202C}", "ec\u{200B}il\u{2067}A\u{200F}", "\u{FEFF}\u{2066}ecilA"])
+    func whatTurnsTextRoundIsLeftOut(_ name: String) throws {
+        let texts = PushTexts(ring: .init(title: "{name}", body: "{name} calls by {media}"))
+        let ring = try content(texts: texts, name: name, media: "\u{202E}video")
+        #expect(ring.name == "ecilA" && ring.title == "ecilA" && ring.body == "ecilA calls by video")
+        let said = try content(said: .init(title: name, content: "\u{202E}\(name)"))
+        #expect(said.title == "ecilA" && said.body == "ecilA")
+        let missed = try content(.missed, said: .init(missed: .init(title: name, content: name)))
+        #expect(missed.title == "ecilA" && missed.body == "ecilA")
+    }
+
+    @Test(arguments: [
+        "\u{202E}", "\u{200B}\u{2060}", " \u{A0}", "\u{3164}", "\u{2800}", "\u{AD}\u{200D}", "\u{FE0F}", "\u{E0061}",
+        "\u{301}",
+    ])
+    func whereNothingIsSeenTheUserIDIs(_ name: String) throws {
+        let ring = try content(name: name, media: name)
+        #expect(ring.name == nil && ring.title == "alice" && ring.body == "Incoming voice call")
+        #expect(ring.media == name, "that is what the app goes by")
+        let said = try content(said: .init(title: name, content: name), name: name)
+        #expect(said.title == "alice" && said.body == "Incoming video call")
+    }
+
+    @Test(arguments: ["أليس", "عليس", "नमस्ते", "क्‍ष", "👩‍👩‍👧", "❤️", "🏴󠁧󠁢󠁷󠁬󠁳󠁿", "Zoë O’Hara 2"])
+    func namesOfAllScriptsStay(_ name: String) throws {
+        let ring = try content(name: name)
+        #expect(ring.name?.hasSameBytes(as: name) == true && ring.title?.hasSameBytes(as: name) == true)
+    }
+
+    @Test func aUserIDCannotLookLikeAnother() throws {
+        let facts = PushFacts(name: nil, inviter: UserID("ali\u{200B}ce")!, media: nil)
+        #expect(facts.filled("{name}, {inviter}") == "ali\u{FFFD}ce, ali\u{FFFD}ce")
+        #expect(PushFacts(name: nil, inviter: UserID("\u{3164} ")!, media: nil).filled("{name}") == "\u{FFFD}\u{FFFD}")
     }
 
     @Test func aTestIsOfNoCall() throws {

@@ -47,7 +47,9 @@ struct RandomMessages {
     }
 
     private mutating func push() -> Request.Push {
-        .init(title: maybe { $0.text() }, content: maybe { $0.text() }, payload: maybe { $0.text() })
+        .init(
+            title: maybe { $0.text() }, content: maybe { $0.text() }, payload: maybe { $0.text() },
+            missed: maybe { .init(title: $0.maybe { $0.text() }, content: $0.maybe { $0.text() }) })
     }
 
     // MARK: Up

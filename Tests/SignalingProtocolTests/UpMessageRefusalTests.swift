@@ -75,7 +75,9 @@ struct UpMessageRefusalTests {
 
     @Test(arguments: [
         (#""push":{"title":5}"#, "push.title"), (#""push":{"content":[]}"#, "push.content"),
-        (#""push":{"payload":{}}"#, "push.payload"),
+        (#""push":{"payload":{}}"#, "push.payload"), (#""push":{"missed":"x"}"#, "push.missed"),
+        (#""push":{"missed":{"title":5}}"#, "push.missed.title"),
+        ("\"push\":{\"missed\":{\"content\":\"" + String(repeating: "x", count: 2049) + "\"}}", "push.missed.content"),
         ("\"push\":{\"title\":\"" + String(repeating: "x", count: 2049) + "\"}", "push.title"),
         (#""invitees":["bob",5]"#, "invitees[1]"), (#""invitees":["bob","bob"]"#, "invitees[1]"),
     ])

@@ -19,12 +19,14 @@ struct UpMessageTests {
         let text = """
             {"type":"call.invite","id":"r1","callID":"c1","invitees":["bob","carol"],"mode":"advanced","timeout":30,
              "media":"video","extendedData":"x","notReceivedCheck":true,"notReceivedAfter":7,"joinPolicy":"anyone",
-             "autoEnd":false,"ifBusy":"reject","glare":"merge","push":{"title":"t","content":"c","payload":"p"}}
+             "autoEnd":false,"ifBusy":"reject","glare":"merge",
+             "push":{"title":"t","content":"c","payload":"p","missed":{"title":"m","content":"n"}}}
             """
         let expected = Request.Invite(
             invitees: users("bob", "carol"), callID: CallID("c1"), mode: .advanced, timeout: 30, media: "video",
             extendedData: "x", notReceivedCheck: true, notReceivedAfter: 7, joinPolicy: .anyone, autoEnd: false,
-            ifBusy: .reject, glare: .merge, push: .init(title: "t", content: "c", payload: "p"))
+            ifBusy: .reject, glare: .merge,
+            push: .init(title: "t", content: "c", payload: "p", missed: .init(title: "m", content: "n")))
         #expect(try body(text) == .invite(expected))
     }
 

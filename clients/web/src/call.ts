@@ -67,6 +67,8 @@ export interface PushText {
   title?: string;
   content?: string;
   payload?: string;
+  /** What the push about a missed call says; `title` and `content` are those of the ringing. */
+  missed?: { title?: string; content?: string };
 }
 
 /** What a call needs of its client. */

@@ -7,7 +7,7 @@
  * exception is a page that is visible and rings: it has been seen, and browsers that look ask for no more.
  */
 
-import { plain } from "./text.js";
+import { isSeen, plain } from "./text.js";
 
 /** What may be set for the worker, as `self.bellwire`, before its script runs. */
 export interface WorkerOptions {
@@ -123,6 +123,8 @@ interface Content {
   revision: number;
   title: string;
   body: string;
+  /** The caller's name, else the user id: what stands above it once it is over, when the title may speak of a call that rings. */
+  caller: string;
   createdAt?: number;
   expiresIn?: number;
   check?: string;
@@ -203,7 +205,7 @@ export class RingWorker {
   private showOver(content: Content, reason = "over"): Promise<void> {
     const { texts } = this;
     const body = reason === "answeredElsewhere" || reason === "rejected" || reason === "over" ? texts[reason] : texts.missed;
-    return this.show({ ...content, kind: "stop", body }, { silent: true });
+    return this.show({ ...content, kind: "stop", title: content.caller, body }, { silent: true });
   }
 
   /** A push may come twice, or later than the next one: what is shown of the call already stays when it is as new. */
@@ -252,17 +254,20 @@ export class RingWorker {
     }
     const text = (name: string, most: number) => {
       const value = json[name];
-      return typeof value === "string" ? plain(cut(value, most)) : "";
+      const shown = typeof value === "string" ? plain(cut(value, most)) : "";
+      return isSeen(shown) ? shown : "";
     };
     const kind = text("kind", 64);
     const callID = typeof json.callID === "string" && /^[A-Za-z0-9_-]{1,64}$/.test(json.callID) && kind !== "test" ? json.callID : "";
     const inviter = text("inviter", longest.title);
-    const name = text("title", longest.title) || text("name", longest.title) || inviter;
+    const caller = text("name", longest.title) || inviter;
+    const name = text("title", longest.title) || caller;
     const body = text("body", longest.body);
     const isNamed = !this.options.showsInviter || inviter === "" || inviter === name;
     const content: Content = {
       kind, callID, revision: integer(json.revision) ?? 0,
       title: name || (callID === "" ? this.texts.other : this.texts.call),
+      caller: caller || this.texts.call,
       // Before what may be long.
       body: isNamed ? body : `${inviter}: ${body}`,
     };

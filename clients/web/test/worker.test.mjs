@@ -141,6 +141,30 @@ test("nobody calls under another one's name, where ids are shown", async () => {
   }
 });
 
+test("where nothing is seen of a title or name, the next one stands", async () => {
+  for (const [said, title] of [
+    [{ title: "\u202e\u200b", name: "Alice" }, "Alice"],
+    [{ title: "\u3164", name: "\u2800 \u00ad" }, "alice"],
+    [{ title: "\u0301", name: "\u200d" }, "alice"],
+  ]) {
+    const browser = new Browser();
+    await browser.push({ ...ring(), ...said }, [ringing]);
+    assert.equal(browser.current.title, title);
+  }
+});
+
+test("what is over does not say that it rings", async () => {
+  const said = { ...ring(), title: "Alice is calling you", body: "Join now" };
+  const late = new Browser();
+  await late.push(said, [over("timeout")]);
+  assert.deepEqual([late.current.title, late.current.body], ["Alice", "Missed call"]);
+  const stopped = new Browser();
+  await stopped.push(said, [ringing]);
+  assert.equal(stopped.current.title, "Alice is calling you");
+  await stopped.push(said, [over("answeredElsewhere")]);
+  assert.deepEqual([stopped.current.title, stopped.current.body], ["Alice", "Answered on another device"]);
+});
+
 test("whoever does not know rings", async () => {
   for (const answers of [[], [{ status: 404 }], [{ status: 429 }], [{ status: 503 }], [{ status: 200, body: "?" }], [{ status: 200, body: { ringing: "no" } }]]) {
     assert.ok(rings((await rung(answers)).current), JSON.stringify(answers));
