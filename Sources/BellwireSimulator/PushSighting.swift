@@ -11,6 +11,16 @@ struct PushSighting {
         let invitation: Int
         let key: PushRegistration.Key
         let kind: PushKind
+        /// Of a ring: which target. Each that is registered while the device is rung is sent a ring of its own.
+        let target: String?
+
+        init(callID: CallID, invitation: Int, key: PushRegistration.Key, kind: PushKind, target: String) {
+            self.callID = callID
+            self.invitation = invitation
+            self.key = key
+            self.kind = kind
+            self.target = kind == .ring ? target : nil
+        }
     }
 
     let id: ID
@@ -56,7 +66,8 @@ struct PushSighting {
         else { return nil }
         id = ID(
             callID: callID, invitation: invitation,
-            key: PushRegistration.Key(DeviceAddress(userID: user, deviceID: device), .standard, platform), kind: kind)
+            key: PushRegistration.Key(DeviceAddress(userID: user, deviceID: device), .standard, platform), kind: kind,
+            target: SimulatedPushService.mark(platform, token))
         self.token = token
         self.ringKey = ringKey
         providersID = header("apns-id")

@@ -48,6 +48,7 @@ final class PushWatch {
     private var overdue: Set<PushSighting.ID> = []
     /// Whose ringing the device itself has ended.
     private var ownEnds: Set<PushSighting.ID> = []
+    private static let anyTarget = ""
     /// The highest revision of each call that each device has acked, in whatever session: in a new one the store knows of none, and
     /// what the device was told before is owed to it no more.
     private var acked: [CallID: [DeviceAddress: Int]] = [:]
@@ -80,19 +81,22 @@ final class PushWatch {
             guard let device = member.device else { continue }
             let address = DeviceAddress(userID: member.userID, deviceID: device)
             for platform in PushPlatform.allCases {
-                ownEnds.insert(id(call, member, PushRegistration.Key(address, .standard, platform), .stop))
+                let key = PushRegistration.Key(address, .standard, platform)
+                ownEnds.insert(id(call, member, key, .stop, Self.anyTarget))
             }
         }
     }
 
-    private func id(_ call: Call, _ member: Member, _ key: PushRegistration.Key, _ kind: PushKind) -> PushSighting.ID {
-        PushSighting.ID(callID: call.callID, invitation: member.invitedRevision, key: key, kind: kind)
+    private func id(
+        _ call: Call, _ member: Member, _ key: PushRegistration.Key, _ kind: PushKind, _ target: String
+    ) -> PushSighting.ID {
+        PushSighting.ID(callID: call.callID, invitation: member.invitedRevision, key: key, kind: kind, target: target)
     }
 
     /// The store said that the device was sent enough for a while.
     func refused(_ reservation: PushReservation) {
         let parts = reservation.id.split(separator: ":").map(String.init)
-        guard parts.count == 5, let callID = CallID(parts[0]), let invitation = Int(parts[1]),
+        guard parts.count >= 5, let callID = CallID(parts[0]), let invitation = Int(parts[1]),
             let kind = PushKind(rawValue: parts[2]), let platform = PushPlatform(rawValue: parts[3])
         else {
             return world.violated(.push, nil, reservation.device, "it reserved \(reservation.id)")
@@ -100,7 +104,8 @@ final class PushWatch {
         limited.insert(
             PushSighting.ID(
                 callID: callID, invitation: invitation,
-                key: PushRegistration.Key(reservation.device, .standard, platform), kind: kind))
+                key: PushRegistration.Key(reservation.device, .standard, platform), kind: kind,
+                target: parts.count > 5 ? parts[5] : Self.anyTarget))
     }
 
     // MARK: What leaves
@@ -309,7 +314,7 @@ final class PushWatch {
         lazy var wasRung = rings.contains { $0.value.isAccepted }
         let acked = acked[call.callID]?[device] ?? 0
         func owed(_ kind: PushKind, from begin: Milliseconds) {
-            let id = id(call, member, registration.key, kind)
+            let id = id(call, member, registration.key, kind, registration.mark)
             guard begin <= now, !limited.contains(id) else { return }
             // The answer of the one before is waited for.
             guard !ofDevice.contains(where: { $0.key.key == registration.key && $0.value.isOpen }) else { return }
@@ -333,14 +338,14 @@ final class PushWatch {
             }
             // Whoever was online then and had not been rung is owed none.
             guard
-                wasRung || dueSince[id(call, member, registration.key, .missed)] != nil
+                wasRung || dueSince[id(call, member, registration.key, .missed, registration.mark)] != nil
                     || wasOffline(since: standing.endedAt)
             else { return }
             owed(.missed, from: isOffline ? 0 : standing.endedAt + policy.after)
         } else if standing.isStopped(for: device) {
             guard registration.key.platform == .fcm || registration.key.platform == .webPush, wasRung,
                 !rings.contains(where: \.value.isOpen), now < expiresAt, registration.since <= member.updatedAt,
-                !ownEnds.contains(id(call, member, registration.key, .stop))
+                !ownEnds.contains(id(call, member, registration.key, .stop, registration.mark))
             else { return }
             owed(.stop, from: 0)
         }

@@ -32,6 +32,12 @@ enum SimulatedPushService {
             p256dh: Base64URL.encode(browserKey.publicPoint!), auth: Base64URL.encode(browserSecret))
     }
 
+    /// `PushRegistration.mark` of this target.
+    static func mark(_ platform: PushPlatform, _ token: String) -> String {
+        let identity = target(platform, token).identity
+        return String(Base64URL.encode(Digest.sha256(Array(identity.utf8))).prefix(PushRegistration.markLength))
+    }
+
     static func opened(_ body: [UInt8]) -> [UInt8]? {
         WebPushReceiver.opened(body, by: browserKey, secret: browserSecret)
     }

@@ -64,6 +64,15 @@ final class HeldCall {
         note(state)
     }
 
+    /// The same of a push that has not left: its target may be another one than that of the ring before.
+    func note(_ push: DuePush, _ phase: PushState.Phase?) {
+        let known = states[push.id.key]
+        let isOfThisTarget = known?.invitation == push.state.invitation && known?.target == push.state.target
+        var state = isOfThisTarget ? known ?? push.state : push.state
+        state[push.kind] = phase
+        note(state)
+    }
+
     func note(_ state: PushState) {
         states[state.key] = state
         notes[state.key] = state
@@ -85,6 +94,8 @@ final class HeldCall {
 struct PushAttempt {
     /// By the store's clock.
     let expiresAt: Milliseconds
+    /// Which target it is for (`PushRegistration.mark`).
+    let target: String
     /// It counts with its device: further attempts do not.
     var isReserved = false
     /// It stands as `trying`, or is about to.
@@ -102,7 +113,10 @@ struct PushAttempt {
     /// What it has taken of `PushSlots`.
     var slot: PushProvider?
 
-    init(expiresAt: Milliseconds) { self.expiresAt = expiresAt }
+    init(_ push: DuePush) {
+        expiresAt = push.expiresAt
+        target = push.registration.mark
+    }
 
     var isUnsent: Bool { isNoted && !mayHaveArrived && !isUnderWay }
 

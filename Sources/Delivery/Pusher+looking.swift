@@ -126,12 +126,16 @@ extension Pusher {
         let underWay = call.underWay
         return due.filter { push in
             guard !underWay.contains(push.registration.key) else { return false }
+            // The device has registered another target since: to that one nothing was tried.
+            if push.kind == .ring, let known = call.attempts[push.id], known.target != push.registration.mark {
+                end(push.id, of: call)
+            }
             let known = call.attempts[push.id]
             guard known != nil || call.attempts.count < HeldCall.mostAttempts else {
                 call.hasMore = true
                 return false
             }
-            var attempt = known ?? PushAttempt(expiresAt: push.expiresAt)
+            var attempt = known ?? PushAttempt(push)
             defer { call.attempts[push.id] = attempt }
             // Somebody else has noted that, and may have sent it.
             if !attempt.isNoted, push.state[push.kind] == .trying { attempt.mayHaveArrived = true }
@@ -154,14 +158,14 @@ extension Pusher {
             if mayGo {
                 call.attempts[push.id]?.isReserved = true
             } else {
-                call.note(push.id, .over)
+                call.note(push, .over)
                 tell(call, push.id, .limited)
                 end(push.id, of: call)
             }
         }
         for push in chosen where !(call.attempts[push.id]?.isNoted ?? true) {
             call.attempts[push.id]?.isNoted = true
-            if push.state[push.kind] != .trying { call.note(push.id, .trying) }
+            if push.state[push.kind] != .trying { call.note(push, .trying) }
         }
     }
 
@@ -199,7 +203,7 @@ extension Pusher {
             failed(due.id, of: call, after)
         case .refused(let reason):
             tell(call, due.id, .refused, reason: reason)
-            call.note(due.id, .over)
+            call.note(due, .over)
             end(due.id, of: call)
         }
     }
@@ -225,7 +229,9 @@ extension Pusher {
 extension DuePush {
     /// Not longer than the store takes, whatever the names are.
     fileprivate func reservation(_ callID: CallID) -> String {
-        "\(callID):\(state.invitation):\(kind):\(registration.key.platform):\(registration.key.app)"
+        let push = "\(callID):\(state.invitation):\(kind):\(registration.key.platform):\(registration.key.app)"
+        // Who registers ever new targets while it rings is sent no more for that.
+        return kind == .ring ? "\(push):\(registration.mark)" : push
     }
 }
 

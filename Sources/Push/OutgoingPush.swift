@@ -38,10 +38,11 @@ package struct OutgoingPush: Sendable {
         let key = registration.key
         let about = content.callID?.string ?? "\(content.createdAt)"
         let user = key.device.userID
+        // A target that is registered while it rings is sent a ring of its own.
+        let kind = content.kind == .ring ? "ring \(registration.mark)" : content.kind.rawValue
         return sha256(
             Array(
-                "\(content.kind)\n\(about)\n\(invitation)\n\(key.device.deviceID)\n\(key.app)\n\(key.platform)\n\(user)"
-                    .utf8))
+                "\(kind)\n\(about)\n\(invitation)\n\(key.device.deviceID)\n\(key.app)\n\(key.platform)\n\(user)".utf8))
     }
 
     /// The same as it leaves at `now`, by the store's time.

@@ -51,11 +51,33 @@ public enum PushTarget: Equatable, Sendable {
     /// What a browser's `PushSubscription` gives, both keys in base64url without padding.
     case subscription(endpoint: String, p256dh: String, auth: String)
 
-    /// What has one owner: the token or the endpoint.
+    /// The token or the endpoint, as it was registered.
     package var identity: String {
         switch self {
         case .token(let token): token
         case .subscription(let endpoint, _, _): endpoint
+        }
+    }
+}
+
+extension PushPlatform {
+    /// What has one owner. Apple's tokens are hexadecimal, and an app writes them in either letter case; with Google's and with endpoints
+    /// the case tells one from another.
+    package func identity(of target: PushTarget) -> String {
+        switch self {
+        case .apns, .apnsVoIP: target.identity.lowercased()
+        case .fcm, .webPush: target.identity
+        }
+    }
+
+    /// How else the same target may stand in what earlier versions have written.
+    package func formerIdentities(of target: PushTarget) -> [String] {
+        switch self {
+        case .apns, .apnsVoIP:
+            let own = identity(of: target)
+            let upper = target.identity.uppercased()
+            return (target.identity == upper ? [upper] : [target.identity, upper]).filter { $0 != own }
+        case .fcm, .webPush: return []
         }
     }
 }

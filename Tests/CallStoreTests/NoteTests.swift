@@ -89,11 +89,12 @@ import Testing
 
     private func push(
         _ device: DeviceAddress, _ platform: PushPlatform, _ invitation: Int, ring: PushState.Phase? = nil,
-        stop: PushState.Phase? = nil, missed: PushState.Phase? = nil
+        stop: PushState.Phase? = nil, missed: PushState.Phase? = nil, target: String? = nil,
+        wasRungElsewhere: Bool = false
     ) -> PushState {
         PushState(
             PushRegistration.Key(device, .standard, platform), invitation: invitation, ring: ring, stop: stop,
-            missed: missed)
+            missed: missed, target: target, wasRungElsewhere: wasRungElsewhere)
     }
 
     @Test(arguments: StoreKind.allCases)
@@ -101,10 +102,12 @@ import Testing
         let test = try kind.open()
         let states = [
             push(alicePhone, .apns, 1, missed: .over), push(alicePhone, .fcm, 2, ring: .trying, stop: .sent),
-            push(aliceWeb, .fcm, 1, ring: .sent, stop: .over, missed: .trying), push(bobPhone, .webPush, 1),
+            push(aliceWeb, .fcm, 1, ring: .sent, stop: .over, missed: .trying),
+            push(bobPhone, .apns, 1, ring: .sent, target: "aB-_0123456789xy"),
+            push(bobPhone, .fcm, 1, stop: .sent, target: "t", wasRungElsewhere: true), push(bobPhone, .webPush, 1),
         ]
         try test.write(call("a")) { $0.notes = [.push(id, states[1])] }
-        try test.store.note([3, 0, 2].map { .push(id, states[$0]) })
+        try test.store.note([3, 5, 0, 2, 4].map { .push(id, states[$0]) })
         #expect(try test.load("a")?.pushes == states)
         #expect(try test.load("a")?.version == 1)
         #expect(try test.load("a")?.acks.isEmpty == true)

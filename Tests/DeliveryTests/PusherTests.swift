@@ -35,6 +35,96 @@ import Testing
         #expect(providers.sent.count == 1)
     }
 
+    // MARK: A target that changes while it rings
+
+    @Test func anotherTokenThatIsRegisteredWhileItRingsIsRung() {
+        rig.register("phone", .fcm, token: "t1")
+        rig.invite()
+        #expect(providers.shown == ["ring t1"])
+        providers.answer(200)
+        rig.turn()
+        // The same one again is not.
+        rig.register("phone", .fcm, token: "t1")
+        rig.commit("c")
+        rig.turn()
+        #expect(providers.open.isEmpty)
+        rig.register("phone", .fcm, token: "t2")
+        rig.commit("c")
+        rig.turn()
+        #expect(providers.shown == ["ring t2"])
+        providers.answer(200)
+        rig.turn()
+        rig.commit("c")
+        rig.pass(2_000)
+        #expect(providers.open.isEmpty && rig.told() == ["ring fcm sent 200", "ring fcm sent 200"])
+        rig.accept(on: "desk")
+        rig.turn()
+        #expect(providers.shown == ["stop t2"])
+    }
+
+    /// What was tried with the former one, and for how long it waits, is of no matter.
+    @Test func anotherTokenIsRungThoughTheFormerOneWasRefused() throws {
+        rig.register("phone", .apns, token: "a1")
+        rig.invite()
+        let first = try #require(providers.open.first)
+        providers.answer(503, retryAfter: 50)
+        rig.turn()
+        rig.register("phone", .apns, token: "a2")
+        rig.commit("c")
+        rig.turn()
+        #expect(providers.shown == ["ring a2"], "the pause was the other one's")
+        let second = try #require(providers.open.first)
+        func id(_ request: HTTPRequest) -> String? { request.headers.first { $0.name == "apns-id" }?.value }
+        #expect(id(first) != nil && id(first) != id(second))
+        providers.answer(400, body: #"{"reason":"BadDeviceToken"}"#)
+        rig.turn()
+        rig.register("phone", .apns, token: "a3")
+        rig.commit("c")
+        rig.turn()
+        #expect(providers.shown == ["ring a3"])
+    }
+
+    @Test func whileTheFormerTokenIsUnderWayTheOtherOneWaits() {
+        rig.register("phone", .apns, token: "a1")
+        rig.invite()
+        rig.register("phone", .apns, token: "a2")
+        rig.commit("c")
+        rig.pass(500)
+        #expect(providers.shown == ["ring a1"])
+        providers.answer(200)
+        rig.turn()
+        #expect(providers.shown == ["ring a2"])
+    }
+
+    /// Each counts with its device.
+    @Test func everNewTokensAreNotRungWithoutEnd() {
+        rig.register("phone", .apns, token: "a0")
+        rig.invite()
+        for number in 1...20 {
+            if !providers.open.isEmpty { providers.answer(200) }
+            rig.turn()
+            rig.register("phone", .apns, token: "a\(number)")
+            rig.commit("c")
+            rig.turn()
+        }
+        #expect(providers.sent.count == PushLimits.perInviter)
+        #expect(rig.count(.apns, .ring, .limited) == 11)
+    }
+
+    @Test func whoeverWasRungByTheFormerTokenIsStopped() {
+        rig.register("phone", .webPush, token: "w1")
+        rig.invite()
+        providers.answer(201)
+        rig.turn()
+        rig.register("phone", .webPush, token: "w2")
+        rig.accept(on: "desk")
+        rig.turn()
+        #expect(providers.sent.count == 2, "a ring and a stop")
+        providers.answer(201)
+        rig.turn()
+        #expect(rig.told() == ["ring webPush sent", "stop webPush sent"])
+    }
+
     @Test func aDeviceThatIsOnlineIsRungAfterAWhile() {
         rig.register("phone", .apns)
         rig.comeOnline("phone")

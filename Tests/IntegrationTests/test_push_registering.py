@@ -51,6 +51,34 @@ def test_registrations_are_told_in_order_and_last(push: Pushing) -> None:
     assert sorted((entry["app"], entry["platform"]) for entry in shown) == expected
 
 
+def test_a_token_that_changes_while_it_rings_is_rung(push: Pushing) -> None:
+    """By a device that asks for nothing but that, and is not online: its former token may be dead."""
+    alice, bob = push.world.phone("alice"), push.sleeper("bob", "fcm")
+    call = alice.invite(bob.user)
+    push.providers.expect(bob.only, "ring", call)
+    push.expect_told(call, push="ring", outcome="sent")
+    phone = push.world.device(bob.user, "phone", presence=False, auto_ack=False)
+    (other,) = push.providers.register(phone, "fcm")
+    push.providers.expect(other, "ring", call)
+    phone.ok("push.register", **other.fields)
+    alice.cancel(call)
+    push.providers.expect(other, "missed", call)
+    assert len(push.providers.of(None, "ring", call)) == 2, "the same token again is not rung again"
+
+
+def test_one_token_of_apple_in_another_letter_case_has_one_owner(push: Pushing) -> None:
+    alice, bob, carol = push.world.phones("alice", "bob", "carol")
+    target = push.providers.target(bob, "apns")
+    bob.ok("push.register", **target.fields)
+    answer = carol.ok("push.register", **(target.fields | {"token": target.token.upper()}))
+    assert [entry["platform"] for entry in answer["registrations"]] == ["apns"]
+    assert push.registrations(bob) == [], "the phone was handed on"
+    tokens = push.providers.target(bob, "fcm"), push.providers.target(carol, "fcm")
+    bob.ok("push.register", **tokens[0].fields)
+    carol.ok("push.register", **(tokens[0].fields | {"token": tokens[0].token.swapcase()}))
+    assert push.registrations(bob) == [("default", "fcm")], "Google's are other tokens then"
+
+
 def test_registering_again_replaces(push: Pushing) -> None:
     bob = push.sleeper("bob")
     new = push.sleeper_of(bob.user)

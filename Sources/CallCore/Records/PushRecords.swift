@@ -24,15 +24,25 @@ package struct PushRegistration: Equatable, Sendable {
     package let digest: String
     /// When it was made, by the store's clock. Registering anew makes it anew.
     package let since: Milliseconds
+    /// Under which the same target may have been registered by earlier versions, which told letter cases of Apple's tokens apart. Of what
+    /// is read there are none.
+    package let formerDigests: [String]
 
-    package init(_ key: Key, target: PushTarget, digest: String, since: Milliseconds) {
+    package init(
+        _ key: Key, target: PushTarget, digest: String, since: Milliseconds, formerDigests: [String] = []
+    ) {
         self.key = key
         self.target = target
         self.digest = digest
         self.since = since
+        self.formerDigests = formerDigests
     }
 
     package var device: DeviceAddress { key.device }
+
+    /// Which target it is, in short: of two registrations of a device those of the same token or endpoint have the same.
+    package var mark: String { String(digest.prefix(Self.markLength)) }
+    package static let markLength = 16
 }
 
 /// What the deployment pushes, as the store knows it: every coordinator goes by it, whichever files it was started with.
@@ -106,15 +116,33 @@ package struct PushState: Equatable, Sendable {
     package var ring: Phase?
     package var stop: Phase?
     package var missed: Phase?
+    /// Of which target `ring` tells (`PushRegistration.mark`); nil where that was not written.
+    package private(set) var target: String?
+    /// A ring has left, or may have, for a target that the device had registered before `target`.
+    package private(set) var wasRungElsewhere: Bool
 
     package init(
-        _ key: PushRegistration.Key, invitation: Int, ring: Phase? = nil, stop: Phase? = nil, missed: Phase? = nil
+        _ key: PushRegistration.Key, invitation: Int, ring: Phase? = nil, stop: Phase? = nil, missed: Phase? = nil,
+        target: String? = nil, wasRungElsewhere: Bool = false
     ) {
         self.key = key
         self.invitation = invitation
         self.ring = ring
         self.stop = stop
         self.missed = missed
+        self.target = target
+        self.wasRungElsewhere = wasRungElsewhere
+    }
+
+    /// The same for who registers now: a target to which nothing was sent yet is to be rung, whatever the one before was sent.
+    /// `isUnsent`: the ring of before stands as `trying` and is known to have reached no provider.
+    package func of(_ registration: PushRegistration, isUnsent: Bool) -> PushState {
+        var state = self
+        state.target = registration.mark
+        guard let target, target != registration.mark else { return state }
+        if ring == .sent || ring == .trying && !isUnsent { state.wasRungElsewhere = true }
+        state.ring = nil
+        return state
     }
 
     package subscript(kind: PushKind) -> Phase? {

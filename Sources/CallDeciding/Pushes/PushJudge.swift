@@ -262,6 +262,7 @@ private struct Subject {
     /// A push to ring has left for it, or may have.
     let wasRung: Bool
     private let states: [PushState]
+    private let unsent: Set<PushID>
 
     init(
         _ known: Known, _ member: Member, _ device: DeviceAddress, _ registrations: [PushRegistration], isOnline: Bool
@@ -278,8 +279,10 @@ private struct Subject {
         states = (known.pushes[device] ?? []).filter { $0.invitation == invitation }
         wasRung = states.contains { state in
             let id = PushID(state.key, .ring, invitation: invitation)
-            return state.ring == .sent || state.ring == .trying && !known.unsent.contains(id)
+            return state.wasRungElsewhere || state.ring == .sent
+                || state.ring == .trying && !known.unsent.contains(id)
         }
+        unsent = known.unsent
     }
 
     /// Those that ring. Each push for calls must show one: with others beside it the device would ring twice.
@@ -289,7 +292,10 @@ private struct Subject {
     }
 
     func state(of registration: PushRegistration) -> PushState {
-        states.first { $0.key == registration.key }
+        let ring = PushID(registration.key, .ring, invitation: member.invitedRevision)
+        let state =
+            states.first { $0.key == registration.key }
             ?? PushState(registration.key, invitation: member.invitedRevision)
+        return state.of(registration, isUnsent: unsent.contains(ring))
     }
 }

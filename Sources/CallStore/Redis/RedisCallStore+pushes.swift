@@ -199,11 +199,13 @@ extension RedisCallStore: PushStore {
 
     // MARK: Beside a call
 
-    /// The field is "p", the app, the platform, the device, the user, with slashes between; the value "invitation:ring:stop:missed".
+    /// The field is "p", the app, the platform, the device, the user, with slashes between; the value "invitation:ring:stop:missed", `ring` as in
+    /// `PushState.ringText`.
     func add(_ push: PushState, to words: inout RedisWords) {
-        let (key, phases) = (push.key, [push.ring, push.stop, push.missed].map { $0?.rawValue ?? "" })
+        let key = push.key
         words.add("p", "\(key.app)/\(key.platform.rawValue)/\(key.device.deviceID)", "/", key.device.userID.string)
-        words.add("\(push.invitation):\(phases.joined(separator: ":"))")
+        words.add(
+            "\(push.invitation):\(push.ringText ?? ""):\(push.stop?.rawValue ?? ""):\(push.missed?.rawValue ?? "")")
     }
 
     func push(_ names: RedisBytes, _ value: RedisBytes) -> PushState? {
@@ -214,10 +216,9 @@ extension RedisCallStore: PushStore {
         else { return nil }
         let parts = text.split(separator: ":", omittingEmptySubsequences: false).map(String.init)
         guard parts.count == 4, let invitation = StoredNumber.time(parts[0].utf8).map(Int.init) else { return nil }
-        let phases = parts.dropFirst().map { PushState.Phase(rawValue: $0) }
         return PushState(
-            PushRegistration.Key(device, app, platform), invitation: invitation, ring: phases[0], stop: phases[1],
-            missed: phases[2])
+            PushRegistration.Key(device, app, platform), invitation: invitation, ringText: parts[1],
+            stop: PushState.Phase(rawValue: parts[2]), missed: PushState.Phase(rawValue: parts[3]))
     }
 
     /// The field is "c", the device, "/", the user; the value the invitation.

@@ -184,7 +184,7 @@ extension SQLiteCallStore: PushStore {
             ON CONFLICT(call, user_id, device_id, app, platform) DO UPDATE SET invitation=?6, ring=?7, stop=?8, missed=?9
             WHERE invitation<=?6
             """, .integer(number), .id(key.device.userID), .id(key.device.deviceID), .id(key.app),
-            .text(key.platform.rawValue), .integer(Int64(push.invitation)), .optionalText(push.ring?.rawValue),
+            .text(key.platform.rawValue), .integer(Int64(push.invitation)), .optionalText(push.ringText),
             .optionalText(push.stop?.rawValue), .optionalText(push.missed?.rawValue))
     }
 
@@ -206,7 +206,8 @@ extension SQLiteCallStore: PushStore {
         ) { row in
             row.registrationKey(0).map {
                 PushState(
-                    $0, invitation: Int(row.integer(4)), ring: row.phase(5), stop: row.phase(6), missed: row.phase(7))
+                    $0, invitation: Int(row.integer(4)), ringText: row.optionalText(5) ?? "", stop: row.phase(6),
+                    missed: row.phase(7))
             }
         }
     }

@@ -22,12 +22,15 @@ struct PushRequests {
         if let refusal = try await refusal(of: request) { return .failure(refusal) }
         let registration = PushRegistration(
             PushRegistration.Key(device, request.app, request.platform), target: request.target,
-            digest: Base64URL.encode(Digest.sha256(Array(request.target.identity.utf8))), since: serving.now)
+            digest: digest(request.platform.identity(of: request.target)), since: serving.now,
+            formerDigests: request.platform.formerIdentities(of: request.target).map(digest))
         // Written first: who invites the user from now on sees it, and whom the user rings already is found after it.
         let registrations = try await store.register(registration)
         try await tellCalls(of: device.userID)
         return answer(registrations)
     }
+
+    private func digest(_ identity: String) -> String { Base64URL.encode(Digest.sha256(Array(identity.utf8))) }
 
     func unregister(
         _ request: Request.PushUnregister, _ device: DeviceAddress
