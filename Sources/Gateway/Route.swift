@@ -64,6 +64,15 @@ package enum Route: String, CaseIterable, Sendable {
         ["/healthz", "/readyz", "/metrics"].contains(path) || path.hasPrefix("/v1/ring/")
     }
 
+    /// Whether HEAD may stand for GET: only where GET changes nothing. Proxies and scanners send HEAD for whatever link they find. A ring check
+    /// counts as the ack of a device that was woken, and a stream of events makes its device online.
+    package var answersHead: Bool {
+        switch self {
+        case .ringCheck, .zegoEvents: false
+        default: method == "GET"
+        }
+    }
+
     package var method: Substring { rawValue.prefix { $0 != " " } }
 
     /// The levels of the path; those in braces are parameters.
@@ -77,20 +86,23 @@ package enum Route: String, CaseIterable, Sendable {
         case unknown
     }
 
-    private static let table = allCases.map { (route: $0, method: String($0.method), levels: $0.levels) }
+    private static let table = allCases.map { route in
+        (
+            route: route, methods: [String(route.method)] + (route.answersHead ? ["HEAD"] : []),
+            levels: route.levels
+        )
+    }
 
-    /// `levels`: of the path, decoded. HEAD counts as GET.
+    /// `levels`: of the path, decoded.
     static func find(_ method: String, _ levels: [String]) -> Match {
         let fitting = table.compactMap { entry in
-            parameters(entry.levels, levels).map { (entry.route, entry.method, $0) }
+            parameters(entry.levels, levels).map { (entry.route, entry.methods, $0) }
         }
         guard !fitting.isEmpty else { return .unknown }
-        let wanted = method == "HEAD" ? "GET" : method
-        for (route, method, parameters) in fitting where method == wanted {
+        for (route, methods, parameters) in fitting where methods.contains(method) {
             return .found(route, parameters: parameters)
         }
-        let allowed = fitting.flatMap { $0.1 == "GET" ? ["GET", "HEAD"] : [$0.1] }
-        return .wrongMethod(allowed: allowed)
+        return .wrongMethod(allowed: fitting.flatMap(\.1))
     }
 
     /// Nil when the path is another one.

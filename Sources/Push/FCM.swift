@@ -87,6 +87,17 @@ enum FCM {
         let code = details.lazy.compactMap { $0["errorCode"]?.string }.first
         let reason = safeReason(code) ?? safeReason(error?["status"]?.string)
         if response.status == 404, code == "UNREGISTERED" { return ProviderAnswer(kind: .gone, reason: reason) }
-        return ProviderAnswer(kind: ProviderAnswer.kind(response.status), reason: reason)
+        return ProviderAnswer(kind: kind(response.status, code: code), reason: reason)
+    }
+
+    /// All pushes share the access token, and any user can register a token that Google refuses: of another project with 403
+    /// (`SENDER_ID_MISMATCH`), of an iPhone or browser for which the project's own key is wrong with 401 (`THIRD_PARTY_AUTH_ERROR`).
+    /// The access token itself is refused with 401, and without an error of FCM's own.
+    private static func kind(_ status: Int, code: String?) -> ProviderAnswer.Kind {
+        switch status {
+        case 401: code == nil ? .unauthorized : .refused
+        case 403: .refused
+        default: ProviderAnswer.kind(status)
+        }
     }
 }

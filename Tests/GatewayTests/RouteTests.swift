@@ -15,6 +15,17 @@ import Testing
 
     @Test func aHeadIsAGet() { #expect(Route.find("HEAD", ["healthz"]) == .found(.healthy, parameters: [:])) }
 
+    /// Every route that changes something is named here: a new one is to be thought about.
+    @Test func onlyWhatChangesNothingAnswersHead() {
+        let answering: [Route] = [
+            .call, .trace, .history, .user, .devices, .description, .healthy, .ready, .metrics,
+        ]
+        #expect(Route.allCases.filter(\.answersHead) == answering)
+        #expect(Route.find("HEAD", ["v1", "ring", "c"]) == .wrongMethod(allowed: ["GET", "OPTIONS"]))
+        #expect(Route.find("HEAD", ["v1", "ring", "c", "reject"]) == .wrongMethod(allowed: ["POST", "OPTIONS"]))
+        #expect(Route.find("HEAD", ["call", "events"]) == .wrongMethod(allowed: ["GET"]))
+    }
+
     @Test func anotherMethodIsToldWhichThereAre() {
         #expect(Route.find("PUT", ["v1", "calls"]) == .wrongMethod(allowed: ["POST"]))
         #expect(Route.find("get", ["v1", "users", "a"]) == .wrongMethod(allowed: ["GET", "HEAD", "PATCH", "DELETE"]))

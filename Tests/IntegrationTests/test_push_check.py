@@ -50,6 +50,18 @@ def test_the_check_counts_as_the_ack(push: Pushing) -> None:
     phone.expect("call.invited", call)
 
 
+def test_who_only_looks_at_the_link_acks_nothing(push: Pushing) -> None:
+    """As proxies and scanners of links do, by HEAD: the phone has not heard of the call."""
+    alice = push.world.phone("alice")
+    bob, call, ring = woken(push, alice)
+    parts = urlsplit(ring.content["check"])
+    looked = push.gateway.ask("HEAD", f"{parts.path}?{parts.query}", token=None)
+    assert looked.status == 405 and looked.headers["allow"] == "GET, OPTIONS"
+    assert push.gateway.get(f"/v1/calls/{call}").ok()["members"][1]["state"] == "inviting"
+    push.check(ring).ok()
+    alice.expect_change(call, bob.user, "received")
+
+
 def test_the_check_ends_what_is_still_to_be_pushed(push: Pushing) -> None:
     """FCM does not take it; Web Push did, and the browser has asked."""
     alice = push.world.phone("alice")

@@ -191,17 +191,25 @@ def test_google_gets_a_new_access_token_when_it_wants_one(push: Pushing) -> None
     assert asked < len(push.providers.tokens.asked) <= asked + 3, "cached, and asked for by each process once"
 
 
-@pytest.mark.parametrize(("platform", "status"), [("apnsVoIP", 403), ("fcm", 403)])
-def test_who_is_not_let_in_tries_once_more_at_most(push: Pushing, platform: str, status: int) -> None:
-    """APNs: with a token younger than 20 minutes not at all."""
-    alice, bob = push.world.phone("alice"), push.sleeper("bob", platform)
-    reply = Reply(status, {"reason": "InvalidProviderToken"}) if platform == "apnsVoIP" else fcm_error(403, "PERMISSION_DENIED", "SENDER_ID_MISMATCH")
+@pytest.mark.parametrize(
+    ("platform", "reply", "most"),
+    [
+        ("apnsVoIP", Reply(403, {"reason": "InvalidProviderToken"}), 1),
+        ("fcm", Reply(401, {"error": {"code": 401, "status": "UNAUTHENTICATED"}}), 2),
+        ("fcm", fcm_error(403, "PERMISSION_DENIED", "SENDER_ID_MISMATCH"), 1),
+        ("fcm", fcm_error(401, "UNAUTHENTICATED", "THIRD_PARTY_AUTH_ERROR"), 1),
+    ],
+)
+def test_who_is_not_let_in_tries_once_more_at_most(push: Pushing, platform: str, reply: Reply, most: int) -> None:
+    """APNs: with a token younger than 20 minutes not at all. FCM: not where the registration is refused, and not the access token."""
+    alice, bob, carol = push.world.phone("alice"), push.sleeper("bob", platform), push.sleeper("carol", platform)
     push.providers.always(bob.only, reply)
     call = alice.invite(bob.user)
-    push.expect_told(call, outcome="refused", status=status)
+    push.expect_told(call, outcome="refused", status=reply.status)
     time.sleep(0.7)
-    assert len(attempts(push, bob.only, call)) == (1 if platform == "apnsVoIP" else 2)
+    assert len(attempts(push, bob.only, call)) == most
     assert registered(push, bob.device) == [("default", platform)]
+    push.providers.expect(carol.only, "ring", alice.invite(carol.user))
 
 
 def test_googles_token_endpoint_may_fail_too(rig: Rig, tmp_path: Path) -> None:

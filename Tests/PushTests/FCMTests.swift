@@ -100,13 +100,13 @@ struct FCMTests {
         #expect(providers.tokenAnswered(answer(1, 200, body), now: start) == .failed(after: 1_000, reason: reason))
     }
 
-    @Test(arguments: [401, 403])
-    func aRefusedTokenIsAskedForAnew(_ status: Int) throws {
+    @Test(arguments: ["", #"{"error":{"code":401,"status":"UNAUTHENTICATED"}}"#])
+    func aRefusedTokenIsAskedForAnew(_ body: String) throws {
         let providers = try authorized()
         var push = try push(.fcm)
         _ = try providers.request(push, id: 1)
         _ = try providers.request(push, id: 2)
-        #expect(providers.verdict(of: answer(1, status), for: push, now: start).step == .newToken)
+        #expect(providers.verdict(of: answer(1, 401, body), for: push, now: start).step == .newToken)
         push.hasNewToken = true
         _ = try providers.tokenRequest(push, id: 3)
         let granted = answer(3, 200, #"{"access_token":"t2","expires_in":3600}"#)
@@ -114,13 +114,27 @@ struct FCMTests {
         #expect(try providers.request(push, id: 4)[header: "authorization"] == "Bearer t2")
         // One that was under way with the former one takes the new one, and does not end it.
         push.hasNewToken = false
-        #expect(providers.verdict(of: answer(2, status), for: push, now: start).step == .newToken)
+        #expect(providers.verdict(of: answer(2, 401, body), for: push, now: start).step == .newToken)
         #expect(try providers.request(push, id: 5)[header: "authorization"] == "Bearer t2")
         push.hasNewToken = true
-        #expect(providers.verdict(of: answer(4, status), for: push, now: start).step == .refused)
+        #expect(providers.verdict(of: answer(4, 401, body), for: push, now: start).step == .refused)
     }
 
-    /// A registration of another sender is refused with 403, whatever the token is.
+    /// Any user can register such a token: all others go on with the access token that they share.
+    @Test(arguments: [(403, "SENDER_ID_MISMATCH"), (401, "THIRD_PARTY_AUTH_ERROR"), (403, nil)])
+    func whatIsWrongWithOneRegistrationIsNotTheAccessToken(_ status: Int, _ code: String?) throws {
+        let providers = try authorized()
+        let push = try push(.fcm)
+        let body = Self.error(status == 401 ? "UNAUTHENTICATED" : "PERMISSION_DENIED", code)
+        for id in UInt64(1)...20 {
+            _ = try providers.request(push, id: id)
+            let verdict = providers.verdict(of: answer(id, status, body), for: push, now: start)
+            #expect(verdict == PushVerdict(.refused, status: status, reason: code ?? "PERMISSION_DENIED"))
+        }
+        #expect(try providers.request(push, id: 21)[header: "authorization"] == "Bearer t1")
+    }
+
+    /// Whatever the provider makes of its own tokens.
     @Test func refusalsWithoutEndDoNotAskForEverNewTokens() throws {
         let push = try push(.fcm)
         var granted = 0
@@ -130,7 +144,7 @@ struct FCMTests {
                 granted += 1
                 let body = #"{"access_token":"t\#(granted)","expires_in":3600}"#
                 #expect(providers.tokenAnswered(answer(request.id, 200, body), now: start) == .ready)
-            case .send(let request): _ = providers.verdict(of: answer(request.id, 403), for: push, now: start)
+            case .send(let request): _ = providers.verdict(of: answer(request.id, 401), for: push, now: start)
             case .waitForToken(nil), .again, .refused: throw Unexpected("it goes on")
             }
         }

@@ -79,7 +79,8 @@ class OpenAPI:
     def _response(self, method: str, target: str, status: int) -> tuple[dict[str, Any], list[str]] | None:
         """And where it stands."""
         operation = self.names(method, target)
-        if operation is None:
+        # HEAD stands for GET, but not everywhere.
+        if operation is None or (method, status) == ("HEAD", 405):
             path = urlsplit(target).path
             known = any(pattern.fullmatch(path) or pattern.fullmatch(_decoded(path)) for pattern, _ in self._paths)
             name = {400: "BadRequest", 404: None if known else "UnknownPath", 405: "MethodNotAllowed" if known else None}.get(status)

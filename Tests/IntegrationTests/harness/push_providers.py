@@ -164,7 +164,8 @@ class PushProviders:
     def _usual(self, asked: Asked, target: Target, identity: str) -> Reply:
         match target.platform:
             case "fcm" if not self.tokens.check(bearer(asked.headers, "Bearer"), target.app):
-                return fcm_error(401, "UNAUTHENTICATED", "THIRD_PARTY_AUTH_ERROR")
+                # Of the access token, and of no registration: without an error of FCM's own.
+                return Reply(401, {"error": {"code": 401, "status": "UNAUTHENTICATED"}}, {"content-type": "application/json; charset=UTF-8"})
             case "fcm":
                 return Reply(200, {"name": f"projects/{target.app.project}/messages/{secrets.token_hex(8)}"})
             case "webPush":
