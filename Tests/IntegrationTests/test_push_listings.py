@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 import threading
 import time
@@ -107,3 +108,40 @@ def test_an_iphone_shows_what_is_so(iphone: Path, checks: ThreadingHTTPServer, s
     told = run(iphone, scene, f"http://127.0.0.1:{checks.server_port}").strip().replace('"', "'")
     assert told == expected
     assert checks.declined == (["/long/reject"] if scene == "declined" else [])  # type: ignore[attr-defined]
+
+
+# Android
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.skipif(shutil.which("kotlinc") is None, reason="not here: kotlin (scripts/deps --test)")
+def test_on_android_no_push_undoes_a_later_one(tmp_path: Path) -> None:
+    """The listing decides by one function, which is compiled and run; what it calls of Android is only read."""
+    listing = next(text for text in listings("kotlin") if "fun isNews" in text)
+    decision = listing[listing.index("fun isNews") : listing.index("class Ringing")]
+    assert "if (!isNews(kind, revision, lastKind(callID), lastRevision(callID))) return" in listing
+    cases = {
+        ("ring", 1, None, 0): True,
+        ("stop", 2, "ring", 1): True,
+        ("missed", 2, "ring", 1): True,
+        ("stop", 2, "ring", 2): True,
+        ("stop", 2, "ring", 5): False,
+        ("missed", 2, "ring", 5): False,
+        ("ring", 5, "stop", 2): True,
+        ("ring", 5, "ring", 1): True,
+        ("ring", 1, "ring", 1): False,
+        ("ring", 1, "ring", 5): False,
+        ("ring", 1, "stop", 2): False,
+        ("ring", 2, "stop", 2): False,
+        ("stop", 3, "missed", 3): False,
+        ("missed", 3, "stop", 3): False,
+    }
+
+    def literal(kind: str | None) -> str:
+        return "null" if kind is None else f'"{kind}"'
+
+    calls = "\n".join(f"    println(isNews({literal(k)}, {r}, {literal(lk)}, {lr}))" for k, r, lk, lr in cases)
+    (tmp_path / "Decision.kt").write_text(f"{decision}\nfun main(args: Array<String>) {{\n{calls}\n}}\n")
+    run("kotlinc", tmp_path / "Decision.kt", "-d", tmp_path / "out")
+    told = run("java", "-cp", f"{tmp_path / 'out'}:/usr/share/java/kotlin-stdlib.jar", "DecisionKt").split()
+    assert dict(zip(cases, told, strict=True)) == {case: str(expected).lower() for case, expected in cases.items()}
