@@ -57,7 +57,7 @@ def test_who_only_looks_at_the_link_acks_nothing(push: Pushing) -> None:
     parts = urlsplit(ring.content["check"])
     looked = push.gateway.ask("HEAD", f"{parts.path}?{parts.query}", token=None)
     assert looked.status == 405 and looked.headers["allow"] == "GET, OPTIONS"
-    assert push.gateway.get(f"/v1/calls/{call}").ok()["members"][1]["state"] == "inviting"
+    assert push.gateway.get(f"/v1/calls/{call}").ok()["call"]["members"][1]["state"] == "inviting"
     push.check(ring).ok()
     alice.expect_change(call, bob.user, "received")
 
