@@ -7,11 +7,15 @@ extension CryptographicKey {
     package convenience init(_ algorithm: SignatureAlgorithm, pem: [UInt8]) throws(TokenError) {
         // What OpenSSL says of a damaged file must not be found by whoever uses it next.
         defer { ERR_clear_error() }
-        guard let file = BIO_new_mem_buf(pem, Int32(clamping: pem.count)) else { throw Self.failure("no memory") }
-        defer { BIO_free(file) }
-        // With a text for it OpenSSL does not ask the terminal for a password.
-        var noPassword: CChar = 0
-        guard let pair = PEM_read_bio_PrivateKey(file, nil, nil, &noPassword) else {
+        // The BIO reads from where the bytes lie and copies nothing: they must stay there until the key is read.
+        let read = pem.withUnsafeBytes { bytes -> OpaquePointer? in
+            guard let file = BIO_new_mem_buf(bytes.baseAddress, Int32(clamping: bytes.count)) else { return nil }
+            defer { BIO_free(file) }
+            // With a text for it OpenSSL does not ask the terminal for a password.
+            var noPassword: CChar = 0
+            return PEM_read_bio_PrivateKey(file, nil, nil, &noPassword)
+        }
+        guard let pair = read else {
             throw Self.failure("no private key in PEM that is not encrypted")
         }
         do throws(TokenError) {
