@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from harness import Device, Terminal, World, member, run, talk
+from harness import Child, Device, Terminal, World, member, run, talk, wait_until
+from harness.service import executable
 
 Start = Callable[..., Terminal]
 
@@ -161,6 +163,26 @@ def test_a_listener_without_auto_rings_on(world: World, start: Start) -> None:
     alice.expect_silence(0.5, call)
     assert listener.running
     alice.cancel(call)
+
+
+def test_signals_that_whoever_started_it_ignores_do_not_end_it(world: World, start: Start, tmp_path: Path) -> None:
+    """`nohup` ignores SIGHUP, and a shell without job control SIGINT of what it starts in the background."""
+    user, output = World.user("bob"), tmp_path / "ignoring.out"
+    child = Child(
+        ["bash", "-c", 'trap "" HUP INT; exec "$0" "$@"', executable(), "listen", "--as", user, "--auto", "accept"]
+        + ["--broker", world.broker.url, "--json"],
+        output,
+    )
+    try:
+        wait_until(lambda: '"connected"' in output.read_text(), 10, "connected")
+        child.signal(signal.SIGHUP)
+        child.signal(signal.SIGINT)
+        # Who was told to leave is gone before somebody else has called and was answered.
+        assert start("call", World.user("alice"), user).exit_status() == 0
+        assert child.running
+        child.terminate()
+    finally:
+        child.kill()
 
 
 @pytest.mark.parametrize("command", ["call", "listen"])

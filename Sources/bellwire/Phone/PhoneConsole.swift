@@ -21,6 +21,8 @@ enum PhoneConsole {
         guard pipe(&ends) == 0 else { return }
         signalDescriptor.store(ends[1], ordering: .sequentiallyConsistent)
         for number in [SIGINT, SIGTERM, SIGHUP, SIGQUIT] {
+            // As nohup, and a shell that starts a command in the background, have it.
+            guard !isIgnored(number) else { continue }
             var action = sigaction()
             action.__sigaction_handler.sa_handler = noteSignal
             action.sa_flags = Int32(SA_RESTART)

@@ -11,7 +11,8 @@ struct TerminationSignals {
     init() {
         var set = sigset_t()
         sigemptyset(&set)
-        sigaddset(&set, SIGINT)
+        // A signal that is blocked is waited for even when it is ignored.
+        if !isIgnored(SIGINT) { sigaddset(&set, SIGINT) }
         sigaddset(&set, SIGTERM)
         pthread_sigmask(SIG_BLOCK, &set, nil)
         self.set = set
@@ -25,4 +26,14 @@ struct TerminationSignals {
             while sigwait(&set, &number) == 0 { body() }
         }
     }
+}
+
+/// Whether whoever started this process wants it to ignore a signal: `nohup` does with SIGHUP, a shell without job control with the SIGINT
+/// of what it starts in the background.
+func isIgnored(_ signal: Int32) -> Bool {
+    var action = sigaction()
+    guard sigaction(signal, nil, &action) == 0, let handler = action.__sigaction_handler.sa_handler else {
+        return false
+    }
+    return unsafeBitCast(handler, to: Int.self) == unsafeBitCast(SIG_IGN, to: Int.self)
 }
