@@ -1,7 +1,7 @@
 import Glibc
 import SignalingProtocol
 
-/// The bytes of a file. The error says which file, and why.
+/// The bytes of a file without a byte order mark, which some editors put before UTF-8. The error says which file, and why.
 package func readFile(_ path: String, maxBytes: Int) throws(SettingsError) -> [UInt8] {
     guard let file = fopen(path, "re") else { throw SettingsError("\(path): \(String(cString: strerror(errno)))") }
     defer { fclose(file) }
@@ -10,7 +10,7 @@ package func readFile(_ path: String, maxBytes: Int) throws(SettingsError) -> [U
     guard ferror(file) == 0 else { throw SettingsError("\(path): \(String(cString: strerror(errno)))") }
     guard count <= maxBytes else { throw SettingsError("\(path): over \(maxBytes) bytes") }
     bytes.removeLast(bytes.count - count)
-    return bytes
+    return bytes.starts(with: [0xEF, 0xBB, 0xBF]) ? Array(bytes.dropFirst(3)) : bytes
 }
 
 /// Where `path` leads that stands in the file at `settings`: paths are relative to the file in which they stand.

@@ -72,7 +72,9 @@ package struct KeySet: Sendable {
             throw TokenError(.keys, "\(path): cannot be read, or is over \(Self.maxFileBytes) bytes")
         }
         do throws(TokenError) {
-            try self.init(json: Array(bytes.prefix(count)))
+            let text = bytes.prefix(count)
+            // Some editors put a byte order mark before UTF-8.
+            try self.init(json: Array(text.starts(with: [0xEF, 0xBB, 0xBF]) ? text.dropFirst(3) : text))
         } catch {
             throw TokenError(.keys, "\(path): \(error)")
         }
