@@ -146,6 +146,12 @@ extension WebPushSettings {
         else {
             throw json.error("subject", "expected whom push services may turn to, as mailto:ops@example.com")
         }
+        guard WebPushSettings.isReachable(subject) else {
+            throw json.error(
+                "subject",
+                "\(shown(subject)): Apple refuses pushes whose contact is not at a public domain, as mailto:ops@example.com"
+            )
+        }
         var networks: [Network] = []
         for (index, text) in (try json.strings("allowedNetworks") ?? []).enumerated() {
             guard let network = Network(text) else {
@@ -231,3 +237,28 @@ private func isBundleByte(_ byte: UInt8) -> Bool {
 private func isIDByte(_ byte: UInt8) -> Bool { isToken(String(decoding: [byte], as: UTF8.self)) }
 
 private func isControl(_ scalar: Unicode.Scalar) -> Bool { scalar.properties.generalCategory == .control }
+
+extension WebPushSettings {
+    /// Whether a contact is at a domain that can be public: Apple answers 403 to each push with another one.
+    static func isReachable(_ subject: String) -> Bool {
+        let host: Substring
+        if subject.hasPrefix("mailto:") {
+            let parts = subject.dropFirst(7).split(separator: "@", omittingEmptySubsequences: false)
+            guard parts.count == 2, !parts[0].isEmpty else { return false }
+            host = parts[1].prefix { $0 != "?" }
+        } else {
+            guard subject.hasPrefix("https://") else { return false }
+            host = subject.dropFirst(8).prefix { $0 != "/" && $0 != "?" && $0 != "#" && $0 != ":" }
+        }
+        let labels = host.lowercased().split(separator: ".", omittingEmptySubsequences: false)
+        guard labels.count >= 2, let last = labels.last,
+            labels.allSatisfy({ label in
+                (1...63).contains(label.utf8.count) && !label.hasPrefix("-") && !label.hasSuffix("-")
+                    && label.utf8.allSatisfy { (0x30...0x39).contains($0) || (0x61...0x7A).contains($0) || $0 == 0x2D }
+            })
+        else { return false }
+        // A last label of digits alone is that of an address.
+        return !["local", "localhost", "internal", "invalid", "test", "lan", "localdomain"].contains(String(last))
+            && last.utf8.contains { $0 >= 0x61 }
+    }
+}
