@@ -55,7 +55,7 @@ package struct ServiceAccount: Sendable {
 package struct WebPushSettings: Sendable {
     /// P-256.
     package let key: CryptographicKey
-    /// `mailto:…` or `https:…`: whom a push service may turn to.
+    /// `mailto:…` or `https://…`: whom a push service may turn to.
     package let subject: String
     package let rules: AddressRules
 
