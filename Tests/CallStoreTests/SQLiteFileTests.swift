@@ -1,6 +1,7 @@
 @testable import CallCore
 import FuzzEntries
 import FoundationEssentials
+import Glibc
 import SignalingProtocol
 import Testing
 
@@ -42,6 +43,45 @@ import Testing
         var policy = PresencePolicy()
         policy.sessionMemory = 3_600_000
         try test.offline(bobPhone, "gone", policy)
+    }
+
+    private func status(_ path: String) -> stat {
+        var found = stat()
+        #expect(stat(path, &found) == 0, "\(path)")
+        return found
+    }
+
+    private func modes(_ path: String) -> [UInt32] {
+        ["", "-wal", "-shm"].map { status(path + $0).st_mode & 0o777 }
+    }
+
+    @Test func theFilesAreTheirOwnersAlone() throws {
+        let store = try open()
+        try fill(store)
+        #expect(modes(file.path) == [0o600, 0o600, 0o600])
+        for suffix in ["", "-wal", "-shm"] {
+            #expect(chmod(file.path + suffix, 0o644) == 0)
+        }
+        let again = try open()
+        #expect(modes(file.path) == [0o600, 0o600, 0o600])
+        withExtendedLifetime((store, again)) {}
+    }
+
+    @Test func theLogShrinksWhenAReaderLetsGo() throws {
+        let store = try SQLiteCallStore(path: file.path)
+        let reader = try SQLiteDatabase(path: file.path)
+        func size() -> Int { Int(status(file.path + "-wal").st_size) }
+        func write() throws(StoreError) {
+            try store.database.run("INSERT OR REPLACE INTO stored VALUES(zeroblob(1000000),1,1,1)")
+        }
+        try reader.reading { () throws(StoreError) in
+            _ = try reader.query("SELECT count(*) FROM calls") { $0.integer(0) }
+            for _ in 0..<16 { try write() }
+        }
+        #expect(size() > 12 << 20)
+        for _ in 0..<4 { try write() }
+        // What is written between two checkpoints, and a write more.
+        #expect(size() < 8 << 20)
     }
 
     @Test func aReopenedFileHasEverything() throws {

@@ -17,6 +17,9 @@ package final class SQLiteCallStore: CallStore {
         /// The file's pages that are kept in memory, in KiB. Two MiB, which is SQLite's own choice, are too few for the calls of
         /// some seconds.
         static let cache = 16 * 1024
+        /// What the log of writes keeps of its size when it begins anew, in bytes: what SQLite writes between two checkpoints. It grows beyond
+        /// that only while a reader holds it.
+        static let log = 4 * 1024 * 1024
         /// A user's list is trimmed when about a tenth more has ended than is kept, and not at each end.
         static let historySlack = 10
     }
@@ -58,6 +61,7 @@ package final class SQLiteCallStore: CallStore {
             try database.executeWhenFree("PRAGMA journal_mode=WAL")
             try database.execute("PRAGMA synchronous=\(synchronous.rawValue)")
             try database.execute("PRAGMA cache_size=-\(Bounds.cache)")
+            try database.execute("PRAGMA journal_size_limit=\(Bounds.log)")
             try SQLiteSchema.prepare(database)
             clock = try database.upgrade { [database] () throws(StoreError) in try SQLiteClock(database, machine) }
         } catch {

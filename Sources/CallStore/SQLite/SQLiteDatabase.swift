@@ -25,6 +25,7 @@ final class SQLiteDatabase {
     private static let upgradeTimeout: Int32 = 300_000
 
     init(path: String, patience: Patience = .coordinator) throws(StoreError) {
+        Self.keepPrivate(path)
         var handle: OpaquePointer?
         let flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX
         let code = sqlite3_open_v2(path, &handle, flags, nil)
@@ -36,6 +37,22 @@ final class SQLiteDatabase {
         self.handle = handle
         self.patience = patience
         sqlite3_busy_timeout(handle, patience.rawValue)
+    }
+
+    /// The file holds push tokens, secrets and who called whom: its owner alone may read it, whatever the umask. SQLite gives `-wal` and
+    /// `-shm` the mode of the file when it makes them. Where this fails, opening the file says why, or the file is another user's.
+    private static func keepPrivate(_ path: String) {
+        guard !path.isEmpty, path != ":memory:" else { return }
+        // A file that exists is not opened here: to close it would end the locks that this process holds on it.
+        let made = Glibc.open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
+        if made >= 0 { close(made) }
+        for name in [path, path + "-wal", path + "-shm"] {
+            var found = stat()
+            guard stat(name, &found) == 0, found.st_mode & S_IFMT == S_IFREG, found.st_mode & 0o077 != 0 else {
+                continue
+            }
+            chmod(name, found.st_mode & 0o700)
+        }
     }
 
     deinit {
