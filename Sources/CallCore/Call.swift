@@ -37,12 +37,12 @@ package struct Call: Equatable, Sendable {
     package init(
         callID: CallID, mode: CallMode, media: String?, inviter: UserID, createdAt: Milliseconds, timeout: Int,
         extendedData: String?, joinPolicy: JoinPolicy, autoEnd: Bool, notReceivedAfter: Milliseconds?,
-        origin: RequestKey
+        origin: RequestKey, originDigest: Int64? = nil
     ) {
         facts = Facts(
             callID: callID, mode: mode, media: media, inviter: inviter, createdAt: createdAt, timeout: timeout,
             extendedData: extendedData, joinPolicy: joinPolicy, autoEnd: autoEnd, notReceivedAfter: notReceivedAfter,
-            origin: origin)
+            origin: origin, originDigest: originDigest)
         updatedAt = createdAt
         deliveryServedAt = createdAt
     }
@@ -88,6 +88,8 @@ package struct Call: Equatable, Sendable {
     package var notReceivedAfter: Milliseconds? { facts.notReceivedAfter }
     /// The device and request that created the call, so that a resent invite is known however late it comes.
     package var origin: RequestKey { facts.origin }
+    /// What that request asked for; nil in records of before it was kept.
+    package var originDigest: Int64? { facts.originDigest }
 
     package var isLive: Bool { state != .ended }
 
@@ -153,23 +155,33 @@ package struct RequestOutcome: Equatable, Sendable {
     package let key: RequestKey
     /// What was asked for, as on the wire; empty in records of before it was kept.
     package let type: String
+    /// The digest of what was asked for; nil in records of before it was kept, and for the request that made the call, whose digest the call keeps
+    /// with its origin.
+    package var digest: Int64?
     /// To `call.invite` and `call.add`: the invitees without an online device.
     package var offline: [UserID]?
     package var errors: [UserError]
     package var merged: Bool
 
     package init(
-        key: RequestKey, type: String, offline: [UserID]? = nil, errors: [UserError] = [], merged: Bool = false
+        key: RequestKey, type: String, digest: Int64? = nil, offline: [UserID]? = nil, errors: [UserError] = [],
+        merged: Bool = false
     ) {
         self.key = key
         self.type = type
+        self.digest = digest
         self.offline = offline
         self.errors = errors
         self.merged = merged
     }
 }
 
-private func size(_ text: String?) -> Int { text?.utf8.count ?? 0 }
+/// As JSON: a control character takes six bytes. Of what is short the difference does not matter.
+private func size(_ text: String?) -> Int {
+    guard let text else { return 0 }
+    guard text.utf8.count > 64 else { return text.utf8.count }
+    return text.utf8.reduce(0) { $0 + ($1 < 0x20 ? 6 : $1 == UInt8(ascii: "\"") || $1 == UInt8(ascii: "\\") ? 2 : 1) }
+}
 
 extension Member {
     fileprivate var approximateBytes: Int {
@@ -180,7 +192,7 @@ extension Member {
 
 extension RequestOutcome {
     fileprivate var approximateBytes: Int {
-        var bytes = 80 + size(key.device.userID.string) + size(key.device.deviceID.string) + size(key.requestID.string)
+        var bytes = 110 + size(key.device.userID.string) + size(key.device.deviceID.string) + size(key.requestID.string)
         for user in offline ?? [] { bytes += size(user.string) + 3 }
         return bytes + errors.count * 60
     }
@@ -194,6 +206,13 @@ extension Call {
 
     /// Nil when the request is not remembered; that of a merge, of which there is one, always is.
     package func outcome(of key: RequestKey) -> RequestOutcome? { outcomes.last { $0.key == key } }
+
+    /// Whether the outcome is that of a request with this content. It is taken for that where its digest was not kept.
+    package func isOutcome(_ outcome: RequestOutcome, of body: Request.Body) -> Bool {
+        guard outcome.type == body.type || outcome.type.isEmpty else { return false }
+        guard let digest = outcome.digest ?? (outcome.key == origin ? originDigest : nil) else { return true }
+        return digest == body.digest
+    }
 
     /// The same, whichever of its requests came first: for who compares situations.
     package var withRequestsSorted: Call {
@@ -228,11 +247,12 @@ private final class Facts: Equatable, Sendable {
     let autoEnd: Bool
     let notReceivedAfter: Milliseconds?
     let origin: RequestKey
+    let originDigest: Int64?
 
     init(
         callID: CallID, mode: CallMode, media: String?, inviter: UserID, createdAt: Milliseconds, timeout: Int,
         extendedData: String?, joinPolicy: JoinPolicy, autoEnd: Bool, notReceivedAfter: Milliseconds?,
-        origin: RequestKey
+        origin: RequestKey, originDigest: Int64?
     ) {
         self.callID = callID
         self.mode = mode
@@ -245,6 +265,7 @@ private final class Facts: Equatable, Sendable {
         self.autoEnd = autoEnd
         self.notReceivedAfter = notReceivedAfter
         self.origin = origin
+        self.originDigest = originDigest
     }
 
     static func == (lhs: Facts, rhs: Facts) -> Bool {
@@ -253,5 +274,6 @@ private final class Facts: Equatable, Sendable {
             && lhs.createdAt == rhs.createdAt && lhs.timeout == rhs.timeout && lhs.extendedData == rhs.extendedData
             && lhs.joinPolicy == rhs.joinPolicy && lhs.autoEnd == rhs.autoEnd
             && lhs.notReceivedAfter == rhs.notReceivedAfter && lhs.origin == rhs.origin
+            && lhs.originDigest == rhs.originDigest
     }
 }

@@ -43,7 +43,7 @@ extension CallMachine {
             extendedData: invite.extendedData, joinPolicy: invite.joinPolicy, autoEnd: invite.autoEnd,
             notReceivedAfter: invite.notReceivedCheck
                 ? invite.notReceivedAfter.map { Milliseconds($0) * 1000 } ?? settings.notReceivedAfter : nil,
-            origin: acting.key)
+            origin: acting.key, originDigest: acting.digest)
         var machine = CallMachine(call: call, settings: settings)
         machine.revise(at: acting.now, by: acting.user)
         machine.append(acting.user, .accepted, at: acting.now, known.profiles[acting.user])

@@ -23,10 +23,13 @@ package struct CallMachine: Sendable {
     package struct Acting: Sendable {
         package let key: RequestKey
         package let now: Milliseconds
+        /// What an invite asks for.
+        package let digest: Int64?
 
-        package init(key: RequestKey, now: Milliseconds) {
+        package init(key: RequestKey, now: Milliseconds, digest: Int64? = nil) {
             self.key = key
             self.now = now
+            self.digest = digest
         }
 
         var user: UserID { key.device.userID }

@@ -13,6 +13,8 @@ package struct PeerMessage: Equatable, Sendable {
     package let seq: Int64?
     /// Names the run of `seq`.
     package let stream: String?
+    /// Of what was sent, which is known for longer than `data` is kept; nil in records of before it was kept.
+    package let digest: Int64?
     /// Nil once the message is finished: nobody is sent it any more.
     package private(set) var data: JSONText?
     package private(set) var state = MessageState.sent
@@ -62,6 +64,7 @@ package struct PeerMessage: Equatable, Sendable {
         expiresAt = now + ttl
         seq = request.seq
         stream = request.stream
+        digest = request.digest
         data = request.data
         servedAt = now
         self.isWithheld = isWithheld
@@ -70,7 +73,7 @@ package struct PeerMessage: Equatable, Sendable {
     /// From the store.
     package init(
         messageID: MessageID, to: UserID, origin: RequestKey, createdAt: Milliseconds, expiresAt: Milliseconds,
-        seq: Int64?, stream: String?, progress: Progress
+        seq: Int64?, stream: String?, digest: Int64? = nil, progress: Progress
     ) {
         self.messageID = messageID
         self.to = to
@@ -79,6 +82,7 @@ package struct PeerMessage: Equatable, Sendable {
         self.expiresAt = expiresAt
         self.seq = seq
         self.stream = stream
+        self.digest = digest
         data = progress.data
         state = progress.state
         finishedAt = progress.finishedAt

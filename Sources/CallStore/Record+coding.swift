@@ -67,7 +67,10 @@ package enum RecordCodec {
         writer.field("notReceivedAfter", call.notReceivedAfter)
         writer.field("updated", call.updatedAt)
         writer.field("actor", call.actor?.string)
-        writer.object("origin") { encode(call.origin, to: &$0) }
+        writer.object("origin") { writer in
+            encode(call.origin, to: &writer)
+            writer.field("digest", call.originDigest)
+        }
         writer.field("callerLostAt", call.callerLostAt)
         writer.field("heartbeatDue", call.heartbeatDue)
         writer.field("emptySince", call.emptySince)
@@ -87,7 +90,10 @@ package enum RecordCodec {
 
     /// The data stands as a string: what is kept is its bytes.
     private static func encode(_ message: PeerMessage, to writer: inout JSONWriter) {
-        writer.object("origin") { encode(message.origin, to: &$0) }
+        writer.object("origin") { writer in
+            encode(message.origin, to: &writer)
+            writer.field("digest", message.digest)
+        }
         writer.field("created", message.createdAt)
         writer.field("expires", message.expiresAt)
         writer.field("seq", message.seq)
@@ -103,7 +109,7 @@ package enum RecordCodec {
     private static func message(
         _ json: RecordReader, _ messageID: MessageID, _ user: UserID
     ) throws(DamagedRecord) -> PeerMessage? {
-        guard let origin = json.object("origin").flatMap(requestKey), let created = try json.time("created"),
+        guard let asked = json.object("origin"), let origin = requestKey(asked), let created = try json.time("created"),
             let expires = try json.time("expires"), let state: MessageState = json.choice("state"),
             let served = try json.time("served")
         else { return nil }
@@ -111,7 +117,7 @@ package enum RecordCodec {
         guard (data != nil) == (state == .sent) else { return nil }
         return PeerMessage(
             messageID: messageID, to: user, origin: origin, createdAt: created, expiresAt: expires,
-            seq: try json.time("seq"), stream: json.string("stream"),
+            seq: try json.time("seq"), stream: json.string("stream"), digest: asked.integer("digest"),
             progress: .init(
                 data: data, state: state, finishedAt: try json.time("finished"), servedAt: served,
                 receiptDue: try json.time("receiptDue"), isWithheld: json.bool("withheld") ?? false))
@@ -160,6 +166,7 @@ package enum RecordCodec {
     private static func encode(_ outcome: RequestOutcome, to writer: inout JSONWriter) {
         encode(outcome.key, to: &writer)
         if !outcome.type.isEmpty { writer.field("type", outcome.type) }
+        writer.field("digest", outcome.digest)
         if let offline = outcome.offline {
             writer.array("offline") { writer in
                 for user in offline { writer.string(user.string) }
@@ -181,7 +188,7 @@ package enum RecordCodec {
     private static func call(_ json: RecordReader, _ callID: CallID) throws(DamagedRecord) -> Call? {
         guard let mode: CallMode = json.choice("mode"), let inviter: UserID = json.id("inviter"),
             let created = try json.time("created"), let timeout = try json.count("timeout"),
-            let origin = json.object("origin").flatMap(requestKey), let revision = try json.count("rev"),
+            let asked = json.object("origin"), let origin = requestKey(asked), let revision = try json.count("rev"),
             let state: CallState = json.choice("state"), let updated = try json.time("updated")
         else { return nil }
         // The inviter comes first, and nobody calls nobody.
@@ -196,7 +203,8 @@ package enum RecordCodec {
         let beginning = Call(
             callID: callID, mode: mode, media: json.string("media"), inviter: inviter, createdAt: created,
             timeout: Int(timeout), extendedData: json.string("data"), joinPolicy: json.choice("join") ?? .invited,
-            autoEnd: json.bool("autoEnd") ?? true, notReceivedAfter: try json.count("notReceivedAfter"), origin: origin)
+            autoEnd: json.bool("autoEnd") ?? true, notReceivedAfter: try json.count("notReceivedAfter"), origin: origin,
+            originDigest: asked.integer("digest"))
         return Call(
             beginning, revision: Int(revision), state: state, acceptedAt: try json.time("accepted"),
             endedAt: try json.time("ended"), endReason: json.choice("endReason"), endedBy: json.id("endedBy"),
@@ -247,8 +255,8 @@ package enum RecordCodec {
             return UserError(userID: user, code: ErrorCode(rawValue: code))
         }
         return RequestOutcome(
-            key: key, type: json.string("type") ?? "", offline: json.strings("offline")?.compactMap { UserID($0) },
-            errors: errors,
+            key: key, type: json.string("type") ?? "", digest: json.integer("digest"),
+            offline: json.strings("offline")?.compactMap { UserID($0) }, errors: errors,
             merged: json.bool("merged") ?? false)
     }
 }
@@ -267,6 +275,7 @@ private struct RecordReader {
     func time(_ key: String) throws(DamagedRecord) -> Int64? { try integer(key, in: StoredNumber.times) }
     func count(_ key: String) throws(DamagedRecord) -> Int64? { try integer(key, in: StoredNumber.counts) }
     func bool(_ key: String) -> Bool? { json[key]?.bool }
+    func integer(_ key: String) -> Int64? { json[key]?.integer }
     func id<ID: ByteIdentifier>(_ key: String) -> ID? { json[key]?.string.flatMap { ID($0) } }
     func object(_ key: String) -> RecordReader? { json[key]?.object.map(RecordReader.init) }
     func strings(_ key: String) -> [String]? { json[key]?.array?.compactMap(\.string) }

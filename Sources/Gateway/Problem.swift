@@ -12,7 +12,7 @@ struct Problem: Error, Equatable {
     /// A refusal of the service.
     init(_ error: SignalingError) {
         self.error = error
-        status = Self.status(of: error.code)
+        status = error.isIDUsed ? 422 : Self.status(of: error.code)
         if let seconds = retryAfter { headers = [.init("Retry-After", String(seconds))] }
     }
 
@@ -108,6 +108,7 @@ struct Problem: Error, Equatable {
         case 405: "Method Not Allowed"
         case 409: "Conflict"
         case 413: "Content Too Large"
+        case 422: "Unprocessable Content"
         case 429: "Too Many Requests"
         case 501: "Not Implemented"
         case 503: "Service Unavailable"

@@ -66,6 +66,8 @@ public struct SignalingError: Error, Equatable, Sendable, CustomStringConvertibl
     public var retryAfter: Int?
     /// With `sessionOver`: the session.
     public var session: String?
+    /// With `badRequest`: this device has used the request's `id` for another request. A gateway answers such a request with another status.
+    package var isIDUsed = false
 
     public init(
         _ code: ErrorCode, _ message: String, state: String? = nil, callID: CallID? = nil, retryAfter: Int? = nil,
@@ -91,6 +93,7 @@ extension SignalingError {
             writer.field("callID", callID?.string)
             writer.field("retryAfter", retryAfter)
             writer.field("session", session)
+            if isIDUsed { writer.field("idUsed", true) }
         }
     }
 
@@ -101,5 +104,6 @@ extension SignalingError {
             ErrorCode(rawValue: code), json["message"]?.string ?? "", state: json["state"]?.string,
             callID: json["callID"]?.string.flatMap(CallID.init), retryAfter: json["retryAfter"]?.integer.map(Int.init),
             session: json["session"]?.string)
+        isIDUsed = json["idUsed"]?.bool ?? false
     }
 }

@@ -28,7 +28,14 @@ extension Request {
         writer.field("type", body.type)
         writer.field("id", id.string)
         writer.field("callID", body.callID?.string)
-        switch body {
+        body.writeFields(to: &writer)
+    }
+}
+
+extension Request.Body {
+    /// All fields but `type`, `id` and `callID`.
+    func writeFields(to writer: inout JSONWriter) {
+        switch self {
         case .invite(let invite): invite.write(to: &writer)
         case .cancel(let body):
             if let invitees = body.invitees { writer.users("invitees", invitees) }

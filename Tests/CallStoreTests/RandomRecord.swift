@@ -23,7 +23,7 @@ struct RandomRecord {
             createdAt: time(), timeout: 1 + below(600), extendedData: maybe { $0.text(2048) },
             joinPolicy: one(JoinPolicy.allCases), autoEnd: below(2) == 0,
             notReceivedAfter: maybe { Milliseconds($0.below(30_000)) },
-            origin: key())
+            origin: key(), originDigest: maybe { $0.digest() })
         call.revision = below(1_000_000)
         call.state = one(CallState.allCases)
         call.acceptedAt = maybe { $0.time() }
@@ -77,7 +77,7 @@ struct RandomRecord {
 
     private mutating func outcome() -> RequestOutcome {
         RequestOutcome(
-            key: key(), type: one(["", "call.invite", "call.end"]),
+            key: key(), type: one(["", "call.invite", "call.end"]), digest: maybe { $0.digest() },
             offline: maybe { random in (0..<random.below(4)).map { _ in random.user() } },
             errors: (0..<below(3)).map { _ in UserError(userID: user(), code: one(ErrorCode.all)) },
             merged: below(2) == 0)
@@ -87,6 +87,8 @@ struct RandomRecord {
         RequestKey(
             device: DeviceAddress(userID: user(), deviceID: device()), requestID: RequestID("r-\(below(1000))")!)
     }
+
+    private mutating func digest() -> Int64 { one([.min, .max, 0, -1, Int64(bitPattern: random.next())]) }
 
     mutating func id() -> CallID { CallID("call-\(below(1000))")! }
     private mutating func device() -> DeviceID { DeviceID("d.\(below(100))~")! }

@@ -96,6 +96,89 @@ struct IdempotencyTests {
         #expect(world.stored(callID)?.state == .active)
     }
 
+    /// As a backend does that uses one Idempotency-Key for two orders.
+    @Test(arguments: ["c", nil])
+    func anInviteWithOtherContentDoesNotPassForTheFirst(_ name: String?) {
+        func invite(_ users: String..., change: (inout Request.Invite) -> Void = { _ in }) -> Response.Outcome? {
+            var invite = Request.Invite(invitees: users.map { UserID($0)! }, callID: name.map { CallID($0)! })
+            change(&invite)
+            return alice.request(.invite(invite), id: id)
+        }
+        let call = invite("bob")?.call?.callID
+        _ = world.lines()
+        for other in [
+            invite("carol"), invite("bob", "carol"), invite("bob") { $0.mode = .advanced },
+            invite("bob") { $0.extendedData = "" }, invite("bob") { $0.timeout = 61 },
+            invite("bob") { $0.push = .init(title: "t") },
+        ] {
+            #expect(other?.code == .badRequest && other?.error?.isIDUsed ?? false)
+        }
+        #expect(world.lines().allSatisfy { $0.contains("badRequest") }, "nothing is done")
+        #expect(call != nil && invite("bob")?.call?.callID == call, "the first one is answered as before")
+    }
+
+    @Test func anotherRequestOfTheSameTypeDoesNotPassForTheFirst() {
+        let carol = world.phone("carol/phone")
+        alice.invite("bob", "carol", mode: .advanced)
+        bob.accept()
+        func add(_ user: String) -> Response.Outcome? {
+            alice.request(.add(.init(callID: callID, invitees: userIDs(user))), id: id)
+        }
+        #expect(add("dave")?.success != nil)
+        #expect(add("erin")?.code == .badRequest)
+        #expect(add("dave")?.success?.offline == userIDs("dave"))
+        let reject = RequestID("reject")!
+        #expect(carol.request(.reject(.init(callID: callID, reason: "busy")), id: reject)?.success != nil)
+        #expect(carol.request(.reject(.init(callID: callID)), id: reject)?.code == .badRequest)
+        #expect(carol.request(.reject(.init(callID: callID, reason: "busy")), id: reject)?.success != nil)
+        let cancel = RequestID("cancel")!
+        #expect(alice.cancel(id: cancel, invitees: ["dave"])?.success != nil)
+        #expect(alice.cancel(id: cancel)?.code == .badRequest)
+        let end = RequestID("end")!
+        #expect(alice.request(.end(.init(callID: callID, reason: "one")), id: end)?.success != nil)
+        #expect(alice.request(.end(.init(callID: callID, reason: "two")), id: end)?.code == .badRequest)
+        #expect(world.stored(callID)?.member(UserID("erin")!) == nil)
+    }
+
+    @Test func anotherInviteIsKnownAsSuchAlsoAfterManyOtherRequests() {
+        alice.invite("bob", id: id, mode: .advanced)
+        bob.accept()
+        for round in 0..<20 {
+            if round % 2 == 0 { alice.add("carol") } else { alice.cancel(invitees: ["carol"]) }
+        }
+        #expect(alice.invite("dave", id: id, mode: .advanced)?.code == .badRequest)
+        #expect(alice.invite("bob", id: id, mode: .advanced)?.success != nil)
+    }
+
+    @Test func anotherInviteDoesNotPassForOneThatWasMerged() {
+        bob.invite("alice", callID: "b", mode: .advanced)
+        func merge(_ data: String) -> Response.Outcome? {
+            alice.invite("bob", callID: "a", id: id) {
+                $0.glare = .merge
+                $0.extendedData = data
+            }
+        }
+        #expect(merge("one")?.success?.merged == true)
+        #expect(merge("two")?.code == .badRequest)
+        #expect(merge("one")?.success?.merged == true)
+    }
+
+    /// Whoever commits first is the request of this id: the other one is judged again.
+    @Test func ofTwoInvitesInOneBatchTheFirstCounts() {
+        let invites = ["bob", "carol", "bob"].map { user in
+            alice.up(.invite(.init(invitees: userIDs(user), callID: callID)), id: id)
+        }
+        world.send(invites)
+        #expect(world.lines().filter { $0 == "alice/phone ok 1" }.count == 2)
+        #expect(world.events(to: "carol").isEmpty)
+    }
+
+    @Test func aRefusedRequestMayComeAgainWithOtherContent() {
+        #expect(alice.cancel(id: id, invitees: ["bob"])?.code == .callNotFound)
+        #expect(alice.invite("alice", callID: "e", id: id)?.code == .badRequest)
+        #expect(alice.invite("bob", callID: "e", id: id)?.success != nil)
+    }
+
     @Test func aRefusedRequestIsJudgedAgain() {
         #expect(bob.accept(id: id)?.code == .callNotFound)
         alice.invite("bob")

@@ -64,6 +64,15 @@ import Testing
         #expect(text(response).contains(#""code":"\#(code)","state":"accepted""#))
     }
 
+    @Test func aKeyOfAnotherRequestIsNoMistakeInTheRequest() {
+        var error = SignalingError(.badRequest, "id: was used for another request, call.invite")
+        error.isIDUsed = true
+        let response = RelayedRequest.Answer.created.response(payload(.failure(error)), isFirst: true)
+        #expect(response?.status == 422 && response?.contentType == "application/problem+json")
+        #expect(text(response).contains(#""title":"Unprocessable Content","status":422"#))
+        #expect(text(response).contains(#""code":"badRequest""#))
+    }
+
     @Test func whenToAskAgainIsToldInWholeSeconds() {
         for (milliseconds, seconds) in [(1, "1"), (1_000, "1"), (1_001, "2")] {
             let problem = Problem(SignalingError(.rateLimited, "", retryAfter: milliseconds))

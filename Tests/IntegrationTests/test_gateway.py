@@ -118,6 +118,29 @@ def test_a_call_is_made_once_for_its_key(site: Site) -> None:
     assert other["callID"] != first.body["callID"]
 
 
+def test_a_key_with_another_body_is_refused_and_does_nothing(site: Site) -> None:
+    alice, bob, carol, key = site.world.user("alice"), site.world.phone("bob"), site.world.phone("carol"), secrets.token_hex(8)
+    body = {"inviter": alice, "invitees": [bob.user], "mode": "advanced", "extendedData": "ü"}
+    call = site.gateway.post("/v1/calls", body, key=key).ok(201)["callID"]
+    for other in ({"invitees": [carol.user]}, {"extendedData": "u"}, {"mode": "common"}):
+        refused = site.gateway.post("/v1/calls", body | other, key=key)
+        assert "id" in refused.problem(422, "badRequest")["detail"]
+    assert site.gateway.on_call(call, "end", alice, key).problem(422, "badRequest"), "another request under the key"
+    assert len(site.gateway.get(f"{user_path(alice)}/calls").ok()["calls"]) == 1
+    again = dict(reversed(body.items())) | {"mode": "advanced"}
+    assert site.gateway.post("/v1/calls", again, key=key).ok()["callID"] == call, "the order of fields does not matter"
+    cancel = secrets.token_hex(8)
+    site.gateway.on_call(call, "cancel", alice, cancel, invitees=[bob.user]).ok()
+    site.gateway.on_call(call, "cancel", alice, cancel, invitees=[carol.user]).problem(422, "badRequest")
+    path, key = f"{user_path(bob.user)}/messages", secrets.token_hex(8)
+    message = {"from": alice, "data": {"a": 1, "b": [2]}}
+    sent = site.gateway.post(path, message, key=key).ok(202)
+    site.gateway.post(path, message | {"data": {"a": 2, "b": [2]}}, key=key).problem(422, "badRequest")
+    assert site.gateway.post(path, message | {"data": {"b": [2], "a": 1}}, key=key).ok(202) == sent
+    bob.expect_type("message", messageID=sent["messageID"])
+    assert [m["data"] for m in bob.had("message")] == [message["data"]]
+
+
 def test_without_a_key_each_request_makes_its_own_call(sqlite: Site) -> None:
     alice, bob = sqlite.world.user("alice"), sqlite.world.phone("bob")
     assert sqlite.gateway.invite(alice, bob) != sqlite.gateway.invite(alice, bob)

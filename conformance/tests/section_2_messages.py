@@ -165,6 +165,23 @@ def a_message_named_again_is_not_sent_anew(scene: Scene) -> None:
     equal("what bob had", [m["data"] for m in bob.find(_is_message())], ["first"])
 
 
+@sentence(
+    "2 Messages",
+    "another message under the id of a request that this device has sent before is badRequest: data and ttl count, in"
+    " data neither white space nor the order of fields",
+)
+def another_message_under_the_id_of_a_request_is_refused(scene: Scene) -> None:
+    alice, bob = scene.devices("alice", "bob")
+    first = alice.request("message.send", to=bob.user, data={"a": 1, "b": [2]})
+    message_id = first.ok()["messageID"]
+    _receipt(alice, message_id)
+    with bob.hears_nothing("message", _is_message()):
+        error = alice.refused("message.send", "badRequest", id=first.id, to=bob.user, data={"a": 2, "b": [2]})
+        again = alice.ok("message.send", id=first.id, to=bob.user, data={"b": [2], "a": 1})
+    equal("idUsed", error.get("idUsed"), True)
+    equal("the message's id", again["messageID"], message_id)
+
+
 @sentence("2 Messages", "another sender naming it is refused with badRequest")
 def a_message_id_of_another_sender_is_refused(scene: Scene) -> None:
     alice, bob, mallory = scene.devices("alice", "bob", "mallory")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 
 from ..client import Device, Request
@@ -34,6 +35,58 @@ def a_refusal_has_a_code_and_a_message(scene: Scene) -> None:
     equal("its fields", sorted(body), ["error", "id", "ok", "type"])
     equal("the code", body["error"]["code"], "callNotFound")
     true("the message is a text", isinstance(body["error"]["message"], str) and len(body["error"]["message"]) > 0)
+
+
+OTHER_CONTENT = "one whose id this device has used for another request on the call, of another type or with other content, is badRequest"
+
+
+@sentence("2", OTHER_CONTENT)
+def an_id_that_was_used_for_another_request_is_refused(scene: Scene) -> None:
+    alice, bob, carol = scene.devices("alice", "bob", "carol")
+    first = alice.request("call.invite", callID=new_id(), invitees=[bob.user], mode="advanced")
+    call = first.ok()["callID"]
+    with carol.hears_nothing("event", lambda m: m.is_event()):
+        for other in (
+            {"type_": "call.invite", "invitees": [carol.user], "mode": "advanced"},
+            {"type_": "call.invite", "invitees": [bob.user], "mode": "common"},
+            {"type_": "call.add", "invitees": [carol.user]},
+        ):
+            error = alice.refused(other.pop("type_"), "badRequest", id=first.id, callID=call, **other)
+            equal("idUsed", error.get("idUsed"), True)
+    added = alice.request("call.add", callID=call, invitees=[scene.absent("dave")])
+    added.ok()
+    with carol.hears_nothing("event", lambda m: m.is_event()):
+        alice.refused("call.add", "badRequest", id=added.id, callID=call, invitees=[carol.user])
+    alice.ok("call.invite", id=first.id, mode="advanced", invitees=[bob.user], callID=call, unknown=1)
+
+
+@sentence(
+    "2",
+    'The same id with other content is refused with badRequest and "idUsed":true in the error, as long as the first request'
+    " is remembered. Content is the values of the fields that this document has for the type, but not id, callID,"
+    " messageID, seq and stream. The order of fields, white space, escapes, unknown fields and Correlation Data do not"
+    " count, nor whether a number is written as 60 or 60.0; the order of invitees does. A field that is left out equals"
+    " null; it need not equal the value that it then has by default. Requests are remembered per call, and messages per"
+    " recipient: the same id on another call, or to another user, is another request. Of requests that were remembered by"
+    " an earlier version without their content, any content counts as the same.",
+)
+def content_is_what_the_fields_say(scene: Scene) -> None:
+    alice, bob, carol = scene.devices("alice", "bob", "carol")
+    call, other_call = new_id(), new_id()
+    invitees = [bob.user, carol.user]
+    first = alice.request("call.invite", callID=call, invitees=invitees, timeout=60, extendedData="ü")
+    first.ok()
+    same = f'{{ "extendedData":"\\u00fc","timeout":60.0,"media":null,"later":[1],"callID":"{call}",'
+    same += f'"invitees":{json.dumps(invitees)} , "id":"{first.id}","type":"call.invite"}}'
+    mark = alice.mark
+    alice.send(same.encode())
+    alice.wait(lambda m: m.type == "response" and m.get("ok") is True, 3, "the response", since=mark)
+    alice.refused("call.invite", "badRequest", id=first.id, callID=call, invitees=invitees[::-1], timeout=60, extendedData="ü")
+    alice.refused("call.invite", "badRequest", id=first.id, callID=call, invitees=invitees, extendedData="ü")
+    alice.ok("call.invite", id=first.id, callID=other_call, invitees=[scene.absent("dave")])
+    to_bob = alice.request("message.send", to=bob.user, data=1)
+    to_bob.ok()
+    alice.ok("message.send", id=to_bob.id, to=carol.user, data=2)
 
 
 def _repeat(request: Request, asker: Device, *others: Device) -> None:

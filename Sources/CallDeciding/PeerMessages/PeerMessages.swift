@@ -64,6 +64,11 @@ extension Deciding {
                 reply(received, .failure(error), &decision)
                 return
             }
+            // Another message under the same request id must not pass for sent. (Under another request id, the message's id says which is meant.)
+            guard known.origin != received.key || known.digest == nil || known.digest == request.digest else {
+                reply(received, .failure(.usedID(for: received.request.body.type)), &decision)
+                return
+            }
             reply(received, .answer(answer(known)), &decision)
             return
         }

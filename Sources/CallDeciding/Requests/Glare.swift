@@ -14,14 +14,21 @@ extension Deciding {
         else {
             return nil
         }
-        if let known = call.outcome(of: received.key) { return success(call, known) }
+        if let known = call.outcome(of: received.key) {
+            guard call.isOutcome(known, of: received.request.body) else {
+                throw SignalingError.usedID(for: known.type)
+            }
+            return success(call, known)
+        }
         var machine = CallMachine(call: call, settings: settings.calls)
         let active =
             call.mode == .advanced ? try activeCall(of: user, besides: [call.callID, callID], &decision) : nil
         try machine.acceptRequested(
             Request.Accept(callID: call.callID, extendedData: invite.extendedData), acting(received),
             activeElsewhere: active)
-        let outcome = RequestOutcome(key: received.key, type: received.request.body.type, offline: [], merged: true)
+        let outcome = RequestOutcome(
+            key: received.key, type: received.request.body.type, digest: received.request.body.digest, offline: [],
+            merged: true)
         machine.remember(outcome)
         decision.adopt(call, acks: other.acks, version: other.version, settings: settings.calls)
         decision.subject.alias = (callID, received.key, stored?.version ?? 0)

@@ -34,7 +34,8 @@ extension Deciding {
             invite.invitees, members: [user] + invite.invitees, limited: limited, withheld: withheld)
         var machine = try CallMachine.invited(
             CallMachine.Invitation(callID: callID, invite: invite, busy: busy, isCancelled: isCancelled),
-            acting(received), known, activeElsewhere: active, settings: settings.calls)
+            CallMachine.Acting(key: received.key, now: now, digest: received.request.body.digest), known,
+            activeElsewhere: active, settings: settings.calls)
         let errors = invite.invitees.compactMap(known.problem)
         decision.giveBack(butFor: reserved, invitees: errors.map(\.userID))
         let invited = invite.invitees.filter { user in !errors.contains { $0.userID == user } }

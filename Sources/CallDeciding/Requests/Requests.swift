@@ -4,7 +4,9 @@ import SignalingProtocol
 /// Requests on a call (docs/protocol.md, section 2).
 extension SignalingError {
     static func usedID(for type: String) -> SignalingError {
-        SignalingError(.badRequest, "id: was used for another request, \(type)")
+        var error = SignalingError(.badRequest, "id: was used for another request, \(type)")
+        error.isIDUsed = true
+        return error
     }
 }
 
@@ -57,7 +59,7 @@ extension Deciding {
         let type = received.request.body.type
         if let known = call.outcome(of: received.key) {
             // A request that is another one is not the first one again: it must not pass for done.
-            guard known.type == type || known.type.isEmpty else { return .failure(.usedID(for: known.type)) }
+            guard call.isOutcome(known, of: received.request.body) else { return .failure(.usedID(for: known.type)) }
             return success(call, known, isRepeated: tellsOfRepeats(received))
         }
         guard case .invite = received.request.body else {
@@ -66,9 +68,9 @@ extension Deciding {
         // The request that made the call is known for ever, beyond the ones that are remembered. An alias without its
         // outcome is one whose merge did not come about.
         guard decision.subject.alias == nil, call.origin == received.key else { return nil }
-        return success(
-            call, RequestOutcome(key: received.key, type: received.request.body.type, offline: []),
-            isRepeated: tellsOfRepeats(received))
+        let outcome = RequestOutcome(key: received.key, type: type, offline: [])
+        guard call.isOutcome(outcome, of: received.request.body) else { return .failure(.usedID(for: type)) }
+        return success(call, outcome, isRepeated: tellsOfRepeats(received))
     }
 
     /// Only where a response goes back to one of many backends: to devices a repeat looks like the first time.
@@ -86,7 +88,8 @@ extension Deciding {
             throw SignalingError.callNotFound
         }
         let acting = acting(received)
-        var outcome = RequestOutcome(key: received.key, type: received.request.body.type)
+        var outcome = RequestOutcome(
+            key: received.key, type: received.request.body.type, digest: received.request.body.digest)
         let user = received.device.userID
         switch received.request.body {
         case .get:
