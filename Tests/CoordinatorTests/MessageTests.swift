@@ -212,7 +212,8 @@ struct MessageTests {
         #expect(send(alice, request: "r", data: #"{"a":2,"b":[2]}"#) == "badRequest")
         #expect(send(alice, ttl: 31, request: "r", data: #"{"a":1,"b":[2]}"#) == "badRequest")
         #expect(send(alice, request: "r", data: #"{ "b": [2.0], "a": 1 }"#) == "m delivered", "it is the same data")
-        #expect(send(alice, request: "s", data: "2") == "m delivered", "the message is named: which one is meant is clear")
+        #expect(
+            send(alice, request: "s", data: "2") == "m delivered", "the message is named: which one is meant is clear")
         #expect(bob.messages.map(\.data.description) == [#"{"a":1,"b":[2]}"#])
         for (data, expected) in [("1", "ok"), ("2", "badRequest"), ("1", "ok")] {
             let message = Request.Message(to: bob.user, data: JSONText(data)!)
