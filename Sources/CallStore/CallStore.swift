@@ -12,6 +12,9 @@ package protocol CallStore: RecordStore, UserStore, PresenceStore, TimelineStore
     /// What a crash of the store's machine may lose, for the log; nil while that is not known.
     var durability: String? { get }
 
+    /// What in the store's settings may lose calls, and what mends it, for the log; nil where nothing is known.
+    var hazard: String? { get }
+
     /// Whether it may be out of reach for this coordinator, and not for others.
     var isShared: Bool { get }
 
@@ -141,6 +144,7 @@ extension UserStore {
 extension CallStore {
     package var isShared: Bool { false }
     package var durability: String? { nil }
+    package var hazard: String? { nil }
     package var roundTrips: Int { 0 }
 }
 

@@ -169,6 +169,7 @@
         package var summary: String { "\(store.summary), \(fault.rawValue)" }
 
         package var durability: String? { store.durability }
+        package var hazard: String? { store.hazard }
 
         package var clockSkew: Milliseconds { store.clockSkew }
 

@@ -342,6 +342,29 @@ def test_while_redis_takes_no_writes_a_coordinator_says_so_steadily(
         server.stop()
 
 
+@pytest.mark.parametrize("policy", ["allkeys-lru", "volatile-ttl"])
+def test_a_redis_that_evicts_keys_is_warned_of_once(deploy: Deploy, tmp_path: Path, policy: str) -> None:
+    server = RedisServer(tmp_path / "redis", maxmemory_policy=policy)
+    world = deploy(1, store=server.url)
+    service = world.service
+
+    def warnings() -> int:
+        return service.log.read_text().count(f"maxmemory-policy is {policy}")
+
+    try:
+        wait_until(lambda: warnings() == 1, 5, "the log says so")
+        server.command("CONFIG", "SET", "maxmemory-policy", "noeviction")
+        server.command("CLIENT", "KILL", "TYPE", "normal")
+        wait_until(lambda: ready(service), 5, "the coordinator is ready again")
+        alice, bob = world.phones("alice", "bob")
+        alice.end(talk(alice, bob))
+        assert warnings() == 1
+    finally:
+        world.close()
+        service.stop()
+        server.stop()
+
+
 @pytest.mark.alone
 def test_a_coordinator_that_is_cut_off_from_the_store_leaves_its_work_to_the_others(
     rig: Any, redis_server: RedisServer

@@ -103,6 +103,12 @@ package final class RedisCallStore: CallStore {
         }
     }
 
+    package var hazard: String? {
+        session.evictionPolicy.map { policy in
+            "maxmemory-policy is \(policy): Redis evicts keys of live calls when its memory is full. Set it to noeviction"
+        }
+    }
+
     package var clockSkew: Milliseconds { (session.time ?? session.machine.wall()) - session.machine.wall() }
 
     package var clockSteps: (count: Int, last: Milliseconds) { (Int(session.shared.steps), session.shared.lastStep) }

@@ -48,6 +48,8 @@ final class RedisSession: AnswersLater {
     /// `always`, `everysec` or `no` as Redis's `appendfsync` says, or "appendonly=no". Nil while that is not known, as
     /// with a user who may not ask.
     private(set) var durability: String?
+    /// Redis's `maxmemory-policy` where Redis may evict keys by it; nil for `noeviction`, and while the policy is not known.
+    private(set) var evictionPolicy: String?
 
     /// `clockKey`: under which the coordinators keep what they agree on about Redis's clock.
     init(
@@ -226,7 +228,7 @@ final class RedisSession: AnswersLater {
             try deployment?.check(connection, address)
             try loadScripts()
             try agreeOnClock(connection)
-            try readDurability()
+            try readSettings()
             backoff = Bounds.backoff.lowerBound
             return connection
         } catch {
@@ -417,16 +419,18 @@ final class RedisSession: AnswersLater {
         return seconds * 1000 + microseconds / 1000
     }
 
-    private func readDurability() throws(StoreError) {
+    private func readSettings() throws(StoreError) {
         guard let connection else { throw failure }
         var pipeline = RedisPipeline()
-        for name in ["appendonly", "appendfsync"] {
+        for name in ["appendonly", "appendfsync", "maxmemory-policy"] {
             pipeline.command("CONFIG", 2) {
                 $0.add("GET")
                 $0.add(name)
             }
         }
         let replies = try connection.run(pipeline)
+        let policy = replies[2].array?.last?.bytes?.text
+        evictionPolicy = policy == "noeviction" ? nil : policy
         guard let isOn = replies[0].array?.last?.bytes?.text, let sync = replies[1].array?.last?.bytes?.text else {
             return
         }

@@ -44,6 +44,8 @@ package final class Coordinator {
     private var isBusy = false
     private var nextCounters: Int64 = 0
     private var toldFailure = false
+    /// What the log has said of the store's settings.
+    private var toldHazard: String?
     private var lastFailure: Int64 = 0
     private var knownClockSteps: Int?
 
@@ -183,6 +185,9 @@ package final class Coordinator {
             log(.info, "the store answers again")
             toldFailure = false
         }
+        let hazard = service.store.hazard
+        if hazard != toldHazard, let hazard { log(.warning, "the store may lose calls", ["reason": hazard]) }
+        toldHazard = hazard
         let steps = service.store.clockSteps
         if let known = knownClockSteps, steps.count > known {
             log(.warning, clockWasSet, ["by": "\(steps.last) ms"])

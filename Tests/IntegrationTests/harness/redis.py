@@ -22,6 +22,7 @@ class RedisServer:
         start: bool = True,
         replica_of: RedisServer | None = None,
         env: Mapping[str, str] | None = None,
+        maxmemory_policy: str = "noeviction",
     ) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         self.port = free_port()
@@ -30,7 +31,7 @@ class RedisServer:
         self.log = directory / "redis.log"
         self._arguments = [
             "redis-server", "--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(directory),
-            "--save", "", "--appendonly", "yes", "--appendfsync", appendfsync,
+            "--save", "", "--appendonly", "yes", "--appendfsync", appendfsync, "--maxmemory-policy", maxmemory_policy,
         ]  # fmt: skip
         if replica_of is not None:
             self._arguments += ["--replicaof", "127.0.0.1", str(replica_of.port)]
