@@ -294,6 +294,14 @@ final class SimulatedStore: CallStore, OutboxStore, PushStore {
         try await run { () throws(StoreError) in store.turnOff(endpoint, at: url) }
     }
 
+    func turnOn(_ endpoint: EndpointName) async throws(StoreError) -> Bool {
+        try await run { () throws(StoreError) in store.turnOn(endpoint) }
+    }
+
+    func note(_ attempt: String, of endpoint: EndpointName, at url: String) async throws(StoreError) {
+        try await run { () throws(StoreError) in store.note(attempt, of: endpoint, at: url) }
+    }
+
     func forget(_ endpoint: EndpointName) async throws(StoreError) {
         try await run { () throws(StoreError) in store.forget(endpoint) }
     }

@@ -9,6 +9,12 @@ extension MemoryCallStore: OutboxStore {
 
     package func turnOff(_ endpoint: EndpointName, at url: String) { contents.outbox.turnOff(endpoint, at: url) }
 
+    package func turnOn(_ endpoint: EndpointName) -> Bool { contents.outbox.turnOn(endpoint) }
+
+    package func note(_ attempt: String, of endpoint: EndpointName, at url: String) {
+        contents.outbox.note(attempt, of: endpoint, at: url)
+    }
+
     package func forget(_ endpoint: EndpointName) { contents.outbox.forget(endpoint) }
 
     package func clear(_ endpoint: EndpointName) -> Bool {

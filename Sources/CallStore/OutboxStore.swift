@@ -12,6 +12,12 @@ package protocol OutboxStore: EndpointStore, StoreTime, WorkerStore {
     /// It has said at this URL that it is gone; of no matter when it has moved since.
     func turnOff(_ endpoint: EndpointName, at url: String) async throws(StoreError)
 
+    /// An operator has seen to an endpoint that had said that it is gone. False when there is no such endpoint.
+    func turnOn(_ endpoint: EndpointName) async throws(StoreError) -> Bool
+
+    /// Writes down what the last attempt at this URL came to, for operators; nothing when the endpoint has moved since.
+    func note(_ attempt: String, of endpoint: EndpointName, at url: String) async throws(StoreError)
+
     /// Takes an endpoint from the list: nothing more is written for it as soon as every coordinator has read that.
     func forget(_ endpoint: EndpointName) async throws(StoreError)
 

@@ -60,6 +60,9 @@ package final class Deliverer {
     private var failure: String?
     /// Told when the store begins to fail, and with nil when it has come back.
     package var onFailure: (String?) -> Void = { _ in }
+    /// Told what operators are to learn of an endpoint: each change once, and at most one a minute of whether it is off, and of whether it takes
+    /// what it is sent.
+    package var onNews: (EndpointName, EndpointNews) -> Void = { _, _ in }
     package let report = DeliveryReport()
     /// False: it tells the store of the endpoints and counts, and leaves the handing over to others.
     private let delivers: Bool
@@ -177,19 +180,45 @@ package final class Deliverer {
 
     /// The file is right, once when it begins; what an endpoint said is right after that.
     private func keep() async throws(StoreError) {
+        for place in targets.indices { tell(place) }
         // Nothing is tried before the store's time is known: by it attempts are counted and given up.
         let time = try await store.now()
         storeClock = time - now
         if !isKept { try await store.keep(targets.compactMap { KeptEndpoint($0.endpoint) }) }
+        let turning = targets.map(\.isTurningOff)
         let known = try await store.endpoints()
         for place in targets.indices {
             guard let known = known.first(where: { $0.name == targets[place].name }) else { continue }
-            targets[place].isOff = known.isOff
+            // An answer from before it was turned off is not the last word.
+            if !turning[place], !targets[place].isTurningOff { targets[place].isOff = known.isOff }
+            tell(place)
             // Another process may have been started with a newer file.
             targets[place].events = EventPatterns(stored: known.patterns)
             counts.endpoints[targets[place].name]?.isOff = targets[place].isOff
         }
         isKept = true
+        for place in targets.indices {
+            let last = known.first { $0.name == targets[place].name }?.lastAttempt
+            try await note(place, over: last)
+        }
+    }
+
+    /// Writes down what the last attempt came to where that is news, and at most once a minute.
+    private func note(_ place: Int, over last: String?) async throws(StoreError) {
+        guard let text = targets[place].unwritten else { return }
+        guard text != last else { return targets[place].unwritten = nil }
+        guard now >= targets[place].nextNote else { return }
+        targets[place].nextNote = now + BoundedChange<String>.pause
+        try await store.note(text, of: targets[place].name, at: targets[place].endpoint.url.text)
+        if targets[place].unwritten == text { targets[place].unwritten = nil }
+    }
+
+    private func tell(_ place: Int) {
+        let (name, isOff, trouble) = (targets[place].name, targets[place].isOff, targets[place].trouble)
+        if targets[place].loggedOff.isToBeTold(isOff, now) { onNews(name, isOff ? .off : .on) }
+        // What is still answered by an endpoint that is off is of no matter.
+        guard !isOff, targets[place].loggedTrouble.isToBeTold(trouble, now) else { return }
+        onNews(name, trouble.map { .refuses($0) } ?? .takes)
     }
 
     private func renew() async throws(StoreError) {
@@ -308,17 +337,25 @@ package final class Deliverer {
         // The endpoint has not been asked: that is no attempt of its.
         case .notTried, .notHandedOver: return settled(flight.item, .released, flight.target)
         }
+        let text = answer.outcome.text
+        targets[flight.target].unwritten = text
+        defer { tell(flight.target) }
         switch Verdict(status: status) {
-        case .taken: settled(flight.item, .taken, flight.target, .taken)
+        case .taken:
+            targets[flight.target].trouble = nil
+            settled(flight.item, .taken, flight.target, .taken)
         case .gone:
             let (name, url) = (targets[flight.target].name, targets[flight.target].endpoint.url.text)
-            targets[flight.target].isOff = true
+            (targets[flight.target].isOff, targets[flight.target].isTurningOff) = (true, true)
             start { [store] () async throws(StoreError) in
                 try await store.turnOff(name, at: url)
-            } done: {
+            } done: { [self] in
+                targets[flight.target].isTurningOff = false
             }
             settled(flight.item, .givenUp, flight.target, .dead)
-        case .again: again(flight, asked)
+        case .again:
+            targets[flight.target].trouble = text
+            again(flight, asked)
         }
     }
 

@@ -13,6 +13,16 @@ struct Target {
     var events: EventPatterns
     /// It said that it is gone, and has not moved since.
     var isOff = false
+    /// The store is being told that it is off: what the store says of that counts again afterwards.
+    var isTurningOff = false
+    /// Why it did not take the last attempt; nil when it did.
+    var trouble: String?
+    var loggedOff = BoundedChange(false)
+    var loggedTrouble = BoundedChange<String?>(nil)
+    /// What the last attempt came to, while the store does not know that.
+    var unwritten: String?
+    /// The earliest time at which that is written.
+    var nextNote: Int64 = 0
     /// How many lines this worker has claimed.
     var held = 0
     /// There were more lines than it could claim.

@@ -259,6 +259,48 @@ import Testing
         #expect(try test.outbox.count(app) == OutboxCount())
     }
 
+    @Test(arguments: StoreKind.allCases)
+    func anEndpointThatIsOffIsTurnedOnAndItsDeadLettersGoOut(kind: StoreKind) throws {
+        let test = try open(kind)
+        try test.outbox.turnOff(app, at: "https://x/app")
+        try owe(test, "a", 1...1, to: [app])
+        #expect(try test.outbox.bound(app, OutboxBounds()).becameDead == 1)
+        #expect(try test.outbox.turnOn(app))
+        #expect(try test.outbox.endpoints().map(\.isOff) == [false, false])
+        let letters = try test.outbox.deadLetters(app, since: 0, limit: 10)
+        #expect(try test.outbox.replay(letters, of: app) == 1)
+        #expect(try test.outbox.bound(app, OutboxBounds()) == OutboxLoss())
+        #expect(try claim(test, one).map(\.number) == [1])
+        #expect(try test.outbox.turnOn(app), "it is on already")
+        #expect(try !test.outbox.turnOn(EndpointName("none")!))
+        #expect(try test.outbox.endpoints().map(\.name) == [app, other])
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func whatTheLastAttemptCameToIsKeptUntilTheEndpointMoves(kind: StoreKind) throws {
+        let test = try open(kind)
+        func last() throws -> [String?] { try test.outbox.endpoints().map(\.lastAttempt) }
+        #expect(try last() == [nil, nil])
+        try test.outbox.note("HTTP 401", of: app, at: "https://before/app")
+        try test.outbox.note("HTTP 401", of: EndpointName("none")!, at: "https://x/app")
+        #expect(try last() == [nil, nil], "it has moved since, and the other one is not known")
+        try test.outbox.note("HTTP 503", of: app, at: "https://x/app")
+        try test.outbox.note("HTTP 401", of: app, at: "https://x/app")
+        try test.outbox.turnOff(app, at: "https://x/app")
+        #expect(try last() == ["HTTP 401", nil])
+        let kept = KeptEndpoint(name: app, patterns: "call.*", url: "https://x/app", backlog: 7)
+        try test.outbox.keep([kept])
+        var expected = kept
+        (expected.isOff, expected.lastAttempt) = (true, "HTTP 401")
+        #expect(try test.outbox.endpoints()[0] == expected)
+        try test.outbox.keep([KeptEndpoint(name: app, patterns: "*", url: "https://y/app")])
+        #expect(try last() == [nil, nil])
+        try test.outbox.note("HTTP 200", of: app, at: "https://y/app")
+        try test.outbox.forget(app)
+        try test.outbox.keep([KeptEndpoint(name: app, patterns: "*", url: "https://y/app")])
+        #expect(try last() == [nil, nil], "it was forgotten")
+    }
+
     /// Every store is held to the rule by what may happen in any order.
     @Test(arguments: [StoreKind.sqlite, .redis])
     func whateverHappensEveryStoreFollowsTheRule(kind: StoreKind) throws {

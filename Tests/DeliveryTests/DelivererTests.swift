@@ -24,10 +24,10 @@ import Webhooks
             return answers
         }
 
-        func answer(_ status: Int?, retryAfter: Int? = nil, _ place: Int = 0) {
+        func answer(_ status: Int?, retryAfter: Int? = nil, reason: String = "no answer", _ place: Int = 0) {
             let outcome: HTTPAnswer.Outcome =
                 status.map { .answered(.init(status: $0, retryAfter: retryAfter, body: [])) }
-                ?? .failed(reason: "no answer", wasHandedOver: true)
+                ?? .failed(reason: reason, wasHandedOver: true)
             answers.append(HTTPAnswer(id: open.remove(at: place).id, outcome: outcome, took: 1))
         }
 
@@ -53,6 +53,8 @@ import Webhooks
         let doubtful: DoubtfulStore
         let endpoints = Endpoints()
         var deliverer: Deliverer
+        /// What operators were told of the endpoint.
+        private(set) var news: [EndpointNews] = []
         private var workers = 0
         private let settings: [WebhookEndpoint]
         let app = EndpointName("app")!
@@ -69,8 +71,26 @@ import Webhooks
             ]
             deliverer = Deliverer(
                 doubtful, settings, sender: endpoints, now: 0, wall: { clock.wall }, newName: Self.names("w0"))!
+            listen()
             turn()
         }
+
+        private func listen() {
+            deliverer.onNews = { [weak self] name, news in if name == self?.app { self?.news.append(news) } }
+        }
+
+        /// What the store has of the last attempt.
+        var lastAttempt: String? { store.endpoints()[0].lastAttempt }
+
+        /// An event of a call of its own goes out and is answered.
+        func attempt(_ status: Int?, reason: String = "no answer") {
+            attempts += 1
+            owe("n\(attempts)", 1...1)
+            endpoints.answer(status, reason: reason, endpoints.open.count - 1)
+            turn()
+        }
+
+        private var attempts = 0
 
         func turn(after duration: Milliseconds = 0) {
             clock.now += duration
@@ -81,6 +101,7 @@ import Webhooks
         func another() {
             workers += 1
             deliverer = Deliverer(doubtful, settings, sender: endpoints, now: 0, newName: Self.names("w\(workers)"))!
+            listen()
             turn()
         }
 
@@ -228,6 +249,89 @@ import Webhooks
         #expect(rig.endpoints.ids.isEmpty)
         _ = rig.store.bound(rig.app, OutboxBounds())
         #expect(rig.count.dead == 3 && rig.count.waiting == 0)
+    }
+
+    /// Whoever looks into the log learns that the endpoint is off, and what is owed goes out once it is on again.
+    @Test func anEndpointThatIsGoneIsToldOfAndIsTurnedOnAgain() {
+        rig.owe("a", 1...1)
+        rig.owe("b", 1...1)
+        rig.endpoints.answer(410)
+        rig.endpoints.answer(410)
+        rig.turn()
+        for _ in 0..<5 { rig.turn(after: 1_000) }
+        #expect(rig.news == [.off], "once, and nothing of the answer beside it")
+        #expect(rig.lastAttempt == "HTTP 410")
+        rig.another()
+        #expect(rig.news == [.off, .off], "whoever starts says it too")
+        rig.turn(after: 60_000)
+        #expect(rig.store.turnOn(rig.app))
+        for _ in 0..<5 { rig.turn(after: 1_000) }
+        #expect(rig.news == [.off, .off, .on])
+        #expect(rig.deliverer.report.counts.endpoints[rig.app]?.isOff == false)
+        let letters = rig.store.deadLetters(rig.app, since: 0, limit: 10)
+        #expect(rig.store.replay(letters, of: rig.app) == 2)
+        rig.turn(after: 500)
+        #expect(rig.endpoints.ids == ["a_1", "b_1"])
+        for _ in 0..<2 { rig.endpoints.answer(200) }
+        rig.turn()
+        #expect(rig.count == OutboxCount())
+        rig.turn(after: 1_000)
+        #expect(rig.news.count == 3)
+    }
+
+    /// Each kind of refusal as an operator reads it, once and not with each attempt.
+    @Test(
+        arguments: [
+            (308, "", "redirect (HTTP 308), which is not followed"), (401, "", "HTTP 401"), (503, "", "HTTP 503"),
+            (nil, "the certificate is not to be trusted: unknown authority", nil), (nil, "10.0.0.1 is private", nil),
+            (nil, "no whole answer within 10000 ms", nil),
+        ] as [(Int?, String, String?)])
+    func whyAnEndpointTakesNothingIsToldOnce(_ status: Int?, _ reason: String, _ text: String?) {
+        let text = text ?? reason
+        for _ in 0..<30 { rig.attempt(status, reason: reason) }
+        #expect(rig.news == [.refuses(text)])
+        rig.turn(after: 1_000)
+        #expect(rig.lastAttempt == text)
+        rig.turn(after: 600_000)
+        rig.attempt(status, reason: reason)
+        #expect(rig.news == [.refuses(text)], "nothing has changed")
+        #expect(rig.doubtful.notes == 1)
+        rig.attempt(204)
+        rig.turn(after: 1_000)
+        #expect(rig.news == [.refuses(text), .takes])
+        #expect(rig.lastAttempt == "HTTP 204")
+    }
+
+    @Test func whatIsTakenFromTheFirstOnIsNotToldInTheLog() {
+        rig.attempt(200)
+        rig.turn(after: 1_000)
+        #expect(rig.news.isEmpty)
+        #expect(rig.lastAttempt == "HTTP 200")
+    }
+
+    /// It answers otherwise with each attempt: one line and one write a minute, and in the end what it answered last.
+    @Test func anEndpointThatChangesItsMindIsToldOfOnceAMinute() {
+        for second in 0..<120 {
+            rig.attempt(second.isMultiple(of: 2) ? 503 : 500)
+            rig.turn(after: 1_000)
+        }
+        #expect(rig.news.count <= 3, "\(rig.news)")
+        #expect(rig.doubtful.notes <= 3)
+        rig.attempt(401)
+        for _ in 0..<61 { rig.turn(after: 1_000) }
+        #expect(rig.news.last == .refuses("HTTP 401"))
+        #expect(rig.lastAttempt == "HTTP 401")
+    }
+
+    /// A worker that was started with an older file gets 410 from the former URL, time and again.
+    @Test func anEndpointThatHasMovedDoesNotFillTheLog() {
+        rig.store.keep([KeptEndpoint(name: rig.app, patterns: "*", url: "https://new.example/hook")])
+        for number in 0..<60 {
+            rig.owe("m\(number)", 1...1)
+            if !rig.endpoints.open.isEmpty { rig.endpoints.answer(410) }
+            rig.turn(after: 1_000)
+        }
+        #expect((1...3).contains(rig.news.count), "\(rig.news)")
     }
 
     @Test func ofALineThatIsHeldNothingMoreGoesToAnEndpointThatIsGone() {

@@ -9,6 +9,8 @@ final class DoubtfulStore: OutboxStore, PushStore {
     var answersToLose = 0
     /// Workers are not heard of, and nobody looks for those that are gone.
     var losesSight = false
+    /// How often what an attempt came to was written down.
+    private(set) var notes = 0
     /// Whoever reads next has its answer when `goOn` is called.
     var standsStill = false
     private var reader: CheckedContinuation<Void, Never>?
@@ -89,6 +91,13 @@ final class DoubtfulStore: OutboxStore, PushStore {
     }
 
     func turnOff(_ endpoint: EndpointName, at url: String) async throws(StoreError) { store.turnOff(endpoint, at: url) }
+
+    func turnOn(_ endpoint: EndpointName) async throws(StoreError) -> Bool { store.turnOn(endpoint) }
+
+    func note(_ attempt: String, of endpoint: EndpointName, at url: String) async throws(StoreError) {
+        notes += 1
+        store.note(attempt, of: endpoint, at: url)
+    }
 
     func forget(_ endpoint: EndpointName) async throws(StoreError) { store.forget(endpoint) }
 

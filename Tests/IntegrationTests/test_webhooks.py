@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Iterator
 from contextlib import suppress
@@ -173,20 +174,78 @@ def test_what_is_owed_waits_while_the_receiver_is_away_and_calls_go_on(
     wait_until(lambda: world.service.metrics()['bellwire_webhook_backlog{endpoint="app"}'] == 0, 5, "nothing waits")
 
 
-def test_a_receiver_that_is_gone_is_sent_nothing_more(rig: Rig, receiver: Receiver) -> None:
+def webhooks(world: World, action: str, *words: str, **common: Any) -> str:
+    where = ["--redis-prefix", common["redis_prefix"]] if "redis_prefix" in common else []
+    done = run("webhooks", action, "--store", world.service.store, *where, *words)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("store", STORES)
+def test_a_receiver_that_is_gone_is_sent_nothing_more_until_it_is_turned_on(
+    rig: Rig, receiver: Receiver, redis_server: RedisServer, tmp_path: Path, store: str
+) -> None:
     receiver.judge = lambda _id, _body: 410
-    world = rig.world(webhooks=str(receiver.settings(events=["call.*"])))
+    common = options(store, redis_server, tmp_path)
+    world = rig.world(webhooks=str(receiver.settings(events=["call.*"])), **common)
     alice, bob = world.phones("alice", "bob")
-    alice.end(talk(alice, bob))
+    calls = [talk(alice, bob)]
+    alice.end(calls[0])
     wait_until(lambda: world.service.metrics()['bellwire_webhook_off{endpoint="app"}'] == 1, 10, "it is off")
     before = len(receiver.attempts)
-    alice.end(talk(alice, bob))
+    calls.append(talk(alice, bob))
+    alice.end(calls[1])
     world.service.restart()
-    alice.end(talk(alice, bob))
+    calls.append(talk(alice, bob))
+    alice.end(calls[2])
     metrics = lambda: world.service.metrics()  # noqa: E731
     wait_until(lambda: metrics()['bellwire_webhook_dead_letters{endpoint="app"}'] >= 8, 10, "dead letters")
     wait_until(lambda: metrics()['bellwire_webhook_backlog{endpoint="app"}'] == 0, 5, "nothing waits")
     assert len(receiver.attempts) == before
+    warnings = [line for line in world.service.log.read_text().splitlines() if "410" in line]
+    assert warnings and all("endpoint=app" in line and "bellwire webhooks on" in line for line in warnings)
+    assert len(warnings) <= 2, "once, and once more at the start"
+    assert "app: off (it answered 410), 0 waiting" in webhooks(world, "list", **common)
+
+    receiver.judge = lambda _id, _body: 204
+    assert webhooks(world, "on", "--endpoint", "app", **common) == "app: on\n"
+    assert "app: on," in webhooks(world, "list", **common)
+    webhooks(world, "replay", **common)
+    for call in calls:
+        last = alice.get(call)["revision"]
+        wait_until(
+            lambda call=call, last=last: sorted(revisions(receiver, call)) == list(range(1, last + 1)), 20, call
+        )
+    wait_until(lambda: "app: on, 0 waiting, 0 dead" in webhooks(world, "list", **common), 5, "nothing is left")
+
+
+@pytest.mark.parametrize(
+    ("status", "fields", "reason"),
+    [
+        (308, {}, "redirect (HTTP 308)"),
+        (401, {}, "HTTP 401"),
+        (204, {"certificateAuthorityFile": None}, "the certificate is not to be trusted"),
+        (204, {"allowedNetworks": []}, "127.0.0.1 is "),
+    ],
+)
+def test_why_a_webhook_is_not_taken_is_listed_and_logged_once(
+    rig: Rig, receiver: Receiver, status: int, fields: dict[str, Any], reason: str
+) -> None:
+    receiver.judge = lambda _id, _body: status
+    settings = receiver.settings(events=["call.*"], **{k: v for k, v in fields.items() if k != "certificateAuthorityFile"})
+    if "certificateAuthorityFile" in fields:
+        settings.write_text(json.dumps(json.loads(settings.read_text()) | fields))
+    world = rig.world(webhooks=str(settings))
+    alice, bob = world.phones("alice", "bob")
+    alice.end(talk(alice, bob))
+    wait_until(lambda: f"last attempt: {reason}" in webhooks(world, "list"), 10, reason)
+    metric = 'bellwire_webhook_attempts_total{endpoint="app",outcome="again"}'
+    wait_until(lambda: world.service.metrics()[metric] >= 2, 10, "it is tried again")
+    lines = [line for line in world.service.log.read_text().splitlines() if "does not take" in line]
+    assert len(lines) == 1 and "endpoint=app" in lines[0] and reason in lines[0], lines
+    assert "WARNING" in lines[0]
+    for text in [lines[0], webhooks(world, "list")]:
+        assert "key=1" not in text and "/hooks" not in text
 
 
 def test_both_secrets_sign_while_one_replaces_the_other(rig: Rig, receiver: Receiver) -> None:
@@ -233,26 +292,23 @@ def test_dead_letters_are_listed_and_sent_again(
     alice.end(call)
     last = alice.get(call)["revision"]
 
-    def webhooks(action: str, *words: str) -> str:
-        where = ["--redis-prefix", common["redis_prefix"]] if "redis_prefix" in common else []
-        done = run("webhooks", action, "--store", world.service.store, *where, *words)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
+    def listed(action: str, *words: str) -> str:
+        return webhooks(world, action, *words, **common)
 
     ids = [f"{call}_{number}" for number in range(1, last + 1)]
-    wait_until(lambda: [line.split()[-1] for line in webhooks("dead").splitlines()] == ids, 20, "dead letters")
-    assert f"app: on, 0 waiting, {last} dead" in webhooks("list")
+    wait_until(lambda: [line.split()[-1] for line in listed("dead").splitlines()] == ids, 20, "dead letters")
+    assert f"app: on, 0 waiting, {last} dead" in listed("list")
     receiver.judge = lambda _id, _body: 200
-    assert webhooks("replay", "--id", ids[1]) == "app: 1 to be sent again\n"
+    assert listed("replay", "--id", ids[1]) == "app: 1 to be sent again\n"
     wait_until(lambda: revisions(receiver, call) == [2], 10, "the one that was asked for")
-    assert webhooks("dead", "--since", "2999-01-01T00:00:00Z") == ""
-    assert webhooks("replay", "--endpoint", "app") == f"app: {last - 1} to be sent again\n"
+    assert listed("dead", "--since", "2999-01-01T00:00:00Z") == ""
+    assert listed("replay", "--endpoint", "app") == f"app: {last - 1} to be sent again\n"
     wait_until(lambda: sorted(revisions(receiver, call)) == list(range(1, last + 1)), 10, "all of them")
-    wait_until(lambda: "0 waiting, 0 dead" in webhooks("list"), 5, "nothing is left")
-    assert webhooks("forget", "--endpoint", "app") == "app: forgotten\n"
-    assert webhooks("list") == ""
+    wait_until(lambda: "0 waiting, 0 dead" in listed("list"), 5, "nothing is left")
+    assert listed("forget", "--endpoint", "app") == "app: forgotten\n"
+    assert listed("list") == ""
     alice.end(talk(alice, bob))
-    assert webhooks("list") == "", "who serves has read of it"
+    assert listed("list") == "", "who serves has read of it"
 
 
 def test_the_command_line_names_what_is_wrong(tmp_path: Path) -> None:
@@ -260,7 +316,8 @@ def test_the_command_line_names_what_is_wrong(tmp_path: Path) -> None:
         (("list",), "--store"),
         (("list", "--store", f"sqlite:{tmp_path}/none.db"), "No such file"),
         (("forget", "--store", "redis://127.0.0.1:1"), "--endpoint is required"),
-        (("burn",), "expected list, dead, replay or forget"),
+        (("on", "--store", "redis://127.0.0.1:1"), "--endpoint is required"),
+        (("burn",), "expected list, dead, replay, on or forget"),
         (("dead", "--store", "redis://127.0.0.1:1", "--since", "yesterday"), "--since yesterday"),
     ]:
         done = run("webhooks", *words)

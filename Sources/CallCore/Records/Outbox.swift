@@ -47,13 +47,15 @@ package struct Outbox: Equatable, Sendable {
 
     // MARK: Endpoints
 
-    /// Keeps endpoints as settings have them. One that is off stays so, unless it has moved.
+    /// Keeps endpoints as settings have them. One that is off stays so, and its last attempt is kept, unless it has moved.
     package mutating func keep(_ kept: [KeptEndpoint]) {
         for endpoint in kept {
             let place = endpoints.firstIndex { $0.name == endpoint.name }
             let before = place.map { endpoints[$0] }
             var endpoint = endpoint
-            endpoint.isOff = before.map { $0.isOff && $0.url == endpoint.url } ?? false
+            let same = before.flatMap { $0.url == endpoint.url ? $0 : nil }
+            endpoint.isOff = same?.isOff ?? false
+            endpoint.lastAttempt = same?.lastAttempt
             if let place { endpoints[place] = endpoint } else { endpoints.append(endpoint) }
         }
         endpoints.sort { $0.name < $1.name }
@@ -63,6 +65,19 @@ package struct Outbox: Equatable, Sendable {
     package mutating func turnOff(_ name: EndpointName, at url: String) {
         guard let place = endpoints.firstIndex(where: { $0.name == name && $0.url == url }) else { return }
         endpoints[place].isOff = true
+    }
+
+    /// An operator has seen to an endpoint that had said that it is gone. False when there is no such endpoint.
+    package mutating func turnOn(_ name: EndpointName) -> Bool {
+        guard let place = endpoints.firstIndex(where: { $0.name == name }) else { return false }
+        endpoints[place].isOff = false
+        return true
+    }
+
+    /// Writes down what the last attempt at this URL came to.
+    package mutating func note(_ attempt: String, of name: EndpointName, at url: String) {
+        guard let place = endpoints.firstIndex(where: { $0.name == name && $0.url == url }) else { return }
+        endpoints[place].lastAttempt = attempt
     }
 
     /// Nothing more is written for it by who knows of that.

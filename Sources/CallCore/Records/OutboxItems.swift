@@ -113,13 +113,15 @@ package struct KeptEndpoint: Sendable, Equatable {
     package let backlog: Int
     package let bytes: Int
     package var isOff: Bool
+    /// What the last attempt that was written down came to, for operators: "HTTP 401", or why there was no answer. Nil when nothing was.
+    package var lastAttempt: String?
     /// It wants events of calls, or of messages, at least some: which of them, a worker finds out.
     package let wantsCalls: Bool
     package let wantsMessages: Bool
 
     package init(
         name: EndpointName, patterns: String, url: String, backlog: Int = 100_000, bytes: Int = 64 * 1024 * 1024,
-        isOff: Bool = false
+        isOff: Bool = false, lastAttempt: String? = nil
     ) {
         self.name = name
         self.patterns = patterns
@@ -127,6 +129,7 @@ package struct KeptEndpoint: Sendable, Equatable {
         self.backlog = backlog
         self.bytes = bytes
         self.isOff = isOff
+        self.lastAttempt = lastAttempt
         let wanted = patterns.split(separator: " ")
         wantsCalls = wanted.contains { $0 == "*" || $0.hasPrefix("call.") }
         wantsMessages = wanted.contains { $0 == "*" || $0.hasPrefix("message.") }

@@ -43,30 +43,41 @@ extension RedisCallStore: OutboxStore {
 
     // MARK: Endpoints
 
-    /// Of each: "off backlog bytes url patterns".
+    /// Of each: "off backlog bytes url patterns"; and beside it, in a field that earlier versions pass over, for its name is no endpoint's, what
+    /// its last attempt came to.
     package func endpoints() async throws(StoreError) -> [KeptEndpoint] {
         var pipeline = try session.pipeline()
         pipeline.command("HGETALL", 1) { $0.add(endpointsKey) }
-        let endpoints = try await session.run(pipeline)[0].pairs().compactMap { pair -> KeptEndpoint? in
+        let pairs = try await session.run(pipeline)[0].pairs()
+        var attempts: [String: String] = [:]
+        for pair in pairs {
+            guard let field = pair.name.text, field.hasSuffix(Self.lastAttempt) else { continue }
+            attempts[String(field.dropLast(Self.lastAttempt.count))] = pair.value.text
+        }
+        let endpoints = pairs.compactMap { pair -> KeptEndpoint? in
             guard let name = pair.name.text.flatMap(EndpointName.init), let text = pair.value.text else { return nil }
             let parts = text.split(separator: " ", maxSplits: 4, omittingEmptySubsequences: false)
             guard parts.count == 5, let backlog = Int(parts[1]), let bytes = Int(parts[2]) else { return nil }
             return KeptEndpoint(
                 name: name, patterns: String(parts[4]), url: String(parts[3]), backlog: backlog, bytes: bytes,
-                isOff: parts[0] == "1")
+                isOff: parts[0] == "1", lastAttempt: attempts[name.string])
         }
         return endpoints.sorted { $0.name < $1.name }
     }
+
+    /// What follows an endpoint's name in the field of its last attempt.
+    private static let lastAttempt = " last"
 
     package func keep(_ endpoints: [KeptEndpoint]) async throws(StoreError) {
         guard !endpoints.isEmpty else { return }
         var pipeline = try session.pipeline()
         for endpoint in endpoints {
-            pipeline.script(.keepEndpoint, keys: 1, arguments: 3) {
+            pipeline.script(.keepEndpoint, keys: 1, arguments: 4) {
                 $0.add(endpointsKey)
                 $0.add(endpoint.name.string)
                 $0.add(endpoint.url)
                 $0.add("\(endpoint.backlog) \(endpoint.bytes) \(endpoint.url) \(endpoint.patterns)")
+                $0.add(endpoint.name.string + Self.lastAttempt)
             }
         }
         for reply in try await session.run(pipeline, isWrite: true) { _ = try reply.number() }
@@ -82,11 +93,33 @@ extension RedisCallStore: OutboxStore {
         _ = try await session.run(pipeline, isWrite: true)[0].number()
     }
 
-    package func forget(_ endpoint: EndpointName) async throws(StoreError) {
+    package func turnOn(_ endpoint: EndpointName) async throws(StoreError) -> Bool {
         var pipeline = try session.pipeline()
-        pipeline.command("HDEL", 2) {
+        pipeline.script(.turnOnEndpoint, keys: 1, arguments: 1) {
             $0.add(endpointsKey)
             $0.add(endpoint.string)
+        }
+        return try await session.run(pipeline, isWrite: true)[0].number() == 1
+    }
+
+    package func note(_ attempt: String, of endpoint: EndpointName, at url: String) async throws(StoreError) {
+        var pipeline = try session.pipeline()
+        pipeline.script(.noteAttempt, keys: 1, arguments: 4) {
+            $0.add(endpointsKey)
+            $0.add(endpoint.string)
+            $0.add(url)
+            $0.add(endpoint.string + Self.lastAttempt)
+            $0.add(attempt)
+        }
+        _ = try await session.run(pipeline, isWrite: true)[0].number()
+    }
+
+    package func forget(_ endpoint: EndpointName) async throws(StoreError) {
+        var pipeline = try session.pipeline()
+        pipeline.command("HDEL", 3) {
+            $0.add(endpointsKey)
+            $0.add(endpoint.string)
+            $0.add(endpoint.string + Self.lastAttempt)
         }
         _ = try await session.run(pipeline, isWrite: true)[0].number()
     }

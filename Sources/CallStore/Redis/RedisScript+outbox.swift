@@ -5,7 +5,10 @@ extension RedisScript {
         local known = redis.call('HGET', KEYS[1], ARGV[1])
         local off, url
         if known then off, url = string.match(known, '^(%d) %d+ %d+ (%S*)') end
-        if url ~= ARGV[2] then off = '0' end
+        if url ~= ARGV[2] then
+          off = '0'
+          redis.call('HDEL', KEYS[1], ARGV[4])
+        end
         redis.call('HSET', KEYS[1], ARGV[1], off .. ' ' .. ARGV[3])
         return 1
         """
@@ -15,6 +18,21 @@ extension RedisScript {
         local url = known and string.match(known, '^%d %d+ %d+ (%S*)')
         if url ~= ARGV[2] then return 0 end
         redis.call('HSET', KEYS[1], ARGV[1], '1' .. string.sub(known, 2))
+        return 1
+        """
+
+    static let turnOnEndpointBody = """
+        local known = redis.call('HGET', KEYS[1], ARGV[1])
+        if not known then return 0 end
+        redis.call('HSET', KEYS[1], ARGV[1], '0' .. string.sub(known, 2))
+        return 1
+        """
+
+    static let noteAttemptBody = """
+        local known = redis.call('HGET', KEYS[1], ARGV[1])
+        local url = known and string.match(known, '^%d %d+ %d+ (%S*)')
+        if url ~= ARGV[2] then return 0 end
+        redis.call('HSET', KEYS[1], ARGV[3], ARGV[4])
         return 1
         """
 

@@ -36,10 +36,16 @@ package enum RedisScript: CaseIterable {
     /// What the coordinators agree on about Redis's clock. KEYS: its entry. ARGV: the entry as it was read, or "", as it is to be.
     /// Returns 1, or 0 when somebody else changed it meanwhile.
     case clock
-    /// Keeps an endpoint. KEYS: endpoints. ARGV: name, URL, what is kept of it after whether it is off. Returns 1.
+    /// Keeps an endpoint. KEYS: endpoints. ARGV: name, URL, what is kept of it after whether it is off, the field of its last attempt,
+    /// which is removed when it has moved. Returns 1.
     case keepEndpoint
     /// It has said at this URL that it is gone. KEYS: endpoints. ARGV: name, URL. Returns 1, or 0 when it has moved since.
     case turnOffEndpoint
+    /// It is asked again. KEYS: endpoints. ARGV: name. Returns 1, or 0 when there is no such endpoint.
+    case turnOnEndpoint
+    /// Writes down what the last attempt came to. KEYS: endpoints. ARGV: name, URL, the field of its last attempt, what it came to.
+    /// Returns 1, or 0 when it has moved since.
+    case noteAttempt
     /// Claims lines. KEYS: lines that are due, holders, the worker's lease. ARGV: worker, how many, life of the lease. Returns their records.
     case claimLines
     /// A worker tells what became of a revision. KEYS: line, lines that are due, lines by age, holders, attempts, the worker's lease,
@@ -100,6 +106,8 @@ package enum RedisScript: CaseIterable {
         case .clock: Self.clockBody
         case .keepEndpoint: Self.keepEndpointBody
         case .turnOffEndpoint: Self.turnOffEndpointBody
+        case .turnOnEndpoint: Self.turnOnEndpointBody
+        case .noteAttempt: Self.noteAttemptBody
         case .claimLines: Self.claimLinesBody
         case .settleLine: Self.sharedLines + Self.settleLineBody
         case .freeLines: Self.freeLinesBody

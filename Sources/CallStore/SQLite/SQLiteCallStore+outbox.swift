@@ -5,12 +5,16 @@ import SignalingProtocol
 extension SQLiteCallStore: OutboxStore {
     package func endpoints() throws(StoreError) -> [KeptEndpoint] {
         try database.query(
-            "SELECT name, patterns, url, backlog, most_bytes, off FROM outbox_endpoints ORDER BY name"
+            """
+            SELECT name, patterns, url, backlog, most_bytes, off, last FROM outbox_endpoints
+            LEFT JOIN outbox_attempts ON endpoint=name ORDER BY name
+            """
         ) { row in
             EndpointName(row.text(0)).map {
                 KeptEndpoint(
                     name: $0, patterns: row.text(1), url: row.text(2), backlog: Int(row.integer(3)),
-                    bytes: Int(row.integer(4)), isOff: row.integer(5) != 0)
+                    bytes: Int(row.integer(4)), isOff: row.integer(5) != 0,
+                    lastAttempt: row.isNull(6) ? nil : row.text(6))
             }
         }
     }
@@ -18,6 +22,12 @@ extension SQLiteCallStore: OutboxStore {
     package func keep(_ endpoints: [KeptEndpoint]) throws(StoreError) {
         try database.transaction { () throws(StoreError) in
             for endpoint in endpoints {
+                // What stands there was said at another URL, or of an endpoint that an earlier version has forgotten.
+                try database.run(
+                    """
+                    DELETE FROM outbox_attempts WHERE endpoint=?1
+                    AND NOT EXISTS (SELECT 1 FROM outbox_endpoints WHERE name=?1 AND url=?2)
+                    """, .id(endpoint.name), .text(endpoint.url))
                 try database.run(
                     """
                     INSERT INTO outbox_endpoints VALUES(?1,?2,?3,?4,?5,0,
@@ -38,8 +48,25 @@ extension SQLiteCallStore: OutboxStore {
         }
     }
 
+    package func turnOn(_ endpoint: EndpointName) throws(StoreError) -> Bool {
+        try database.transaction { () throws(StoreError) in
+            try database.run("UPDATE outbox_endpoints SET off=0 WHERE name=?", .id(endpoint)) > 0
+        }
+    }
+
+    package func note(_ attempt: String, of endpoint: EndpointName, at url: String) throws(StoreError) {
+        try database.transaction { () throws(StoreError) in
+            _ = try database.run(
+                """
+                INSERT OR REPLACE INTO outbox_attempts
+                SELECT name, ?3 FROM outbox_endpoints WHERE name=?1 AND url=?2
+                """, .id(endpoint), .text(url), .text(attempt))
+        }
+    }
+
     package func forget(_ endpoint: EndpointName) throws(StoreError) {
         try database.transaction { () throws(StoreError) in
+            try database.run("DELETE FROM outbox_attempts WHERE endpoint=?", .id(endpoint))
             _ = try database.run("DELETE FROM outbox_endpoints WHERE name=?", .id(endpoint))
         }
     }

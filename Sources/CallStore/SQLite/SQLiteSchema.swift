@@ -9,7 +9,10 @@ enum SQLiteSchema {
 
     /// Makes the tables in a new file, and brings those of an earlier version to this one.
     static func prepare(_ database: SQLiteDatabase) throws(StoreError) {
-        guard try found(in: database) < version else { return try database.execute(clock) }
+        guard try found(in: database) < version else {
+            try database.execute(clock)
+            return try database.execute(tableOfAttempts)
+        }
         try database.upgrade { () throws(StoreError) in
             // Another process may have done it meanwhile.
             let found = try found(in: database)
@@ -20,6 +23,7 @@ enum SQLiteSchema {
             try database.execute(clock)
             try database.execute(tablesOfLimits)
             try database.execute(tablesOfOutbox)
+            try database.execute(tableOfAttempts)
             try database.execute(tablesOfPushes)
             try database.execute(tableOfPushProcesses)
             try database.execute("PRAGMA user_version=\(version)")
@@ -49,6 +53,11 @@ enum SQLiteSchema {
     private static let clock = """
         CREATE TABLE IF NOT EXISTS clock(one INTEGER PRIMARY KEY, boot_id BLOB NOT NULL, offset INTEGER NOT NULL,
             agreed BLOB NOT NULL)
+        """
+
+    /// What the last attempt at an endpoint came to. Earlier versions go without it.
+    private static let tableOfAttempts = """
+        CREATE TABLE IF NOT EXISTS outbox_attempts(endpoint BLOB PRIMARY KEY, last BLOB NOT NULL) WITHOUT ROWID
         """
 
     /// `call` is a call's number, here and in the tables below; also a message is such a "call".

@@ -4,6 +4,7 @@ import Coordinator
 import Delivery
 import HTTPSending
 import SettingsFiles
+import SignalingProtocol
 import SystemClocks
 import Webhooks
 
@@ -56,9 +57,28 @@ struct WebhookDelivery {
             inOneStep: store == nil && !own.isShared ? 1 : 64, now: SystemClock.boot.milliseconds
         ) { "w" + randomHex(bytes: 8) }
         guard let deliverer else { throw UsageError("\(command): --webhooks \(file): unusable endpoints") }
+        deliverer.onNews = { name, news in Self.log(news, of: name, in: log) }
         let report = deliverer.report
         metrics = { report.metrics }
         place = try DeliveryPlace(deliverer, kind, hasThread: hasThread, outbox, sender, log)
+    }
+
+    private static func log(_ news: EndpointNews, of name: EndpointName, in log: Log) {
+        switch news {
+        case .refuses(let reason):
+            log(
+                .warning, "a webhook endpoint does not take what it is sent: it is tried again",
+                ["endpoint": name.string, "reason": reason])
+        case .takes: log(.info, "a webhook endpoint takes what it is sent again", ["endpoint": name.string])
+        case .off:
+            log(
+                .warning,
+                """
+                a webhook endpoint has answered 410 and is off: its events become dead letters. When it is back, \
+                `bellwire webhooks on` turns it on, and `bellwire webhooks replay` sends them
+                """, ["endpoint": name.string])
+        case .on: log(.info, "a webhook endpoint has been turned on again", ["endpoint": name.string])
+        }
     }
 
     private static func settings(_ file: String, _ command: String) throws(UsageError) -> WebhookSettings {

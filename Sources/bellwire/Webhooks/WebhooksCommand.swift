@@ -22,7 +22,10 @@ enum WebhooksCommand {
 
     private static let list = Command(
         name: "webhooks list", arguments: "",
-        summary: "Shows each endpoint: its state, how many webhooks wait and for how long, and its dead letters.",
+        summary: """
+            Shows each endpoint: its state, how many webhooks wait and for how long, its dead letters, and what its last
+            attempt came to.
+            """,
         options: storeOptions, positionals: 0...0)
     private static let dead = Command(
         name: "webhooks dead", arguments: "", summary: "Prints the ids of dead letters, the oldest first.",
@@ -31,6 +34,13 @@ enum WebhooksCommand {
         name: "webhooks replay", arguments: "",
         summary: "Sends dead letters again, each in its place: all of them, unless options say which.",
         options: storeOptions + letterOptions, positionals: 0...0)
+    private static let on = Command(
+        name: "webhooks on", arguments: "",
+        summary: """
+            Turns an endpoint on again that was turned off because it answered 410. What became dead letters meanwhile
+            goes out with bellwire webhooks replay.
+            """,
+        options: storeOptions, positionals: 0...0)
     private static let forget = Command(
         name: "webhooks forget", arguments: "",
         summary: """
@@ -40,12 +50,13 @@ enum WebhooksCommand {
         options: storeOptions, positionals: 0...0)
 
     private static let usage = """
-        usage: bellwire webhooks list|dead|replay|forget --store STORE [options]
+        usage: bellwire webhooks list|dead|replay|on|forget --store STORE [options]
 
         commands:
-          webhooks list     endpoints, what waits for them and for how long
+          webhooks list     endpoints, what waits for them and for how long, and what their last attempts came to
           webhooks dead     the ids of dead letters
           webhooks replay   send dead letters again
+          webhooks on       turn an endpoint on that answered 410
           webhooks forget   remove an endpoint
         """
 
@@ -56,10 +67,12 @@ enum WebhooksCommand {
         case "list": try list(words)
         case "dead": try dead(words)
         case "replay": try replay(words)
+        case "on": try on(words)
         case "forget": try forget(words)
         case "--help", "-h", "help": print(usage)
         default:
-            throw UsageError("bellwire webhooks: expected list, dead, replay or forget; see bellwire webhooks --help")
+            throw UsageError(
+                "bellwire webhooks: expected list, dead, replay, on or forget; see bellwire webhooks --help")
         }
     }
 
@@ -82,7 +95,7 @@ enum WebhooksCommand {
             let state = endpoint.isOff ? "off (it answered 410)" : "on"
             writeOutput(
                 "\(endpoint.name): \(state), \(count.waiting) waiting\(age), \(count.dead) dead, \(count.bytes) bytes,"
-                    + " events \(endpoint.patterns)")
+                    + " events \(endpoint.patterns)" + (endpoint.lastAttempt.map { ", last attempt: \($0)" } ?? ""))
         }
     }
 
@@ -113,17 +126,37 @@ enum WebhooksCommand {
             }
             writeOutput("\(endpoint.name): \(count) to be sent again")
             if endpoint.isOff, count > 0 {
-                writeError("\(endpoint.name) is off: they become dead letters again, until its url changes")
+                writeError(
+                    """
+                    \(endpoint.name) is off: they become dead letters again, until its url changes or \
+                    bellwire webhooks on --endpoint \(endpoint.name) turns it on
+                    """)
             }
         }
     }
 
+    private static func on(_ words: [String]) throws {
+        let arguments = try Arguments(on, words)
+        let name = try endpoint(arguments, on.name)
+        let outbox = try OpenOutbox(arguments, on.name)
+        guard try outbox.ask({ store throws(StoreError) in try await store.turnOn(name) }) else {
+            throw UsageError("bellwire webhooks on: there is no endpoint \(name)")
+        }
+        // Those who hand over make dead letters of what is replayed until they have read that it is on.
+        usleep(Bounds.reread)
+        writeOutput("\(name): on")
+    }
+
+    private static func endpoint(_ arguments: Arguments, _ command: String) throws -> EndpointName {
+        guard arguments.text("endpoint").map({ !$0.isEmpty }) ?? false else {
+            throw UsageError("bellwire \(command): --endpoint is required")
+        }
+        return try arguments.required("endpoint", "the name of an endpoint", EndpointName.init)
+    }
+
     private static func forget(_ words: [String]) throws {
         let arguments = try Arguments(forget, words)
-        guard arguments.text("endpoint").map({ !$0.isEmpty }) ?? false else {
-            throw UsageError("bellwire webhooks forget: --endpoint is required")
-        }
-        let name = try arguments.required("endpoint", "the name of an endpoint", EndpointName.init)
+        let name = try endpoint(arguments, forget.name)
         let outbox = try OpenOutbox(arguments, forget.name)
         let known = try outbox.ask { store throws(StoreError) in try await store.endpoints() }
         try outbox.ask { store throws(StoreError) in try await store.forget(name) }

@@ -26,6 +26,14 @@ package struct BlockingOutbox {
         try wait { store throws(StoreError) in try await store.turnOff(endpoint, at: url) }
     }
 
+    package func turnOn(_ endpoint: EndpointName) throws(StoreError) -> Bool {
+        try wait { store throws(StoreError) in try await store.turnOn(endpoint) }
+    }
+
+    package func note(_ attempt: String, of endpoint: EndpointName, at url: String) throws(StoreError) {
+        try wait { store throws(StoreError) in try await store.note(attempt, of: endpoint, at: url) }
+    }
+
     package func forget(_ endpoint: EndpointName) throws(StoreError) {
         try wait { store throws(StoreError) in try await store.forget(endpoint) }
     }
