@@ -2,7 +2,7 @@
 package enum Verdict: Equatable, Sendable {
     /// The endpoint has it.
     case taken
-    /// The endpoint wants no more, ever: it is turned off until its URL changes.
+    /// The endpoint wants no more, ever: it is turned off until its URL changes or an operator turns it on.
     case gone
     /// It is tried again later.
     case again

@@ -245,6 +245,20 @@ import Testing
         #expect(try test.store.update(alice, .init(name: "Alice")).name == "Alice")
     }
 
+    /// The file keeps its version, so that an earlier one opens it as well.
+    @Test func aFileFromBeforeLastAttemptsKeepsItsEndpointsAndTakesThem() throws {
+        let app = EndpointName("app")!
+        let before = try open()
+        try before.outbox.keep([KeptEndpoint(name: app, patterns: "*", url: "https://x/app")])
+        try before.outbox.turnOff(app, at: "https://x/app")
+        try SQLiteDatabase(path: file.path).execute("DROP TABLE outbox_attempts")
+        let test = try open()
+        try test.outbox.note("HTTP 410", of: app, at: "https://x/app")
+        var expected = KeptEndpoint(name: app, patterns: "*", url: "https://x/app", isOff: true)
+        expected.lastAttempt = "HTTP 410"
+        #expect(try test.outbox.endpoints() == [expected])
+    }
+
     /// Version 7 added what pushes need.
     @Test func aFileFromBeforePushesKeepsEverythingAndPushes() throws {
         try fill(open())

@@ -220,21 +220,22 @@ def test_a_receiver_that_is_gone_is_sent_nothing_more_until_it_is_turned_on(
 
 
 @pytest.mark.parametrize(
-    ("status", "fields", "reason"),
+    ("status", "top", "fields", "reason"),
     [
-        (308, {}, "redirect (HTTP 308)"),
-        (401, {}, "HTTP 401"),
-        (204, {"certificateAuthorityFile": None}, "the certificate is not to be trusted"),
-        (204, {"allowedNetworks": []}, "127.0.0.1 is "),
+        (308, {}, {}, "redirect (HTTP 308)"),
+        (401, {}, {}, "HTTP 401"),
+        (204, {"certificateAuthorityFile": None}, {}, "the certificate is not to be trusted"),
+        (204, {}, {"allowedNetworks": []}, "127.0.0.1 is "),
     ],
 )
 def test_why_a_webhook_is_not_taken_is_listed_and_logged_once(
-    rig: Rig, receiver: Receiver, status: int, fields: dict[str, Any], reason: str
+    rig: Rig, receiver: Receiver, status: int, top: dict[str, Any], fields: dict[str, Any], reason: str
 ) -> None:
     receiver.judge = lambda _id, _body: status
-    settings = receiver.settings(events=["call.*"], **{k: v for k, v in fields.items() if k != "certificateAuthorityFile"})
-    if "certificateAuthorityFile" in fields:
-        settings.write_text(json.dumps(json.loads(settings.read_text()) | fields))
+    settings = receiver.settings(events=["call.*"])
+    changed = json.loads(settings.read_text()) | top
+    changed["endpoints"][0] |= fields
+    settings.write_text(json.dumps(changed))
     world = rig.world(webhooks=str(settings))
     alice, bob = world.phones("alice", "bob")
     alice.end(talk(alice, bob))
