@@ -187,10 +187,14 @@ export class Driver {
     this.pause = Math.min(this.pause * 2, longestPause);
   }
 
-  /** A page that has a network again, or is looked at again, does not wait for its timers. */
+  /**
+   * A page that has a network again, or is looked at again, does not wait for its timers. A page that comes back from the background (a
+   * phone that is unlocked, another app closed, a frozen tab) does not always get the focus: it becomes visible, or is resumed.
+   */
   private listenToThePage(): () => void {
-    const page = globalThis as { addEventListener?: Window["addEventListener"]; removeEventListener?: Window["removeEventListener"] };
+    const { document } = globalThis as { document?: Partial<Document> };
     const wake = (event: Event) => {
+      if (event.type === "visibilitychange" && document?.visibilityState !== "visible") return;
       if (event.type !== "offline" && this.retry !== undefined) {
         clearTimeout(this.retry);
         void this.attempt();
@@ -198,10 +202,13 @@ export class Driver {
       this.connection?.ask();
       this.turn(() => []);
     };
-    const names = ["online", "offline", "pageshow", "focus"];
-    for (const name of names) page.addEventListener?.(name, wake);
+    const listening: [Partial<EventTarget> | undefined, string[]][] = [
+      [globalThis as Partial<EventTarget>, ["online", "offline", "pageshow", "focus"]],
+      [document, ["visibilitychange", "resume"]],
+    ];
+    for (const [target, names] of listening) for (const name of names) target?.addEventListener?.(name, wake);
     return () => {
-      for (const name of names) page.removeEventListener?.(name, wake);
+      for (const [target, names] of listening) for (const name of names) target?.removeEventListener?.(name, wake);
     };
   }
 

@@ -12,9 +12,11 @@ const alice = member("alice", "accepted", { device: "phone" });
 /** A client that is online; what it published, and how to answer. */
 async function online(user, options = {}) {
   const published = [];
+  const counts = { asked: 0, attempts: 0 };
   let handlers;
   const transport = (settings, given) => {
     handlers = given;
+    counts.attempts += 1;
     queueMicrotask(() => {
       given.accepted();
       given.subscribed();
@@ -29,7 +31,7 @@ async function online(user, options = {}) {
         }
         return true;
       },
-      ask: () => undefined,
+      ask: () => void (counts.asked += 1),
       close: () => undefined,
     };
   };
@@ -37,7 +39,7 @@ async function online(user, options = {}) {
   const client = new BellwireClient({ url: "ws://x", user, device: "phone", transport, ...options });
   await client.connect();
   return {
-    client, published, give,
+    client, published, give, counts,
     lose: (failure = { isRefused: false, message: "gone" }) => handlers.closed(failure),
     event: (event, call, more = {}) =>
       give({ type: "event", event, callID: call.callID, revision: call.revision, time: call.revision, changes: [], call, ...more }),
@@ -242,4 +244,39 @@ test("a token that the app gives late is taken", async (context) => {
   context.mock.timers.reset();
   await client.disconnect();
   await connecting;
+});
+
+test("a page that is looked at again asks the broker for a sign of life at once, and waits for no timer", async (context) => {
+  const page = new EventTarget();
+  const document = Object.assign(new EventTarget(), { visibilityState: "visible" });
+  const define = (name, value) => {
+    const before = Object.getOwnPropertyDescriptor(globalThis, name);
+    Object.defineProperty(globalThis, name, { value, configurable: true, writable: true });
+    context.after(() => (before ? Object.defineProperty(globalThis, name, before) : delete globalThis[name]));
+  };
+  define("addEventListener", page.addEventListener.bind(page));
+  define("removeEventListener", page.removeEventListener.bind(page));
+  define("document", document);
+  const { client, counts, lose } = await online("bob");
+  context.after(() => client.disconnect());
+  const asks = (target, name, visibilityState = "visible") => {
+    document.visibilityState = visibilityState;
+    const before = counts.asked;
+    target.dispatchEvent(new Event(name));
+    return counts.asked - before;
+  };
+  assert.deepEqual([asks(page, "focus"), asks(page, "pageshow"), asks(page, "online"), asks(page, "offline")], [1, 1, 1, 1]);
+  assert.equal(asks(document, "visibilitychange"), 1);
+  assert.equal(asks(document, "resume", "hidden"), 1, "a frozen page is resumed before it is seen");
+  assert.equal(asks(document, "visibilitychange", "hidden"), 0, "a page that is hidden has no reason to ask");
+  for (const name of ["visibilitychange", "resume"]) {
+    document.visibilityState = "visible";
+    const before = counts.attempts;
+    lose();
+    document.dispatchEvent(new Event(name));
+    await settled();
+    assert.equal(counts.attempts, before + 1, `${name} waited for the next attempt`);
+  }
+  await client.disconnect();
+  assert.deepEqual([asks(document, "visibilitychange"), asks(document, "resume"), asks(page, "focus")], [0, 0, 0]);
 });
