@@ -310,16 +310,23 @@ export class CallMedia {
   }
 
   private listenToTheNetwork(): () => void {
-    const restart = () => {
-      for (const peer of this.peers.values()) peer.restart();
+    const restart = (isAnother: boolean) => {
+      for (const peer of this.peers.values()) if (isAnother || peer.isBroken) peer.restart();
     };
-    // Where the browser tells: from one network to another.
-    const network = (navigator as { connection?: EventTarget }).connection;
-    globalThis.addEventListener?.("online", restart);
-    network?.addEventListener?.("change", restart);
+    // Where the browser tells what the network is. Each new estimate of its bandwidth is a change as well, and no reason to begin anew.
+    const network = (navigator as { connection?: EventTarget & { type?: unknown } }).connection;
+    let type = network?.type;
+    const changed = () => {
+      const isAnother = network?.type !== type;
+      type = network?.type;
+      restart(isAnother);
+    };
+    const back = () => restart(true);
+    globalThis.addEventListener?.("online", back);
+    network?.addEventListener?.("change", changed);
     return () => {
-      globalThis.removeEventListener?.("online", restart);
-      network?.removeEventListener?.("change", restart);
+      globalThis.removeEventListener?.("online", back);
+      network?.removeEventListener?.("change", changed);
     };
   }
 }

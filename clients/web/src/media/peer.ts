@@ -253,6 +253,11 @@ export class Peer {
     }, delay);
   }
 
+  /** It has been connected, or has tried, and is not. */
+  get isBroken(): boolean {
+    return ["disconnected", "failed"].includes(this.connection.connectionState);
+  }
+
   /** Begins ICE anew now: the network is another one. Not more than once a second. */
   restart(): void {
     const now = performance.now();

@@ -1,0 +1,133 @@
+// CallMedia: two pages of one call, without a browser: WebRTC, tracks and the way between the pages are the test's.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { Emitter } from "../dist/modules/emitter.js";
+import { CallMedia } from "../dist/modules/media.js";
+
+class Track extends EventTarget {
+  readyState = "live";
+  enabled = true;
+  constructor(kind) {
+    super();
+    this.kind = kind;
+  }
+  stop() { this.readyState = "ended"; }
+  /** Unplugged, or not permitted any more. */
+  vanish() {
+    this.readyState = "ended";
+    this.dispatchEvent(new Event("ended"));
+  }
+}
+
+class Stream {
+  constructor(tracks = []) { this.tracks = [...tracks]; }
+  getTracks() { return [...this.tracks]; }
+  getAudioTracks() { return this.tracks.filter(({ kind }) => kind === "audio"); }
+  getVideoTracks() { return this.tracks.filter(({ kind }) => kind === "video"); }
+  addTrack(track) { this.tracks.push(track); }
+  removeTrack(track) { this.tracks = this.tracks.filter((each) => each !== track); }
+}
+
+/** Each connection that was made, the last one last. */
+const connections = [];
+
+class Connection {
+  connectionState = "connected";
+  signalingState = "stable";
+  remoteDescription = null;
+  restarts = 0;
+  transceivers = [];
+  constructor() { connections.push(this); }
+  addTrack(track) { this.addTransceiver(track.kind, track); }
+  addTransceiver(kind, track = null) {
+    const sender = { track, replaceTrack: async (next) => void (sender.track = next) };
+    this.transceivers.push({ direction: "sendrecv", receiver: { track: { kind } }, sender });
+  }
+  getTransceivers() { return this.transceivers; }
+  sending(kind) { return this.transceivers.find(({ receiver }) => receiver.track.kind === kind)?.sender.track; }
+  setConfiguration() {}
+  restartIce() { this.restarts += 1; }
+  async setLocalDescription() {}
+  close() {}
+}
+
+const settled = () => new Promise((resolve) => setImmediate(resolve));
+
+/** A browser: what `getUserMedia` gives is in `devices`. */
+function browser(context, connection) {
+  const page = new EventTarget();
+  const given = [];
+  const getUserMedia = async ({ audio, video }) => {
+    const tracks = [audio && new Track("audio"), video && new Track("video")].filter(Boolean);
+    given.push(...tracks);
+    return new Stream(tracks);
+  };
+  const define = (name, value) => {
+    const before = Object.getOwnPropertyDescriptor(globalThis, name);
+    Object.defineProperty(globalThis, name, { value, configurable: true, writable: true });
+    context.after(() => (before ? Object.defineProperty(globalThis, name, before) : delete globalThis[name]));
+  };
+  define("navigator", { connection, mediaDevices: { getUserMedia } });
+  define("MediaStream", Stream);
+  define("RTCPeerConnection", Connection);
+  define("addEventListener", page.addEventListener.bind(page));
+  define("removeEventListener", page.removeEventListener.bind(page));
+  return { page, given };
+}
+
+/** The page of `user` in a call with `other`. What it sends is in `sent`, and reaches the page of `to` while both are online. */
+async function joined(context, user, other, options = {}) {
+  const events = new Emitter(["change", "ended", "signal"]);
+  const states = new Emitter();
+  const sent = [];
+  const self = { sent, isOnline: true, to: undefined };
+  const call = {
+    media: "video", others: [other], members: [{ userID: user }, { userID: other }], isIncoming: false, isHere: true, elapsed: 0,
+    on: (name, handler) => events.on(name, handler),
+    report: async () => undefined,
+    signal: (data) => {
+      sent.push(data);
+      if (self.isOnline && self.to?.isOnline) self.to.receive(user, JSON.parse(JSON.stringify(data)));
+      return true;
+    },
+  };
+  self.media = new CallMedia({ user, iceServers: [], on: (name, handler) => states.on(name, handler) }, call, options);
+  self.receive = (from, data) => events.emit("signal", { from, fromDevice: "d", data });
+  self.setOnline = (isOnline) => {
+    self.isOnline = isOnline;
+    states.emit("state", isOnline ? "online" : "offline");
+  };
+  context.after(() => self.media.stop());
+  await self.media.start();
+  self.connection = connections.at(-1);
+  return self;
+}
+
+test("an estimate of the bandwidth is no other network: ICE goes on as it is while the connection stands", async (context) => {
+  const network = Object.assign(new EventTarget(), { type: "wifi" });
+  const { page } = browser(context, network);
+  const { connection } = await joined(context, "alice", "bob");
+  let now = 10_000;
+  context.mock.method(performance, "now", () => (now += 2_000));
+  const change = (fields = {}) => {
+    Object.assign(network, fields);
+    const before = connection.restarts;
+    network.dispatchEvent(new Event("change"));
+    return connection.restarts - before;
+  };
+  assert.deepEqual([change({ downlink: 3 }), change({ rtt: 50 }), change()], [0, 0, 0]);
+  assert.equal(change({ type: "cellular" }), 1);
+  assert.equal(change({ downlink: 1 }), 0, "the new type is the one to compare with");
+  assert.equal(change({ type: undefined }), 1);
+  assert.equal(change(), 0, "many browsers tell no type at all");
+  for (const connectionState of ["disconnected", "failed"]) {
+    connection.connectionState = connectionState;
+    assert.equal(change(), 1, connectionState);
+  }
+  connection.connectionState = "connecting";
+  assert.equal(change(), 0, "begun anew with each estimate it would never be done");
+  connection.connectionState = "connected";
+  const before = connection.restarts;
+  page.dispatchEvent(new Event("online"));
+  assert.equal(connection.restarts, before + 1);
+});
