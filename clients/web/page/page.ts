@@ -7,6 +7,7 @@ import { IncomingCalls } from "./incoming.js";
 import { forget, keptToken, remember, remembered } from "./memory.js";
 import { Notices } from "./notices.js";
 import { PushSwitch } from "./pushswitch.js";
+import { leaveFor } from "./second.js";
 import { type Settings, loadSettings } from "./settings.js";
 import { Tones } from "./tones.js";
 import { whyOf } from "./why.js";
@@ -247,6 +248,8 @@ class Session {
   }
 
   private async accept(call: Call): Promise<void> {
+    if (this.view && !(await this.leaveFor(call))) return;
+    // Another one may have begun meanwhile.
     this.view?.leave();
     const view = this.open([], () => this.cancel(view));
     this.enter(view, call);
@@ -266,6 +269,21 @@ class Session {
       return;
     }
     void view.begin();
+  }
+
+  /** False: the second call is over by now, or nobody knows, and the first one goes on. */
+  private async leaveFor(call: Call): Promise<boolean> {
+    try {
+      if (await leaveFor(call, this.client, () => this.view?.leave())) return !this.isStopped;
+      this.push?.dismiss(call);
+      const snapshot = await this.client.get(call.id).catch(() => call.snapshot);
+      notices.show("call", `The call from ${callerOf(snapshot, this.user)} is over: ${endText(snapshot, this.user, call.endReason ?? "gone", call.isMissed)}. You are still in this one.`);
+    } catch (error) {
+      if (this.isStopped) return false;
+      if (call.endReason !== undefined) notices.show("call", this.problem(error));
+      else notices.show("call", this.problem(error), { text: `Accept the call from ${callerOf(call.snapshot, this.user)}`, act: () => void this.accept(call) });
+    }
+    return false;
   }
 
   private async decline(call: Call): Promise<void> {

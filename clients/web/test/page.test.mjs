@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 import { callText, endText, memberText } from "../dist/modules/page/words.js";
+import { leaveFor } from "../dist/modules/page/second.js";
 import { isComplete, storyOf, summaryOf } from "../dist/modules/page/story.js";
 
 const call = (members, fields = {}) => ({
@@ -82,4 +83,36 @@ test("an invitation that was lost is trouble, an answer to a device that asked i
   assert.deepEqual(troubles(at(2, "resend")), [false], "an answer to an ack that came late");
   assert.deepEqual(troubles(at(0, "send", { online: 0 })), [true]);
   assert.deepEqual(troubles(at(0, "request", { type: "call.accept", outcome: "callEnded" })), [true]);
+});
+
+test("a second call that is over by the time it is accepted ends nothing", async () => {
+  const ringing = { ...call({ bob: "inviting" }), callID: "second" };
+  const left = async (second, answer) => {
+    let count = 0;
+    const client = { user: "bob", get: async (callID) => {
+      assert.equal(callID, "second");
+      return answer(second);
+    } };
+    const goesOn = await leaveFor(second, client, () => (count += 1)).catch(({ code }) => code);
+    return [goesOn, count];
+  };
+  const rings = () => ({ id: "second", snapshot: ringing, endReason: undefined });
+  assert.deepEqual(await left(rings(), () => ringing), [true, 1]);
+  assert.deepEqual(await left(rings(), () => ({ ...ringing, ...call({ bob: "received", carol: "accepted" }, { state: "active" }) })), [true, 1]);
+  for (const [why, over] of Object.entries({
+    cancelled: call({ bob: "cancelled" }, { state: "ended", endReason: "cancelled" }),
+    "this user alone was cancelled": call({ bob: "cancelled", carol: "received" }),
+    "declined elsewhere": call({ bob: "rejected declined" }, { state: "ended", endReason: "rejected" }),
+    "accepted elsewhere": call({ bob: "accepted" }, { state: "active" }),
+    "timed out": call({ bob: "timeout", carol: "accepted" }, { state: "active" }),
+    "ended while it rang": call({ bob: "received" }, { state: "ended", endReason: "hangup" }),
+    "no member": call({}),
+  })) assert.deepEqual(await left(rings(), () => over), [false, 0], why);
+  assert.deepEqual(await left({ ...rings(), endReason: "cancelled" }, () => assert.fail("known already")), [false, 0]);
+  assert.deepEqual(await left(rings(), (second) => {
+    second.endReason = "cancelled";
+    return ringing;
+  }), [false, 0], "told while the service was asked");
+  const refused = () => { throw Object.assign(new Error(), { code: "noResponse" }); };
+  assert.deepEqual(await left(rings(), refused), ["noResponse", 0]);
 });
