@@ -300,11 +300,12 @@ export class CallMedia {
     this.handle(user, peer, envelope);
   }
 
-  private handle(user: string, peer: Peer, { description, candidates, status }: Envelope): void {
+  private handle(user: string, peer: Peer, { description, candidates, status, asks }: Envelope): void {
     if (status) {
       this.events.emit("status", { user, ...status });
       peer.greeted();
     }
+    if (asks) peer.asked();
     if (description) peer.described(description);
     if (candidates) peer.addCandidates(candidates);
   }

@@ -131,3 +131,63 @@ test("an estimate of the bandwidth is no other network: ICE goes on as it is whi
   page.dispatchEvent(new Event("online"));
   assert.equal(connection.restarts, before + 1);
 });
+
+/** Two pages that hear each other, and what the second tells its app of the first. */
+async function pair(context) {
+  browser(context);
+  const alice = await joined(context, "alice", "bob");
+  const bob = await joined(context, "bob", "alice");
+  [alice.to, bob.to] = [bob, alice];
+  for (const page of [alice, bob]) {
+    page.media.on("status", ({ muted, camera }) => (page.told = { muted, camera }));
+    page.setOnline(true);
+  }
+  await settled();
+  return { alice, bob };
+}
+
+test("what was switched while a page was offline is told when it is online again, both ways", async (context) => {
+  if (!context.mock.timers) return context.skip("Node 18 has no mocked timers");
+  context.mock.timers.enable({ apis: ["setTimeout"] });
+  const { alice, bob } = await pair(context);
+  const collected = async () => {
+    context.mock.timers.tick(250);
+    await settled();
+  };
+  await collected();
+  assert.deepEqual([alice.told, bob.told], [{ muted: false, camera: true }, { muted: false, camera: true }]);
+  alice.setOnline(false);
+  alice.media.mute(true);
+  await bob.media.setCamera(false);
+  await settled();
+  assert.deepEqual([alice.told, bob.told], [{ muted: false, camera: true }, { muted: false, camera: true }], "neither can know");
+  alice.setOnline(true);
+  await settled();
+  assert.deepEqual(bob.told, { muted: true, camera: true }, "what the page that was offline has switched");
+  await collected();
+  assert.deepEqual(alice.told, { muted: false, camera: false }, "what the other one has switched meanwhile");
+  // Both offline, and back one after the other.
+  for (const page of [alice, bob]) page.setOnline(false);
+  alice.media.mute(false);
+  bob.media.mute(true);
+  for (const page of [alice, bob]) page.setOnline(true);
+  await collected();
+  assert.deepEqual([alice.told, bob.told], [{ muted: true, camera: false }, { muted: false, camera: true }]);
+});
+
+test("whoever asks for the status without end gets few answers, and no answer asks in turn", async (context) => {
+  if (!context.mock.timers) return context.skip("Node 18 has no mocked timers");
+  context.mock.timers.enable({ apis: ["setTimeout"] });
+  browser(context);
+  const { media, sent, receive } = await joined(context, "alice", "bob");
+  sent.length = 0;
+  for (let count = 0; count < 100; count += 1) receive("bob", { bellwire: 1, epoch: "e", asks: true });
+  await settled();
+  context.mock.timers.tick(250);
+  assert.deepEqual(sent.map(({ status, asks }) => [status, asks]), [[{ muted: false, camera: true }, undefined]]);
+  receive("bob", { bellwire: 1, epoch: "e", asks: true });
+  await settled();
+  media.stop();
+  context.mock.timers.tick(1_000);
+  assert.equal(sent.length, 1);
+});

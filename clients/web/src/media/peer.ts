@@ -18,6 +18,8 @@ const longestOffers = 10;
 const longestTurns = 64;
 /** Offers that are made anew because what came in between could not be understood. */
 const longestRepairs = 5;
+/** Questions for the own status are collected for so long, in milliseconds: whoever asks more often gets fewer answers. */
+const statusPause = 250;
 
 export interface PeerSettings {
   /** Of two offers at once the own one gives way. */
@@ -61,6 +63,7 @@ export class Peer {
   private collector: ReturnType<typeof setTimeout> | undefined;
   private restarter: ReturnType<typeof setTimeout> | undefined;
   private offers: ReturnType<typeof setTimeout> | undefined;
+  private statusAnswer: ReturnType<typeof setTimeout> | undefined;
 
   constructor(private readonly settings: PeerSettings) {
     const connection = new RTCPeerConnection(settings.configuration());
@@ -121,7 +124,7 @@ export class Peer {
 
   close(): void {
     this.isClosed = true;
-    for (const timer of [this.collector, this.restarter, this.offers]) clearTimeout(timer);
+    for (const timer of [this.collector, this.restarter, this.offers, this.statusAnswer]) clearTimeout(timer);
     const { connection } = this;
     connection.onnegotiationneeded = connection.onicecandidate = null;
     connection.onconnectionstatechange = connection.ontrack = null;
@@ -272,8 +275,17 @@ export class Peer {
     this.connection.restartIce();
   }
 
-  /** This device was away: what it sent then, or was sent, may be lost. */
+  /** The other side asks for the own status. */
+  asked(): void {
+    this.statusAnswer ??= setTimeout(() => {
+      this.statusAnswer = undefined;
+      this.send({ status: this.settings.status() });
+    }, statusPause);
+  }
+
+  /** This device was away: what it sent then, or was sent, may be lost. Microphone and camera may have been switched on both sides. */
   recover(): void {
+    this.send({ status: this.settings.status(), asks: true });
     if (!this.connection.remoteDescription) this.greet();
     if (this.connection.signalingState === "have-local-offer") this.describe();
     else if (this.connection.connectionState !== "connected") this.restart();

@@ -1,6 +1,6 @@
 /*
- * What CallMedia sends through the call's signals: {"bellwire":1,"epoch","to"?,"description"?,"candidates"?,"status"?}. What arrives
- * is anybody's: it is read field by field, and whatever is not of this form is nothing.
+ * What CallMedia sends through the call's signals: {"bellwire":1,"epoch","to"?,"description"?,"candidates"?,"status"?,"asks"?}. What
+ * arrives is anybody's: it is read field by field, and whatever is not of this form is nothing.
  */
 
 /** A signal is at most 32 KiB (docs/protocol.md, section 2); some room is left for the rest. In characters. */
@@ -19,6 +19,8 @@ export interface Envelope {
   description?: RTCSessionDescriptionInit;
   candidates?: RTCIceCandidateInit[];
   status?: { muted: boolean; camera: boolean };
+  /** The sender was away, and asks for the receiver's status. */
+  asks?: true;
 }
 
 const isObject = (value: unknown): value is Record<string, unknown> =>
@@ -41,6 +43,7 @@ export function readEnvelope(data: unknown): Envelope | undefined {
   if (isObject(data.status)) {
     envelope.status = { muted: data.status.muted === true, camera: data.status.camera === true };
   }
+  if (data.asks === true) envelope.asks = true;
   return envelope;
 }
 
