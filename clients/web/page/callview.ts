@@ -99,6 +99,12 @@ export class CallView {
     media.mute(settings.muted);
     media.on("local", (stream) => {
       this.tiles.you.show(stream);
+      if (this.hasMedia) {
+        // A device was switched, taken or lost.
+        this.tiles.you.told({ muted: media.muted, camera: media.camera });
+        this.keepSettings();
+        this.clearRecovered(media);
+      }
       this.hasMedia = true;
       this.refresh();
     });
@@ -120,6 +126,11 @@ export class CallView {
       host.notices.show("media", mediaText(error));
     }
     this.refresh();
+  }
+
+  private clearRecovered({ muted, camera }: CallMedia): void {
+    if (!muted) this.host.notices.clear("media-microphoneLost", "media-noMicrophone");
+    if (camera) this.host.notices.clear("media-cameraLost");
   }
 
   private keepSettings(): void {
@@ -227,7 +238,7 @@ export class CallView {
     this.listeners.abort();
     this.tiles.close();
     this.host.tones.ringback(false);
-    this.host.notices.clear("media", "sound", "add", "media-noCamera", "media-noMicrophone", "media-permissionDenied", "media-deviceBusy");
+    this.host.notices.clear("media", "sound", "add", "media-noCamera", "media-noMicrophone", "media-permissionDenied", "media-deviceBusy", "media-cameraLost", "media-microphoneLost");
     byID("others").replaceChildren();
     delete byID("others").dataset.lines;
     byID<HTMLInputElement>("add").value = "";

@@ -127,6 +127,10 @@ export function mediaText(error: unknown): string {
       return "No camera was found: the others hear you and do not see you. Connect one, then press Camera.";
     case "noMicrophone":
       return "No microphone was found: the others do not hear you. Connect one, then reload the page; you come back into the call.";
+    case "cameraLost":
+      return "The camera is gone: the others hear you and do not see you. Connect it, or allow it again, then press Camera.";
+    case "microphoneLost":
+      return "The microphone is gone: the others do not hear you. Connect it, or allow it again, then press Mute.";
     case "permissionDenied":
       return `The browser does not let this page use the ${device}. Allow it beside the address of the page, then ` +
         (device === "camera" ? "press Camera." : "reload the page; you come back into the call.");

@@ -28,7 +28,7 @@ export interface RemoteStatus {
 }
 
 export interface MediaEvents {
-  /** The own picture and sound, for a `video` element that is muted. Again when the camera goes on or off. */
+  /** The own picture and sound, for a `video` element that is muted. Again when the camera goes on or off, and when a device is lost. */
   local: MediaStream;
   /** A remote user's picture and sound; the same stream again when a track was added to it. */
   remote: { user: string; stream: MediaStream };
@@ -37,7 +37,7 @@ export interface MediaEvents {
   status: RemoteStatus;
   /** The remote user is not in the call any more: its stream is over. */
   left: string;
-  /** Something of the own media is missing; the call goes on without it. */
+  /** Something of the own media is missing, or was lost; the call goes on without it. */
   error: MediaError;
 }
 
@@ -63,6 +63,8 @@ export class CallMedia {
   private readonly epoch: string;
   private stream: MediaStream | undefined;
   private isMuted = false;
+  private hasLostMicrophone = false;
+  private wantsMicrophone = true;
   private wantsCamera: boolean;
   private isStarted = false;
   private isStopped = false;
@@ -120,6 +122,7 @@ export class CallMedia {
     const stream = this.options.stream ?? (await this.capture());
     if (this.isStopped) return stopTracks(stream);
     this.stream = stream;
+    for (const track of stream.getTracks()) this.watch(track);
     this.applyMute();
     this.milestones.reached("joinedChannel");
     if (stream.getVideoTracks().length > 0) this.milestones.reached("firstFrameCaptured");
@@ -147,10 +150,63 @@ export class CallMedia {
 
   // Microphone and camera
 
+  /** A microphone that was lost is asked for again when it is to be heard: until there is one, this page stays muted. */
   mute(muted: boolean): void {
+    this.wantsMicrophone = !muted;
+    if (!muted && this.hasLostMicrophone) {
+      this.turn = this.turn.then(() => this.replaceMicrophone());
+      return;
+    }
     this.isMuted = muted;
     this.applyMute();
     this.tellStatus();
+  }
+
+  private async replaceMicrophone(): Promise<void> {
+    const { stream } = this;
+    // The app's own sound is not replaced by a microphone that nobody has asked for.
+    if (!stream || this.options.stream || this.isStopped || !this.hasLostMicrophone) return;
+    let track: MediaStreamTrack | undefined;
+    try {
+      [track] = (await userMedia({ audio: true })).getAudioTracks();
+    } catch (error) {
+      this.events.emit("error", mediaErrorOf(error, "noMicrophone"));
+    }
+    if (!track || this.isStopped) return track?.stop();
+    this.hasLostMicrophone = false;
+    // Muted again while the browser asked.
+    this.isMuted = !this.wantsMicrophone;
+    this.watch(track);
+    stream.addTrack(track);
+    this.applyMute();
+    for (const peer of this.peers.values()) peer.show("audio", track, stream);
+    this.events.emit("local", stream);
+    this.tellStatus();
+  }
+
+  /** A track that the page stops itself tells no `ended`. */
+  private watch(track: MediaStreamTrack): void {
+    track.addEventListener("ended", () => this.lost(track));
+    // It went while another one was waited for.
+    if (track.readyState === "ended") queueMicrotask(() => this.lost(track));
+  }
+
+  private lost(track: MediaStreamTrack): void {
+    const { stream } = this;
+    if (!stream || this.isStopped || !stream.getTracks().includes(track)) return;
+    stream.removeTrack(track);
+    if (track.kind === "video") {
+      this.wantsCamera = false;
+      for (const peer of this.peers.values()) peer.show("video", null, stream);
+    } else {
+      this.hasLostMicrophone = this.isMuted = true;
+      for (const peer of this.peers.values()) peer.show("audio", null, stream);
+    }
+    this.events.emit("local", stream);
+    this.tellStatus();
+    this.events.emit("error", track.kind === "video"
+      ? new MediaError("cameraLost", "the camera is gone, or not permitted any more")
+      : new MediaError("microphoneLost", "the microphone is gone, or not permitted any more"));
   }
 
   /** Turns the camera on or off; off, nothing films. Throws a MediaError when there is none, or it is not permitted. */
@@ -176,9 +232,12 @@ export class CallMedia {
       former.stop();
       stream.removeTrack(former);
     }
-    if (track) stream.addTrack(track);
+    if (track) {
+      stream.addTrack(track);
+      this.watch(track);
+    }
     this.wantsCamera = on;
-    for (const peer of this.peers.values()) peer.showVideo(track, stream);
+    for (const peer of this.peers.values()) peer.show("video", track, stream);
     this.events.emit("local", stream);
     this.tellStatus();
   }

@@ -53,11 +53,13 @@ class Connection {
 
 const settled = () => new Promise((resolve) => setImmediate(resolve));
 
-/** A browser: what `getUserMedia` gives is in `devices`. */
+/** A browser: what `getUserMedia` gave is in `given`. */
 function browser(context, connection) {
   const page = new EventTarget();
   const given = [];
+  let problem;
   const getUserMedia = async ({ audio, video }) => {
+    if (problem) throw Object.assign(new Error(), { name: problem });
     const tracks = [audio && new Track("audio"), video && new Track("video")].filter(Boolean);
     given.push(...tracks);
     return new Stream(tracks);
@@ -72,7 +74,7 @@ function browser(context, connection) {
   define("RTCPeerConnection", Connection);
   define("addEventListener", page.addEventListener.bind(page));
   define("removeEventListener", page.removeEventListener.bind(page));
-  return { page, given };
+  return { page, given, devices: { refuse: (name) => void (problem = name) } };
 }
 
 /** The page of `user` in a call with `other`. What it sends is in `sent`, and reaches the page of `to` while both are online. */
@@ -134,7 +136,7 @@ test("an estimate of the bandwidth is no other network: ICE goes on as it is whi
 
 /** Two pages that hear each other, and what the second tells its app of the first. */
 async function pair(context) {
-  browser(context);
+  const { given, devices } = browser(context);
   const alice = await joined(context, "alice", "bob");
   const bob = await joined(context, "bob", "alice");
   [alice.to, bob.to] = [bob, alice];
@@ -143,7 +145,7 @@ async function pair(context) {
     page.setOnline(true);
   }
   await settled();
-  return { alice, bob };
+  return { alice, bob, given, devices };
 }
 
 test("what was switched while a page was offline is told when it is online again, both ways", async (context) => {
@@ -190,4 +192,64 @@ test("whoever asks for the status without end gets few answers, and no answer as
   media.stop();
   context.mock.timers.tick(1_000);
   assert.equal(sent.length, 1);
+});
+
+test("a camera that goes is off: the app and the others are told, and it can be switched on again", async (context) => {
+  const { alice, bob, given } = await pair(context);
+  const errors = [];
+  let local = 0;
+  alice.media.on("error", ({ code }) => errors.push(code));
+  alice.media.on("local", () => (local += 1));
+  await settled();
+  local = 0;
+  const camera = alice.media.local.getVideoTracks()[0];
+  assert.equal(alice.connection.sending("video"), camera);
+  camera.vanish();
+  await settled();
+  assert.deepEqual([alice.media.camera, errors, local, bob.told], [false, ["cameraLost"], 1, { muted: false, camera: false }]);
+  assert.equal(alice.connection.sending("video"), null, "the last picture would stand there");
+  assert.deepEqual(alice.media.local.getVideoTracks(), []);
+  await alice.media.setCamera(true);
+  await settled();
+  assert.deepEqual([alice.media.camera, bob.told], [true, { muted: false, camera: true }]);
+  assert.equal(alice.connection.sending("video"), given.at(-1));
+  // The second one goes as well, and the first one is no news any more.
+  camera.vanish();
+  given.at(-1).vanish();
+  await settled();
+  assert.deepEqual([alice.media.camera, errors], [false, ["cameraLost", "cameraLost"]]);
+  // What the app switches off itself is not lost.
+  await alice.media.setCamera(true);
+  await alice.media.setCamera(false);
+  given.at(-1).vanish();
+  await settled();
+  assert.equal(errors.length, 2);
+});
+
+test("a microphone that goes is muted until there is another one", async (context) => {
+  const { alice, bob, given, devices } = await pair(context);
+  const errors = [];
+  alice.media.on("error", ({ code }) => errors.push(code));
+  alice.media.local.getAudioTracks()[0].vanish();
+  await settled();
+  assert.deepEqual([alice.media.muted, errors, bob.told], [true, ["microphoneLost"], { muted: true, camera: true }]);
+  assert.equal(alice.connection.sending("audio"), null);
+  devices.refuse("NotFoundError");
+  alice.media.mute(false);
+  await settled();
+  assert.deepEqual([alice.media.muted, errors], [true, ["microphoneLost", "noMicrophone"]], "there is none yet");
+  devices.refuse(undefined);
+  alice.media.mute(false);
+  await settled();
+  assert.deepEqual([alice.media.muted, bob.told], [false, { muted: false, camera: true }]);
+  assert.equal(alice.connection.sending("audio"), given.at(-1));
+  given.at(-1).vanish();
+  alice.media.mute(false);
+  alice.media.mute(true);
+  await settled();
+  assert.deepEqual([alice.media.muted, given.at(-1).enabled, bob.told.muted], [true, false, true], "muted again while the browser asked");
+  alice.media.mute(false);
+  assert.deepEqual([alice.media.muted, given.at(-1).enabled], [false, true]);
+  for (const { media } of [alice, bob]) media.stop();
+  assert.ok(given.every(({ readyState }) => readyState === "ended"), "nothing hears or films after the call");
 });

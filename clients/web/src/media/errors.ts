@@ -6,6 +6,9 @@ export type MediaErrorCode =
   | "permissionDenied"
   /** Another program holds the device. */
   | "deviceBusy"
+  /** It was there, and is gone: unplugged, or not permitted any more. */
+  | "cameraLost"
+  | "microphoneLost"
   | "insecureContext"
   | "unsupported";
 

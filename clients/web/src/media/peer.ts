@@ -109,10 +109,9 @@ export class Peer {
     if (!connection.remoteDescription && connection.signalingState === "have-local-offer") this.describe();
   }
 
-  /** What the camera films from now on; null: nothing. */
-  showVideo(track: MediaStreamTrack | null, stream: MediaStream): void {
-    const isVideo = ({ receiver }: RTCRtpTransceiver) => receiver.track.kind === "video";
-    const transceiver = this.connection.getTransceivers().find(isVideo);
+  /** What the camera films, or the microphone hears, from now on; null: nothing. */
+  show(kind: "audio" | "video", track: MediaStreamTrack | null, stream: MediaStream): void {
+    const transceiver = this.connection.getTransceivers().find(({ receiver }) => receiver.track.kind === kind);
     if (!transceiver) {
       if (track && this.hasTracks) this.connection.addTrack(track, stream);
       return;
