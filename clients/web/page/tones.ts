@@ -18,14 +18,20 @@ const ring: Tone = {
 /** In seconds: a tone that begins at once clicks. */
 const fade = 0.02;
 
+/** Each lets a page make sound, by one kind of device or another (HTML, section 6.4.1, activation triggering input events). */
+const touches = ["pointerdown", "pointerup", "touchend", "mousedown", "click", "keydown"];
+
 export class Tones {
   private context: AudioContext | undefined;
   private readonly playing = new Map<Tone, AudioBufferSourceNode>();
 
   constructor() {
-    // A page that was just loaded may make no sound before it is touched.
-    const wake = () => void this.context?.resume().catch(() => undefined);
-    for (const name of ["pointerdown", "keydown"]) document.addEventListener(name, wake, { passive: true });
+    // A page that was just loaded may make no sound before it is touched. By a finger it is touched only when that is lifted: a
+    // pointerdown may be the begin of a scroll. Captured, so that nothing in the page, as the dialog of a call, keeps one from here.
+    const wake = () => {
+      if (this.context?.state !== "running") void this.context?.resume().catch(() => undefined);
+    };
+    for (const name of touches) document.addEventListener(name, wake, { passive: true, capture: true });
   }
 
   ringback(isOn: boolean): void { this.set(ringback, isOn); }
