@@ -3,6 +3,7 @@ import { type Action, ClientMachine, type Configuration, type Told } from "./mac
 import {
   type OutgoingSignal, type Request, type Response, encodeUser, limits, byteLength, randomID, readDown,
 } from "./protocol.js";
+import { RivalWatch } from "./rivals.js";
 import type { Connection, ConnectionFailure, Transport } from "./transport.js";
 
 /** A connection that held this long, in milliseconds, was a good one: the next attempt comes soon. */
@@ -67,6 +68,11 @@ export class Driver {
   /** When the token provider is asked again. */
   private question: ReturnType<typeof setTimeout> | undefined;
   private readonly unlisten: () => void;
+  private readonly rivals = new RivalWatch();
+  /** The broker has accepted the present connection. */
+  private wasAccepted = false;
+  /** The service has said why the present connection is about to end, or what else is the matter. */
+  private isExplained = false;
 
   constructor(
     private readonly settings: DriverSettings,
@@ -135,6 +141,7 @@ export class Driver {
     const session = randomID();
     const will = { topic: this.topics.presence, payload: JSON.stringify({ online: false, reason: "lost", session }) };
     const encoded = encodeUser(user);
+    [this.wasAccepted, this.isExplained] = [false, false];
     let connection: Connection | undefined;
     /** What a connection that was given up still tells is not heard. */
     const whileCurrent = (act: () => void) => {
@@ -147,7 +154,11 @@ export class Driver {
           ...(this.token === undefined ? {} : { password: this.token }),
         },
         {
-          accepted: () => whileCurrent(() => this.turn(() => this.machine.connected(session))),
+          accepted: () =>
+            whileCurrent(() => {
+              this.wasAccepted = true;
+              this.turn(() => this.machine.connected(session));
+            }),
           subscribed: () =>
             whileCurrent(() => {
               this.host.subscribed();
@@ -177,6 +188,10 @@ export class Driver {
     if (this.isStopped) return;
     this.connection = undefined;
     clearTimeout(this.question);
+    const isUnexplained = this.wasAccepted && !this.isExplained;
+    if (this.rivals.isTakenOver(failure, monotonic() - this.startedAt, isUnexplained) && !failure.isTakenOver) {
+      failure = { ...failure, isTakenOver: true, message: "another client has connected under this device id" };
+    }
     if (failure.isRefused && this.settings.getToken) this.token = undefined;
     this.turn(() => this.machine.disconnected(failure.message));
     this.host.lost(failure);
@@ -290,6 +305,7 @@ export class Driver {
           this.connection?.publish(this.topics.presence, JSON.stringify(action.message));
           break;
         case "deliver":
+          if (action.told.tell === "error") this.isExplained = true;
           this.host.told(action.told);
           break;
         case "succeed":

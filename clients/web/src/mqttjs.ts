@@ -55,6 +55,8 @@ class MQTTJSConnection implements Connection {
   private isClosed = false;
   private problem = "the connection broke";
   private isTakenOver = false;
+  private isAccepted = false;
+  private isExplained = false;
 
   constructor(mqtt: MQTTJS, settings: ConnectionSettings, private readonly handlers: ConnectionHandlers) {
     const { url, clientID, username, password, keepAlive, will } = settings;
@@ -74,8 +76,9 @@ class MQTTJSConnection implements Connection {
     this.client.on("disconnect", ({ reasonCode = 0 }) => {
       this.problem = `the broker ended the connection: reason 0x${reasonCode.toString(16)}`;
       this.isTakenOver = reasonCode === sessionTakenOver;
+      this.isExplained = reasonCode !== 0;
     });
-    this.client.on("close", () => this.end(this.problem));
+    this.client.on("close", () => this.end(this.problem, false, this.isAccepted && !this.isExplained));
     this.client.on("packetreceive", () => {
       clearTimeout(this.answerLimit);
       this.answerLimit = undefined;
@@ -89,6 +92,7 @@ class MQTTJSConnection implements Connection {
   private subscribe(subscriptions: string[]): void {
     if (this.isClosed) return;
     this.problem = "the connection broke";
+    this.isAccepted = true;
     this.handlers.accepted();
     const topics = Object.fromEntries(subscriptions.map((topic) => [topic, { qos: 1 as const }]));
     this.client.subscribe(topics, (error, granted) => {
@@ -131,10 +135,10 @@ class MQTTJSConnection implements Connection {
     if (this.release()) this.client.end(false);
   }
 
-  private end(message: string, isRefused = false): void {
+  private end(message: string, isRefused = false, isDropped = false): void {
     if (!this.release()) return;
     this.client.end(true);
-    this.handlers.closed({ isRefused, isTakenOver: this.isTakenOver, message });
+    this.handlers.closed({ isRefused, isTakenOver: this.isTakenOver, isDropped, message });
   }
 
   /** False when it is closed already. */

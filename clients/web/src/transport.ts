@@ -22,6 +22,11 @@ export interface ConnectionFailure {
   isRefused: boolean;
   /** Another client has connected under this device's id: who connected again would take the connection from that one. */
   isTakenOver?: boolean;
+  /**
+   * The broker had accepted the connection, and closed it without a reason: it neither fell silent nor was given up here. A transport that
+   * leaves it out never learns of another client at brokers that do not tell.
+   */
+  isDropped?: boolean;
   /** For people. */
   message: string;
 }

@@ -2,7 +2,9 @@ import {
   type InboundPacket, PacketError, PacketParser, connectPacket, disconnectPacket, pingreqPacket, pubackPacket,
   publishPacket, subscribePacket,
 } from "./mqtt.js";
-import { type Connection, type ConnectionHandlers, type ConnectionSettings, type Transport, sessionTakenOver } from "./transport.js";
+import {
+  type Connection, type ConnectionFailure, type ConnectionHandlers, type ConnectionSettings, type Transport, sessionTakenOver,
+} from "./transport.js";
 
 /** Until the broker has answered CONNECT and SUBSCRIBE, in milliseconds. */
 const handshakeLimit = 10_000;
@@ -44,6 +46,7 @@ const isPersonal = (reason: number): boolean => [0x84, 0x85, 0x86, 0x87, 0x8a, 0
 class WebSocketConnection implements Connection {
   private readonly parser = new PacketParser(maximumPacketSize);
   private isClosed = false;
+  private isAccepted = false;
   private isSubscribed = false;
   private handshake: ReturnType<typeof setTimeout> | undefined;
   private pings: ReturnType<typeof setInterval> | undefined;
@@ -64,7 +67,8 @@ class WebSocketConnection implements Connection {
     socket.onopen = () => this.send(connectPacket({ ...settings, maximumPacketSize }));
     socket.onmessage = (event: MessageEvent) => this.receive(event.data);
     // What went wrong a browser tells nobody. Not everywhere does a close follow an error.
-    socket.onclose = socket.onerror = () => this.end(this.isSubscribed ? "the connection broke" : `${settings.url} cannot be reached`);
+    socket.onclose = socket.onerror = () =>
+      this.end(this.isSubscribed ? "the connection broke" : `${settings.url} cannot be reached`, { isDropped: this.isAccepted });
     this.handshake = setTimeout(() => this.end(`${settings.url} does not answer`), handshakeLimit);
   }
 
@@ -132,16 +136,17 @@ class WebSocketConnection implements Connection {
       case "connack":
         if (packet.reason !== 0) {
           const text = reasonText(packet.reason, packet.reasonString);
-          return this.end(`the broker refuses this device: ${text}`, isPersonal(packet.reason));
+          return this.end(`the broker refuses this device: ${text}`, { isRefused: isPersonal(packet.reason) });
         }
         this.receiveMaximum = packet.maximumQoS === 0 ? 0 : Math.min(packet.receiveMaximum, inflightLimit);
         this.maximumOut = packet.maximumPacketSize;
         this.keepAlive(packet.serverKeepAlive ?? this.settings.keepAlive);
+        this.isAccepted = true;
         this.handlers.accepted();
         return this.send(subscribePacket(firstPacketID, this.settings.subscriptions));
       case "suback":
         if (packet.reasons.some((reason) => reason >= 0x80)) {
-          return this.end("the broker refuses this device its topics: not authorized", true);
+          return this.end("the broker refuses this device its topics: not authorized", { isRefused: true });
         }
         clearTimeout(this.handshake);
         this.isSubscribed = true;
@@ -156,7 +161,8 @@ class WebSocketConnection implements Connection {
         return;
       case "disconnect":
         return this.end(
-          `the broker ended the connection: ${reasonText(packet.reason, packet.reasonString)}`, false, packet.reason === sessionTakenOver);
+          `the broker ended the connection: ${reasonText(packet.reason, packet.reasonString)}`,
+          { isTakenOver: packet.reason === sessionTakenOver, isDropped: packet.reason === 0 });
     }
   }
 
@@ -176,10 +182,10 @@ class WebSocketConnection implements Connection {
     if (seconds > 0) this.pings = setInterval(() => this.ask(), seconds * 500);
   }
 
-  private end(message: string, isRefused = false, isTakenOver = false): void {
+  private end(message: string, why: Partial<ConnectionFailure> = {}): void {
     if (this.isClosed) return;
     this.release();
-    this.handlers.closed({ isRefused, isTakenOver, message });
+    this.handlers.closed({ isRefused: false, isTakenOver: false, ...why, message });
   }
 
   private release(): void {

@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { BellwireClient } from "../dist/modules/client.js";
+import { RivalWatch } from "../dist/modules/rivals.js";
 
 const member = (userID, state, more = {}) => ({ userID, state, updatedAt: 0, ...more });
 const callOf = (revision, members, more = {}) => ({
@@ -279,4 +280,50 @@ test("a page that is looked at again asks the broker for a sign of life at once,
   }
   await client.disconnect();
   assert.deepEqual([asks(document, "visibilitychange"), asks(document, "resume"), asks(page, "focus")], [0, 0, 0]);
+});
+
+test("two clients of one device: the one that was there first gives up, also where the broker does not say why", async (context) => {
+  const { client, lose, counts, give } = await online("bob");
+  context.after(() => client.disconnect());
+  const told = [];
+  client.on("error", ({ code }) => told.push(code));
+  const dropped = { isRefused: false, isDropped: true, message: "the connection broke" };
+  const isOnline = () => new Promise((resolve) => {
+    const unlisten = client.on("state", (state) => state === "online" && resolve(unlisten()));
+  });
+  for (let count = 0; count < 2; count += 1) {
+    lose(dropped);
+    await isOnline();
+  }
+  // The service says why: that is no other client.
+  give({ type: "error", error: { code: "flooding", message: "m" } });
+  lose(dropped);
+  await isOnline();
+  await settled();
+  assert.deepEqual([told, client.state], [["flooding"], "online"]);
+  const { attempts } = counts;
+  lose(dropped);
+  await settled();
+  assert.deepEqual([told, client.state], [["flooding", "takenOver"], "offline"]);
+  await new Promise((resolve) => setTimeout(resolve, 20));
+  assert.equal(counts.attempts, attempts);
+  await client.connect();
+  lose(dropped);
+  await isOnline();
+  assert.equal(client.state, "online", "it counts anew");
+});
+
+test("what is taken for another client of the same device, and what is not", () => {
+  const dropped = { isRefused: false, isDropped: true };
+  const watch = (...ends) => {
+    const rivals = new RivalWatch();
+    return ends.map(([failure, lasted = 100, isUnexplained = true]) => rivals.isTakenOver(failure, lasted, isUnexplained));
+  };
+  assert.deepEqual(watch([{ isRefused: false, isTakenOver: true }]), [true]);
+  assert.deepEqual(watch([dropped, 3_600_000], [dropped], [dropped, 2_999]), [false, false, true]);
+  assert.deepEqual(watch([dropped], [dropped], [dropped, 3_000], [dropped], [dropped]), [false, false, false, false, true], "a longer one begins anew");
+  for (const other of [{ isRefused: false }, { isRefused: true, isDropped: true }]) {
+    assert.deepEqual(watch([dropped], [dropped], [other], [dropped], [dropped]), [false, false, false, false, false]);
+  }
+  assert.deepEqual(watch([dropped], [dropped], [dropped, 100, false], [dropped]), [false, false, false, true], "what is explained does not count");
 });

@@ -80,11 +80,17 @@ test("refusals are told from a broker that is busy", () => {
 });
 
 test("who was replaced is told so, and not of other ends", () => {
-  for (const [disconnect, isTakenOver] of [["e0 01 8e", true], ["e0 01 8b", false], ["e0 00", false]]) {
+  for (const [disconnect, isTakenOver, isDropped] of [["e0 01 8e", true, false], ["e0 01 8b", false, false], ["e0 00", false, true]]) {
     const { told, socket } = connected();
     socket.give(disconnect);
     assert.equal(told[2].isTakenOver, isTakenOver);
+    assert.equal(told[2].isDropped, isDropped);
     assert.equal(told[2].isRefused, false);
+  }
+  // Closed without a word: by the broker that had accepted it, or by whatever stands before a broker that is not there.
+  for (const [made, isDropped] of [[connected(), true], [connect(), false]]) {
+    made.socket.onclose();
+    assert.equal(made.told.at(-1).isDropped, isDropped);
   }
 });
 
