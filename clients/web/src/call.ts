@@ -5,7 +5,7 @@ import {
   type UserError, byteLength, isPending, limits, memberOf, readUserErrors, readUsers,
 } from "./protocol.js";
 import { AsyncQueue } from "./queue.js";
-import { holdLock } from "./tab.js";
+import { holdLock, ringPause } from "./tab.js";
 
 /** A member of the call changed. */
 export interface Change {
@@ -38,7 +38,8 @@ export interface CallEvents {
   signal: CallSignal;
   /**
    * Of an incoming call: true when this tab is to make the sound of ringing, false when it is to stop. Of several tabs of one
-   * browser one is told; if it is closed, the next.
+   * browser one is told, first of all the visible one that the user has touched: a browser lets no other make a sound. If it is closed,
+   * the next.
    */
   ring: boolean;
 }
@@ -239,11 +240,18 @@ export class Call implements AsyncIterable<Change> {
   ring(): void {
     const name = `bellwire-ring/${this.host.user}/${this.id}`;
     let isRinging = false;
-    const giveBack = holdLock(name, () => {
-      isRinging = true;
-      this.events.emit("ring", true);
-    });
+    let giveBack: () => void = () => undefined;
+    const take = () => {
+      giveBack = holdLock(name, () => {
+        isRinging = true;
+        this.events.emit("ring", true);
+      });
+    };
+    const pause = ringPause();
+    const timer = pause > 0 ? setTimeout(take, pause) : undefined;
+    if (pause === 0) take();
     this.stopRinging = () => {
+      clearTimeout(timer);
       if (isRinging) this.events.emit("ring", false);
       giveBack();
     };

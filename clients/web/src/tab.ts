@@ -10,6 +10,24 @@ const handOver = 500;
 /** One that is loaded again replaces a page for certain, which may be slow to go: as another device it would be out of its calls. */
 const handOverOnReload = 10_000;
 
+/**
+ * How long a tab waits before it takes the right to ring, in milliseconds. A tab that was never touched may make no sound, and leaves the
+ * right to any other: longer than a hidden tab's timers are late, which is a second.
+ */
+const ringPauses = { hidden: 150, untouched: 1_200 };
+
+/** Nothing where there are no tabs, or where the tab is visible and was touched: the user is there. */
+export function ringPause(): number {
+  const { document, navigator } = globalThis as {
+    document?: { visibilityState?: string };
+    navigator?: { locks?: LockManager; userActivation?: { hasBeenActive: boolean } };
+  };
+  if (!document || !navigator?.locks) return 0;
+  // A browser that does not tell whether the tab was touched: as if it was.
+  const untouched = navigator.userActivation?.hasBeenActive === false ? ringPauses.untouched : 0;
+  return untouched + (document.visibilityState === "hidden" ? ringPauses.hidden : 0);
+}
+
 function isReload(): boolean {
   const [navigation] = globalThis.performance?.getEntriesByType?.("navigation") ?? [];
   return (navigation as { type?: unknown } | undefined)?.type === "reload";

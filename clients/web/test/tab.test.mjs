@@ -1,6 +1,7 @@
 // The device id of a tab, with Web Locks that somebody else may hold.
 import { test } from "node:test";
 import assert from "node:assert/strict";
+import { Call } from "../dist/modules/call.js";
 import { tabDevice } from "../dist/modules/tab.js";
 
 /** Locks that are held until `letGo`; a wish is taken back by its signal. */
@@ -67,4 +68,42 @@ test("a page whose predecessor never goes is another device in the end", async (
   const device = tabDevice("bob");
   t.mock.timers.tick(10_000);
   assert.match((await device).device, /^web-[0-9a-f]{16}$/);
+});
+
+test("of several tabs the one rings that the user has touched and sees, however early the others ask", async (t) => {
+  const tabs = {
+    untouchedHidden: [false, "hidden"], untouched: [false, "visible"], hidden: [true, "hidden"], touched: [true, "visible"], unknown: [undefined, "visible"],
+  };
+  const ringing = async (...names) => {
+    const locks = new Locks();
+    openPage(t, "navigate", locks);
+    const told = [];
+    const calls = names.map((name) => {
+      const [hasBeenActive, visibilityState] = tabs[name];
+      globalThis.navigator.userActivation = hasBeenActive === undefined ? undefined : { hasBeenActive };
+      globalThis.document = { visibilityState };
+      const host = { user: "bob", device: name, forget: () => undefined };
+      const call = new Call(host, { callID: "c", members: [], state: "ringing" }, "incoming");
+      call.on("ring", (on) => told.push(`${name} ${on}`));
+      call.ring();
+      return call;
+    });
+    t.mock.timers.tick(150);
+    await settled();
+    const early = [...told];
+    t.mock.timers.tick(1_200);
+    await settled();
+    for (const call of calls) call.finish("cancelled");
+    await settled();
+    t.mock.timers.tick(5_000);
+    await settled();
+    t.mock.timers.reset();
+    delete globalThis.document;
+    return [early, told];
+  };
+  assert.deepEqual(await ringing("untouchedHidden", "untouched", "hidden", "touched"), [["touched true"], ["touched true", "touched false"]]);
+  assert.deepEqual(await ringing("untouched", "hidden"), [["hidden true"], ["hidden true", "hidden false"]]);
+  assert.deepEqual(await ringing("untouchedHidden", "untouched"), [[], ["untouched true", "untouched false"]]);
+  assert.deepEqual(await ringing("untouchedHidden"), [[], ["untouchedHidden true", "untouchedHidden false"]], "alone it rings, if late");
+  assert.deepEqual(await ringing("untouched", "unknown"), [["unknown true"], ["unknown true", "unknown false"]]);
 });
