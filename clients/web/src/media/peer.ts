@@ -93,7 +93,8 @@ export class Peer {
   /** Tells the other side that this page is there: it may have known a former one, and has to offer anew then. */
   private greet(attempt = 1): void {
     this.send({ status: this.settings.status() });
-    if (!this.settings.isPolite || attempt >= longestOffers) return;
+    clearTimeout(this.offers);
+    if (this.isClosed || !this.settings.isPolite || attempt >= longestOffers) return;
     this.offers = setTimeout(() => {
       if (!this.connection.remoteDescription) this.greet(attempt + 1);
     }, answerLimit);
