@@ -109,7 +109,8 @@ public final class ZIM: NSObject, @unchecked Sendable {
         }
         guard let configuration else { throw .notConfigured }
         do throws(SignalingError) {
-            let settings = try configuration.clientConfiguration(userID: userID, token: token, transport: transport)
+            var settings = try configuration.clientConfiguration(userID: userID, token: token, transport: transport)
+            settings.resumesCalls = false
             return Session(settings, requestTime: requestTime) { [weak self] in self?.deliver($0) }
         } catch {
             throw Refusal(error)

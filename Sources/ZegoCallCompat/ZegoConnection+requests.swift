@@ -12,6 +12,42 @@ extension ZegoConnection {
             do throws(ZegoError) {
                 guard let client, isLoggedIn else { throw .notLogin }
                 guard request.userID == client.configuration.user else { throw .paramInvalid }
+                guard try !waits(request, client, callback) else { return }
+                try perform(request, client, callback)
+            } catch {
+                complete(callback, .failure(error))
+            }
+        }
+    }
+
+    /// The app of an earlier run may have left this device in a call, of which the present run does not know: it would be refused every call
+    /// until the service takes the device for gone. So the device leaves that call before it makes or takes another one.
+    private func waits(
+        _ request: ZegoRequest, _ client: SignalingClient, _ callback: Callback
+    ) throws(ZegoError) -> Bool {
+        if let waiting {
+            guard waiting.count < Self.mostWaiting else { throw .failed }
+            self.waiting = waiting + [(request, callback)]
+            return true
+        }
+        let orphaned = request.takesPart ? client.orphanedCalls(besides: request.callID) : []
+        guard !orphaned.isEmpty else { return false }
+        waiting = [(request, callback)]
+        client.quit(orphaned, within: Self.quitTime) { [weak self] in
+            guard let self else { return }
+            queue.async {
+                // Otherwise the requests have failed with their connection.
+                if self.client === client { self.performWaiting(client) }
+            }
+        }
+        return true
+    }
+
+    private func performWaiting(_ client: SignalingClient) {
+        let requests = waiting ?? []
+        waiting = nil
+        for (request, callback) in requests {
+            do throws(ZegoError) {
                 try perform(request, client, callback)
             } catch {
                 complete(callback, .failure(error))
@@ -26,11 +62,7 @@ extension ZegoConnection {
         case .cancel(let callee): try cancel(callID, callee, client, callback)
         case .accept: ask(.accept(.init(callID: callID)), client, callback)
         case .decline(let type): ask(.reject(.init(callID: callID, reason: type.reason)), client, callback)
-        case .end:
-            ledger?.ending(callID)
-            ask(.end(.init(callID: callID)), client, callback) { connection, answer in
-                if answer == .refused { connection.ledger?.notEnding(callID) }
-            }
+        case .end: end(callID, client, callback)
         case .heartbeat:
             try beat(callID, client)
             complete(callback, .success(()))
@@ -77,7 +109,29 @@ extension ZegoConnection {
         guard try !held.hold(cancel, of: callID) else { return }
         let callees = ledger?.calls[callID]?.call.callees ?? []
         let isAlone = callees.count == 1 && callees.first.flatMap { UserID($0.id) } == callee
-        ask(.cancel(.init(callID: callID, invitees: isAlone ? nil : [callee])), client, callback)
+        guard isAlone else { return ask(.cancel(.init(callID: callID, invitees: [callee])), client, callback) }
+        cancelOnlyCallee(of: callID, client, callback)
+    }
+
+    /// The only callee may have accepted meanwhile. The app that cancels is done with the call, so the call ends.
+    private func cancelOnlyCallee(of callID: CallID, _ client: SignalingClient, _ callback: Callback) {
+        client.perform(.cancel(.init(callID: callID)), within: Self.requestTimeout) { [weak self] outcome in
+            guard let self else { return }
+            queue.async {
+                guard let error = outcome.error else { return self.complete(callback, .success(())) }
+                guard error.cameAfterAccept, self.client === client else {
+                    return self.complete(callback, .failure(self.refusal(error)))
+                }
+                self.end(callID, client, callback)
+            }
+        }
+    }
+
+    private func end(_ callID: CallID, _ client: SignalingClient, _ callback: Callback) {
+        ledger?.ending(callID)
+        ask(.end(.init(callID: callID)), client, callback) { connection, answer in
+            if answer == .refused { connection.ledger?.notEnding(callID) }
+        }
     }
 
     /// Nobody answers a heartbeat: what is known here decides.
@@ -137,6 +191,16 @@ extension ZegoConnection {
     var unreachable: ZegoError {
         guard case .refused = standing, tokens.hasEnded else { return .networkError }
         return .tokenExpired
+    }
+}
+
+extension ZegoRequest {
+    /// The device is in the call afterwards.
+    fileprivate var takesPart: Bool {
+        switch action {
+        case .start, .accept: true
+        default: false
+        }
     }
 }
 

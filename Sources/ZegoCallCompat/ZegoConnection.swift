@@ -27,6 +27,11 @@ final class ZegoConnection: @unchecked Sendable {
     private(set) var tokens = TokenWatch()
     var ledger: CallLedger?
     var held = HeldCancels()
+    /// Requests that wait, in their order, until this device has left the calls of an earlier run of the app; nil when it leaves none.
+    var waiting: [(request: ZegoRequest, callback: Callback)]?
+    static let mostWaiting = 256
+    /// How long they wait.
+    static let quitTime = Duration.seconds(5)
     /// What came before the app was told that it is connected.
     private var early: [ClientEvent] = []
     private static let mostEarly = 1_024
@@ -64,6 +69,7 @@ final class ZegoConnection: @unchecked Sendable {
         configuration.tokenProvider = configuration.tokenProvider.map(tokens.watched)
         var settings = try configuration.clientConfiguration(userID: userID, transport: transport)
         settings.sendsHeartbeats = false
+        settings.resumesCalls = false
         clientNumber += 1
         let (client, number) = (SignalingClient(settings), clientNumber)
         self.client = client
@@ -92,6 +98,8 @@ final class ZegoConnection: @unchecked Sendable {
         clientNumber += 1
         (isLoggedIn, standing) = (false, .disconnected)
         (ledger, early) = (nil, [])
+        for (_, callback) in waiting ?? [] { complete(callback, .failure(.notLogin)) }
+        waiting = nil
         for cancel in held.removeAll() { complete(cancel.callback, .failure(.notLogin)) }
         Task.detached { await client.disconnect() }
     }

@@ -23,3 +23,8 @@ package enum ZegoCode: Int, Sendable, CaseIterable {
         }
     }
 }
+
+extension SignalingError {
+    /// Of a cancel whose callee has accepted before.
+    package var cameAfterAccept: Bool { code == .invalidState && state == MemberState.accepted.rawValue }
+}

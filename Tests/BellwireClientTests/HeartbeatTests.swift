@@ -14,6 +14,59 @@ import Testing
         #expect(device.heartbeatTimes(since: start) == [7000, 14_000, 21_000])
     }
 
+    // MARK: Calls of an earlier run of the app
+
+    private static func restarted() -> Device {
+        var configuration = ClientMachine.Configuration()
+        configuration.resumesCalls = false
+        var device = Device.online(configuration: configuration)
+        device.welcome("s1", calls: [talking(2)])
+        return device
+    }
+
+    @Test func aCallOfAnEarlierRunIsOrphanedAndHasNoHeartbeats() {
+        var device = Self.restarted()
+        device.receive(.userStateChanged, talking(3))
+        device.disconnect()
+        device.connect("s2")
+        device.welcome("s2", calls: [talking(3)])
+        device.send("r1", quit)
+        device.pass(100_000)
+        #expect(device.heartbeatTimes(since: 0).isEmpty)
+        #expect(device.machine.orphanedCalls == [callID])
+    }
+
+    @Test func aCallOfAnEarlierRunGoesOnWhenTheAppTouchesIt() {
+        var device = Self.restarted()
+        let start = device.now
+        device.send("r1", .join(.init(callID: callID)))
+        device.pass(20_000)
+        #expect(device.heartbeatTimes(since: start).count == 2)
+        #expect(device.machine.orphanedCalls.isEmpty)
+    }
+
+    @Test func aHeartbeatOfTheAppTouchesTheCall() {
+        var device = Self.restarted()
+        device.perform { $0.heartbeat(callID, now: $1) }
+        #expect(device.machine.orphanedCalls.isEmpty)
+    }
+
+    @Test func aCallThatThisRunTookIsNotOrphaned() {
+        var configuration = ClientMachine.Configuration()
+        configuration.resumesCalls = false
+        var device = Device.online(configuration: configuration)
+        device.send("r1", accept)
+        device.welcome("s1", calls: [talking(2)])
+        device.receive(.userStateChanged, talking(2))
+        #expect(device.machine.orphanedCalls.isEmpty)
+    }
+
+    @Test func withoutTheSettingAnEarlierCallGoesOn() {
+        var device = Device.online()
+        device.welcome("s1", calls: [talking(2)])
+        #expect(device.machine.orphanedCalls.isEmpty)
+    }
+
     @Test func newsOfTheCallDoNotPutTheHeartbeatOff() {
         var device = Device.online()
         device.receive(.userStateChanged, talking(2))

@@ -57,6 +57,26 @@ extension ZIMTests {
         #expect(!log.wasToldElsewhere)
     }
 
+    @Test func anAppThatWasStartedAgainInACallLeavesItBeforeItMakesAnother() async throws {
+        let app = App()
+        var scene = Scene(bob)
+        scene.move(bob, to: .accepted, on: phone)
+        app.service.welcomes(with: [scene.call])
+        let orphan = scene.call
+        _ = await app.online("bob")
+        app.service.answers { request in
+            if case .quit = request.body { [.success(request, orphan)] } else { [.failure(request, .rateLimited)] }
+        }
+        app.zim.callInvite(with: ["carol"], config: ZIMCallInviteConfig(), callback: nil)
+        await eventually("two requests", #_sourceLocation) { app.service.requests.count > 1 }
+        let bodies = app.service.requests.map(\.body)
+        guard case .quit(let quit) = bodies[0], case .invite = bodies[1] else {
+            Issue.record("\(bodies)")
+            return
+        }
+        #expect(quit.callID == callID)
+    }
+
     @Test func anInviteAsItsConfigIsMadeRingsFor90Seconds() async throws {
         let app = App()
         _ = await app.online()

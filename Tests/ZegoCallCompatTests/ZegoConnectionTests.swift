@@ -25,6 +25,29 @@ struct ZegoConnectionTests {
         #expect(try await bob.told.heard(4).last == API_End_Call)
     }
 
+    /// Its heartbeats have ended with it, and the service still counts it in.
+    @Test(.timeLimit(.minutes(1))) func anAppThatIsStartedAgainInACallMakesAnother() async throws {
+        let service = TestService()
+        let (alice, _) = try await Self.talking(service)
+        let restarted = try await Party("bob", service).connected()
+        try restarted.ask(
+            API_Start_Call,
+            [
+                "call_id": "another" as AnyObject, "caller": ["id": "bob", "name": ""] as AnyObject,
+                "callees": [["id": "carol", "name": ""]] as AnyObject, "type": 1 as AnyObject,
+            ])
+        #expect(try await restarted.told.heard(2) == ["connected 0", API_Start_Call])
+        #expect(try await alice.told.heard(4).last == Notify_Call_End)
+    }
+
+    @Test(.timeLimit(.minutes(1))) func aCancelThatCameTooLateEndsTheCall() async throws {
+        let service = TestService()
+        let (alice, bob) = try await Self.talking(service)
+        try alice.cancel(bob)
+        #expect(try await alice.told.heard(4).last == API_Cancel_Call)
+        #expect(try await bob.told.heard(4).last == Notify_Call_End)
+    }
+
     @Test(.timeLimit(.minutes(1))) func anAppThatDoesNotBeatIsTimedOut() async throws {
         var timings = TestService.Timings()
         timings.heartbeatTimeout = .seconds(2)

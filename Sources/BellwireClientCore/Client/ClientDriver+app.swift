@@ -57,8 +57,10 @@ extension ClientDriver {
 
     private static let notDelivered = SignalingError(.notDelivered, "no device has taken the message in its time")
 
+    var orphanedCalls: [CallID] { turn { $0.machine.orphanedCalls } }
+
     func heartbeat(_ callID: CallID) {
-        turn { perform($0.machine.heartbeat(callID), &$0) }
+        turn { perform($0.machine.heartbeat(callID, now: clock.now), &$0) }
     }
 
     // MARK: Connecting

@@ -92,6 +92,7 @@ final class ClientDriver: Sendable {
         settings.publishesPresence = configuration.publishesPresence
         settings.renewsTokens = configuration.tokenProvider != nil
         settings.sendsHeartbeats = configuration.sendsHeartbeats
+        settings.resumesCalls = configuration.resumesCalls
         state = Mutex(
             State(
                 machine: ClientMachine(device: configuration.address, configuration: settings),

@@ -121,6 +121,22 @@ extension SignalingClient {
     /// `call.heartbeat`, for an app that beats by itself (`Configuration.sendsHeartbeats`).
     public func heartbeat(_ callID: CallID) { driver.heartbeat(callID) }
 
+    // MARK: Calls of an earlier run
+
+    /// Calls of an earlier run of the app that this device must leave before it makes or takes `callID`: the service lets a user take part in
+    /// one call only.
+    package func orphanedCalls(besides callID: CallID) -> [CallID] { driver.orphanedCalls.filter { $0 != callID } }
+
+    /// `then` is called once, when the service has answered for each call, or has not within the time.
+    package func quit(_ calls: [CallID], within time: Duration, then done: @escaping @Sendable () -> Void) {
+        guard let call = calls.first else { return done() }
+        let others = Array(calls.dropFirst())
+        perform(.quit(.init(callID: call)), within: time) { [weak self] _ in
+            guard let self else { return done() }
+            quit(others, within: time, then: done)
+        }
+    }
+
     // MARK: Beyond calls
 
     /// `call.query`: the user's own calls, the newest first, 1 to 100 at once. The cursor is the next page's; nil when there

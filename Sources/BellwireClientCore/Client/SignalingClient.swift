@@ -46,6 +46,9 @@ public final class SignalingClient: Sendable {
         /// Whether heartbeats are sent for the calls in which this device is (docs/protocol.md, section 3); true by default. When false the app
         /// sends them, at least every 20 s: one that hangs is then taken for gone.
         public var sendsHeartbeats = true
+        /// Whether the client goes on with calls in which an earlier run of the app left this device. When false it sends no heartbeats for
+        /// them until the app touches them, and names them in `orphanedCalls`.
+        package var resumesCalls = true
         /// How many events are kept for an app that does not read them; 1024 by default. Beyond it the oldest are
         /// dropped and counted in `droppedEvents`: each later event of a call carries the whole call.
         public var eventBuffer = 1024

@@ -57,6 +57,7 @@ extension ClientMachine {
             calls.append(
                 KnownCall(snapshot: call, revision: 0, isLive: false, heardAt: now, connection: connection))
             index = calls.count - 1
+            calls[index].isOrphaned = !configuration.resumesCalls && takesPart(in: call) && !isAsked(call.callID)
         }
         let isWelcome = revision == 0
         let goesBack = call.revision < calls[index].snapshot.revision
@@ -187,10 +188,33 @@ extension ClientMachine {
 
     /// In advanced mode the service takes a silent member for gone (section 3).
     private func beats(_ call: KnownCall) -> Bool {
-        guard configuration.sendsHeartbeats, call.isLive, call.snapshot.mode == .advanced,
-            let own = call.snapshot.member(device.userID)
-        else { return false }
+        guard configuration.sendsHeartbeats, call.isLive, !call.isOrphaned, call.snapshot.mode == .advanced else {
+            return false
+        }
+        return takesPart(in: call.snapshot)
+    }
+
+    /// On this device, not on another one of the user.
+    private func takesPart(in call: CallSnapshot) -> Bool {
+        guard let own = call.member(device.userID) else { return false }
         return own.state == .accepted && own.device == device.deviceID
+    }
+
+    /// The app goes on with a call of an earlier run. Who only leaves the call does not.
+    mutating func adopt(_ request: Request, now: Int64) {
+        switch request.body {
+        case .quit, .end: return
+        default: break
+        }
+        guard request.body.changesCall, let callID = request.body.callID else { return }
+        adopt(callID, now: now)
+    }
+
+    private mutating func adopt(_ callID: CallID, now: Int64) {
+        guard let index = calls.firstIndex(where: { $0.callID == callID && $0.isOrphaned }) else { return }
+        calls[index].isOrphaned = false
+        // At once: the last heartbeat was the earlier run's.
+        if beats(calls[index]) { calls[index].nextHeartbeat = now }
     }
 
     mutating func setHeartbeatInterval(seconds: Int, now: Int64) {
@@ -202,7 +226,8 @@ extension ClientMachine {
     }
 
     /// The app beats by itself, for a call in which it is. Without a connection there is nobody to hear it.
-    package func heartbeat(_ callID: CallID) -> [Action] {
+    package mutating func heartbeat(_ callID: CallID, now: Int64) -> [Action] {
+        adopt(callID, now: now)
         guard case .subscribed = link else { return [] }
         return [.publish(.heartbeat(callID))]
     }

@@ -19,6 +19,7 @@ extension ClientMachine {
             let message = "this device is in \(configuration.knownCalls) calls"
             return [.fail(request.id, SignalingError(.tooManyRequests, message))]
         }
+        adopt(request, now: now)
         follow(request, isUnplaced: ordered, now: now)
         let ahead = unanswered(before: entry)
         let isFastCancel = entry.isCancel && ahead.allSatisfy { pending[$0].isInvite }

@@ -27,6 +27,9 @@ package struct ClientMachine: Sendable {
         package var renewsTokens = false
         /// Beats for the app; otherwise the app does, for each of its calls.
         package var sendsHeartbeats = true
+        /// Goes on with calls in which an earlier run of the app left this device. Otherwise such a call is orphaned: no heartbeats are
+        /// sent for it until the app asks to accept, join or change it.
+        package var resumesCalls = true
         /// Names this client's signals and ordered messages, so that those of an earlier run of the app are another stream.
         /// Without one no message has an order.
         package var signalStream: String?
@@ -115,6 +118,9 @@ package struct ClientMachine: Sendable {
 
     /// The calls that live, as far as the device knows.
     package var liveCalls: [CallID] { calls.filter(\.isLive).map(\.callID) }
+
+    /// Calls that live, in which an earlier run of the app left this device (`Configuration.resumesCalls`).
+    package var orphanedCalls: [CallID] { calls.filter { $0.isLive && $0.isOrphaned }.map(\.callID) }
 
     /// When `timerFired` must be called next; nil when there is nothing to wait for.
     package var nextDeadline: Int64? {

@@ -31,6 +31,8 @@ struct KnownCall: Sendable, Equatable {
     /// When it was last heard of, and on which connection.
     var heardAt: Int64
     var connection: Int
+    /// This device takes part by what an earlier run of the app did, and the present run has not touched the call.
+    var isOrphaned = false
     var countdown: Countdown?
     var nextHeartbeat: Int64?
 

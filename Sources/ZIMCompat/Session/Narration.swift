@@ -68,8 +68,9 @@ struct Narration: Sendable {
         return true
     }
 
-    /// The app was told that this call was not made.
+    /// The app was told that this call was not made, or the call is of an earlier run of the app and is left.
     mutating func abandon(_ callID: CallID) {
+        stories[callID] = nil
         abandoned.append(callID)
         if abandoned.count > Self.mostAbandoned { abandoned.removeFirst() }
     }

@@ -14,6 +14,9 @@ final class Session: Sendable {
     /// How long the login waits for the profile to be stored.
     static let profileTime = Duration.seconds(5)
 
+    /// How long a request waits for the end of a call of an earlier run, which it must leave first.
+    static let quitTime = Duration.seconds(5)
+
     private struct State {
         var narration: Narration
         /// The login callback was called.
@@ -130,7 +133,18 @@ final class Session: Sendable {
         _ body: Request.Body, done: @escaping @Sendable (Result<Response.Success, Refusal>) -> Void
     ) {
         guard let callID = body.callID else { return done(.failure(.unexpected)) }
-        state.withLock { $0.narration.asks(callID) }
+        let orphaned = body.takesPart ? client.orphanedCalls(besides: callID) : []
+        state.withLock { state in
+            state.narration.asks(callID)
+            for orphan in orphaned { state.narration.abandon(orphan) }
+        }
+        client.quit(orphaned, within: Self.quitTime) { [self] in ask(body, about: callID, done) }
+    }
+
+    private func ask(
+        _ body: Request.Body, about callID: CallID,
+        _ done: @escaping @Sendable (Result<Response.Success, Refusal>) -> Void
+    ) {
         client.perform(body, within: requestTime) { [self] outcome in
             switch outcome {
             case .success(let success):
@@ -194,5 +208,13 @@ final class Session: Sendable {
 extension Request.Body {
     fileprivate var isInvite: Bool {
         if case .invite = self { true } else { false }
+    }
+
+    /// The device is in the call afterwards.
+    fileprivate var takesPart: Bool {
+        switch self {
+        case .invite, .accept, .join: true
+        default: false
+        }
     }
 }
