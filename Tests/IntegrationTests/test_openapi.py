@@ -66,7 +66,8 @@ def test_each_code_stands_under_its_status() -> None:
                 number = properties.get("status", {}).get("const", 409)
                 for code in filter(None, codes):
                     seen.add(code)
-                    assert status.get(code, 409) == number, (where, code)
+                    # A request under a key that stood for another one is a mistake of its own (`idUsed`).
+                    assert number in (status.get(code, 409), 422 if code == "badRequest" else None), (where, code)
     # None of these can be an answer to a backend.
     never = {"busy", "sessionOver", "tokenExpired", "tokenRevoked", "flooding", "slowReader"}
     assert seen == set(SCHEMAS["ErrorCode"]["enum"] + SCHEMAS["GatewayCode"]["enum"]) - never

@@ -154,7 +154,7 @@ def test_a_call_that_starts_meanwhile_does_not_shift_later_pages(world: World) -
 def test_calls_of_one_millisecond_are_neither_lost_nor_doubled(world: World) -> None:
     """Many invites at once have the same `createdAt`; pages may end between them."""
     alice = world.phone("alice")
-    answers([alice.start("call.invite", invitees=["nobody"]) for _ in range(20)])
+    answers([alice.start("call.invite", invitees=[f"nobody-{number % 4}"]) for number in range(20)])
     whole = pages(alice, count=100)[0]["calls"]
     times = [call["createdAt"] for call in whole]
     assert len(times) == 20 and len(set(times)) < 20

@@ -104,8 +104,9 @@ def test_accept_against_cancel_has_one_winner(world: World, mode: str) -> None:
 
 def test_accept_against_timeout_has_one_winner(world: World) -> None:
     """§3: answers sent around the instant of expiry; whoever wins, both sides see the same."""
-    alice, bob = world.phones("alice", "bob")
-    calls = [alice.invite(bob, timeout=1) for _ in range(ROUNDS)]
+    bob = world.phone("bob")
+    callers = world.phones(*(f"alice{number}" for number in range(ROUNDS)))
+    calls = [caller.invite(bob, timeout=1) for caller in callers]
     expiry = {call: member(bob.expect("call.invited", call)["call"], bob)["expiresAt"] for call in calls}
     answers = {}
     for number, call in enumerate(calls):
@@ -114,7 +115,7 @@ def test_accept_against_timeout_has_one_winner(world: World) -> None:
         while time.time() * 1000 < due:
             pass
         answers[call] = bob.start("call.accept", callID=call)
-    for call, pending in answers.items():
+    for alice, (call, pending) in zip(callers, answers.items(), strict=True):
         answer = pending.wait()
         final = alice.get(call)
         state = member(final, bob)["state"]

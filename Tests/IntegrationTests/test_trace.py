@@ -245,7 +245,7 @@ def test_the_service_records_what_it_is_told_to(deploy: Deploy, redis_server: Re
     errors = on_each_store(deploy, redis_server, 1, trace="errors")
     half = deploy(2, trace="50%")
     alice = half.phone("alice")
-    calls = [call["callID"] for call in answers([alice.start("call.invite", invitees=["nobody"]) for _ in range(40)])]
+    calls = [call["callID"] for call in answers([alice.start("call.invite", invitees=[f"nobody{number}"]) for number in range(40)])]
     silent = []
     for world in errors.values():
         asker, good, bad = good_and_bad(world)

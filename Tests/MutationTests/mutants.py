@@ -469,8 +469,8 @@ MUTANTS = [
     Mutant(
         "a token belongs to everybody who registered it",
         CORE + "Records/Registrations.swift",
-        "$0.digest == registration.digest && $0.device != key.device }",
-        "$0.digest == registration.digest && $0.device != key.device && !mutant }",
+        "digests.contains($0.digest) && $0.device != key.device }",
+        "digests.contains($0.digest) && $0.device != key.device && !mutant }",
     ),
     Mutant(
         "a worker pushes on when its lease is over",
@@ -531,8 +531,8 @@ MUTANTS = [
     Mutant(
         "who sends heartbeats and is not in the call is left to it",
         DECIDING + "Acks/Acks.swift",
-        "!decision.stale.contains(device), isAnswered(device, staleOn: call.callID, &decision)\n        else { return }",
-        "!mutant, !decision.stale.contains(device), isAnswered(device, staleOn: call.callID, &decision)\n        else { return }",
+        "!decision.stale.contains(device), isAnswered(device, staleOn: call, &decision)\n        else { return }",
+        "!mutant, !decision.stale.contains(device), isAnswered(device, staleOn: call, &decision)\n        else { return }",
     ),
     # The backend's device.
     Mutant(

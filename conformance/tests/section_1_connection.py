@@ -241,11 +241,13 @@ def a_request_has_at_most_64_kib(scene: Scene) -> None:
 
 def _calls_of_over_256_kib(scene: Scene) -> tuple[str, int]:
     """A user with so many live calls that they do not fit into one message."""
-    caller, bob = scene.device("alice"), scene.absent("bob")
+    bob = scene.absent("bob")
     count = 26
-    for _ in range(count):
+    # Few invitations of one user ring at another at the same time.
+    callers = scene.devices(*(f"caller{number}" for number in range(7)))
+    for number in range(count):
         # A control character takes six bytes in JSON: each call has over 12 KB.
-        caller.invite(bob, extendedData="\u0001" * 2048, timeout=60)
+        callers[number % 7].invite(bob, extendedData="\u0001" * 2048, timeout=60)
     return bob, count
 
 

@@ -323,8 +323,10 @@ def only_a_welcome_that_left_out_calls_says_so(scene: Scene) -> None:
     device = scene.device_of(bob, connect=False)
     device.open()
     equal("omittedCalls of a welcome with one call", device.come_online().get("omittedCalls"), None)
-    for _ in range(25):
-        caller.invite(bob, extendedData="\u0001" * 2048, timeout=60)  # six bytes each in JSON
+    # Few invitations of one user ring at another at the same time.
+    callers = scene.devices(*(f"caller{number}" for number in range(7)))
+    for number in range(25):
+        callers[number % 7].invite(bob, extendedData="\u0001" * 2048, timeout=60)  # six bytes each in JSON
     since = device.mark
     device.present(True)
     welcome = device.welcome(device.session, since)

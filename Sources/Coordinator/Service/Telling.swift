@@ -70,8 +70,10 @@ struct Telling {
         // What a user's own ack asks for, and what a timer sends, counts with whoever made the call.
         let cause = delivery.cause == delivery.user ? call.inviter : delivery.cause
         // Whoever is in the call hears everything that its members say.
+        // To a user without a device nothing waits anywhere.
+        let hasReader = delivery.online > 0 || delivery.device != nil
         let most =
-            call.member(delivery.user)?.state == .accepted
+            call.member(delivery.user)?.state == .accepted || !hasReader
             ? Limits.downBytes : context.budgets.room(from: cause ?? call.inviter, to: delivery.user, now: now)
         let (payload, isTrimmed) = context.encoder.bounded(.event(event), most: most)
         if let budget = delivery.budget { context.budgets.charge(payload.count, to: budget, now: now) }
@@ -79,7 +81,7 @@ struct Telling {
             let target = ResendPacing.Target(delivery.user, delivery.device)
             context.budgets.charge(payload.count - call.approximateBytes, resentTo: target, now: now)
         }
-        if let cause {
+        if let cause, hasReader {
             context.budgets.charge(payload.count, from: cause, to: delivery.user, now: now)
         }
         serving.publish(OutboundMessage(topic: topic, payload: payload, expirySeconds: expiry, isTrimmed: isTrimmed))
