@@ -157,12 +157,8 @@ package final class Coordinator {
     private func tell(_ notice: CoordinatorLoop.Notice) {
         switch notice {
         case .listening:
-            log(
-                .info, "listening",
-                [
-                    "broker": configuration.broker.description,
-                    "durability": service.store.durability ?? "unknown",
-                ])
+            let durability = service.store.durability ?? "unknown"
+            log(.info, "listening", ["broker": configuration.broker.description, "durability": durability])
         case .brokerIsSilent: log(.warning, "broker connection lost", ["reason": "the broker did not answer in time"])
         case .frozen:
             log(

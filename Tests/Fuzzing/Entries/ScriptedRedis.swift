@@ -27,5 +27,6 @@ package enum ScriptedRedis {
     package static let greeting = Array(
         (String(repeating: "$2\r\nab\r\n", count: RedisScript.allCases.count)
             + "*2\r\n$10\r\n1790000000\r\n$1\r\n0\r\n$-1\r\n:1\r\n*2\r\n$10\r\nappendonly\r\n$3\r\nyes\r\n"
-            + "*2\r\n$11\r\nappendfsync\r\n$6\r\nalways\r\n").utf8)
+            + "*2\r\n$11\r\nappendfsync\r\n$6\r\nalways\r\n"
+            + "*2\r\n$16\r\nmaxmemory-policy\r\n$10\r\nnoeviction\r\n").utf8)
 }
