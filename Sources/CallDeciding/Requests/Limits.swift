@@ -27,10 +27,10 @@ extension Deciding {
         return limited
     }
 
-    /// Throws when the user has sent another live member of the call as many bytes as may be: a request that could be made again and again
+    /// Throws when the user has sent a member who is being rung as many bytes as may be: a request that could be made again and again
     /// would send more.
     func checkBytes(of user: UserID, in call: Call, _ decision: inout Decision) throws(SignalingError) {
-        for member in call.members where member.state.isLive && member.userID != user {
+        for member in call.members where member.state.isPending && member.userID != user {
             guard let refusal = allowances.refusal(of: 0, from: user, to: member.userID, now: now) else { continue }
             decision.counts.add(.limited, refusal.limit.name)
             throw SignalingError.rateLimited(refusal.retryAfter)
