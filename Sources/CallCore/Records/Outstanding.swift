@@ -37,6 +37,9 @@ package struct OutstandingCount: Hashable, Sendable {
     package let after: Milliseconds
     package let limit: Int
 
+    /// Whether invitations are counted by invitee as well: not where a user may have so many that reading their names takes long.
+    package var isByInvitee: Bool { kind == .invitations && limit <= 1_000 }
+
     package init(_ kind: Outstanding.Kind, of user: UserID, after: Milliseconds, limit: Int = 1_000) {
         self.kind = kind
         self.user = user

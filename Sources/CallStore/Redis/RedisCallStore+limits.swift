@@ -10,8 +10,8 @@ extension RedisCallStore {
     private static let cleaningOdds = 32
 
     func add(_ count: OutstandingCount, to pipeline: inout RedisPipeline) {
-        switch count.kind {
-        case .invitations:
+        switch count.isByInvitee {
+        case true:
             pipeline.command("ZRANGEBYSCORE", 6) {
                 $0.add(key(count.user, count.kind.keyName))
                 $0.add(count.after, after: UInt8(ascii: "("))
@@ -20,7 +20,7 @@ extension RedisCallStore {
                 $0.add(0)
                 $0.add(Int64(count.limit))
             }
-        case .messages:
+        case false:
             pipeline.command("ZCOUNT", 3) {
                 $0.add(key(count.user, count.kind.keyName))
                 $0.add(count.after, after: UInt8(ascii: "("))
@@ -31,10 +31,10 @@ extension RedisCallStore {
 
     /// The reply to what `add` added.
     func number(of count: OutstandingCount, in reply: RedisReply) throws(StoreError) -> OutstandingNumber {
-        switch count.kind {
-        case .invitations:
+        switch count.isByInvitee {
+        case true:
             return OutstandingNumber(invitations: try reply.values().compactMap(\.text))
-        case .messages: return OutstandingNumber(count: Int(try reply.number()))
+        case false: return OutstandingNumber(count: Int(try reply.number()))
         }
     }
 

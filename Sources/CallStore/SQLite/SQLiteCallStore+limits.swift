@@ -4,14 +4,18 @@ import SignalingProtocol
 /// What users have asked of others and what is kept because of them: for the limits of both.
 extension SQLiteCallStore {
     func number(of count: OutstandingCount) throws(StoreError) -> OutstandingNumber {
+        guard count.isByInvitee else {
+            let counts = try database.query(
+                "SELECT count(*) FROM outstanding WHERE user_id=? AND kind=? AND until>?", .id(count.user),
+                .text(count.kind.rawValue), .integer(count.after)
+            ) { Int($0.integer(0)) }
+            return OutstandingNumber(count: counts.first ?? 0)
+        }
         let names = try database.query(
             "SELECT name FROM outstanding WHERE user_id=? AND kind=? AND until>? LIMIT ?", .id(count.user),
             .text(count.kind.rawValue), .integer(count.after), .integer(Int64(count.limit))
         ) { $0.text(0) }
-        switch count.kind {
-        case .invitations: return OutstandingNumber(invitations: names)
-        case .messages: return OutstandingNumber(count: names.count)
-        }
+        return OutstandingNumber(invitations: names)
     }
 
     func writeOutstanding(of commit: Commit) throws(StoreError) {
