@@ -454,7 +454,7 @@ def test_two_replicas_share_the_load(rig: Any) -> None:
 
 def test_when_one_replica_dies_the_other_goes_on(rig: Any) -> None:
     """Its requests are sent again by the clients, its timers are swept up by the other."""
-    world = rig.world(replicas=2)
+    world = rig.world(replicas=2, **UNLIMITED)
     alice, bob = world.phones("alice", "bob")
     dead, alive = world.services
     calls = [alice.invite(bob, timeout=3) for _ in range(10)]
