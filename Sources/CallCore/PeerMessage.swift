@@ -94,6 +94,11 @@ package struct PeerMessage: Equatable, Sendable {
     /// Nobody acked it and it has not expired.
     package var isWaiting: Bool { state == .sent }
 
+    /// About how many bytes the message takes when it is sent, or kept.
+    package var approximateBytes: Int { Self.bytesBesideData + (data?.bytes.count ?? 0) }
+
+    package static let bytesBesideData = 200
+
     /// It stands among the messages that wait for the recipient.
     package var isListed: Bool { isWaiting && !isWithheld }
 

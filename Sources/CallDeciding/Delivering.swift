@@ -34,6 +34,11 @@ package struct Delivering {
         return firstSends + (resends + refreshes).map(\.again)
     }
 
+    /// The user whose `sentBytes` pay for what this decision writes to the outbox; nil when a timer caused the change.
+    package func payer(of decision: borrowing Decision) -> UserID? {
+        decision.call.flatMap { cause(of: decision, $0) }
+    }
+
     /// Who asked for what has changed: that a member has received the invitation is of the inviter's doing, and of none of its own.
     private func cause(of decision: borrowing Decision, _ call: Call) -> UserID? {
         guard let actor = call.actor, !decision.answered.contains(actor) else { return call.actor }

@@ -15,7 +15,7 @@ package struct WebhookEndpoint: Sendable {
     package let retryFor: Int
     /// How many events may wait; beyond it the oldest become dead letters.
     package let backlog: Int
-    /// How many bytes those that wait and dead letters may take together; beyond it the oldest are deleted.
+    /// How many bytes those that wait and dead letters may take together; beyond it the users with the most bytes give way.
     package let backlogBytes: Int
     /// Networks in which its URL may lead to private addresses and to any port, as they were written.
     package let allowedNetworks: [String]

@@ -227,6 +227,127 @@ import Testing
         #expect(try test.outbox.count(app).waiting == 0)
     }
 
+    /// Twenty users with a revision each, half of them dead letters, and one with sixty large ones in two calls, which are later.
+    private func flooded(_ kind: StoreKind) throws -> StoreUnderTest {
+        let test = try open(kind)
+        for number in 1...20 { try owe(test, "o\(number)", by: UserID("other\(number)")!, 1...1, bytes: 10) }
+        let items = try claim(test, one)
+        #expect(items.count == 20)
+        for (place, item) in items.enumerated() {
+            #expect(try settle(test, item, place % 2 == 0 ? .givenUp : .released, by: one) == .done)
+        }
+        try owe(test, "f", by: alice, 1...30, bytes: 2_000)
+        try owe(test, "g", by: alice, 1...30, bytes: 2_000)
+        return test
+    }
+
+    private func owe(
+        _ test: StoreUnderTest, _ id: String, by inviter: UserID, _ numbers: ClosedRange<Int>, bytes: Int
+    ) throws {
+        let revisions = numbers.map { number in
+            var call = call(id, [inviter, bob], media: String(repeating: "x", count: bytes))
+            call.revision = number
+            return Owed.Revision(number: Int64(number), time: Milliseconds(number), record: .call(call))
+        }
+        guard case .call(let last)? = revisions.last?.record else { return }
+        try test.write(last, over: 0) { $0.owed = Owed(to: [app], revisions: revisions) }
+    }
+
+    private func settleDown(_ test: StoreUnderTest, _ bounds: OutboxBounds) throws -> OutboxLoss {
+        var loss = OutboxLoss()
+        while case let step = try test.outbox.bound(app, bounds), step != OutboxLoss() {
+            loss.becameDead += step.becameDead
+            loss.deleted += step.deleted
+        }
+        return loss
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func beyondTheBytesTheRevisionsGoOfWhoHasTheMost(kind: StoreKind) throws {
+        let test = try flooded(kind)
+        let bytes = try test.outbox.count(app).bytes
+        let loss = try settleDown(test, OutboxBounds(bytes: bytes / 2))
+        #expect(loss.becameDead == 0 && (15...40).contains(loss.deleted), "\(loss)")
+        #expect(try test.outbox.count(app).bytes <= bytes / 2)
+        #expect(try test.outbox.count(app).dead == 10, "the others' dead letters are kept")
+        let items = try claim(test, two)
+        #expect(items.count { $0.id.string.hasPrefix("o") } == 10, "and so is what waits of the others")
+        // Of a line the first have gone, and what follows is in its order.
+        var left = 0
+        for var item in items where !item.id.string.hasPrefix("o") {
+            #expect(item.number > 1)
+            left += 1
+            while case .next(let next) = try settle(test, item, .taken, by: two) {
+                #expect(next.number == item.number + 1)
+                (item, left) = (next, left + 1)
+            }
+            #expect(item.number == 30)
+        }
+        #expect(left + loss.deleted == 60)
+    }
+
+    @Test(arguments: StoreKind.allCases)
+    func whoHasTheMostLosesDeadLettersFirst(kind: StoreKind) throws {
+        let test = try flooded(kind)
+        for var item in try claim(test, one) {
+            guard item.id.string == "f" else {
+                _ = try settle(test, item, .released, by: one)
+                continue
+            }
+            for _ in 1...15 {
+                if case .next(let next) = try settle(test, item, .givenUp, by: one) { item = next }
+            }
+            #expect(item.number == 16)
+            _ = try settle(test, item, .released, by: one)
+        }
+        let bytes = try test.outbox.count(app).bytes
+        let loss = try settleDown(test, OutboxBounds(bytes: bytes - 20_000))
+        #expect((8...12).contains(loss.deleted))
+        let dead = try test.outbox.deadLetters(app, since: 0, limit: 99)
+        #expect(dead.count { $0.id.string.hasPrefix("o") } == 10)
+        let kept = dead.count { $0.id.string == "f" }
+        // Redis keeps the user's two calls in two partitions, and takes from both.
+        #expect(kind == .redis ? (9..<15).contains(kept) : kept == 15 - loss.deleted)
+        let waiting = try claim(test, two)
+        #expect(waiting.first { $0.id.string == "f" }?.number == 16, "dead letters go before what waits")
+        for item in waiting { _ = try settle(test, item, .released, by: two) }
+        #expect(try test.outbox.replay(dead.filter { $0.id.string == "f" }, of: app) == kept)
+        // What was replayed still counts with its owner.
+        _ = try settleDown(test, OutboxBounds(bytes: bytes / 2))
+        #expect(try test.outbox.count(app).dead == 10)
+        #expect(try test.outbox.count(app).bytes <= bytes / 2)
+    }
+
+    /// The counts of users end with what they count, also where a worker held it meanwhile.
+    @Test(arguments: StoreKind.allCases)
+    func whatWasTakenCountsForNobody(kind: StoreKind) throws {
+        let test = try flooded(kind)
+        let bytes = try test.outbox.count(app).bytes
+        for var item in try claim(test, one) where item.id.string == "f" || item.id.string == "g" {
+            while case .next(let next) = try settle(test, item, .taken, by: one) { item = next }
+        }
+        for number in 1...3 { try owe(test, "h\(number)", by: carol, 1...5, bytes: 2_000) }
+        try owe(test, "i", by: alice, 1...4, bytes: 2_000)
+        #expect(try test.outbox.count(app).bytes < bytes)
+        let loss = try settleDown(test, OutboxBounds(bytes: try test.outbox.count(app).bytes - 8_000))
+        #expect(loss.deleted > 0)
+        let items = try claim(test, two)
+        #expect(items.contains { $0.id.string == "i" && $0.number == 1 }, "Carol has more than Alice")
+    }
+
+    /// What a worker has claimed is on its way.
+    @Test(arguments: StoreKind.allCases)
+    func whatIsClaimedIsLeftAloneAndOthersDoNotPayForIt(kind: StoreKind) throws {
+        let test = try flooded(kind)
+        let items = try claim(test, one).filter { ["f", "g"].contains($0.id.string) }
+        #expect(items.count == 2)
+        let bounds = OutboxBounds(bytes: try test.outbox.count(app).bytes / 2)
+        #expect(try settleDown(test, bounds) == OutboxLoss(), "all others are within a share")
+        for item in items { _ = try settle(test, item, .released, by: one) }
+        #expect(try settleDown(test, bounds).deleted >= 15)
+        #expect(try test.outbox.count(app).dead == 10)
+    }
+
     @Test(arguments: StoreKind.allCases)
     func deadLettersAreKeptForTheirTime(kind: StoreKind) throws {
         let test = try open(kind)

@@ -75,6 +75,67 @@ struct SentBytesTests {
         #expect(bob.get()?.call != nil)
     }
 
+    /// A world whose backend takes events at so many endpoints.
+    private func world(endpoints: Int) -> World {
+        var settings = ServiceSettings()
+        settings.limits.sentBytes = .init(rate: 1_000, burst: 200_000)
+        settings.limits.invitations.rate = 0
+        settings.limits.calleeBytes.rate = 0
+        return World(settings) { memory in
+            memory.keep(
+                (0..<endpoints).map {
+                    KeptEndpoint(name: EndpointName("app\($0)")!, patterns: "*", url: "https://x/\($0)")
+                })
+            return memory
+        }
+    }
+
+    /// Each revision is written to the outbox of each endpoint.
+    @Test func whatIsKeptForBackendsIsCountedWithWhoCausedIt() {
+        func callsUntilRefused(_ world: World) -> Int {
+            let alice = world.phone("alice/phone")
+            for count in 0..<100 {
+                var invite = Request.Invite(invitees: [UserID("u\(count)")!], callID: CallID("c\(count)")!)
+                invite.extendedData = String(repeating: "\u{1}", count: 2_000)
+                guard alice.request(.invite(invite))?.call != nil else { return count }
+            }
+            return 100
+        }
+        let without = callsUntilRefused(world(endpoints: 0))
+        #expect((6...10).contains(without), "a response and an event of 12 KB each; \(without) calls")
+        let with = callsUntilRefused(world(endpoints: 2))
+        #expect((without / 2 - 1...without / 2).contains(with), "and two copies; \(with) calls")
+    }
+
+    @Test func messagesKeptForBackendsAreCountedWithTheirSender() {
+        func messagesUntilRefused(_ world: World) -> Int {
+            let alice = world.phone("alice/phone")
+            let data = JSONText("\"" + String(repeating: "x", count: 10_000) + "\"")!
+            for count in 0..<100 {
+                let message = Request.Message(to: UserID("u\(count)")!, data: data, messageID: MessageID("m\(count)")!)
+                guard alice.request(.message(message))?.code == nil else { return count }
+            }
+            return 100
+        }
+        let without = messagesUntilRefused(world(endpoints: 0))
+        #expect((15...25).contains(without), "\(without) messages")
+        let with = messagesUntilRefused(world(endpoints: 2))
+        #expect((without / 3 - 1...without / 3 + 1).contains(with), "\(with) messages")
+    }
+
+    /// That phones have received an invitation, and that a timer ended a call, is nothing that those users asked for.
+    @Test func whoOnlyReceivesPaysForNothingThatIsKept() {
+        let world = world(endpoints: 2)
+        let bob = world.phone("bob/phone")
+        for number in 0..<20 {
+            var invite = Request.Invite(invitees: [UserID("bob")!], callID: CallID("c\(number)")!)
+            invite.extendedData = String(repeating: "\u{1}", count: 2_000)
+            #expect(world.phone("m\(number)/phone").request(.invite(invite))?.call != nil)
+        }
+        #expect(bob.names.count { $0 == .invited } > 5)
+        #expect(bob.get("c0")?.call != nil)
+    }
+
     @Test func aDeviceThatComesBackToFiftyLiveCallsMeetsNoLimit() {
         let world = World()
         for call in 0..<50 {

@@ -9,6 +9,7 @@ package struct Outbox: Equatable, Sendable {
         let number: Int64
         let time: Milliseconds
         let record: [UInt8]
+        let owner: UserID?
     }
 
     private struct Line: Equatable, Sendable {
@@ -94,7 +95,10 @@ package struct Outbox: Equatable, Sendable {
             var line = shelves[name]?.lines[id] ?? Line()
             if line.entries.isEmpty { line.due = now }
             for revision in owed.revisions {
-                line.insert(Entry(number: revision.number, time: revision.time, record: encode(revision.record)))
+                line.insert(
+                    Entry(
+                        number: revision.number, time: revision.time, record: encode(revision.record),
+                        owner: revision.record.owner))
             }
             shelves[name, default: Shelf()].lines[id] = line
         }
@@ -190,8 +194,9 @@ package struct Outbox: Equatable, Sendable {
         return count
     }
 
-    /// Holds an endpoint to its bounds: of what waits, the first revisions of the lines that begin earliest go. What a worker has claimed is
-    /// left alone, for it is on its way. To be called again while it loses something.
+    /// Holds an endpoint to its bounds: beyond the backlog the first revisions of the lines that begin earliest become dead letters, and beyond the
+    /// bytes go those of the user who has the most. What a worker has claimed is left alone, for it is on its way. To be called again while it
+    /// loses something.
     package mutating func bound(_ name: EndpointName, _ bounds: OutboxBounds, now: Milliseconds) -> OutboxLoss {
         var loss = OutboxLoss()
         guard shelves[name] != nil else { return loss }
@@ -207,20 +212,44 @@ package struct Outbox: Equatable, Sendable {
         return loss
     }
 
-    /// Dead letters go first, and then what waits.
+    /// Whoever has the most bytes gives way, again and again: first the oldest dead letters, and then what waits.
     private mutating func boundBytes(_ name: EndpointName, _ bounds: OutboxBounds) -> Int {
         var excess = count(name).bytes - bounds.bytes
+        var owners = bytesOfOwners(name)
+        let share = OutboxShares.share(of: bounds.bytes, among: owners.count)
         var deleted = 0
-        while excess > 0, let first = shelves[name]!.dead.first {
-            shelves[name]!.dead.removeFirst()
-            excess -= first.entry.record.count
-            deleted += 1
-        }
-        for id in oldest(name) where excess > 0 {
-            excess -= takeFirst(of: id, name).record.count
+        while excess > 0 {
+            var freed: Int?
+            // Users with as many bytes go by their names, so that every store chooses alike.
+            let most = owners.sorted { ($0.value, $1.key?.string ?? "") > ($1.value, $0.key?.string ?? "") }
+            for (owner, bytes) in most where freed == nil && bytes > share {
+                freed = deleteFirst(of: owner, name)
+                owners[owner]! -= freed ?? 0
+            }
+            guard let freed else { break }
+            excess -= freed
             deleted += 1
         }
         return deleted
+    }
+
+    /// Of each user: the bytes that wait, and those of dead letters.
+    private func bytesOfOwners(_ name: EndpointName) -> [UserID?: Int] {
+        var bytes: [UserID?: Int] = [:]
+        for line in shelves[name]!.lines.values {
+            for entry in line.entries { bytes[entry.owner, default: 0] += entry.record.count }
+        }
+        for dead in shelves[name]!.dead { bytes[dead.entry.owner, default: 0] += dead.entry.record.count }
+        return bytes
+    }
+
+    /// Returns its bytes; nil when a worker has claimed all that there is of this user.
+    private mutating func deleteFirst(of owner: UserID?, _ name: EndpointName) -> Int? {
+        if let place = shelves[name]!.dead.firstIndex(where: { $0.entry.owner == owner }) {
+            return shelves[name]!.dead.remove(at: place).entry.record.count
+        }
+        let id = oldest(name).first { shelves[name]!.lines[$0]!.entries[0].owner == owner }
+        return id.map { takeFirst(of: $0, name).record.count }
     }
 
     /// Lines that nobody has claimed.

@@ -25,6 +25,9 @@ package struct Owed: Sendable, Equatable {
         self.to = to
         self.revisions = revisions
     }
+
+    /// How many bytes the outbox holds because of the commit, about: each endpoint has copies of its own.
+    package var approximateBytes: Int { to.count * revisions.reduce(0) { $0 + $1.record.approximateBytes } }
 }
 
 /// A worker from its start to its end, as the store knows it: an incarnation. What it has claimed is void once its lease is over.
@@ -143,7 +146,8 @@ package struct KeptEndpoint: Sendable, Equatable {
 package struct OutboxBounds: Sendable, Equatable {
     /// How many revisions wait; beyond it the oldest become dead letters.
     package var backlog: Int
-    /// What waits and dead letters together; beyond it the oldest dead letters are deleted, and then the oldest that wait.
+    /// What waits and dead letters together; beyond it the oldest dead letters of the user are deleted who has the most bytes, and then the
+    /// oldest of that user that wait.
     package var bytes: Int
     package var deadLetters: Int
     /// For how long a dead letter is kept, in milliseconds.

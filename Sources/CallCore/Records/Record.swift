@@ -54,6 +54,26 @@ package enum Record: Equatable, Sendable {
     case unreadable
 }
 
+extension Record {
+    /// The user because of whom it is kept: who made the call, or sent the message.
+    package var owner: UserID? {
+        switch self {
+        case .call(let call): call.inviter
+        case .message(let message): message.origin.device.userID
+        case .alias, .cancelled, .void, .unreadable: nil
+        }
+    }
+
+    /// How many bytes an encoded call or message takes, about.
+    package var approximateBytes: Int {
+        switch self {
+        case .call(let call): call.approximateBytes
+        case .message(let message): message.approximateBytes
+        case .alias, .cancelled, .void, .unreadable: 0
+        }
+    }
+}
+
 /// A record as stored, with what is kept beside it.
 package struct StoredRecord: Equatable, Sendable {
     package let id: RecordID

@@ -168,13 +168,6 @@ extension Deciding {
     }
 }
 
-extension PeerMessage {
-    /// About how many bytes the message takes when it is sent.
-    package var approximateBytes: Int { Self.bytesBesideData + (data?.bytes.count ?? 0) }
-
-    static let bytesBesideData = 200
-}
-
 extension Lookup {
     /// What a message that is new will ask for.
     package mutating func expect(

@@ -65,39 +65,44 @@ extension RedisCallStore {
         }
         let waiting = excess(\.waiting, isOff ? 0 : bounds.backlog)
         let dead = excess(\.dead, bounds.deadLetters)
-        let bytes = excess(\.bytes, bounds.bytes)
         var loss = OutboxLoss()
         for place in places where place.count.waiting + place.count.dead > 0 {
             let found = try await bound(
-                endpoint, place.partition, waiting: waiting(place), dead: dead(place), bytes: bytes(place),
+                endpoint, place.partition, waiting: waiting(place), dead: dead(place),
                 deadSince: try await now() - bounds.deadLetterLife)
             loss.becameDead += found.becameDead
             loss.deleted += found.deleted
+        }
+        // What is deleted above may have been enough.
+        if places.reduce(0, { $0 + $1.count.bytes }) > bounds.bytes {
+            loss.deleted += try await boundBytes(endpoint, bounds)
         }
         return loss
     }
 
     private func bound(
-        _ endpoint: EndpointName, _ partition: Int, waiting: Int, dead: Int, bytes: Int, deadSince: Milliseconds
+        _ endpoint: EndpointName, _ partition: Int, waiting: Int, dead: Int, deadSince: Milliseconds
     ) async throws(StoreError) -> OutboxLoss {
         let keys = outbox(endpoint, in: partition)
-        let lines = waiting > 0 || bytes > 0 ? try await oldest(keys, limit: Self.step) : []
-        let buried = min(waiting, lines.count)
+        let lines = waiting > 0 ? try await oldest(keys, limit: min(waiting, Self.step)) : []
         var pipeline = try session.pipeline()
-        pipeline.script(.boundLines, keys: 7 + lines.count, arguments: 4 + lines.count) {
-            for key in [keys.age, keys.holders, keys.attempts, keys.counts, keys.dead, keys.texts, keys.due] {
-                $0.add(key)
-            }
-            for line in lines { $0.add(keys.line(line)) }
+        pipeline.script(.boundLines, keys: 9 + lines.count, arguments: 2 + lines.count) {
+            add(keys, lines, to: &$0)
             $0.add(Int64(min(dead, Self.step)))
             $0.add(session.raw(deadSince))
-            $0.add(Int64(bytes))
-            $0.add(Int64(buried))
             for line in lines { $0.add(line.string) }
         }
         let reply = try await session.run(pipeline, isWrite: true)[0]
         guard let parts = reply.array, parts.count == 2 else { throw reply.unexpected }
         return OutboxLoss(becameDead: Int(try parts[0].number()), deleted: Int(try parts[1].number()))
+    }
+
+    private func add(_ keys: OutboxKeys, _ lines: [RecordID], to words: inout RedisWords) {
+        for key in [
+            keys.age, keys.holders, keys.attempts, keys.counts, keys.dead, keys.texts, keys.due, keys.owners,
+            keys.whose,
+        ] { words.add(key) }
+        for line in lines { words.add(keys.line(line)) }
     }
 
     private func oldest(_ keys: OutboxKeys, limit: Int) async throws(StoreError) -> [RecordID] {
@@ -108,6 +113,99 @@ extension RedisCallStore {
             $0.add(Int64(limit - 1))
         }
         return try await session.run(pipeline)[0].values().compactMap { $0.text.flatMap { RecordID($0) } }
+    }
+
+    // MARK: Bytes
+
+    /// Those with the most bytes come down to one level, each giving up in every partition its share of that.
+    private func boundBytes(_ endpoint: EndpointName, _ bounds: OutboxBounds) async throws(StoreError) -> Int {
+        let places = try await counts(endpoint).filter { $0.count.bytes > 0 }
+        let excess = places.reduce(0) { $0 + $1.count.bytes } - bounds.bytes
+        guard excess > 0 else { return 0 }
+        let parts = try await bytesOfOwners(endpoint, places)
+        var totals: [[UInt8]: Int] = [:]
+        for part in parts { totals.merge(part, uniquingKeysWith: +) }
+        let level = max(
+            OutboxShares.level(Array(totals.values), excess: excess),
+            OutboxShares.share(of: bounds.bytes, among: totals.count))
+        var deleted = 0
+        for (place, part) in zip(places, parts) {
+            var budgets: [[UInt8]: Int] = [:]
+            for (owner, bytes) in part {
+                let total = totals[owner]!
+                guard total > level else { continue }
+                budgets[owner] = Int((Double(total - level) * Double(bytes) / Double(total)).rounded(.up))
+            }
+            if !budgets.isEmpty { deleted += try await take(budgets, endpoint, place.partition) }
+        }
+        return deleted
+    }
+
+    /// Of each partition. What an earlier version has written is that of an owner without a name.
+    private func bytesOfOwners(
+        _ endpoint: EndpointName, _ places: [Place]
+    ) async throws(StoreError) -> [[[UInt8]: Int]] {
+        var pipeline = try session.pipeline()
+        for place in places {
+            pipeline.command("ZRANGE", 4) {
+                $0.add(outbox(endpoint, in: place.partition).owners)
+                $0.add(0)
+                $0.add(-1)
+                $0.add("WITHSCORES")
+            }
+        }
+        var parts: [[[UInt8]: Int]] = []
+        for (place, reply) in zip(places, try await session.run(pipeline)) {
+            var part: [[UInt8]: Int] = [:]
+            for (owner, bytes) in try reply.pairs() {
+                guard let bytes = bytes.text.flatMap({ Double($0) }), bytes > 0 else { continue }
+                // More than any store holds: what is damaged does not overflow.
+                part[Array(owner)] = Int(min(bytes, 1e15))
+            }
+            let rest = place.count.bytes - part.values.reduce(0, +)
+            if rest > 0 { part[[], default: 0] += rest }
+            parts.append(part)
+        }
+        return parts
+    }
+
+    /// Deletes so many bytes of these users: the oldest dead letters of each, and then what waits. What there is more of is left for the next time.
+    private func take(
+        _ budgets: [[UInt8]: Int], _ endpoint: EndpointName, _ partition: Int
+    ) async throws(StoreError) -> Int {
+        let keys = outbox(endpoint, in: partition)
+        var reading = try session.pipeline()
+        reading.command("HGETALL", 1) { $0.add(keys.whose) }
+        for key in [keys.dead, keys.age] {
+            reading.command("ZRANGE", 3) {
+                $0.add(key)
+                $0.add(0)
+                $0.add(-1)
+            }
+        }
+        let replies = try await session.run(reading)
+        var whose: [[UInt8]: [UInt8]] = [:]
+        for (id, owner) in try replies[0].pairs() { whose[Array(id)] = Array(owner) }
+        func those(_ reply: RedisReply) throws(StoreError) -> [[UInt8]] {
+            try reply.values().map { Array($0) }.filter { budgets[whose[$0] ?? []] != nil }
+        }
+        let letters = try those(replies[1]).prefix(Self.step)
+        let lines = try those(replies[2]).compactMap { RecordID(String(decoding: $0, as: UTF8.self)) }.prefix(Self.step)
+        var pipeline = try session.pipeline()
+        pipeline.script(
+            .boundOwners, keys: 9 + lines.count, arguments: 2 + 2 * budgets.count + letters.count + lines.count
+        ) {
+            add(keys, Array(lines), to: &$0)
+            $0.add(Int64(budgets.count))
+            for (owner, bytes) in budgets {
+                $0.add(owner)
+                $0.add(Int64(bytes))
+            }
+            $0.add(Int64(letters.count))
+            for letter in letters { $0.add(letter) }
+            for line in lines { $0.add(line.string) }
+        }
+        return Int(try await session.run(pipeline, isWrite: true)[0].number())
     }
 
     // MARK: Dead letters
@@ -142,9 +240,10 @@ extension RedisCallStore {
         var pipeline = try session.pipeline()
         for (id, letters) in Dictionary(grouping: letters, by: \.id) {
             let keys = outbox(endpoint, of: id)
-            pipeline.script(.replayLetters, keys: 8, arguments: 1 + letters.count) {
+            pipeline.script(.replayLetters, keys: 9, arguments: 1 + letters.count) {
                 for key in [
                     keys.line(id), keys.due, keys.age, keys.counts, keys.dead, keys.texts, keys.holders, keys.attempts,
+                    keys.whose,
                 ] { $0.add(key) }
                 $0.add(id.string)
                 for letter in letters { $0.add(letter.number) }

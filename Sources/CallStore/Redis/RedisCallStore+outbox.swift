@@ -27,6 +27,10 @@ extension RedisCallStore: OutboxStore {
         /// "number:record", by when they died; and their texts.
         var dead: [UInt8] { key("dead") }
         var texts: [UInt8] { key("texts") }
+        /// The bytes of what waits and of dead letters, by the user because of whom they are kept.
+        var owners: [UInt8] { key("owners") }
+        /// That user, of each line and each dead letter.
+        var whose: [UInt8] { key("whose") }
     }
 
     func outbox(_ endpoint: EndpointName, of id: RecordID) -> OutboxKeys {
@@ -139,7 +143,10 @@ extension RedisCallStore: OutboxStore {
             $0.add(-1)
         }
         let lines = try await session.run(reading)[0].values().compactMap { $0.text.flatMap { RecordID($0) } }
-        let rest = [keys.due, keys.age, keys.holders, keys.attempts, keys.counts, keys.dead, keys.texts]
+        let rest = [
+            keys.due, keys.age, keys.holders, keys.attempts, keys.counts, keys.dead, keys.texts, keys.owners,
+            keys.whose,
+        ]
         var pipeline = try session.pipeline()
         for key in lines.map(keys.line) + rest { pipeline.command("UNLINK", 1) { $0.add(key) } }
         for reply in try await session.run(pipeline, isWrite: true) { _ = try reply.number() }
@@ -248,7 +255,7 @@ extension RedisCallStore: OutboxStore {
             case .released: ("released", 0)
             case .again(let delay): ("again", delay)
             }
-        pipeline.script(.settleLine, keys: 9, arguments: 6) {
+        pipeline.script(.settleLine, keys: 11, arguments: 6) {
             $0.add(keys.line(item.id))
             $0.add(keys.due)
             $0.add(keys.age)
@@ -258,6 +265,8 @@ extension RedisCallStore: OutboxStore {
             $0.add(keys.counts)
             $0.add(keys.dead)
             $0.add(keys.texts)
+            $0.add(keys.owners)
+            $0.add(keys.whose)
             $0.add(worker.string)
             $0.add(item.id.string)
             $0.add(item.number)

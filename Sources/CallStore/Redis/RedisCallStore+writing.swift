@@ -121,10 +121,11 @@ extension RedisCallStore {
     private func add(_ commit: Commit, to pipeline: inout RedisPipeline) {
         let endpoints = commit.owed?.to ?? []
         let revisions = commit.owed?.revisions ?? []
+        let owed = revisions.isEmpty ? 0 : 1 + 2 * revisions.count
         let pushes = commit.pushes && commit.id.callID != nil ? pushes(in: partition(of: commit.id)) : nil
         pipeline.script(
-            .commit, keys: 2 + 4 * endpoints.count + (pushes == nil ? 0 : 2),
-            arguments: 8 + 2 * revisions.count + 3 * commit.notes.count
+            .commit, keys: 2 + 6 * endpoints.count + (pushes == nil ? 0 : 2),
+            arguments: 8 + owed + 3 * commit.notes.count
         ) {
             $0.add(key(commit.id))
             $0.add(dueKey(commit.id))
@@ -134,6 +135,8 @@ extension RedisCallStore {
                 $0.add(outbox.due)
                 $0.add(outbox.age)
                 $0.add(outbox.counts)
+                $0.add(outbox.owners)
+                $0.add(outbox.whose)
             }
             if let pushes {
                 $0.add(pushes.due)
@@ -151,7 +154,8 @@ extension RedisCallStore {
                 $0.add("")
                 $0.add("")
             }
-            $0.add(Int64(2 * revisions.count))
+            $0.add(Int64(owed))
+            if owed > 0 { $0.add(commit.record.owner?.string ?? "") }
             for (place, revision) in revisions.enumerated() {
                 $0.add("\(revision.number):\(revision.time):")
                 // The last one is what is written.

@@ -49,17 +49,23 @@ extension RedisScript {
         return lines
         """
 
-    /// `shorten` takes an entry out of a line; what is not dead then is gone.
+    /// `shorten` takes an entry out of a line; what is not dead then is gone. `count` adds bytes to those of an owner.
     static let sharedLines = """
         local time = redis.call('TIME')
         local now = time[1] * 1000 + math.floor(time[2] / 1000)
         local function split(entry) return string.match(entry, '^(%d+):(%d+):(.*)$') end
-        local function shorten(line, counts, entry, dead, texts, id)
+        local function count(owners, owner, bytes)
+          -- Of what an earlier version has written the owner is not known.
+          if owner and tonumber(redis.call('ZINCRBY', owners, bytes, owner)) <= 0 then redis.call('ZREM', owners, owner) end
+        end
+        local function shorten(line, counts, owners, whose, entry, dead, texts, id)
           local number, _, record = split(entry)
+          local owner = redis.call('HGET', whose, id)
           redis.call('ZREM', line, entry)
           redis.call('HINCRBY', counts, 'w', -1)
           if not dead then
             redis.call('HINCRBY', counts, 'b', -#record)
+            count(owners, owner, -#record)
             return #record
           end
           redis.call('ZADD', dead, now, number .. ':' .. id)
@@ -68,17 +74,44 @@ extension RedisScript {
           if former then
             local _, _, text = split(former)
             redis.call('HINCRBY', counts, 'b', -#text)
+            count(owners, redis.call('HGET', whose, number .. ':' .. id), -#text)
           else
             redis.call('HINCRBY', counts, 'd', 1)
           end
+          if owner then redis.call('HSET', whose, number .. ':' .. id, owner)
+          else redis.call('HDEL', whose, number .. ':' .. id) end
           redis.call('HSET', texts, number .. ':' .. id, entry)
           return 0
+        end
+        -- What is left of a line after its first entry has gone.
+        local function follow(id, line, age, attempts, due, whose)
+          redis.call('HDEL', attempts, id)
+          local following = redis.call('ZRANGE', line, 0, 0)[1]
+          if following then
+            local _, made = split(following)
+            redis.call('ZADD', age, made, id)
+          else
+            redis.call('ZREM', age, id)
+            redis.call('ZREM', due, id)
+            redis.call('HDEL', whose, id)
+          end
+          return following
+        end
+        local function delete(name, counts, dead, texts, owners, whose)
+          local _, _, record = split(redis.call('HGET', texts, name) or '0:0:')
+          redis.call('ZREM', dead, name)
+          redis.call('HDEL', texts, name)
+          redis.call('HINCRBY', counts, 'd', -1)
+          redis.call('HINCRBY', counts, 'b', -#record)
+          count(owners, redis.call('HGET', whose, name), -#record)
+          redis.call('HDEL', whose, name)
+          return #record
         end
 
         """
 
     static let settleLineBody = """
-        local line, due, age, holders, attempts, lease, counts, dead, texts = unpack(KEYS)
+        local line, due, age, holders, attempts, lease, counts, dead, texts, owners, whose = unpack(KEYS)
         local id = ARGV[2]
         if redis.call('EXISTS', lease) == 0 or redis.call('HGET', holders, id) ~= ARGV[1] then return 0 end
         if ARGV[4] == 'again' or ARGV[4] == 'released' then
@@ -88,16 +121,10 @@ extension RedisScript {
           return 1
         end
         local entry = redis.call('ZRANGEBYSCORE', line, ARGV[3], ARGV[3])[1]
-        if entry then shorten(line, counts, entry, ARGV[4] == 'dead' and dead, texts, id) end
-        redis.call('HDEL', attempts, id)
-        local following = redis.call('ZRANGE', line, 0, 0)[1]
-        if following then
-          local _, made = split(following)
-          redis.call('ZADD', age, made, id)
-          return following
-        end
+        if entry then shorten(line, counts, owners, whose, entry, ARGV[4] == 'dead' and dead, texts, id) end
+        local following = follow(id, line, age, attempts, due, whose)
+        if following then return following end
         redis.call('HDEL', holders, id)
-        redis.call('ZREM', age, id)
         return 1
         """
 
@@ -118,64 +145,68 @@ extension RedisScript {
         """
 
     static let boundLinesBody = """
-        local age, holders, attempts, counts, dead, texts, due = unpack(KEYS, 1, 7)
-        local becameDead, deleted, bytes = 0, 0, tonumber(ARGV[3])
-        local function first(i)
-          local id = ARGV[i]
-          if redis.call('HEXISTS', holders, id) == 1 then return end
-          return id, redis.call('ZRANGE', KEYS[i + 3], 0, 0)[1], KEYS[i + 3]
-        end
-        local function follow(id, line)
-          redis.call('HDEL', attempts, id)
-          local following = redis.call('ZRANGE', line, 0, 0)[1]
-          if following then
-            local _, made = split(following)
-            redis.call('ZADD', age, made, id)
-          else
-            redis.call('ZREM', age, id)
-            redis.call('ZREM', due, id)
-          end
-        end
-        local function delete(name)
-          local _, _, record = split(redis.call('HGET', texts, name) or '0:0:')
-          redis.call('ZREM', dead, name)
-          redis.call('HDEL', texts, name)
-          redis.call('HINCRBY', counts, 'd', -1)
-          redis.call('HINCRBY', counts, 'b', -#record)
-          bytes = bytes - #record
-          deleted = deleted + 1
-        end
-        for i = 5, 4 + tonumber(ARGV[4]) do
-          local id, entry, line = first(i)
+        local age, holders, attempts, counts, dead, texts, due, owners, whose = unpack(KEYS, 1, 9)
+        local becameDead, deleted = 0, 0
+        for i = 3, #ARGV do
+          local id, line = ARGV[i], KEYS[i + 7]
+          local entry = redis.call('HEXISTS', holders, id) == 0 and redis.call('ZRANGE', line, 0, 0)[1]
           if entry then
-            shorten(line, counts, entry, dead, texts, id)
-            follow(id, line)
+            shorten(line, counts, owners, whose, entry, dead, texts, id)
+            follow(id, line, age, attempts, due, whose)
             becameDead = becameDead + 1
           end
         end
-        for _, name in ipairs(redis.call('ZRANGEBYSCORE', dead, '-inf', ARGV[2], 'LIMIT', 0, 256)) do delete(name) end
+        local names = redis.call('ZRANGEBYSCORE', dead, '-inf', ARGV[2], 'LIMIT', 0, 256)
+        for _, name in ipairs(names) do delete(name, counts, dead, texts, owners, whose) end
+        deleted = #names
         if tonumber(ARGV[1]) > 0 then
-          for _, name in ipairs(redis.call('ZRANGE', dead, 0, tonumber(ARGV[1]) - 1)) do delete(name) end
-        end
-        while bytes > 0 do
-          local name = redis.call('ZRANGE', dead, 0, 0)[1]
-          if not name then break end
-          delete(name)
-        end
-        for i = 5 + tonumber(ARGV[4]), #ARGV do
-          if bytes <= 0 then break end
-          local id, entry, line = first(i)
-          if entry then
-            bytes = bytes - shorten(line, counts, entry)
-            follow(id, line)
-            deleted = deleted + 1
-          end
+          names = redis.call('ZRANGE', dead, 0, tonumber(ARGV[1]) - 1)
+          for _, name in ipairs(names) do delete(name, counts, dead, texts, owners, whose) end
+          deleted = deleted + #names
         end
         return {becameDead, deleted}
         """
 
+    static let boundOwnersBody = """
+        local age, holders, attempts, counts, dead, texts, due, owners, whose = unpack(KEYS, 1, 9)
+        local at, budgets, deleted = 1, {}, 0
+        local function word()
+          at = at + 1
+          return ARGV[at - 1]
+        end
+        for _ = 1, tonumber(word()) do
+          local owner = word()
+          budgets[owner] = tonumber(word())
+        end
+        local function isBeyond(id) return (budgets[redis.call('HGET', whose, id) or ''] or 0) > 0 end
+        local function pay(owner, bytes)
+          budgets[owner or ''] = budgets[owner or ''] - bytes
+          deleted = deleted + 1
+        end
+        for _ = 1, tonumber(word()) do
+          local name = word()
+          if redis.call('HEXISTS', texts, name) == 1 and isBeyond(name) then
+            local owner = redis.call('HGET', whose, name)
+            pay(owner, delete(name, counts, dead, texts, owners, whose))
+          end
+        end
+        local first = at
+        while at <= #ARGV do
+          local line, id = KEYS[10 + at - first], word()
+          local most = deleted + 64
+          while deleted < most and redis.call('HEXISTS', holders, id) == 0 and isBeyond(id) do
+            local entry = redis.call('ZRANGE', line, 0, 0)[1]
+            if not entry then break end
+            local owner = redis.call('HGET', whose, id)
+            pay(owner, shorten(line, counts, owners, whose, entry, false, texts, id))
+            follow(id, line, age, attempts, due, whose)
+          end
+        end
+        return deleted
+        """
+
     static let replayLettersBody = """
-        local line, due, age, counts, dead, texts, holders, attempts = unpack(KEYS)
+        local line, due, age, counts, dead, texts, holders, attempts, whose = unpack(KEYS)
         local time = redis.call('TIME')
         local now = time[1] * 1000 + math.floor(time[2] / 1000)
         local id, count = ARGV[1], 0
@@ -188,6 +219,9 @@ extension RedisScript {
             redis.call('HDEL', texts, name)
             redis.call('HINCRBY', counts, 'd', -1)
             redis.call('HINCRBY', counts, 'w', redis.call('ZADD', line, ARGV[i], entry))
+            local owner = redis.call('HGET', whose, name)
+            if owner then redis.call('HSETNX', whose, id, owner) end
+            redis.call('HDEL', whose, name)
             count = count + 1
           end
         end

@@ -3,8 +3,9 @@ package enum RedisScript: CaseIterable {
     /// Writes a call's record if its version is as expected, with its due entry and notes.
     /// KEYS: call, due index, those of endpoints, and when the call may have to be pushed the calls that wait for that and their holders.
     /// ARGV: expected version, record, deadline or "", end of life or "", call id, from when and until when
-    /// it is valid or "", how many words follow of what is owed to endpoints, these in pairs ("number:time:", and the record, or "" for the
-    /// one that is written), then notes. KEYS of each endpoint: line, lines that are due, lines by age, counts. The end of life and the validity are by Redis's own clock.
+    /// it is valid or "", how many words follow of what is owed to endpoints: the record's owner, and pairs ("number:time:", and the record, or ""
+    /// for the one that is written); then notes. KEYS of each endpoint: line, lines that are due, lines by age, counts, bytes by owner, whose lines
+    /// are. The end of life and the validity are by Redis's own clock.
     /// Returns {1 when written, 0 for another version, 2 when it came too late or too early; version; milliseconds}.
     case commit
     /// Adds entries to a timeline. KEYS: the entries, how many were dropped. ARGV: entries kept, life in milliseconds, then
@@ -49,17 +50,20 @@ package enum RedisScript: CaseIterable {
     /// Claims lines. KEYS: lines that are due, holders, the worker's lease. ARGV: worker, how many, life of the lease. Returns their records.
     case claimLines
     /// A worker tells what became of a revision. KEYS: line, lines that are due, lines by age, holders, attempts, the worker's lease,
-    /// counts, dead letters, their texts. ARGV: worker, record, number, "taken", "dead", "again" or "released", delay, "attempts:first".
+    /// counts, dead letters, their texts, bytes by owner, whose lines and dead letters are. ARGV: worker, record, number, "taken", "dead", "again" or "released", delay, "attempts:first".
     /// Returns 0 when the claim is void, 1 when it is given up, else the next revision.
     case settleLine
     /// Frees what a worker holds that is gone. KEYS: holders, lines that are due, the worker's lease. ARGV: worker. Returns how many lines.
     case freeLines
-    /// Holds an endpoint to its bounds. KEYS: lines by age, holders, attempts, counts, dead letters, their texts, lines that are due, then the
-    /// lines to be shortened. ARGV: how many dead letters may be deleted for their number, since when they are too old, the bytes that are
-    /// too many, how many of the lines become dead letters, then the records of the lines. Returns {became dead, deleted}.
+    /// Holds an endpoint to its bounds. KEYS: lines by age, holders, attempts, counts, dead letters, their texts, lines that are due,
+    /// bytes by owner, whose lines and dead letters are, then the lines whose first revisions become dead letters. ARGV: how many dead letters may
+    /// be deleted for their number, since when they are too old, then the records of the lines. Returns {became dead, deleted}.
     case boundLines
+    /// Takes bytes from those who have too many. KEYS: as of `boundLines`, the lines being those to be shortened. ARGV: how many owners, each with
+    /// how many bytes are to go; how many dead letters, their names; then the records of the lines. Returns how many revisions were deleted.
+    case boundOwners
     /// Puts dead letters back into their line. KEYS: line, lines that are due, lines by age, counts, dead letters, their texts,
-    /// holders, attempts. ARGV: record, numbers. Returns how many.
+    /// holders, attempts, whose lines and dead letters are. ARGV: record, numbers. Returns how many.
     case replayLetters
     /// A registration is made. KEYS: the user's registrations. ARGV: now, how long one lasts, name, what is kept of it, apps per device,
     /// devices per user. Returns what has ended because of it: of each its name, since when it was, its target's digest.
@@ -112,6 +116,7 @@ package enum RedisScript: CaseIterable {
         case .settleLine: Self.sharedLines + Self.settleLineBody
         case .freeLines: Self.freeLinesBody
         case .boundLines: Self.sharedLines + Self.boundLinesBody
+        case .boundOwners: Self.sharedLines + Self.boundOwnersBody
         case .replayLetters: Self.replayLettersBody
         case .register: Self.sharedRegistrations + Self.registerBody
         case .unregister: Self.sharedRegistrations + Self.unregisterBody
@@ -158,26 +163,34 @@ package enum RedisScript: CaseIterable {
         if version ~= tonumber(ARGV[1]) then return {0, version, now} end
         redis.call('HSET', KEYS[1], 'v', version + 1, 'r', ARGV[2])
         local owed = tonumber(ARGV[8])
-        -- Of each endpoint four keys, and behind them two of pushes or none.
-        if #KEYS % 4 == 0 then
+        -- Of each endpoint six keys, and behind them two of pushes or none.
+        if #KEYS % 6 == 4 then
           local held = redis.call('HGET', KEYS[#KEYS], ARGV[5])
           if held then redis.call('HSET', KEYS[#KEYS], ARGV[5], '1' .. string.sub(held, 2))
           else redis.call('ZADD', KEYS[#KEYS - 1], now, ARGV[5]) end
         end
-        for i = 3, #KEYS - 3, 4 do
-          local added = 0
-          for j = 9, 8 + owed, 2 do
+        for i = 3, #KEYS - 5, 6 do
+          local added, bytes = 0, 0
+          for j = 10, 8 + owed, 2 do
             local record = ARGV[j + 1] == '' and ARGV[2] or ARGV[j + 1]
             if redis.call('ZADD', KEYS[i], string.match(ARGV[j], '^%d+'), ARGV[j] .. record) == 1 then
-              redis.call('HINCRBY', KEYS[i + 3], 'b', #record)
+              bytes = bytes + #record
               added = added + 1
             end
           end
+          redis.call('HINCRBY', KEYS[i + 3], 'b', bytes)
           redis.call('HINCRBY', KEYS[i + 3], 'w', added)
+          local owner
           if redis.call('ZCARD', KEYS[i]) == added then
+            owner = ARGV[9]
             redis.call('ZADD', KEYS[i + 1], now, ARGV[5])
-            redis.call('ZADD', KEYS[i + 2], string.match(ARGV[9], ':(%d+):'), ARGV[5])
+            redis.call('ZADD', KEYS[i + 2], string.match(ARGV[10], ':(%d+):'), ARGV[5])
+            redis.call('HSET', KEYS[i + 5], ARGV[5], owner)
+          else
+            -- All that a line holds counts with its first owner.
+            owner = redis.call('HGET', KEYS[i + 5], ARGV[5])
           end
+          if owner and bytes > 0 then redis.call('ZINCRBY', KEYS[i + 4], bytes, owner) end
         end
         merge(KEYS[1], 9 + owed)
         if ARGV[3] ~= '' then redis.call('ZADD', KEYS[2], ARGV[3], ARGV[5])

@@ -67,50 +67,75 @@ extension SQLiteCallStore {
         let excess = max(0, try count(endpoint).dead - bounds.deadLetters)
         let letters = try database.query(
             """
-            SELECT id, number, length(record), since FROM outbox_dead WHERE endpoint=? ORDER BY since, id, number
-            LIMIT ?
+            SELECT id, number, length(record), since, owner FROM outbox_dead WHERE endpoint=?
+            ORDER BY since, id, number LIMIT ?
             """, .id(endpoint), .integer(Self.step)
-        ) { row in (row.text(0), row.integer(1), Int(row.integer(2)), row.integer(3)) }
+        ) { row in (row.text(0), row.integer(1), Int(row.integer(2)), row.integer(3), row.text(4)) }
         let expired = now() - bounds.deadLetterLife
         var count = 0
         for (place, letter) in letters.enumerated() where place < excess || letter.3 <= expired {
-            try delete(endpoint, letter.0, letter.1, bytes: letter.2)
+            try delete(endpoint, letter.0, letter.1, bytes: letter.2, of: letter.4)
             count += 1
         }
         return count
     }
 
     private func delete(
-        _ endpoint: EndpointName, _ id: String, _ number: Int64, bytes: Int
+        _ endpoint: EndpointName, _ id: String, _ number: Int64, bytes: Int, of owner: String
     ) throws(StoreError) {
         try database.run(
             "DELETE FROM outbox_dead WHERE endpoint=? AND id=? AND number=?", .id(endpoint), .text(id),
             .integer(number))
         try add(dead: -1, bytes: -bytes, to: endpoint)
+        try add(bytes: -bytes, toOwner: owner, endpoint)
     }
 
-    /// Dead letters go first, and then what waits.
+    /// Whoever has the most bytes gives way, again and again: first the oldest dead letters, and then what waits.
     private func boundBytes(_ endpoint: EndpointName, _ bounds: OutboxBounds) throws(StoreError) -> Int {
         var excess = try count(endpoint).bytes - bounds.bytes
         guard excess > 0 else { return 0 }
-        var count = 0
-        let letters = try database.query(
-            "SELECT id, number, length(record) FROM outbox_dead WHERE endpoint=? ORDER BY since, id, number LIMIT ?",
-            .id(endpoint), .integer(Self.step)
-        ) { row in (row.text(0), row.integer(1), Int(row.integer(2))) }
-        for letter in letters where excess > 0 {
-            try delete(endpoint, letter.0, letter.1, bytes: letter.2)
-            excess -= letter.2
-            count += 1
+        let owners = try database.query("SELECT count(*) FROM outbox_owners WHERE endpoint=?", .id(endpoint)) {
+            Int($0.integer(0))
         }
-        guard letters.count < Self.step else { return count }
-        for item in try oldest(endpoint, limit: Self.step) where excess > 0 {
-            try remove(item)
-            try shorten(item.id, endpoint)
-            excess -= item.record.count
+        let share = OutboxShares.share(of: bounds.bytes, among: owners.first ?? 0)
+        var count = 0
+        while excess > 0, count < Self.step, let bytes = try deleteFirstOfLargest(endpoint, share: share) {
+            excess -= bytes
             count += 1
         }
         return count
+    }
+
+    /// Of who has the most bytes; of others with more than a share while a worker has claimed all that there is of that user. Returns its bytes.
+    private func deleteFirstOfLargest(_ endpoint: EndpointName, share: Int) throws(StoreError) -> Int? {
+        let owners = try database.query(
+            "SELECT owner FROM outbox_owners WHERE endpoint=? AND bytes>? ORDER BY bytes DESC, owner LIMIT 8",
+            .id(endpoint), .integer(Int64(share))
+        ) { $0.text(0) }
+        for owner in owners { if let bytes = try deleteFirst(of: owner, endpoint) { return bytes } }
+        return nil
+    }
+
+    private func deleteFirst(of owner: String, _ endpoint: EndpointName) throws(StoreError) -> Int? {
+        let letter = try database.query(
+            """
+            SELECT id, number, length(record) FROM outbox_dead WHERE endpoint=? AND owner=?
+            ORDER BY since, id, number LIMIT 1
+            """, .id(endpoint), .text(owner)
+        ) { row in (row.text(0), row.integer(1), Int(row.integer(2))) }.first
+        if let letter {
+            try delete(endpoint, letter.0, letter.1, bytes: letter.2, of: owner)
+            return letter.2
+        }
+        let line = try database.query(
+            """
+            SELECT id FROM outbox_lines WHERE endpoint=? AND owner=? AND holder IS NULL ORDER BY time, id LIMIT 1
+            """, .id(endpoint), .text(owner)
+        ) { RecordID($0.text(0)) }.first
+        guard let line, let item = try first(of: line, endpoint) else { return nil }
+        try remove(item)
+        try shorten(item.id, endpoint)
+        return item.record.count
     }
 
     // MARK: Dead letters
@@ -140,11 +165,11 @@ extension SQLiteCallStore {
 
     private func replay(_ letter: DeadLetter, _ endpoint: EndpointName) throws(StoreError) -> Int {
         let record = try database.query(
-            "SELECT record FROM outbox_dead WHERE endpoint=? AND id=? AND number=?", .id(endpoint), .id(letter.id),
-            .integer(letter.number)
-        ) { $0.bytes(0) }.first
-        guard let record else { return 0 }
-        try delete(endpoint, letter.id.string, letter.number, bytes: record.count)
+            "SELECT record, owner FROM outbox_dead WHERE endpoint=? AND id=? AND number=?", .id(endpoint),
+            .id(letter.id), .integer(letter.number)
+        ) { ($0.bytes(0), $0.text(1)) }.first
+        guard let (record, owner) = record else { return 0 }
+        try delete(endpoint, letter.id.string, letter.number, bytes: record.count, of: owner)
         // Before the first of a line, it goes first, and was not tried.
         try database.run(
             """
@@ -155,7 +180,7 @@ extension SQLiteCallStore {
         try insert(
             OutboxItem(
                 endpoint: endpoint, id: letter.id, number: letter.number, time: letter.time, record: record,
-                attempts: 0, firstAttempt: nil))
+                attempts: 0, firstAttempt: nil), owner: owner)
         return 1
     }
 }

@@ -22,6 +22,7 @@ extension SQLiteCallStore: OutboxStore {
     package func keep(_ endpoints: [KeptEndpoint]) throws(StoreError) {
         try database.transaction { () throws(StoreError) in
             for endpoint in endpoints {
+                try countOwners(of: endpoint.name)
                 // What stands there was said at another URL, or of an endpoint that an earlier version has forgotten.
                 try database.run(
                     """
@@ -40,6 +41,19 @@ extension SQLiteCallStore: OutboxStore {
                     .integer(Int64(endpoint.backlog)), .integer(Int64(endpoint.bytes)))
             }
         }
+    }
+
+    /// What is kept for an endpoint that was forgotten, and comes back.
+    private func countOwners(of endpoint: EndpointName) throws(StoreError) {
+        let known = try database.query("SELECT 1 FROM outbox_endpoints WHERE name=?", .id(endpoint)) { $0.integer(0) }
+        guard known.isEmpty else { return }
+        try database.run("DELETE FROM outbox_owners WHERE endpoint=?", .id(endpoint))
+        try database.run(
+            """
+            INSERT INTO outbox_owners SELECT ?1, owner, sum(bytes) FROM (
+                SELECT owner, length(record) AS bytes FROM outbox JOIN outbox_lines USING(endpoint, id) WHERE endpoint=?1
+                UNION ALL SELECT owner, length(record) FROM outbox_dead WHERE endpoint=?1) GROUP BY owner
+            """, .id(endpoint))
     }
 
     package func turnOff(_ endpoint: EndpointName, at url: String) throws(StoreError) {
@@ -88,6 +102,7 @@ extension SQLiteCallStore: OutboxStore {
                 DELETE FROM outbox_dead WHERE (endpoint, id, number) IN
                 (SELECT endpoint, id, number FROM outbox_dead WHERE endpoint=? LIMIT 16)
                 """, .id(endpoint))
+            try database.run("DELETE FROM outbox_owners WHERE endpoint=?", .id(endpoint))
             return revisions + lines + letters > 0
         }
     }
@@ -101,12 +116,14 @@ extension SQLiteCallStore: OutboxStore {
                 try insert(
                     OutboxItem(
                         endpoint: name, id: id, number: revision.number, time: revision.time,
-                        record: RecordCodec.encode(revision.record), attempts: 0, firstAttempt: nil))
+                        record: RecordCodec.encode(revision.record), attempts: 0, firstAttempt: nil),
+                    owner: revision.record.owner?.string ?? "")
             }
         }
     }
 
-    func insert(_ item: OutboxItem) throws(StoreError) {
+    /// All that a line holds counts with its first owner.
+    func insert(_ item: OutboxItem, owner: String) throws(StoreError) {
         let isNew =
             try database.run(
                 "INSERT OR IGNORE INTO outbox VALUES(?,?,?,?,?)", .id(item.endpoint), .id(item.id),
@@ -114,10 +131,32 @@ extension SQLiteCallStore: OutboxStore {
         guard isNew else { return }
         try database.run(
             """
-            INSERT INTO outbox_lines VALUES(?1,?2,?3,NULL,0,NULL,?4)
+            INSERT INTO outbox_lines VALUES(?1,?2,?3,NULL,0,NULL,?4,?5)
             ON CONFLICT(endpoint, id) DO UPDATE SET time=min(time, ?4)
-            """, .id(item.endpoint), .id(item.id), .integer(now()), .integer(item.time))
+            """, .id(item.endpoint), .id(item.id), .integer(now()), .integer(item.time), .text(owner))
         try add(waiting: 1, bytes: item.record.count, to: item.endpoint)
+        try database.run(
+            """
+            INSERT INTO outbox_owners SELECT endpoint, owner, ?3 FROM outbox_lines WHERE endpoint=?1 AND id=?2
+            ON CONFLICT(endpoint, owner) DO UPDATE SET bytes=bytes+?3
+            """, .id(item.endpoint), .id(item.id), .integer(Int64(item.record.count)))
+    }
+
+    /// Of a user about whom something is kept, or was.
+    func add(bytes: Int, toOwner owner: String, _ endpoint: EndpointName) throws(StoreError) {
+        try database.run(
+            "UPDATE outbox_owners SET bytes=bytes+?3 WHERE endpoint=?1 AND owner=?2", .id(endpoint), .text(owner),
+            .integer(Int64(bytes)))
+        if bytes < 0 {
+            try database.run(
+                "DELETE FROM outbox_owners WHERE endpoint=? AND owner=? AND bytes<=0", .id(endpoint), .text(owner))
+        }
+    }
+
+    private func owner(of id: RecordID, _ endpoint: EndpointName) throws(StoreError) -> String {
+        try database.query("SELECT owner FROM outbox_lines WHERE endpoint=? AND id=?", .id(endpoint), .id(id)) {
+            $0.text(0)
+        }.first ?? ""
     }
 
     func add(
@@ -226,22 +265,32 @@ extension SQLiteCallStore: OutboxStore {
             try database.run(
                 "DELETE FROM outbox WHERE endpoint=? AND id=? AND number=?", .id(item.endpoint), .id(item.id),
                 .integer(item.number)) > 0
-        if isThere { try add(waiting: -1, bytes: -item.record.count, to: item.endpoint) }
-        return isThere
+        guard isThere else { return false }
+        try add(waiting: -1, bytes: -item.record.count, to: item.endpoint)
+        try add(bytes: -item.record.count, toOwner: try owner(of: item.id, item.endpoint), item.endpoint)
+        return true
     }
 
     func bury(_ item: OutboxItem, _ now: Milliseconds) throws(StoreError) {
         guard try remove(item) else { return }
         // One of a call whose id was used before gives way.
         let former = try database.query(
-            "SELECT length(record) FROM outbox_dead WHERE endpoint=? AND id=? AND number=?", .id(item.endpoint),
+            "SELECT length(record), owner FROM outbox_dead WHERE endpoint=? AND id=? AND number=?", .id(item.endpoint),
             .id(item.id), .integer(item.number)
-        ) { Int($0.integer(0)) }
-        if let bytes = former.first { try add(dead: -1, bytes: -bytes, to: item.endpoint) }
+        ) { (Int($0.integer(0)), $0.text(1)) }
+        if let (bytes, owner) = former.first {
+            try add(dead: -1, bytes: -bytes, to: item.endpoint)
+            try add(bytes: -bytes, toOwner: owner, item.endpoint)
+        }
+        let owner = try owner(of: item.id, item.endpoint)
         try database.run(
-            "INSERT OR REPLACE INTO outbox_dead VALUES(?,?,?,?,?,?)", .id(item.endpoint), .id(item.id),
-            .integer(item.number), .integer(item.time), .blob(item.record), .integer(now))
+            "INSERT OR REPLACE INTO outbox_dead VALUES(?,?,?,?,?,?,?)", .id(item.endpoint), .id(item.id),
+            .integer(item.number), .integer(item.time), .blob(item.record), .integer(now), .text(owner))
         try add(dead: 1, bytes: item.record.count, to: item.endpoint)
+        try database.run(
+            """
+            INSERT INTO outbox_owners VALUES(?1,?2,?3) ON CONFLICT(endpoint, owner) DO UPDATE SET bytes=bytes+?3
+            """, .id(item.endpoint), .text(owner), .integer(Int64(item.record.count)))
     }
 
     /// A line whose first revision has gone begins with the next, untried, or ends.

@@ -3,7 +3,7 @@
 /// Calls are numbered as they are made, and what is kept beside a call goes by its number: what is written at the same time then
 /// lies in the same pages. By their ids, which are random, each call would have pages of its own in every table.
 enum SQLiteSchema {
-    private static let version: Int64 = 8
+    private static let version: Int64 = 9
     /// Version 4 numbers calls.
     private static let firstWithNumbers: Int64 = 4
 
@@ -26,6 +26,7 @@ enum SQLiteSchema {
             try database.execute(tableOfAttempts)
             try database.execute(tablesOfPushes)
             try database.execute(tableOfPushProcesses)
+            if try !hasOwners(database) { try database.execute(tableOfOutboxOwners) }
             try database.execute("PRAGMA user_version=\(version)")
         }
     }
@@ -47,6 +48,13 @@ enum SQLiteSchema {
             throw StoreError(.foreign, "written by a later version of Bellwire (schema \(found))")
         }
         return found
+    }
+
+    private static func hasOwners(_ database: SQLiteDatabase) throws(StoreError) -> Bool {
+        let columns = try database.query("SELECT 1 FROM pragma_table_info('outbox_lines') WHERE name='owner'") {
+            $0.integer(0)
+        }
+        return !columns.isEmpty
     }
 
     /// One row. Earlier versions go without it.
@@ -160,6 +168,21 @@ enum SQLiteSchema {
     /// Since version 8. `until`: so long the process counts as there.
     private static let tableOfPushProcesses = """
         CREATE TABLE IF NOT EXISTS push_processes(process BLOB PRIMARY KEY, until INTEGER NOT NULL) WITHOUT ROWID;
+        """
+
+    /// Since version 9. `owner`: the user because of whom it is kept. `bytes`: what waits and dead letters of one user.
+    private static let tableOfOutboxOwners = """
+        ALTER TABLE outbox_lines ADD COLUMN owner BLOB NOT NULL DEFAULT x'';
+        ALTER TABLE outbox_dead ADD COLUMN owner BLOB NOT NULL DEFAULT x'';
+        CREATE INDEX outbox_lines_by_owner ON outbox_lines(endpoint, owner, time);
+        CREATE INDEX outbox_dead_by_owner ON outbox_dead(endpoint, owner, since);
+        CREATE TABLE outbox_owners(
+            endpoint BLOB, owner BLOB, bytes INTEGER NOT NULL, PRIMARY KEY(endpoint, owner)) WITHOUT ROWID;
+        CREATE INDEX outbox_owners_by_bytes ON outbox_owners(endpoint, bytes);
+        -- What an earlier version has written is nobody's in particular.
+        INSERT INTO outbox_owners SELECT endpoint, x'', sum(bytes) FROM (
+            SELECT endpoint, length(record) AS bytes FROM outbox
+            UNION ALL SELECT endpoint, length(record) FROM outbox_dead) GROUP BY endpoint;
         """
 
     /// Indexes go with their tables when those are dropped, but keep their names when those are renamed.

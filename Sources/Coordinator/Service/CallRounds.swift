@@ -90,10 +90,20 @@ struct CallRounds {
                 lost.append(decided.work)
                 continue
             }
-            if let written = decided.written { committed(decided.decision, written.id, written.deadline) }
+            if let written = decided.written {
+                committed(decided.decision, written.id, written.deadline)
+                charge(written.outboxBytes, decided.decision)
+            }
             telling.tell(decided.decision, of: decided.work.id, presence)
         }
         return lost
+    }
+
+    /// What a user makes the service keep for backends counts as what the user makes it send to phones does.
+    private func charge(_ outboxBytes: Int, _ decision: borrowing Decision) {
+        guard outboxBytes > 0 else { return }
+        let delivering = Delivering(settings: serving.settings, now: serving.now)
+        if let payer = delivering.payer(of: decision) { serving.charge(outboxBytes, to: payer) }
     }
 
     private func committed(_ decision: borrowing Decision, _ id: RecordID, _ deadline: Milliseconds?) {

@@ -25,7 +25,7 @@ struct Committing {
         var told: [UserID] = []
         for decided in round where !decided.isLost {
             if let commit = writing.commit(of: decided.decision, callID: decided.work.id) {
-                decided.written = (commit.id, commit.deadline)
+                decided.written = (commit.id, commit.deadline, commit.owed?.approximateBytes ?? 0)
                 changed.append(decided)
                 commits.append(commit)
             } else {

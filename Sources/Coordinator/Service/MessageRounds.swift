@@ -50,7 +50,11 @@ struct MessageRounds {
         let written = try await changed.isEmpty ? [] : Committing(serving: serving).commit(commits.compactMap(\.self))
         context.health.answered(isWrite: !changed.isEmpty)
         let lost = Set(zip(changed, written).filter { !$0.1 }.map(\.0))
-        for index in works.indices where !lost.contains(index) { tell(decisions[index], works[index].id) }
+        for index in works.indices where !lost.contains(index) {
+            tell(decisions[index], works[index].id)
+            guard let owed = commits[index]?.owed, let message = decisions[index].message else { continue }
+            serving.charge(owed.approximateBytes, to: message.origin.device.userID)
+        }
         return works.indices.filter(lost.contains).map { works[$0] }
     }
 
