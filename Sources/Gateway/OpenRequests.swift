@@ -22,7 +22,8 @@ struct OpenRequests {
     }
 
     private struct Pending {
-        let item: Relay.Item
+        let asker: Asker
+        let request: RelayedRequest
         /// By the boot clock.
         let end: Int64
         var nextSend: Int64
@@ -58,8 +59,11 @@ struct OpenRequests {
 
     mutating func take(_ item: Relay.Item, now: Int64) {
         guard pending.count < Bounds.requests else { return item.asker.refuse(.overloaded) }
+        wait(Pending(asker: item.asker, request: item.request, end: now + Bounds.patience, nextSend: now))
+    }
+
+    private mutating func wait(_ waiting: Pending) {
         lastNumber += 1
-        let waiting = Pending(item: item, end: now + Bounds.patience, nextSend: now)
         pending[lastNumber] = waiting
         if isListening { due.append(lastNumber) }
         nextLook = min(nextLook, end(of: waiting))
@@ -67,7 +71,7 @@ struct OpenRequests {
 
     /// Nothing more is answered.
     mutating func stop() {
-        for waiting in pending.values { waiting.item.asker.refuse(.unavailable) }
+        for waiting in pending.values { waiting.asker.refuse(.unavailable) }
         pending = [:]
     }
 
@@ -109,7 +113,7 @@ struct OpenRequests {
     }
 
     private mutating func send(_ number: UInt64, _ connection: MQTTConnection, _ now: Int64) throws(MQTTError) {
-        guard let request = pending[number]?.item.request else { return }
+        guard let request = pending[number]?.request else { return }
         // As devices do: after 1, 2, 4 s.
         pending[number]!.nextSend = now + 1_000 << Int64(min(pending[number]!.attempts, 3))
         pending[number]!.attempts += 1
@@ -143,7 +147,7 @@ struct OpenRequests {
         guard let number = awaited.removeValue(forKey: identifier), isTaken, let waiting = pending[number] else {
             return
         }
-        respond(number, waiting.item.request.answer.taken)
+        respond(number, waiting.request.answer.taken)
     }
 
     /// What came of a message.
@@ -160,10 +164,10 @@ struct OpenRequests {
             return .foreign
         }
         let number = data.dropFirst(secret.count).reduce(UInt64(0)) { $0 << 8 | UInt64($1) }
-        guard let waiting = pending[number], message.topic == responseTopic(waiting.item.request) else {
+        guard let waiting = pending[number], message.topic == responseTopic(waiting.request) else {
             return .response
         }
-        let answer = waiting.item.request.answer
+        let answer = waiting.request.answer
         if case .zegoCall(let asked) = answer { return received(message, asked, number, now) }
         if let response = answer.response(message.payload, isFirst: waiting.attempts == 1) { respond(number, response) }
         return .response
@@ -178,6 +182,12 @@ struct OpenRequests {
             askAgain(number, now)
             return .response
         }
+        if let next = waiting.request.next(after: response.outcome) {
+            pending[number] = nil
+            // Under a number of its own: the answer before it may come a second time.
+            wait(Pending(asker: waiting.asker, request: next, end: waiting.end, nextSend: now))
+            return .response
+        }
         respond(number, asked.response(response.outcome, wasMissing: waiting.wasMissing))
         return asked.caller(response.outcome).map { .answered(caller: $0.device, $0.callID) } ?? .response
     }
@@ -189,11 +199,11 @@ struct OpenRequests {
     }
 
     private mutating func refuse(_ number: UInt64, _ problem: Problem) {
-        pending.removeValue(forKey: number)?.item.asker.refuse(problem)
+        pending.removeValue(forKey: number)?.asker.refuse(problem)
     }
 
     private mutating func respond(_ number: UInt64, _ response: HTTPResponse) {
-        pending.removeValue(forKey: number)?.item.asker.respond(response)
+        pending.removeValue(forKey: number)?.asker.respond(response)
     }
 
     /// What was never sent was not done: nobody needs to wait for long.

@@ -148,6 +148,71 @@ import ZegoCallProtocol
         #expect(ZegoAnswer.cancel.isMissing(missing) && !ZegoAnswer.accept.isMissing(missing))
     }
 
+    // MARK: A cancel that came too late
+
+    private func cancel() throws -> RelayedRequest {
+        let body = #"{"id":"alice","call_id":"c","callee_id":"bob"}"#
+        guard case .relay(let request) = try asked(.zegoCancel, body) else { throw Missing() }
+        return request
+    }
+
+    private func body(_ request: RelayedRequest?) -> Request? {
+        guard let request, case .success(.request(let decoded)) = UpMessage.decode(request.payload) else { return nil }
+        return decoded
+    }
+
+    private func call(_ states: MemberState...) -> Response.Outcome {
+        var call = call("zegocall")
+        call.members += zip(["bob", "carol", "dave"], states).map { name, state in
+            MemberSnapshot(userID: UserID(name)!, state: state, invitedBy: UserID("alice")!, updatedAt: 1)
+        }
+        return .success(.init(call: call, time: 1))
+    }
+
+    private let late = Response.Outcome.failure(SignalingError(.invalidState, "", state: "accepted"))
+
+    @Test func aCancelThatLosesToTheAcceptEndsTheCallOfTwo() throws {
+        let look = try #require(try cancel().next(after: late))
+        #expect(look.device == bearer().zegoCallDevice && body(look)?.body == .get(.init(callID: CallID("c")!)))
+        let end = try #require(look.next(after: call(.accepted)))
+        #expect(end.device == bearer().zegoCallDevice && body(end)?.body == .end(.init(callID: CallID("c")!)))
+        #expect(end.next(after: call(.accepted)) == nil)
+        #expect(end.answer.response(encoded(call(.accepted)), isFirst: true)?.status == 200)
+    }
+
+    @Test(
+        arguments: [
+            [.accepted, .accepted], [.accepted, .received], [.accepted, .cancelled, .inviting],
+        ] as [[MemberState]])
+    func aCancelThatComesTooLateInAGroupLeavesTheOthers(_ states: [MemberState]) throws {
+        let look = try #require(try cancel().next(after: late))
+        let found = call(states[0], states[1], states.count > 2 ? states[2] : .rejected)
+        #expect(look.next(after: found) == nil)
+        let answer = try #require(look.answer.response(encoded(found), isFirst: true))
+        #expect(answer.status == 409 && String(decoding: answer.body, as: UTF8.self).hasPrefix(#"{"code":2001"#))
+    }
+
+    @Test func aCancelThatComesTooLateEndsTheCallWhoseOthersAreGone() throws {
+        let look = try #require(try cancel().next(after: late))
+        #expect(look.next(after: call(.accepted, .cancelled, .rejected)) != nil)
+    }
+
+    /// With an Idempotency-Key: the `call.end` has the same id, and so the same answer.
+    @Test func aLateCancelThatIsSentAgainHasTheSameAnswer() throws {
+        let end = try #require(try cancel().next(after: late)?.next(after: call(.accepted)))
+        let again = try cancel().next(after: .failure(SignalingError(.callEnded, "", state: "accepted")))
+        #expect(body(again) == body(end) && body(end)?.id != RequestID("k")!)
+    }
+
+    @Test(arguments: ["rejected", "timeout", "cancelled"])
+    func aCancelThatLosesToAnotherAnswerIsRefused(_ state: String) throws {
+        #expect(try cancel().next(after: .failure(SignalingError(.invalidState, "", state: state))) == nil)
+    }
+
+    private func encoded(_ outcome: Response.Outcome) -> [UInt8] {
+        DownMessage.response(Response(id: RequestID("k")!, outcome: outcome)).encoded()
+    }
+
     @Test func theCallerOfAnAcceptedCallBeginsToBeat() throws {
         func caller(_ device: String, _ answer: ZegoAnswer = .accept) -> DeviceAddress? {
             answer.caller(.success(.init(call: call(device), time: 1)))?.device

@@ -168,6 +168,36 @@ def test_a_cancel_right_behind_its_start_succeeds(site: Site) -> None:
     bob.expect("notify_call_canceled", call_id=call)
 
 
+def test_a_cancel_that_loses_to_the_accept_ends_the_call(site: Site) -> None:
+    """The client that cancels is done with the call, whatever it is answered."""
+    alice, bob, call = site.talking()
+    key = new_call()
+    done(alice.cancel(call, bob, key=key))
+    assert bob.expect("notify_call_end") == {"call_id": call, "id": alice.user}
+    ended = site.gateways[0].call(call)
+    assert (ended["endReason"], ended["endedBy"]) == ("hangup", alice.user)
+    done(alice.cancel(call, bob, key=key))
+    refused(alice.cancel(call, bob), 409, 2001)
+    # Nothing keeps either of them from the next call.
+    done(alice.start(later := new_call(), bob))
+    bob.expect("notify_call_invited", call_id=later)
+
+
+def test_a_cancel_that_loses_to_an_accept_leaves_a_group_alone(site: Site) -> None:
+    alice, bob, carol, call = site.user("alice"), site.user("bob"), site.user("carol"), new_call()
+    done(alice.start(call, bob, carol))
+    done(bob.accept(call))
+    refused(alice.cancel(call, bob), 409, 2001)
+    assert [one["state"] for one in site.gateways[0].call(call)["members"][:2]] == ["accepted", "accepted"]
+    done(alice.cancel(call, carol))
+    carol.expect("notify_call_invited", call_id=call)
+    carol.expect("notify_call_canceled", call_id=call)
+    # Now they are two.
+    done(alice.cancel(call, bob))
+    bob.expect("notify_call_invited", call_id=call)
+    bob.expect("notify_call_end", call_id=call, id=alice.user)
+
+
 @pytest.mark.parametrize("call", ["a call", "ü/+#%", "x" * 65, "7" * 64 + "1234567890123", "{}"])
 def test_a_call_id_is_any_text_and_arrives_as_it_was_given(site: Site, call: str) -> None:
     alice, bob = site.user("alice"), site.user("bob")
@@ -485,7 +515,6 @@ def test_what_stands_in_the_way_is_told(site: Site) -> None:
     alice, bob, call = site.talking()
     refused(alice.start(call, bob), 409, 2001)
     refused(alice.start(new_call(), bob), 409, 2001)
-    refused(alice.cancel(call, bob), 409, 2001)
     refused(bob.decline(call, alice), 409, 2001)
     refused(alice.accept(new_call()), 404, 1001)
 

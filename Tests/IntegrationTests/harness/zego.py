@@ -90,8 +90,9 @@ class HTTPUser:
     def start(self, call: str, *callees: HTTPUser, type: int = 1, **options: Any) -> Answer:
         return self.post("start_call", call_id=call, caller=self.party, callees=[callee.party for callee in callees], type=type, **options)
 
-    def cancel(self, call: str, callee: HTTPUser) -> Answer:
-        return self.post("cancel_call", id=self.user, call_id=call, callee_id=callee.user)
+    def cancel(self, call: str, callee: HTTPUser, key: str | None = None) -> Answer:
+        body = {"id": self.user, "call_id": call, "callee_id": callee.user}
+        return self.gateway.post("/call/cancel_call", body, token=self.token, key=key)
 
     def accept(self, call: str, **options: Any) -> Answer:
         return self.post("accept_call", id=self.user, call_id=call, **options)
