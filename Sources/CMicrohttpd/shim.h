@@ -1,10 +1,12 @@
 #pragma once
+#include <linux/sockios.h>
 #include <microhttpd.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 
 /* What microhttpd says first about why it cannot start. Empty before. */
 struct bellwire_http_problem {
@@ -87,6 +89,12 @@ static inline void bellwire_http_each_header(
 static inline int bellwire_http_socket(struct MHD_Connection *connection) {
     const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
     return info == NULL ? -1 : info->connect_fd;
+}
+
+/* Bytes that the kernel was given and the other host has not acknowledged; -1 when that is not known. */
+static inline int bellwire_http_unacknowledged(struct MHD_Connection *connection) {
+    int waiting = 0;
+    return ioctl(bellwire_http_socket(connection), SIOCOUTQ, &waiting) == 0 ? waiting : -1;
 }
 
 /* Of the response that was given, 0 when there is none. */

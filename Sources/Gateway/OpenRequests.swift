@@ -155,8 +155,8 @@ struct OpenRequests {
         /// It is no response to what was asked here.
         case foreign
         case response
-        /// A call has begun whose caller sends heartbeats from now on.
-        case answered(caller: DeviceAddress, CallID)
+        /// What a user has asked for is done.
+        case done(DeviceAddress, ZegoAnswer, Response.Outcome)
     }
 
     mutating func received(_ message: MQTTMessage, now: Int64) -> Taken {
@@ -189,7 +189,7 @@ struct OpenRequests {
             return .response
         }
         respond(number, asked.response(response.outcome, wasMissing: waiting.wasMissing))
-        return asked.caller(response.outcome).map { .answered(caller: $0.device, $0.callID) } ?? .response
+        return .done(waiting.request.device, asked, response.outcome)
     }
 
     private mutating func askAgain(_ number: UInt64, _ now: Int64) {

@@ -14,7 +14,7 @@ enum Operation {
     /// Passed on when the call is still the user's.
     case heartbeat(RelayedRequest, CallID)
     /// What happens to this user from now on.
-    case events(Bearer)
+    case events(Bearer, lastEventID: String?)
 }
 
 /// A request of the protocol on behalf of a device.
@@ -67,6 +67,8 @@ struct Asked {
     let key: RequestID?
     /// A user who asks for itself.
     var user: Bearer?
+    /// `Last-Event-ID`.
+    var lastEventID: String?
 
     /// `newID`: for a request without a key.
     func operation(newID: () -> RequestID) throws(Problem) -> Operation {

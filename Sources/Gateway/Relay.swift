@@ -159,7 +159,10 @@ final class Relay {
         switch requests.received(message, now: now) {
         case .foreign: streams.received(message, now: now)
         case .response: break
-        case .answered(let caller, let callID): streams.beat(caller, callID)
+        case .done(let device, let answer, let outcome):
+            // A call has begun whose caller sends heartbeats from now on.
+            if let (caller, callID) = answer.caller(outcome) { streams.beat(caller, callID) }
+            if case .success(let success) = outcome { streams.did(device, success.call, now: now) }
         }
     }
 }

@@ -69,7 +69,9 @@ final class RequestHandler: Sendable {
             guard let query = RequestQuery.pairs(exchange.query) else {
                 throw .badRequest("the query is not UTF-8 in percent-encoding")
             }
-            return Asked(route: route, parameters: parameters, query: query, body: exchange.body, key: key, user: user)
+            return Asked(
+                route: route, parameters: parameters, query: query, body: exchange.body, key: key, user: user,
+                lastEventID: exchange.header("Last-Event-ID").last)
         }
     }
 
@@ -123,7 +125,7 @@ final class RequestHandler: Sendable {
             try ring.take(question, asker, newID: Self.newID)
         case .heartbeat(let request, let id):
             try hand(reader, Reader.Item(question: .heartbeat(request, id), asker: asker))
-        case .events(let bearer): return try events(bearer)
+        case .events(let bearer, let lastEventID): return try events(bearer, lastEventID)
         case .token(let user, let device, let life):
             let (token, expiresAt) = try bearers.makeToken(user, device, life: life)
             var response = HTTPResponse.json(201) { writer in
@@ -137,9 +139,9 @@ final class RequestHandler: Sendable {
     }
 
     /// Server-sent events. A proxy must not hold them back.
-    private func events(_ bearer: Bearer) throws(Problem) -> HTTPResponse {
+    private func events(_ bearer: Bearer, _ lastEventID: String?) throws(Problem) -> HTTPResponse {
         HTTPResponse.streaming(
-            try streams.open(bearer), contentType: "text/event-stream",
+            try streams.open(bearer, lastEventID: lastEventID), contentType: "text/event-stream",
             headers: [.init("Cache-Control", "no-store"), .init("X-Accel-Buffering", "no")])
     }
 

@@ -193,6 +193,8 @@ final class ConnectionTable: Sendable {
                 let isSlow = stream.isBroken
                 guard isSlow || haveHungUp.contains(entry.descriptor) else { continue }
                 if isSlow { state.counts.late += 1 }
+                // Before the shutdown, which counts as unacknowledged itself.
+                stream.noteArrival()
                 lost.append(stream)
                 state.entries[connection]?.stream = nil
                 state.end(connection)

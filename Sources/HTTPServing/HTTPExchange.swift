@@ -95,4 +95,7 @@ struct ConnectionHandle: Hashable, @unchecked Sendable {
 
     func suspend() { MHD_suspend_connection(pointer) }
     func resume() { MHD_resume_connection(pointer) }
+
+    /// Whether the client's host has acknowledged all that the kernel was given. Only for a connection that is suspended.
+    var hasNothingUnacknowledged: Bool { bellwire_http_unacknowledged(pointer) == 0 }
 }

@@ -19,6 +19,8 @@ package final class HTTPStream: Sendable {
         var phase = Phase.open
         var waiting: [UInt8] = []
         var suspended: ConnectionHandle?
+        /// The client's host has acknowledged all that was sent: it was seen before the stream was over.
+        var hadArrived = false
     }
 
     private let state = Mutex(State())
@@ -42,6 +44,7 @@ package final class HTTPStream: Sendable {
                 return false
             }
             state.waiting += bytes
+            state.hadArrived = false
             state.resume()
             return true
         }
@@ -52,9 +55,22 @@ package final class HTTPStream: Sendable {
         state.withLock { state in
             guard case .open = state.phase else { return }
             state.phase = .ending
+            if state.hasArrived { state.hadArrived = true }
             state.resume()
         }
     }
+
+    /// Whether the client's host has acknowledged all that was sent; of a stream that is over, whether it had. A proxy acknowledges for the
+    /// client behind it. False also when it cannot be known.
+    package var hasArrived: Bool { state.withLock { $0.hasArrived || $0.hadArrived } }
+
+    /// The client has gone, and the connection is about to be shut down.
+    func noteArrival() {
+        state.withLock { state in if state.hasArrived { state.hadArrived = true } }
+    }
+
+    /// For tests without a connection.
+    func arrived() { state.withLock { $0.hadArrived = true } }
 
     /// What nobody has taken yet.
     var waitingBytes: [UInt8] { state.withLock(\.waiting) }
@@ -116,6 +132,9 @@ package final class HTTPStream: Sendable {
 }
 
 extension HTTPStream.State {
+    /// A suspended connection has handed all to the kernel. Nobody resumes it, so that it could be closed, but under the lock of the state.
+    fileprivate var hasArrived: Bool { suspended?.hasNothingUnacknowledged ?? false }
+
     fileprivate mutating func resume() {
         suspended?.resume()
         suspended = nil

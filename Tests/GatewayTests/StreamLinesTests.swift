@@ -27,10 +27,10 @@ import ZegoCallProtocol
             lines = StreamLines(StreamLinesTests.topics) { "s\(count.withLock { $0 += 1; return $0 })" }
         }
 
-        func open(_ user: String, device: String? = nil) throws -> HTTPStream {
+        func open(_ user: String, device: String? = nil, after id: String? = nil) throws -> HTTPStream {
             var token = Token(user: UserID(user)!, expiresAt: .max)
             token.device = device.map { DeviceID($0)! }
-            let stream = try desk.open(Bearer(text: "t", token: token))
+            let stream = try desk.open(Bearer(text: "t", token: token), lastEventID: id)
             take()
             return stream
         }
@@ -38,7 +38,7 @@ import ZegoCallProtocol
         func take() {
             let (opened, ended) = desk.take()
             for stream in opened { lines.opened(stream, now: now) }
-            for number in ended { lines.ended(number) }
+            for number in ended { lines.ended(number, now: now) }
         }
 
         /// In words.
@@ -80,7 +80,12 @@ import ZegoCallProtocol
 
     /// What waits for the client, without what is for nobody's eyes.
     private func heard(_ stream: HTTPStream) -> [String] {
-        stream.waitingText.components("\n\n").filter { !$0.hasPrefix(":") && !$0.hasPrefix("retry") }
+        stream.waitingText.components("\n\n").filter { $0.hasPrefix("event") }.map { $0.components("\nid: ")[0] }
+    }
+
+    /// The id that a client keeps that has read everything.
+    private func lastID(_ stream: HTTPStream) -> String {
+        stream.waitingText.components("id: ").last?.components("\n").first ?? ""
     }
 
     private func online(_ user: String = "bob") throws -> HTTPStream {
@@ -104,6 +109,13 @@ import ZegoCallProtocol
                     userID: user, state: states[user] ?? .accepted, invitedBy: user == alice ? nil : alice,
                     updatedAt: 1, reason: user == bob ? memberReason : nil)
             })
+    }
+
+    /// As alice's response to the request that made it.
+    private var started: CallSnapshot {
+        var made = call(1, [bob: .inviting])
+        made.members[0].device = DeviceID("zegocall")!
+        return made
     }
 
     private func event(_ name: EventName, _ call: CallSnapshot, changed: [UserID] = []) -> DownMessage {
@@ -214,6 +226,311 @@ import ZegoCallProtocol
         #expect(rig.said().isEmpty)
         rig.receive("bob/zegocall", .error(SignalingError(.sessionOver, "", session: "s1")))
         #expect(rig.said() == [#"bellwire/v1/presence/bob/zegocall {"online":true,"session":"s2"}"#])
+    }
+
+    // MARK: Streams that go on
+
+    /// A stream of a gateway that has heard of nothing, as after a restart, or of another one.
+    private func again(_ user: String = "bob", after id: String?) throws -> (StreamLinesTests, HTTPStream) {
+        let other = StreamLinesTests()
+        other.rig.lines.connected()
+        let stream = try other.rig.open(user, after: id)
+        other.rig.grant(user)
+        _ = other.rig.said()
+        other.rig.welcome(user, "s1")
+        return (other, stream)
+    }
+
+    @Test func aStreamThatGoesOnIsNotToldAgainAtWhicheverGateway() throws {
+        let stream = try online()
+        rig.receive("bob", invitation)
+        let (other, second) = try again(after: lastID(stream))
+        // By the new session, and as others are told of the invitation.
+        other.rig.receive("bob/zegocall", invitation)
+        other.rig.receive("bob/zegocall", event(.invited, call(2, [bob: .received]), changed: [alice, bob]))
+        #expect(other.heard(second).isEmpty)
+        #expect(lastID(second) == "1;c.2.2.0.ar")
+    }
+
+    /// With its last id a client says what has reached it.
+    @Test func whatWasLostWithTheStreamIsToldAgain() throws {
+        let stream = try online()
+        let before = lastID(stream)
+        rig.receive("bob", invitation)
+        let (other, second) = try again(after: before)
+        other.rig.receive("bob/zegocall", invitation)
+        #expect(other.heard(second) == heard(stream) && heard(stream).count == 1)
+    }
+
+    /// A new session is not owed what was over before: the service answers an ack of an earlier revision.
+    @Test func whatHappenedBetweenTwoStreamsIsAskedForAndTold() throws {
+        let stream = try online()
+        rig.receive("bob", invitation)
+        let (other, second) = try again(after: lastID(stream))
+        let ack = #"bellwire/v1/up/bob/zegocall {"type":"ack","callID":"c","revision":1}"#
+        #expect(other.rig.said() == [ack])
+        // Once more, in a session of its own: an ack of the one before may have been counted for this one.
+        other.rig.tick(StreamLines.Bounds.question)
+        #expect(other.rig.said() == [#"bellwire/v1/presence/bob/zegocall {"online":true,"session":"s2"}"#])
+        other.rig.welcome("bob", "s2")
+        #expect(other.rig.said() == [ack])
+        other.rig.tick(StreamLines.Bounds.question)
+        #expect(other.rig.said().isEmpty)
+        #expect(second.waitingText.components(": online").count == 2)
+        other.rig.receive("bob/zegocall", event(.cancelled, call(2, [bob: .cancelled], state: .ended), changed: [bob]))
+        let canceled = #"{"call_id":"c","caller_id":"alice","callee_id":"bob"}"#
+        #expect(other.heard(second) == ["event: /call/notify_call_canceled\ndata: \(canceled)"])
+        #expect(lastID(second) == "1;c.2.2..ac-")
+    }
+
+    @Test func whoIsInvitedAgainBetweenTwoStreamsIsRung() throws {
+        let stream = try online()
+        rig.receive("bob", invitation)
+        var renewed = call(3, [bob: .inviting])
+        renewed.members[1].expiresAt = 120_000
+        let (other, second) = try again(after: lastID(stream))
+        other.rig.receive("bob/zegocall", event(.invited, renewed, changed: [alice, bob]))
+        #expect(other.heard(second).count == 1)
+    }
+
+    /// Of two calls the later one's id names the earlier one, too.
+    @Test func anIDSaysWhatWasToldOfAllCalls() throws {
+        let stream = try online()
+        var second = call(1, [bob: .inviting])
+        second.callID = CallID("d")!
+        let both = [invitation, event(.invited, second)]
+        for invitation in both { rig.receive("bob", invitation) }
+        let (other, third) = try again(after: lastID(stream))
+        for invitation in both { other.rig.receive("bob/zegocall", invitation) }
+        #expect(other.heard(third).isEmpty && heard(stream).count == 2)
+    }
+
+    @Test func anAnswerThatWasToldIsNotToldAgainBesideALaterOne() throws {
+        let carol = UserID("carol")!
+        func group(_ revision: Int, _ states: [MemberState]) -> CallSnapshot {
+            var made = call(revision, [bob: states[0]], state: .active)
+            made.members.append(MemberSnapshot(userID: carol, state: states[1], invitedBy: alice, updatedAt: 1))
+            return made
+        }
+        let stream = try online("alice")
+        rig.receive("alice/zegocall", event(.userStateChanged, group(2, [.accepted, .received]), changed: [bob]))
+        let (other, second) = try again("alice", after: lastID(stream))
+        let both = event(.userStateChanged, group(3, [.accepted, .accepted]), changed: [bob, carol])
+        other.rig.receive("alice/zegocall", both)
+        #expect(heard(stream).count == 1 && other.heard(second).count == 1)
+        #expect(other.heard(second)[0].contains("carol"))
+    }
+
+    /// Of which a caller is told nothing, until something is to be told.
+    @Test func aCallThatTheUserMadeIsNamedByTheID() throws {
+        let stream = try online("alice")
+        let device = DeviceAddress(userID: alice, deviceID: DeviceID("zegocall")!)
+        rig.lines.did(device, started, now: rig.now)
+        #expect(lastID(stream) == "1;c.1.1..ai" && heard(stream).isEmpty)
+        let (other, second) = try again("alice", after: lastID(stream))
+        #expect(other.rig.said() == [#"bellwire/v1/up/alice/zegocall {"type":"ack","callID":"c","revision":1}"#])
+        let over = call(2, [bob: .rejected], state: .ended, reason: .rejected, memberReason: "busy")
+        other.rig.receive("alice/zegocall", event(.ended, over, changed: [bob]))
+        #expect(other.heard(second).count == 1)
+        rig.lines.did(device, over, now: rig.now)
+        #expect(lastID(stream) == "1;c.1.1..ai-")
+    }
+
+    /// The start is answered, the decline goes to a stream that is dead: the client's last id knows nothing of the call.
+    @Test(arguments: [nil, "1"] as [String?])
+    func ofACallThatTheUserMadeItIsAskedWhateverTheIDSays(_ id: String?) throws {
+        _ = try online("alice")
+        let device = DeviceAddress(userID: alice, deviceID: DeviceID("zegocall")!)
+        rig.lines.did(device, started, now: rig.now)
+        let over = event(.ended, call(2, [bob: .rejected], state: .ended, reason: .rejected), changed: [bob])
+        rig.receive("alice/zegocall", over)
+        let second = try rig.open("alice", after: id)
+        _ = rig.said()
+        rig.welcome("alice", "s2")
+        #expect(rig.said() == [#"bellwire/v1/up/alice/zegocall {"type":"ack","callID":"c","revision":1}"#])
+        rig.receive("alice/zegocall", over)
+        #expect(heard(second).count == 1)
+    }
+
+    @Test(arguments: [true, false])
+    func ofACallWhoseEndHasArrivedNothingIsAsked(_ saysSo: Bool) throws {
+        let stream = try online("alice")
+        let device = DeviceAddress(userID: alice, deviceID: DeviceID("zegocall")!)
+        rig.lines.did(device, started, now: rig.now)
+        let over = event(.ended, call(2, [bob: .rejected], state: .ended, reason: .rejected), changed: [bob])
+        rig.receive("alice/zegocall", over)
+        stream.arrived()
+        let id = lastID(stream)
+        close(stream)
+        _ = rig.said()
+        let second = try rig.open("alice", after: saysSo ? id : nil)
+        rig.grant("alice")
+        _ = rig.said()
+        rig.welcome("alice", "s2")
+        #expect(rig.said().isEmpty)
+        rig.receive("alice/zegocall", over)
+        #expect(heard(second).isEmpty)
+    }
+
+    @Test func aStreamIsToldWhatWasMissedWithoutTheBroker() throws {
+        let stream = try online()
+        rig.receive("bob", invitation)
+        rig.lines.disconnected()
+        rig.lines.connected()
+        rig.grant("bob")
+        _ = rig.said()
+        rig.welcome("bob", "s2")
+        #expect(rig.said() == [#"bellwire/v1/up/bob/zegocall {"type":"ack","callID":"c","revision":1}"#])
+        rig.receive("bob/zegocall", event(.cancelled, call(2, [bob: .cancelled], state: .ended), changed: [bob]))
+        #expect(heard(stream).count == 2)
+    }
+
+    /// It would not be owed what the other one knows.
+    @Test func besideAStreamThatKnowsNothingItIsAskedForEverything() throws {
+        let stream = try online()
+        rig.receive("bob", invitation)
+        _ = try rig.open("bob", after: "0")
+        _ = rig.said()
+        rig.welcome("bob", "s2")
+        #expect(rig.said() == [#"bellwire/v1/up/bob/zegocall {"type":"ack","callID":"c","revision":0}"#])
+        #expect(heard(stream).count == 1)
+    }
+
+    /// By a stream that is dead, as nobody has noticed yet: the service may count the ack for the session of the new one.
+    @Test(arguments: [true, false])
+    func behindAnAckTheNewStreamIsToldInASecondSession(_ isOver: Bool) throws {
+        let stream = try online()
+        rig.receive("bob", invitation)
+        if isOver { close(stream) }
+        let second = try rig.open("bob", after: "0")
+        rig.grant("bob")
+        rig.welcome("bob", "s2")
+        _ = rig.said()
+        rig.tick(StreamLines.Bounds.question)
+        #expect(rig.said() == [#"bellwire/v1/presence/bob/zegocall {"online":true,"session":"s3"}"#])
+        rig.receive("bob/zegocall", invitation)
+        #expect(heard(second).count == 1)
+    }
+
+    @Test func aStreamThatKnowsNothingAndFollowsNoAckHasOneSession() throws {
+        let stream = try online()
+        rig.receive("bob", event(.timeout, call(2, [bob: .timeout], state: .ended)))
+        rig.now += StreamLines.Bounds.ack
+        close(stream)
+        _ = try rig.open("bob", after: "0")
+        rig.grant("bob")
+        rig.welcome("bob", "s2")
+        _ = rig.said()
+        rig.tick(StreamLines.Bounds.question)
+        #expect(rig.said().isEmpty)
+    }
+
+    /// A client that ignores ids would take the invitation for a second call.
+    @Test(arguments: [true, false])
+    func withoutAnIDAStreamGoesOnFromWhatHasArrived(_ isOver: Bool) throws {
+        let stream = try online()
+        rig.receive("bob", invitation)
+        stream.arrived()
+        if isOver { close(stream) }
+        let second = try rig.open("bob")
+        rig.receive("bob/zegocall", invitation)
+        #expect(heard(second).isEmpty)
+        // What it has been told by then is known of it, too.
+        second.arrived()
+        close(second)
+        rig.now += StreamLines.Bounds.memory - 1
+        let third = try rig.open("bob")
+        rig.receive("bob/zegocall", invitation)
+        #expect(heard(third).isEmpty)
+    }
+
+    @Test func withoutAnIDAStreamIsToldAgainWhatMayBeLost() throws {
+        let stream = try online()
+        rig.receive("bob", invitation)
+        close(stream)
+        let second = try rig.open("bob")
+        rig.receive("bob/zegocall", invitation)
+        #expect(heard(second).count == 1)
+    }
+
+    /// An app that was started again knows nothing. That takes it some time, or it says so by an id that is none.
+    @Test(arguments: [nil, "0"] as [String?])
+    func anAppThatWasStartedAgainIsRung(_ id: String?) throws {
+        let stream = try online()
+        rig.receive("bob", invitation)
+        stream.arrived()
+        close(stream)
+        if id == nil { rig.now += StreamLines.Bounds.memory }
+        let second = try rig.open("bob", after: id)
+        rig.receive("bob/zegocall", invitation)
+        #expect(heard(second).count == 1)
+    }
+
+    @Test func anotherDeviceIsToldForItself() throws {
+        let stream = try online()
+        rig.receive("bob", invitation)
+        stream.arrived()
+        let other = try rig.open("bob", device: "web")
+        rig.grant("bob", "zegocall.web")
+        rig.receive("bob/zegocall.web", invitation)
+        #expect(heard(other).count == 1)
+    }
+
+    @Test func ofMoreDevicesThanAreRememberedTheOldestIsForgotten() {
+        var memory = StreamLines.Memory<Int>()
+        func device(_ number: Int) -> DeviceAddress {
+            DeviceAddress(userID: UserID("user\(number)")!, deviceID: DeviceID("zegocall")!)
+        }
+        for number in 0...StreamLines.Bounds.memories {
+            memory.keep(number, of: device(number), until: 100 + Int64(number))
+        }
+        #expect(memory.count == StreamLines.Bounds.memories)
+        #expect(memory.value(device(0), now: 0) == nil && memory.value(device(1), now: 100) == 1)
+        #expect(memory.value(device(1), now: 101) == nil)
+        memory.forget(110)
+        #expect(memory.count == StreamLines.Bounds.memories - 10)
+    }
+
+    private func close(_ stream: HTTPStream) {
+        stream.finish()
+        rig.take()
+    }
+
+    @Test(arguments: [
+        "", "0", "2;c.1.1.0.ai", "1;", "1;c", "1;c.1.1.0", "1;c.1.1.0.ax", "1;c.-1.1.0.ai", "1;c.1.?.0.ai",
+        "1;c c.1.1.0.ai", "1;c.1.1.zzzzzzzzzzzzzzzzzzzz.ai", "1" + String(repeating: ";c.1.1.0.ai", count: 100),
+    ])
+    func whatIsNoIDSaysNothing(_ text: String) { #expect(EventID.calls(text, now: 0) == nil) }
+
+    @Test func anIDIsBoundedAndNamesTheLatestCalls() throws {
+        let stream = try online()
+        for number in 10..<30 {
+            var call = call(number, [bob: .inviting])
+            call.callID = CallID("\(number)" + String(repeating: "c", count: 62))!
+            rig.receive("bob", event(.invited, call))
+        }
+        let id = lastID(stream)
+        #expect(id.utf8.count <= EventID.Bounds.bytes && id.utf8.count > EventID.Bounds.bytes - 100)
+        let named = try #require(EventID.calls(id, now: 0)).keys.map { String($0.string.prefix(2)) }
+        #expect(named.sorted() == (30 - named.count..<30).map(String.init))
+    }
+
+    @Test func anIDNamesSixteenCallsAndOfNoMoreItIsAsked() throws {
+        let stream = try online()
+        for number in 10..<30 {
+            var call = call(number, [bob: .inviting])
+            call.callID = CallID("c\(number)")!
+            rig.receive("bob", event(.invited, call))
+        }
+        let named = try #require(EventID.calls(lastID(stream), now: 0))
+        #expect(named.count == 16 && named[CallID("c29")!] != nil)
+        rig.lines.disconnected()
+        rig.lines.connected()
+        rig.grant("bob")
+        _ = rig.said()
+        rig.welcome("bob", "s2")
+        #expect(rig.said().count == 16)
+        #expect(EventID.calls("1" + String(repeating: ";c.1.1.0.ai", count: 17), now: 0) == nil)
     }
 
     // MARK: Streams

@@ -80,6 +80,27 @@ struct StreamTests {
         #expect(!stream.send(bytes("two")))
     }
 
+    @Test func whatTheClientsHostHasAcknowledgedHasArrived() throws {
+        let server = try server(.hasty)
+        let (client, stream) = try listen(server)
+        #expect(stream.send(bytes("one")))
+        #expect(try client.read(to: "one"))
+        try eventually { stream.hasArrived }
+        client.finish()
+        try eventually { streams.endings == 1 }
+        #expect(stream.hasArrived)
+    }
+
+    @Test func whatTheClientsHostHasNoRoomForHasNotArrived() throws {
+        let server = try server(.hasty, mostWaiting: 8_000_000)
+        let client = try Client(server.port, receiveBuffer: 4_096)
+        client.request("GET /")
+        let stream = try streams.first()
+        #expect(stream.send([UInt8](repeating: 0, count: 8_000_000)) && !stream.hasArrived)
+        try eventually { streams.endings == 1 }
+        #expect(!stream.hasArrived)
+    }
+
     @Test func aClientThatSaysGoodbyeEndsItsStream() throws {
         let server = try server(.hasty)
         let (client, stream) = try listen(server)

@@ -221,19 +221,90 @@ def test_a_callee_who_comes_online_in_time_is_rung(site: Site) -> None:
 
 
 def test_a_second_stream_is_told_of_what_rings(site: Site) -> None:
+    """It says that it knows nothing."""
     _alice, bob, call = site.ringing()
-    second = bob.listen()
+    second = bob.listen(last_id="0")
     wait_until(lambda: second.told, 10, "the second stream is told")
     assert [(path, body["call_id"]) for path, body in second.told] == [("/call/notify_call_invited", call)]
 
 
 def test_a_later_stream_is_told_of_an_answer_that_another_one_took(site: Site) -> None:
-    """Which may be dead, and nobody has noticed yet."""
-    alice, _bob, call = site.talking()
-    second = alice.listen().online()
+    """Which may be dead, and nobody has noticed yet: the id is of the time before."""
+    alice, bob, call = site.ringing()
+    before = alice.streams[0].last_id
+    done(bob.accept(call))
+    alice.expect("notify_call_accept", call_id=call)
+    second = alice.listen(last_id=before).online()
     wait_until(lambda: second.told, 10, "the second stream is told")
     assert [(path, body["call_id"]) for path, body in second.told] == [("/call/notify_call_accept", call)]
     alice.expect_nothing_more(streams=1)
+
+
+@pytest.mark.parametrize("gateway", [0, 1])
+def test_a_stream_that_is_opened_again_goes_on(site: Site, gateway: int) -> None:
+    """At either gateway: the client would decline an invitation that comes again as busy, by its own call."""
+    alice, bob, call = site.ringing()
+    second = bob.reopen(site.gateways[gateway])
+    done(bob.accept(call))
+    done(alice.end(call))
+    wait_until(lambda: second.told, 10, "the second stream is told")
+    assert second.told == [("/call/notify_call_end", {"call_id": call, "id": alice.user})]
+
+
+def test_a_stream_that_is_opened_again_without_an_id_goes_on(site: Site) -> None:
+    alice, bob, call = site.ringing()
+    bob.streams[0].close()
+    second = bob.listen().online()
+    third = bob.listen().online()
+    done(alice.cancel(call, bob))
+    wait_until(lambda: second.told and third.told, 10, "both streams are told")
+    assert [path for stream in (second, third) for path, _ in stream.told] == ["/call/notify_call_canceled"] * 2
+
+
+@pytest.mark.parametrize("gateway", [0, 1])
+@pytest.mark.parametrize(
+    ("act", "told"),
+    [
+        (lambda alice, bob, call: alice.cancel(call, bob), "notify_call_canceled"),
+        (lambda alice, bob, call: bob.decline(call, alice, 2), "notify_call_decline"),
+        (lambda alice, bob, call: bob.accept(call), "notify_call_accept"),
+    ],
+)
+def test_what_happens_while_a_stream_is_away_is_told_by_the_next(site: Site, act: Callable[..., Any], told: str, gateway: int) -> None:
+    """Also what ends the call: a new session alone would not be owed it."""
+    alice, bob, call = site.ringing()
+    away = bob if told == "notify_call_canceled" else alice
+    wait_until(lambda: call in (away.streams[0].last_id or ""), 10, "the id names the call")
+    last_id = away.streams[0].last_id
+    away.streams[0].close()
+    done(act(alice, bob, call))
+    second = away.listen(site.gateways[gateway], last_id=last_id).online()
+    wait_until(lambda: second.told, 10, f"{told} is told")
+    assert [(path, body["call_id"]) for path, body in second.told] == [(f"/call/{told}", call)]
+
+
+def test_a_decline_that_went_to_a_dead_stream_is_told_by_the_next(site: Site) -> None:
+    """Which had its last id before the call."""
+    alice = site.user("alice")
+    last_id = alice.streams[0].last_id
+    bob, call = site.user("bob"), new_call()
+    done(alice.start(call, bob))
+    done(bob.decline(call, alice))
+    alice.expect("notify_call_decline", call_id=call)
+    second = alice.listen(last_id=last_id)
+    wait_until(lambda: second.told, 10, "the decline is told")
+    assert second.told == [("/call/notify_call_decline", {"call_id": call, "callee_id": bob.user, "type": 1})]
+
+
+def test_a_call_that_ends_while_a_stream_is_away_is_told_as_ended(site: Site) -> None:
+    alice, bob, call = site.talking()
+    done(bob.beat(call))
+    last_id = alice.streams[0].last_id
+    alice.streams[0].close()
+    done(bob.end(call))
+    second = alice.listen(site.gateways[1], last_id=last_id).online()
+    wait_until(lambda: second.told, 10, "the end is told")
+    assert second.told == [("/call/notify_call_end", {"call_id": call, "id": bob.user})]
 
 
 def test_a_later_stream_is_not_told_of_what_the_user_declined(site: Site) -> None:

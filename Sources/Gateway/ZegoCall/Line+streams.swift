@@ -6,6 +6,7 @@ extension Line {
     mutating func showLife(_ now: Int64, _ sign: [UInt8]) {
         for number in streams.keys where streams[number]!.nextSign <= now {
             streams[number]!.nextSign = now + Self.sign
+            streams[number]!.noteArrival()
             _ = streams[number]!.opened.stream.send(sign)
         }
     }
@@ -16,18 +17,74 @@ extension Line {
         for number in streams.keys where streams[number]!.take(event, as: device.userID, now: now) { isTaken = true }
         return isTaken
     }
+
+    /// The user has done something about a call, which no stream is told. `made`: it has made the call.
+    mutating func did(_ callID: CallID, goesOn: Bool, made: HeardCall?, now: Int64) {
+        for number in streams.keys { streams[number]!.did(callID, goesOn: goesOn, made: made, now: now) }
+    }
+
+    /// What the device has been told for certain, by streams that are open.
+    var arrived: [CallID: HeardCall] {
+        mutating get {
+            var arrived: [CallID: HeardCall] = [:]
+            for number in streams.keys {
+                streams[number]!.noteArrival()
+                arrived.merge(streams[number]!.arrived)
+            }
+            return arrived
+        }
+    }
+
+    /// Of the calls that go on, as far as a stream has heard, the latest: the revision of which all streams know.
+    var goingOn: [(callID: CallID, revision: Int)] {
+        var known: [CallID: HeardCall] = [:]
+        for stream in streams.values { known.merge(stream.calls.filter(\.value.goesOn)) }
+        let latest = known.sorted { ($0.value.time, $0.key.string) > ($1.value.time, $1.key.string) }
+        return latest.prefix(EventID.Bounds.calls).map { callID, _ in
+            (callID, streams.values.map { $0.calls[callID]?.revision ?? 0 }.min() ?? 0)
+        }
+    }
 }
 
 extension Line.Stream {
+    /// Before more is sent.
+    mutating func noteArrival() { if opened.stream.hasArrived { arrived = calls } }
+
     fileprivate mutating func take(_ event: Event, as user: UserID, now: Int64) -> Bool {
+        noteArrival()
         // Left for later: the service sends it again, and there may be room then.
         guard calls[event.callID] != nil || makeRoom(now) else { return false }
         var call = calls[event.callID] ?? HeardCall()
         guard call.isNews(event, to: user) else { return true }
-        for notification in call.take(event, as: user, now: now) {
-            guard opened.stream.send(notification.serverSent) else { return false }
-        }
+        let notifications = call.take(event, as: user, now: now)
         calls[event.callID] = call
+        let id = EventID(calls, now: now)
+        for (place, notification) in notifications.enumerated() {
+            // Whoever has only the first of two is told both again.
+            let isLast = place == notifications.count - 1
+            guard opened.stream.send(notification.serverSent(isLast ? id : lastID)) else { return false }
+        }
+        return notifications.isEmpty ? show(id) : shown(id)
+    }
+
+    fileprivate mutating func did(_ callID: CallID, goesOn: Bool, made: HeardCall?, now: Int64) {
+        if !goesOn {
+            calls[callID]?.over(now)
+        } else if let made, calls[callID] == nil, makeRoom(now) {
+            calls[callID] = made
+        }
+        _ = show(EventID(calls, now: now))
+    }
+
+    /// An id without an event: a client keeps it, and is told nothing.
+    private mutating func show(_ id: EventID) -> Bool {
+        guard id != lastID else { return true }
+        noteArrival()
+        return opened.stream.send(Array("id: \(id.text)\n\n".utf8)) && shown(id)
+    }
+
+    private mutating func shown(_ id: EventID) -> Bool {
+        lastID = id
         return true
     }
 

@@ -19,6 +19,8 @@ final class StreamDesk: Sendable {
         let number: Int
         let bearer: Bearer
         let stream: HTTPStream
+        /// `Last-Event-ID`: what the client has been told, in the words of an id; nil when it does not say.
+        var lastEventID: String?
 
         var device: DeviceAddress { bearer.zegoCallDevice }
     }
@@ -46,25 +48,25 @@ final class StreamDesk: Sendable {
         self.wakeUp = wakeUp
     }
 
-    func open(_ bearer: Bearer) throws(Problem) -> HTTPStream {
+    func open(_ bearer: Bearer, lastEventID: String?) throws(Problem) -> HTTPStream {
         let opened: Result<HTTPStream, Problem> = state.withLock { state in
             guard state.streams < most, !state.isStopping else { return .failure(.overloaded) }
             guard state.ofUser[bearer.token.user, default: 0] < Bounds.perUser else {
                 return .failure(.tooManyStreams)
             }
-            return .success(open(bearer, &state))
+            return .success(open(bearer, lastEventID, &state))
         }
         wakeUp.wake()
         return try opened.get()
     }
 
-    private func open(_ bearer: Bearer, _ state: inout State) -> HTTPStream {
+    private func open(_ bearer: Bearer, _ lastEventID: String?, _ state: inout State) -> HTTPStream {
         state.lastNumber += 1
         state.streams += 1
         state.ofUser[bearer.token.user, default: 0] += 1
         let (number, user) = (state.lastNumber, bearer.token.user)
         let stream = HTTPStream(mostWaiting: Bounds.waiting) { [weak self] in self?.ended(number, user) }
-        state.opened.append(Opened(number: number, bearer: bearer, stream: stream))
+        state.opened.append(Opened(number: number, bearer: bearer, stream: stream, lastEventID: lastEventID))
         return stream
     }
 

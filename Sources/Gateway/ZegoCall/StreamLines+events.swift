@@ -31,12 +31,39 @@ extension StreamLines {
         let lease = welcome.presenceLease.map { Int64($0) * 1_000 } ?? Bounds.lease
         line.standing = .online(next: now + lease / 2)
         guard isNews else { return }
+        askForMissed(line)
+        guard line.nextQuestion != nil else { return }
         for stream in line.streams.values { _ = stream.opened.stream.send(Self.online) }
+        line.nextQuestion = now + Bounds.question
+    }
+
+    /// In a new session a device is owed what lives. Of what has ended while it was away it is told where it says what it knows, by an ack: the
+    /// service answers one of an earlier revision with what has happened since. It is asked twice: the answer comes once, and may be lost. And
+    /// an ack names no session: that of an event which an earlier stream has taken, here or at another gateway, may be counted for the session
+    /// that begins behind it. So the second time is a session of its own.
+    private mutating func askForMissed(_ line: Line) {
+        for (callID, revision) in line.goingOn {
+            let ack = UpMessage.ackCall(callID, revision: revision)
+            actions.append(.publish(topic: topics.up(line.device), payload: ack.encoded()))
+        }
+    }
+
+    /// A request of the user's own has succeeded, of which no event tells the device.
+    mutating func did(_ device: DeviceAddress, _ call: CallSnapshot, now: Int64) {
+        let own = call.member(device.userID)
+        let goesOn = call.state != .ended && own?.state.isLive ?? false
+        let isMade = goesOn && call.inviter == device.userID && own?.device == device.deviceID
+        let heard = isMade ? HeardCall(madeAs: call) : nil
+        if let heard {
+            made.keep((call.callID, heard), of: device, until: now + Int64(call.timeout) * 1_000)
+        }
+        change(device) { _, line in line.did(call.callID, goesOn: goesOn, made: heard, now: now) }
     }
 
     /// Acked when somebody has it. Who has not is told of it in the next session.
     private mutating func tell(_ event: Event, _ line: inout Line, _ now: Int64) {
         guard line.take(event, now: now) else { return }
+        line.lastAck = now
         let ack = UpMessage.ackCall(event.callID, revision: event.revision)
         actions.append(.publish(topic: topics.up(line.device), payload: ack.encoded()))
     }
@@ -53,6 +80,8 @@ extension StreamLines {
     mutating func tick(now: Int64, counts: (Bearer) -> Bool) {
         guard nextTick <= now else { return }
         nextTick = now + Bounds.tick
+        left.forget(now)
+        made.forget(now)
         for device in lines.keys {
             change(device) { lines, line in
                 lines.renew(&line, now)
@@ -68,6 +97,9 @@ extension StreamLines {
         case .online(let next) where next <= now:
             line.standing = .online(next: now + Bounds.firstPause)
             actions.append(presence(.online, line))
+        case .online where (line.nextQuestion ?? .max) <= now:
+            line.nextQuestion = nil
+            if line.mayBeMistaken || !line.goingOn.isEmpty { begin(&line, now, isSecond: true) }
         case .away, .announcing, .online: break
         }
     }

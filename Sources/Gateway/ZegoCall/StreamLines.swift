@@ -22,6 +22,15 @@ struct StreamLines {
         static let lease: Int64 = 600_000
         /// A number.
         static let farewells = 16_384
+        /// For how long it is known what a device has been told whose streams have ended, where the client does not say: as long as a caller
+        /// who is lost may come back.
+        static let memory: Int64 = 10_000
+        /// Devices of which that is known, and devices that have made a call; the oldest of them is forgotten.
+        static let memories = 16_384
+        /// Before the service is asked once more for what streams have missed.
+        static let question: Int64 = 2_000
+        /// For so long after it was sent, an ack may be behind what was sent later.
+        static let ack: Int64 = 1_000
     }
 
     let topics: Topics
@@ -36,6 +45,28 @@ struct StreamLines {
     var nextTick: Int64 = 0
     /// What was to be said of lines that ended while there was no broker.
     private var farewells: [Action] = []
+    /// What devices have been told whose streams have ended.
+    var left = Memory<(told: [CallID: HeardCall], lastAck: Int64?)>()
+    /// The latest calls that devices have made. Their streams, which may be dead, need not have heard of them.
+    var made = Memory<(callID: CallID, call: HeardCall)>()
+
+    /// What is known of devices for a while.
+    struct Memory<Value> {
+        private var values: [DeviceAddress: (value: Value, until: Int64)] = [:]
+        var count: Int { values.count }
+
+        func value(_ device: DeviceAddress, now: Int64) -> Value? {
+            values[device].flatMap { now < $0.until ? $0.value : nil }
+        }
+
+        mutating func keep(_ value: Value, of device: DeviceAddress, until: Int64) {
+            values[device] = (value, until)
+            guard values.count > Bounds.memories else { return }
+            if let oldest = values.min(by: { $0.value.until < $1.value.until })?.key { values[oldest] = nil }
+        }
+
+        mutating func forget(_ now: Int64) { values = values.filter { now < $0.value.until } }
+    }
 
     init(_ topics: Topics, newSession: @escaping () -> String) {
         self.topics = topics
@@ -55,9 +86,13 @@ struct StreamLines {
     mutating func opened(_ opened: StreamDesk.Opened, now: Int64) {
         let isNew = lines[opened.device] == nil
         var line = lines[opened.device] ?? Line(opened.device)
-        line.streams[opened.number] = Line.Stream(opened: opened, nextSign: now + Line.sign)
+        if isNew { line.lastAck = left.value(opened.device, now: now)?.lastAck }
+        let told = told(opened, &line, now)
+        let stream = Line.Stream(opened, told, now: now)
+        line.streams[opened.number] = stream
         places[opened.number] = opened.device
-        _ = opened.stream.send(Array("retry: 1000\n\n".utf8))
+        // With an id from the beginning, a client that shows none when it comes again is one that never had any.
+        _ = opened.stream.send(Array("retry: 1000\nid: \(stream.lastID.text)\n\n".utf8))
         if isNew {
             for topic in filters(opened.device) { listeners[topic, default: []].insert(opened.device) }
             if isConnected { subscribe(&line) }
@@ -70,14 +105,44 @@ struct StreamLines {
         lines[opened.device] = line
     }
 
+    /// What the client of a new stream has been told. It says so by the id that it had last. A client that says nothing may be one that ignores
+    /// ids, and would take an invitation that comes again for a second call; or it has just been started, and knows nothing. The latter does
+    /// not come at once.
+    private mutating func told(
+        _ opened: StreamDesk.Opened, _ line: inout Line, _ now: Int64
+    ) -> [CallID: HeardCall] {
+        let goesOn = !line.streams.isEmpty
+        var told = line.arrived
+        if let id = opened.lastEventID {
+            guard let named = EventID.calls(id, now: now) else { return [:] }
+            told = named
+        } else if let before = left.value(opened.device, now: now) {
+            told.merge(before.told)
+        } else if !goesOn {
+            return [:]
+        }
+        if let made = made.value(opened.device, now: now), told[made.callID] == nil { told[made.callID] = made.call }
+        return told
+    }
+
     private func filters(_ device: DeviceAddress) -> [String] { [topics.down(device.userID), topics.down(device)] }
 
-    mutating func ended(_ number: Int) {
+    mutating func ended(_ number: Int, now: Int64) {
         guard let device = places.removeValue(forKey: number), var line = lines.removeValue(forKey: device) else {
             return
         }
-        line.streams[number] = nil
+        if var stream = line.streams.removeValue(forKey: number) {
+            stream.noteArrival()
+            remember(stream.arrived, line, now)
+        }
         if line.streams.isEmpty { leave(line) } else { lines[device] = line }
+    }
+
+    private mutating func remember(_ arrived: [CallID: HeardCall], _ line: Line, _ now: Int64) {
+        var told = arrived
+        if let before = left.value(line.device, now: now) { told.merge(before.told) }
+        left.keep(
+            (told.filter { $0.value.matters(now) }, line.lastAck), of: line.device, until: now + Bounds.memory)
     }
 
     /// Ends all streams: the gateway stops.
@@ -143,8 +208,10 @@ struct StreamLines {
     }
 
     /// A session of its own, by which what is owed comes anew.
-    mutating func begin(_ line: inout Line, _ now: Int64) {
+    mutating func begin(_ line: inout Line, _ now: Int64, isSecond: Bool = false) {
         line.session = newSession()
+        line.mayBeMistaken = line.lastAck.map { now < $0 + Bounds.ack } ?? false
+        line.nextQuestion = isSecond ? nil : .max
         announce(&line, times: 0, now)
     }
 

@@ -42,6 +42,11 @@ struct StreamLink {
     /// A heartbeat in the name of a caller.
     mutating func beat(_ caller: DeviceAddress, _ callID: CallID) { lines.beat(caller, callID) }
 
+    /// A request of the user's own has succeeded.
+    mutating func did(_ device: DeviceAddress, _ call: CallSnapshot, now: Int64) {
+        lines.did(device, call, now: now)
+    }
+
     mutating func received(_ message: MQTTMessage, now: Int64) {
         lines.received(message.topic, message.payload, now: now)
     }
@@ -49,7 +54,7 @@ struct StreamLink {
     mutating func turn(now: Int64) {
         let (opened, ended) = desk.take()
         for stream in opened { lines.opened(stream, now: now) }
-        for number in ended { lines.ended(number) }
+        for number in ended { lines.ended(number, now: now) }
         if !opened.isEmpty || !ended.isEmpty { status.update { $0.streams = desk.count } }
         guard !lines.isEmpty else { return }
         if let notice = bearers.lookAtKeys() { status.tell(notice) }

@@ -26,7 +26,7 @@ extension Bearer {
 /// The requests of ZEGO Call's business-server protocol (docs/migrate/zego-call-server.md).
 extension Asked {
     func zegoCall(_ bearer: Bearer, newID: () -> RequestID) throws(Problem) -> Operation {
-        if route == .zegoEvents { return .events(bearer) }
+        if route == .zegoEvents { return .events(bearer, lastEventID: lastEventID) }
         let body = try fields()
         if route == .zegoStart { return try relay(.invite(try zegoInvite(body, bearer)), bearer, .done, newID) }
         try isOwn(body["id"]?.string, bearer, "id")

@@ -18,12 +18,14 @@ Notification = tuple[str, dict[str, Any]]
 class Stream:
     """`GET /call/events`, read until one side ends it."""
 
-    def __init__(self, gateway: Gateway, token: str) -> None:
+    def __init__(self, gateway: Gateway, token: str, last_id: str | None = None) -> None:
+        self.last_id = last_id
         self.told: list[Notification] = []
         self.comments: list[str] = []
         self.ended = False
         self._connection = http.client.HTTPConnection("127.0.0.1", gateway.port, timeout=60)
-        self._connection.request("GET", "/call/events", headers={"Authorization": f"Bearer {token}"})
+        headers = {"Authorization": f"Bearer {token}"} | ({} if last_id is None else {"Last-Event-ID": last_id})
+        self._connection.request("GET", "/call/events", headers=headers)
         self._response = self._connection.getresponse()
         self.status = self._response.status
         self.headers = {name.lower(): value for name, value in self._response.getheaders()}
@@ -42,6 +44,8 @@ class Stream:
                         path = value
                     case ["data", value]:
                         data = value
+                    case ["id", value]:
+                        self.last_id = value
                     case ["", value] if line.startswith(":"):
                         self.comments.append(value)
                     case [""] if path:
@@ -79,10 +83,17 @@ class HTTPUser:
     def party(self) -> dict[str, str]:
         return {"id": self.user, "name": f"Name of {self.user}"}
 
-    def listen(self, gateway: Gateway | None = None) -> Stream:
-        stream = Stream(gateway or self.gateway, self.token)
+    def listen(self, gateway: Gateway | None = None, *, last_id: str | None = None) -> Stream:
+        stream = Stream(gateway or self.gateway, self.token, last_id)
         self.streams.append(stream)
         return stream
+
+    def reopen(self, gateway: Gateway | None = None) -> Stream:
+        """Closes the latest stream, and goes on with another one, whose notifications come next."""
+        before = self.streams[-1]
+        before.close()
+        self._seen = 0
+        return self.listen(gateway, last_id=before.last_id).online()
 
     def post(self, action: str, _gateway: Gateway | None = None, **body: Any) -> Answer:
         return (_gateway or self.gateway).post(f"/call/{action}", body, token=self.token)
