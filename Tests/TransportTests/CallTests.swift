@@ -1,4 +1,5 @@
 import BellwireClient
+import Synchronization
 import Testing
 
 /// A `Call` in the less usual moments of its life.
@@ -95,6 +96,27 @@ import Testing
         #expect(failure?.code == .cancelled)
     }
 
+    /// The quit is with a coordinator that does not answer, and the invitation would be judged by another one.
+    @Test func whoHangsUpAndCallsAtOnceIsNotToldOfTheFirstCall() async throws {
+        let forgetful = Forgetful("call.quit")
+        var configuration = service.configuration(user: "alice")
+        configuration.transport = forgetful.carrying(configuration.transport)
+        let (alice, bob) = (SignalingClient(configuration), try await online("bob"))
+        let carol = try await online("carol")
+        try await alice.connect()
+        let first = try await alice.call("bob")
+        try await bob.incomingCalls.first { _ in true }?.accept()
+        try await first.waitUntilActive()
+        let leaving = Task { try await first.quit() }
+        try await eventually { forgetful.hasForgotten }
+        let second = Task { try await alice.call("carol") }
+        // The app gives up waiting, and not the call: it leaves once the quit is answered.
+        second.cancel()
+        try await leaving.value
+        let call = try await second.value
+        #expect(await carol.incomingCalls.first { _ in true }?.id == call.id)
+    }
+
     @Test func aMessageIsDeliveredWhenADeviceHasIt() async throws {
         let (alice, bob) = (try await online("alice"), try await online("bob"))
         try await alice.deliver(JSONText(string: "hello"), to: self.bob, isOrdered: true)
@@ -122,4 +144,46 @@ import Testing
     }
 
     private struct Missing: Error {}
+}
+
+/// Loses the first request of a type.
+private final class Forgetful: Sendable {
+    private let type: String
+    private let forgotten = Mutex(false)
+
+    init(_ type: String) { self.type = "\"type\":\"\(type)\"" }
+
+    var hasForgotten: Bool { forgotten.withLock { $0 } }
+
+    func carrying(_ transport: any Transport) -> any Transport { Carrying(carrier: transport, forgetful: self) }
+
+    private func forgets(_ message: OutgoingMessage) -> Bool {
+        guard String(decoding: message.payload, as: UTF8.self).contains(type) else { return false }
+        return forgotten.withLock { forgotten in
+            defer { forgotten = true }
+            return !forgotten
+        }
+    }
+
+    private struct Carrying: Transport {
+        let carrier: any Transport
+        let forgetful: Forgetful
+
+        func connect(
+            _ request: ConnectionRequest, events: @escaping @Sendable (TransportEvent) -> Void
+        ) async throws(TransportError) -> any TransportConnection {
+            Carried(link: try await carrier.connect(request, events: events), forgetful: forgetful)
+        }
+    }
+
+    private struct Carried: TransportConnection {
+        let link: any TransportConnection
+        let forgetful: Forgetful
+
+        func publish(_ message: OutgoingMessage) throws(TransportError) {
+            if !forgetful.forgets(message) { try link.publish(message) }
+        }
+        func probe() { link.probe() }
+        func close() async { await link.close() }
+    }
 }

@@ -37,7 +37,8 @@ public final class SignalingClient: Sendable {
         /// half times as long, and notices itself that a silent network has let it down after that long and 5 s more, or 6 s after
         /// it asked for something.
         public var keepAlive: Duration = .seconds(60)
-        /// How long a request is tried; 30 s by default. It then throws `noResponse`.
+        /// How long a request is tried; 30 s by default. It then throws `noResponse`. The time in which it waits for the answer to an earlier
+        /// request counts: requests on one call leave one after another, and those that begin a call after those that leave another one.
         public var requestTimeout: Duration = .seconds(30)
         /// Whether this device is one of the user's phones; true by default. When false it only asks, as a tool or a server
         /// does: it publishes no presence and listens to its own topic alone, so that it is never rung, never counted online

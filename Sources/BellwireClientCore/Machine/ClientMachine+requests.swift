@@ -1,7 +1,7 @@
 import SignalingProtocol
 
 /// Requests: sent again under the same id until the response, one at a time for each call, within a time limit
-/// (docs/protocol.md, section 2).
+/// (docs/protocol.md, section 2). What begins a call waits for the answers to what left another one (`PendingRequest.waits`).
 extension ClientMachine {
     /// The app makes a request. Its id must be new; `succeed` or `fail` follows exactly once. `within`: how many milliseconds it is
     /// tried; the configuration's time when nil. `ordered`: a message that the recipient's app is to get in the order of those to it;
@@ -21,24 +21,18 @@ extension ClientMachine {
         }
         adopt(request, now: now)
         follow(request, isUnplaced: ordered, now: now)
-        let ahead = unanswered(before: entry)
-        let isFastCancel = entry.isCancel && ahead.allSatisfy { pending[$0].isInvite }
-        if ahead.isEmpty || isFastCancel {
-            pending.append(entry)
-            return hasPlace(at: pending.count - 1) ? start(at: pending.count - 1, now: now) : []
-        }
-        guard ahead.count <= configuration.queuedPerCall else {
-            let message = "\(ahead.count) requests of this call are unanswered"
+        let ahead = pending.count { $0.changesState && entry.changesState && $0.isOfCall(of: entry) }
+        guard ahead <= configuration.queuedPerCall else {
+            let message = "\(ahead) requests of this call are unanswered"
             return [.fail(request.id, SignalingError(.tooManyRequests, message))]
         }
         pending.append(entry)
-        return []
+        return mayLeave(at: pending.count - 1) ? start(at: pending.count - 1, now: now) : []
     }
 
-    /// Where the requests stand that `entry` has to wait for.
-    private func unanswered(before entry: PendingRequest) -> [Int] {
-        guard entry.changesState, let callID = entry.callID else { return [] }
-        return pending.indices.filter { pending[$0].changesState && pending[$0].callID == callID }
+    /// Whether a request that waits may leave: nothing before it holds it, and there is room for it in the order of its recipient.
+    private func mayLeave(at index: Int) -> Bool {
+        !pending[..<index].contains { pending[index].waits(for: $0) } && hasPlace(at: index)
     }
 
     private mutating func start(at index: Int, now: Int64) -> [Action] {
@@ -68,7 +62,7 @@ extension ClientMachine {
         var actions: [Action] = []
         // Last ones first: a request that fails must not release one that fails at the same time.
         for entry in pending.reversed() where entry.deadline <= now {
-            actions += completed(entry.request.id, .failure(entry.refusal ?? noResponse), now: now)
+            actions += completed(entry.request.id, .failure(entry.refusal ?? noResponse(to: entry)), now: now)
         }
         guard case .subscribed = link else { return actions }
         for index in pending.indices {
@@ -79,8 +73,12 @@ extension ClientMachine {
         return actions
     }
 
-    private var noResponse: SignalingError {
-        let cause = link == .offline ? "the broker cannot be reached" : "the service did not answer"
+    private func noResponse(to entry: PendingRequest) -> SignalingError {
+        let isHeld = entry.stage == .queued
+        let cause =
+            link == .offline
+            ? "the broker cannot be reached"
+            : isHeld ? "it waited for the answer to an earlier request" : "the service did not answer"
         return SignalingError(.noResponse, "no response within \(configuration.requestTimeout) ms: \(cause)")
     }
 
@@ -116,7 +114,7 @@ extension ClientMachine {
         guard entry.isCancel else {
             return completed(id, .failure(error), now: now) + notFound(callID, now: now)
         }
-        if pending.contains(where: { $0.isInvite && $0.callID == callID }) {
+        if pending[..<index].contains(where: { $0.isInvite && $0.callID == callID }) {
             pending[index].refusal = error
             pending[index].stage = .awaitingInvite
             return []
@@ -142,9 +140,10 @@ extension ClientMachine {
             if error.code != .noResponse || !entry.hasLeft { unfollow(entry.request) }
             actions = [.fail(id, error)]
         }
-        guard entry.changesState, let callID = entry.callID else { return actions + startPlaced(now: now) }
-        if entry.isInvite { actions += inviteCompleted(callID, outcome, now: now) }
-        return actions + startNext(callID, now: now) + releaseHeld(callID, now: now)
+        if entry.isInvite, let callID = entry.callID { actions += inviteCompleted(callID, outcome, now: now) }
+        actions += startQueued(now: now)
+        guard entry.changesState, let callID = entry.callID else { return actions }
+        return actions + releaseHeld(callID, now: now)
     }
 
     /// A cancel that overtook the invite now learns what became of the call.
@@ -167,18 +166,12 @@ extension ClientMachine {
         }
     }
 
-    /// Ordered messages that waited for room in their window.
-    private mutating func startPlaced(now: Int64) -> [Action] {
+    /// Requests that waited for what is answered now, in the order in which the app made them.
+    private mutating func startQueued(now: Int64) -> [Action] {
         var actions: [Action] = []
-        for index in pending.indices where pending[index].isUnplaced && pending[index].stage == .queued {
-            if hasPlace(at: index) { actions += start(at: index, now: now) }
+        for index in pending.indices where pending[index].stage == .queued && mayLeave(at: index) {
+            actions += start(at: index, now: now)
         }
         return actions
-    }
-
-    private mutating func startNext(_ callID: CallID, now: Int64) -> [Action] {
-        let lane = pending.indices.filter { pending[$0].changesState && pending[$0].callID == callID }
-        guard let first = lane.first, lane.allSatisfy({ pending[$0].stage == .queued }) else { return [] }
-        return start(at: first, now: now)
     }
 }

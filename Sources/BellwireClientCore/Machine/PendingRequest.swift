@@ -3,8 +3,7 @@ import SignalingProtocol
 /// A request whose response has not come.
 struct PendingRequest: Sendable, Equatable {
     enum Stage: Sendable, Equatable {
-        /// Waits for the response of an earlier request on the same call, or of an earlier message to the same recipient. Can transition to
-        /// `sending`.
+        /// Waits for the response of an earlier request (`waits`), or of an earlier message to the same recipient. Can transition to `sending`.
         case queued
         /// Sent `sends` times on this connection, and again at `nextSend`. Can transition to `awaitingInvite`.
         case sending(sends: Int, nextSend: Int64)
@@ -52,6 +51,25 @@ struct PendingRequest: Sendable, Equatable {
         if case .cancel = request.body { true } else { false }
     }
 
+    /// The user, or somebody whom the user invited, is no longer in the call afterwards.
+    var leavesCall: Bool {
+        switch request.body {
+        case .quit, .end, .reject, .cancel: true
+        default: false
+        }
+    }
+
     /// What only asks needs no turn among the requests of its call.
     var changesState: Bool { request.body.changesCall }
+
+    func isOfCall(of other: PendingRequest) -> Bool { callID != nil && callID == other.callID }
+
+    /// Whether this request waits for the response to an earlier one. Two requests of a device may be handled by two coordinators at once:
+    /// the later one would be judged by what was before the earlier one, as an invitation by the call that the user has just left.
+    func waits(for earlier: PendingRequest) -> Bool {
+        guard changesState, earlier.changesState else { return false }
+        // A cancel may overtake its invitation: the service remembers it.
+        if isOfCall(of: earlier) { return !(isCancel && earlier.isInvite) }
+        return beginsCall && earlier.leavesCall
+    }
 }

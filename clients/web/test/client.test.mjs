@@ -155,6 +155,30 @@ test("a request that is refused throws with all that the service said, and leave
   await assert.rejects(device.client.history(), { code: "notConnected" });
 });
 
+test("a call that is made while a quit is unanswered waits for it, and may be taken back meanwhile", async () => {
+  const device = await online("alice");
+  const bob = member("bob", "accepted", { device: "d" });
+  device.event("call.created", callOf(1, [alice, bob], { state: "active" }));
+  await settled();
+  const sent = () => device.published.flatMap(({ type }) => (/^call\.(quit|invite|cancel)$/.test(type) ? [type] : []));
+  const leaving = device.client.calls[0].quit();
+  const abort = new AbortController();
+  const calling = device.client.call(["carol"], { callID: "next", signal: abort.signal });
+  await settled();
+  assert.deepEqual(sent(), ["call.quit"]);
+  abort.abort();
+  await settled();
+  assert.deepEqual(sent(), ["call.quit", "call.cancel"]);
+  device.refuse("call.cancel", { code: "callNotFound", message: "" });
+  device.answer("call.quit", { call: callOf(2, [member("alice", "quit"), bob], { state: "ended", endedAt: 2, endReason: "quit" }) });
+  await leaving;
+  assert.deepEqual(sent(), ["call.quit", "call.cancel", "call.invite"]);
+  const carol = member("carol", "cancelled");
+  device.answer("call.invite", { call: callOf(1, [alice, carol], { callID: "next", state: "ended", endedAt: 3, endReason: "cancelled" }) });
+  await assert.rejects(calling, { code: "cancelled" });
+  await device.client.disconnect();
+});
+
 test("what a handler throws disturbs nobody else", async () => {
   const device = await online("bob");
   const thrown = [];

@@ -3,22 +3,34 @@ import { type Receipt, type Request, type Response, changesCall } from "../proto
 import { callNotFound, learnedOfCall, releaseHeld } from "./calls.js";
 import { answeredAgain, follow, learnedOfMessage, settle, unfollow } from "./messages.js";
 import { hasPlace, takePlace } from "./order.js";
-import { knownCall, mayBegin } from "./room.js";
+import { beginsCall, knownCall, mayBegin } from "./room.js";
 import { type Action, type PendingRequest, type State, fail, publish, deliver, resendDelay } from "./state.js";
 
 /*
  * Requests: sent again under the same id until the response, one at a time for each call, within a time limit (docs/protocol.md,
- * section 2).
+ * section 2). What begins a call waits for the answers to what left another one.
  */
 
 const isInvite = (entry: PendingRequest): boolean => entry.request.type === "call.invite";
 const isCancel = (entry: PendingRequest): boolean => entry.request.type === "call.cancel";
 
-/** Those that change the state of a call wait for each other; what only asks needs no turn. */
-const lane = (state: State, callID: string | undefined): PendingRequest[] =>
-  callID === undefined
-    ? []
-    : state.pending.filter(({ request }) => request.callID === callID && changesCall(request.type));
+const isOfCall = (entry: PendingRequest, other: PendingRequest): boolean =>
+  entry.request.callID !== undefined && entry.request.callID === other.request.callID;
+
+/**
+ * Whether a request waits for the response to an earlier one. Two requests of a device may be handled by two coordinators at once: the
+ * later one would be judged by what was before the earlier one, as an invitation by the call that the user has just left.
+ */
+function waits(entry: PendingRequest, earlier: PendingRequest): boolean {
+  if (!changesCall(entry.request.type) || !changesCall(earlier.request.type)) return false;
+  // A cancel may overtake its invitation: the service remembers it.
+  if (isOfCall(entry, earlier)) return !(isCancel(entry) && isInvite(earlier));
+  return beginsCall(entry) && /^call\.(quit|end|reject|cancel)$/.test(earlier.request.type);
+}
+
+/** Whether a request that waits may leave: nothing before it holds it, and there is room for it in the order of its recipient. */
+const mayLeave = (state: State, entry: PendingRequest): boolean =>
+  !state.pending.slice(0, state.pending.indexOf(entry)).some((earlier) => waits(entry, earlier)) && hasPlace(state, entry);
 
 /**
  * The app makes a request. Its id must be new; `succeed` or `fail` follows exactly once. `isOrdered`: a message that the recipient's
@@ -32,17 +44,10 @@ export function sendRequest(state: State, request: Request, isOrdered: boolean, 
   const entry: PendingRequest = { request, deadline, stage: "queued", sends: 0, nextSend: now, isUnplaced: isOrdered };
   if (!mayBegin(state, entry)) return refuse(`this device is in ${configuration.knownCalls} calls`);
   follow(state, request, isOrdered, now);
-  const ahead = changesCall(request.type) ? lane(state, request.callID) : [];
-  const isFastCancel = isCancel(entry) && ahead.every(isInvite);
-  if (ahead.length === 0 || isFastCancel) {
-    pending.push(entry);
-    return hasPlace(state, entry) ? start(state, entry, now) : [];
-  }
-  if (ahead.length > configuration.queuedPerCall) {
-    return refuse(`${ahead.length} requests of this call are unanswered`);
-  }
+  const ahead = pending.filter((other) => changesCall(other.request.type) && changesCall(request.type) && isOfCall(entry, other)).length;
+  if (ahead > configuration.queuedPerCall) return refuse(`${ahead} requests of this call are unanswered`);
   pending.push(entry);
-  return [];
+  return mayLeave(state, entry) ? start(state, entry, now) : [];
 }
 
 function start(state: State, entry: PendingRequest, now: number): Action[] {
@@ -66,7 +71,7 @@ export function requestsDue(state: State, now: number): Action[] {
   const actions: Action[] = [];
   // Last ones first: a request that fails must not release one that fails at the same time.
   for (const entry of state.pending.filter(({ deadline }) => deadline <= now).reverse()) {
-    actions.push(...failed(state, entry, entry.refusal ?? noResponse(state), now));
+    actions.push(...failed(state, entry, entry.refusal ?? noResponse(state, entry), now));
   }
   if (state.link !== "subscribed") return actions;
   for (const entry of state.pending) {
@@ -78,8 +83,10 @@ export function requestsDue(state: State, now: number): Action[] {
   return actions;
 }
 
-function noResponse(state: State): BellwireError {
-  const cause = state.link === "offline" ? "the broker cannot be reached" : "the service did not answer";
+function noResponse(state: State, { stage }: PendingRequest): BellwireError {
+  const isHeld = stage === "queued";
+  const cause = state.link === "offline" ? "the broker cannot be reached"
+    : isHeld ? "it waited for the answer to an earlier request" : "the service did not answer";
   return new BellwireError("noResponse", `no response within ${state.configuration.requestTimeout} ms: ${cause}`);
 }
 
@@ -103,7 +110,8 @@ function refused(state: State, entry: PendingRequest, error: BellwireError, now:
   }
   if (error.code !== "callNotFound" || callID === undefined) return failed(state, entry, error, now);
   if (!isCancel(entry)) return [...failed(state, entry, error, now), ...callNotFound(state, callID)];
-  if (state.pending.some((other) => isInvite(other) && other.request.callID === callID)) {
+  const earlier = state.pending.slice(0, state.pending.indexOf(entry));
+  if (earlier.some((other) => isInvite(other) && isOfCall(entry, other))) {
     entry.refusal = error;
     entry.stage = "awaitingInvite";
     return [];
@@ -138,18 +146,13 @@ function completed(
   state.pending.splice(place, 1);
   const actions = [outcome];
   const { callID, type } = entry.request;
-  if (!changesCall(type) || callID === undefined) return [...actions, ...startPlaced(state, now)];
-  if (isInvite(entry)) actions.push(...inviteCompleted(state, callID, response, now));
-  const others = lane(state, callID);
-  const next = others[0];
-  if (next && others.every(({ stage }) => stage === "queued")) actions.push(...start(state, next, now));
-  return [...actions, ...releaseHeld(state, callID, now)];
+  if (isInvite(entry) && callID !== undefined) actions.push(...inviteCompleted(state, callID, response, now));
+  // What waited for this, in the order in which the app made it.
+  for (const waiting of state.pending) {
+    if (waiting.stage === "queued" && mayLeave(state, waiting)) actions.push(...start(state, waiting, now));
+  }
+  return changesCall(type) && callID !== undefined ? [...actions, ...releaseHeld(state, callID, now)] : actions;
 }
-
-/** Ordered messages that waited for room in their window. */
-const startPlaced = (state: State, now: number): Action[] =>
-  state.pending.flatMap((entry) =>
-    entry.isUnplaced && entry.stage === "queued" && hasPlace(state, entry) ? start(state, entry, now) : []);
 
 /** A receipt may overtake the response, and says more: the app is told of its request first. */
 export function receivedReceipt(state: State, receipt: Receipt, now: number): Action[] {

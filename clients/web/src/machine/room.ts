@@ -36,7 +36,7 @@ function standing(state: State, call: CallObject, isLive: boolean): Standing {
 export const hasRoom = (state: State, call: CallObject): boolean => !isLiveFor(state, call) || room(state, call) !== "none";
 
 /** The device takes part in the call afterwards. */
-const beginsCall = (entry: PendingRequest): boolean => /^call\.(invite|accept|join)$/.test(entry.request.type);
+export const beginsCall = (entry: PendingRequest): boolean => /^call\.(invite|accept|join)$/.test(entry.request.type);
 
 /** The app may begin one more call: as many as can be known are never forgotten. What others do cannot use this up. */
 export function mayBegin(state: State, entry: PendingRequest): boolean {

@@ -115,7 +115,7 @@ export interface PendingRequest {
   /** When it fails. */
   deadline: number;
   /**
-   * `queued`: waits for the response of an earlier request on the same call.
+   * `queued`: waits for the response of an earlier request, or of an earlier message to the same recipient.
    * `sending`: sent `sends` times on this connection, and again at `nextSend`.
    * `awaitingInvite`: a cancel that overtook its invite and was answered `callNotFound`. The service remembers it; the response
    * to the invite tells what became of the call.
