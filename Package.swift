@@ -219,7 +219,10 @@ let package = Package(
         ),
         .testTarget(
             name: "BellwireClientTests",
-            dependencies: ["BellwireClient", "BellwireClientCore", "BellwireTestKit", "SignalingProtocol", "SplitMix"],
+            dependencies: [
+                "BellwireClient", "BellwireClientCore", "BellwireTestKit", "SignalingProtocol", "SplitMix",
+                "TemporaryFiles",
+            ],
             swiftSettings: strict),
         .testTarget(
             name: "DropInSupportTests", dependencies: ["DropInSupport", "BellwireClient", "SignalingProtocol"],

@@ -2,7 +2,8 @@
 public struct BellwireConfiguration: Sendable {
     /// `mqtt://host[:port]`, or `mqtts://` for TLS.
     public var broker: String
-    /// The id of this device among its user's: 1–64 of `A-Z a-z 0-9 . _ ~ -`. Nil: one that is made once for this installation, and kept.
+    /// The id of this device among its user's: 1–64 of `A-Z a-z 0-9 . _ ~ -`. Nil: one that is made once for this installation, and kept
+    /// (`DeviceID.ofThisInstallation`).
     public var device: String?
     /// The topics of the deployment (docs/protocol.md, section 1).
     public var topicRoot = "bellwire/v1"

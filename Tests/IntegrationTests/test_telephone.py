@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import subprocess
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from harness.processes import clean_environment
 
 class Telephone:
     def __init__(self, world: World, directory: Path, *names: str) -> None:
-        self._output = directory / names[0]
+        self._output = directory / secrets.token_hex(4)
         with open(self._output, "wb") as out:
             self._process = subprocess.Popen(
                 ["setpriv", "--pdeathsig", "KILL", "--", probe_path("Telephone"), *names],
@@ -56,6 +57,40 @@ def test_it_calls_answers_and_hangs_up(world: World, tmp_path: Path) -> None:
         called.ends()
     finally:
         for telephone in filter(None, (called, calling)):
+            telephone.close()
+
+
+def test_two_of_one_user_and_home_directory_are_two_devices(world: World, tmp_path: Path) -> None:
+    alice, bob = world.user("alice"), world.user("bob")
+    telephones: list[Telephone] = []
+
+    def started(directory: Path, *names: str) -> Telephone:
+        directory.mkdir(exist_ok=True)
+        telephones.append(Telephone(world, directory, *names))
+        telephones[-1].says(f"{names[0]} is online")
+        return telephones[-1]
+
+    def kept() -> dict[str, str]:
+        return {path.name: path.read_text() for path in (tmp_path / "bob/bellwire").iterdir()}
+
+    try:
+        first, second = started(tmp_path / "bob", bob), started(tmp_path / "bob", bob)
+        devices = kept()
+        assert sorted(devices) == ["device", "device-2"] and len(set(devices.values())) == 2
+        # However a program ends, the next one has its device.
+        second.close()
+        second = started(tmp_path / "bob", bob)
+        assert kept() == devices
+        calling = started(tmp_path / "alice", alice, bob)
+        first.says("ringing: remoteCall")
+        second.says("ringing: remoteCall")
+        second.press_enter()
+        second.says("connected: mediaConnected")
+        first.says("idle: handledElsewhere")
+        calling.press_enter()
+        second.says("idle: remoteHangup")
+    finally:
+        for telephone in telephones:
             telephone.close()
 
 
