@@ -143,7 +143,7 @@ package struct CallPage: Sendable {
         let policy = [
             "default-src 'none'", "script-src 'self'", "style-src 'self'", "img-src 'self' data:",
             "media-src 'self' blob: mediastream:", "connect-src 'self' \(origins.joined(separator: " "))",
-            "worker-src 'self'",
+            "worker-src 'self' blob:",
             "manifest-src 'self'", "base-uri 'none'", "form-action 'none'", "frame-ancestors 'none'",
         ]
         return [

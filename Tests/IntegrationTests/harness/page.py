@@ -52,7 +52,7 @@ _KINDS = {".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8"
 def policy(broker_url: str) -> str:
     """The Content-Security-Policy of the page: what it needs, and no more."""
     return (
-        f"default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self' {broker_url}; img-src data:; "
+        f"default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self' {broker_url}; img-src data:; worker-src 'self' blob:; "
         "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
     )
 

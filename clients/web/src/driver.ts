@@ -4,6 +4,7 @@ import {
   type OutgoingSignal, type Request, type Response, encodeUser, limits, byteLength, randomID, readDown,
 } from "./protocol.js";
 import { RivalWatch } from "./rivals.js";
+import { after, holdTimers } from "./timers.js";
 import type { Connection, ConnectionFailure, Transport } from "./transport.js";
 
 /** A connection that held this long, in milliseconds, was a good one: the next attempt comes soon. */
@@ -64,7 +65,9 @@ export class Driver {
   private pause = firstPause;
   /** Ends the wait between two attempts. */
   private retry: ReturnType<typeof setTimeout> | undefined;
-  private timer: ReturnType<typeof setTimeout> | undefined;
+  /** Takes back what is to be done at the machine's next deadline. */
+  private cancelTimer: (() => void) | undefined;
+  private readonly releaseTimers = holdTimers();
   /** When the token provider is asked again. */
   private question: ReturnType<typeof setTimeout> | undefined;
   private readonly unlisten: () => void;
@@ -104,7 +107,9 @@ export class Driver {
     this.connection?.close();
     this.connection = undefined;
     this.unlisten();
-    for (const timer of [this.retry, this.timer, this.question]) clearTimeout(timer);
+    for (const timer of [this.retry, this.question]) clearTimeout(timer);
+    this.cancelTimer?.();
+    this.releaseTimers();
   }
 
   /** `isOrdered`: see `ClientMachine.send`. */
@@ -289,10 +294,10 @@ export class Driver {
         this.connection?.ask();
       }
     }
-    clearTimeout(this.timer);
+    this.cancelTimer?.();
     const next = this.machine.nextDeadline;
     if (next === undefined || this.isStopped) return;
-    this.timer = setTimeout(() => this.turn(() => []), Math.min(Math.max(next - monotonic(), 1), longestTimer));
+    this.cancelTimer = after(Math.min(Math.max(next - monotonic(), 1), longestTimer), () => this.turn(() => []));
   }
 
   private perform(actions: Action[]): void {
