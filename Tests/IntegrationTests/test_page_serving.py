@@ -78,7 +78,7 @@ def test_browsers_are_told_for_whom_they_subscribe(gateway, files: Path, provide
     assert headers["content-type"] == "text/javascript; charset=utf-8" and headers["cache-control"] == "no-cache"
     policy = headers["content-security-policy"].split("; ")
     assert "connect-src 'self' wss://mqtt.example.com https://ring.example.com:8443" in policy
-    assert "worker-src 'self'" in policy
+    assert "worker-src 'self' blob:" in policy
 
     def without(whole: dict[str, Any]) -> None:
         del whole["apps"]["default"]["webPush"]
