@@ -17,8 +17,17 @@ extension ZIM {
             handler.cancelled(self, ZIMCallInvitationCancelledInfo(call, own: own), call.callID.string)
         case .timeout(let call): handler.timedOut(self, ZIMCallInvitationTimeoutInfo(call), call.callID.string)
         case .ended(let call): handler.ended(self, ZIMCallInvitationEndedInfo(call), call.callID.string)
+        case .overHere(let call, let own): tellOver(handler, call, own)
         case .states(let callID, let members):
             handler.changed(self, ZIMCallUserStateChangeInfo(members), callID.string)
+        }
+    }
+
+    /// What ends a call of this mode for the apps that are not in it: the states of other devices mean nothing to them.
+    private func tellOver(_ handler: any ZIMEventHandler, _ call: CallSnapshot, _ own: MemberSnapshot) {
+        switch call.mode {
+        case .advanced: handler.ended(self, ZIMCallInvitationEndedInfo(call, by: own), call.callID.string)
+        case .common: handler.cancelled(self, ZIMCallInvitationCancelledInfo(call, by: own), call.callID.string)
         }
     }
 }

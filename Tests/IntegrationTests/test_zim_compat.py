@@ -52,7 +52,8 @@ class Apps:
         return [app.login() for app in apps]
 
     def demo(self, user: str) -> DropIn:
-        app = DropIn("zim-probe", self._directory / f"demo-{user}", self.world.broker.url, user, "phone", "--demo")
+        directory = self._directory / f"demo-{len(self._apps)}"
+        app = DropIn("zim-probe", directory, self.world.broker.url, user, "phone", "--demo")
         self._apps.append(app)
         return app
 
@@ -283,16 +284,26 @@ def test_an_answer_on_another_device_stops_the_ringing(apps: Apps) -> None:
     phone.event("received", call)
     tablet.event("received", call)
     phone.ask("accept", callID=call)
-    assert tablet.becomes(call, tablet, ACCEPTED)
-    assert tablet.of(call)[0] == "received" and tablet.of(call)[-1].startswith("states bob:1")
+    assert tablet.event("ended", call)["operatedUserID"] == tablet.user
+    assert tablet.of(call) == ["received", "ended"]
     tablet.ask("accept", 6000270, callID=call)
-    # Handing the call over is nobody else's business.
+    # Handing the call over is the business of the former device, and of nobody else.
+    since = len(tablet.told())
     joined = tablet.ask("join", callID=call)
     assert joined["joinTime"] >= joined["createTime"] > 0
+    assert phone.event("ended", call)["operatedUserID"] == phone.user
     alice.ask("end", callID=call)
-    tablet.event("ended", call)
+    assert tablet.event("ended", call, since=since)["operatedUserID"] == alice.user
     assert alice.of(call).count("states bob:1") == 1
-    assert not [word for word in phone.of(call) if word == "ended"]
+    assert phone.of(call)[-2:] == ["states bob:1", "ended"]
+    # In general mode there is no `ended`.
+    call = alice.ask("invite", invitees=[phone.user])["callID"]
+    tablet.event("received", call)
+    phone.event("received", call)
+    phone.ask("reject", callID=call, extendedData="busy")
+    assert tablet.event("cancelled", call)["extendedData"] == ""
+    assert tablet.of(call) == ["received", "cancelled"]
+    assert phone.becomes(call, phone, REJECTED)
 
 
 def test_an_offline_invitee_is_no_error_and_rings_when_it_logs_in(apps: Apps) -> None:
@@ -584,3 +595,32 @@ def test_the_vendors_demo_calls_and_is_called(apps: Apps) -> None:
     alice.do("end", callID=call)
     alice.expect("callEnd", code=SUCCESS)
     assert bob.expect("callEnd")["by"] == alice.user
+
+
+def test_the_vendors_demo_is_free_again_when_another_device_of_its_user_has_answered(apps: Apps) -> None:
+    broker = apps.world.broker.url
+    callers = [apps.demo(World.user(name)) for name in ("alice", "carol")]
+    bob = World.user("bob")
+    phone, tablet = apps.demo(bob), apps.demo(bob)
+    for app in (*callers, phone, tablet):
+        app.do("start", broker=broker, user=app.user, name=app.user.title())
+        app.expect("login", 20, code=SUCCESS)
+
+    def rings(caller: DropIn) -> str:
+        caller.do("call", user=bob)
+        call = str(caller.expect("call", code=SUCCESS)["callID"])
+        for device in (phone, tablet):
+            device.expect("incoming", callID=call)
+        return call
+
+    declined = rings(callers[0])
+    phone.do("reject", callID=declined)
+    tablet.expect("callEnd", callID=declined)
+    callers[0].expect("rejected", callID=declined)
+    # Nobody is busy: both ring.
+    accepted = rings(callers[1])
+    phone.do("accept", callID=accepted)
+    callers[1].expect("callStart", user=bob)
+    phone.expect("callStart", callID=accepted)
+    tablet.expect("callEnd", callID=accepted)
+    assert not tablet.told("callStart")

@@ -87,21 +87,6 @@ import Testing
         #expect(words(inviter.event(.userStateChanged)) == [])
     }
 
-    @Test func anAnswerOnAnotherDeviceIsToldByNamingOneself() {
-        var scene = Scene.ringing(bob)
-        scene.move(bob, to: .accepted, on: tablet)
-        #expect(words(scene.event(.handledElsewhere)) == ["states bob:accepted"])
-        scene.end(by: alice)
-        #expect(words(scene.event(.ended)) == [])
-    }
-
-    @Test func aCallThatGoesOnElsewhereIsNotTold() {
-        var scene = Scene(bob)
-        scene.move(bob, to: .accepted, on: tablet)
-        #expect(words(scene.snapshot()) == [])
-        #expect(words(scene.event(.handledElsewhere)) == [])
-    }
-
     @Test func theEndIsToldAfterWhatWasMissed() {
         var scene = Scene.ringing(bob, others: [carol])
         scene.move(bob, to: .accepted, on: phone)

@@ -96,6 +96,7 @@ func words(_ notices: [Notice]) -> [String] {
         case .cancelled: "cancelled"
         case .timeout: "timeout"
         case .ended: "ended"
+        case .overHere: "over here"
         case .states(_, let members): "states " + members.map { "\($0.userID):\($0.state)" }.joined(separator: " ")
         }
     }

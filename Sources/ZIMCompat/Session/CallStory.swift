@@ -4,26 +4,31 @@ internal import SignalingProtocol
 /// missed, and after a reconnect.
 struct CallStory: Sendable {
     private let user: UserID
+    private let device: DeviceID
     /// The newest state.
     private(set) var call: CallSnapshot
     private var told: [UserID: MemberSnapshot] = [:]
 
     /// Nothing was told.
-    init(_ call: CallSnapshot, user: UserID) {
+    init(_ call: CallSnapshot, user: UserID, device: DeviceID) {
         self.user = user
+        self.device = device
         self.call = call
     }
 
     /// It begins with the answer to a request of this device, made at `time`: the app's list of the others is from before it.
-    init(_ call: CallSnapshot, user: UserID, answeredAt time: Int64) {
-        self.init(call, user: user)
+    init(_ call: CallSnapshot, user: UserID, device: DeviceID, answeredAt time: Int64) {
+        self.init(call, user: user, device: device)
         for member in call.members where member.userID != user && member.updatedAt < time {
             told[member.userID] = member
         }
     }
 
     /// Nothing more is told of this call.
-    var isOver: Bool { call.state == .ended || !(call.member(user)?.state.isLive ?? false) }
+    var isOver: Bool {
+        guard call.state != .ended, let own = call.member(user) else { return true }
+        return !own.state.isLive || isElsewhere(own)
+    }
 
     /// `isOwnDoing`: the answer to a request of this device.
     mutating func heard(_ call: CallSnapshot, isOwnDoing: Bool = false) -> [Notice] {
@@ -32,14 +37,27 @@ struct CallStory: Sendable {
         self.call = call
         for member in call.members { told[member.userID] = member }
         guard let own = call.member(user) else { return [] }
+        if isElsewhere(own) || !isOwnDoing && isAnswer(own, to: before) {
+            guard before?.state.isLive == true else { return states(changed.filter { $0.userID != user }) }
+            return [.overHere(call, own: own)]
+        }
         switch own.state {
         case .inviting, .notYetReceived, .received:
             if call.state != .ended, isInvitation(own, before) { return [.received(call, own: own)] }
             return states(changed.filter { $0.userID != user }) + end(own, isOwnDoing)
         case .cancelled where before?.state.isPending == true: return [.cancelled(call, own: own)]
         case .timeout where before?.state.isPending == true: return [.timeout(call)]
+        case .quit where before?.state == .accepted && !isOwnDoing: return states(changed) + left(own)
         case .accepted, .rejected, .cancelled, .timeout, .quit: return states(changed) + end(own, isOwnDoing)
         }
+    }
+
+    /// Another device of the user is in the call, and this one is not.
+    private func isElsewhere(_ own: MemberSnapshot) -> Bool { own.state == .accepted && own.device != device }
+
+    /// The invitation that rang here was answered, and not by a request of this device.
+    private func isAnswer(_ own: MemberSnapshot, to before: MemberSnapshot?) -> Bool {
+        before?.state.isPending == true && (own.state == .rejected || own.state == .quit)
     }
 
     private func isNews(_ member: MemberSnapshot) -> Bool {
@@ -62,6 +80,11 @@ struct CallStory: Sendable {
         // Who ends a call knows it from the callback. The answer to another request that comes late has the call as it is now, and
         // somebody else may have ended it.
         return isOwnDoing && call.endedBy == user ? [] : [.ended(call)]
+    }
+
+    /// The user quit, and this device did not ask for that: the call is over for its app, which its own state does not tell the app.
+    private func left(_ own: MemberSnapshot) -> [Notice] {
+        call.state == .ended ? [.ended(call)] : [.overHere(call, own: own)]
     }
 
     // MARK: What the service did not say

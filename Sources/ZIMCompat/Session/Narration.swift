@@ -56,8 +56,8 @@ struct Narration: Sendable {
 
     private mutating func told(of answer: Response.Success, isInvite: Bool) -> [Notice] {
         let call = answer.call
-        let known = stories[call.callID] ?? (isInvite ? CallStory(call, user: user) : nil)
-        let story = known ?? CallStory(call, user: user, answeredAt: answer.time)
+        let known = stories[call.callID] ?? (isInvite ? newStory(call) : nil)
+        let story = known ?? CallStory(call, user: user, device: device, answeredAt: answer.time)
         let notices = heard(call, by: story, isOwnDoing: true)
         return isInvite ? [.created(call)] + notices : notices
     }
@@ -91,8 +91,10 @@ struct Narration: Sendable {
 
     private mutating func heard(_ call: CallSnapshot) -> [Notice] {
         guard stories[call.callID] != nil || concerns(call) else { return [] }
-        return heard(call, by: stories[call.callID] ?? CallStory(call, user: user))
+        return heard(call, by: stories[call.callID] ?? newStory(call))
     }
+
+    private func newStory(_ call: CallSnapshot) -> CallStory { CallStory(call, user: user, device: device) }
 
     private mutating func heard(_ call: CallSnapshot, by story: CallStory, isOwnDoing: Bool = false) -> [Notice] {
         var story = story

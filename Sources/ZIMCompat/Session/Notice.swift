@@ -13,6 +13,9 @@ enum Notice: Sendable, Equatable {
     case cancelled(CallSnapshot, own: MemberSnapshot)
     case timeout(CallSnapshot)
     case ended(CallSnapshot)
+    /// The call is over on this device, and may go on without it: another device of the user has answered the invitation or has taken the
+    /// call over, the user has declined it beside the app, or has quit without a request of this device. `own`: this user in the call.
+    case overHere(CallSnapshot, own: MemberSnapshot)
     /// Members whose state is another one than was told, in the order of their invitations.
     case states(CallID, [MemberSnapshot])
 }

@@ -33,6 +33,12 @@ extension ZIMCallInvitationCancelledInfo {
         mode = ZIMCallInvitationMode(call.mode)
         extendedData = own.extendedData ?? ""
     }
+
+    /// Nobody cancelled the invitation, so there is no `extendedData` of a cancel.
+    convenience init(_ call: CallSnapshot, by own: MemberSnapshot) {
+        self.init(call, own: own)
+        extendedData = ""
+    }
 }
 
 extension ZIMCallInvitationTimeoutInfo {
@@ -51,6 +57,16 @@ extension ZIMCallInvitationEndedInfo {
         extendedData = call.endedBy.flatMap(call.member)?.extendedData ?? ""
         mode = ZIMCallInvitationMode(call.mode)
         endTime = call.endedAt ?? 0
+    }
+
+    /// For a device on which the call is over while it may go on elsewhere: ended by the user, with what the user said, at that time.
+    convenience init(_ call: CallSnapshot, by own: MemberSnapshot) {
+        self.init()
+        caller = call.inviter.string
+        operatedUserID = own.userID.string
+        extendedData = own.extendedData ?? ""
+        mode = ZIMCallInvitationMode(call.mode)
+        endTime = own.updatedAt
     }
 }
 

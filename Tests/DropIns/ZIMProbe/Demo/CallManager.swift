@@ -9,6 +9,10 @@ class CallManager: ZIMServiceDelegate {
         var callID: String?
         var inviter: String
         var callUserList: [ZIMCallUserInfo] = []
+
+        func hasAccepted(_ isWanted: (ZIMCallUserInfo) -> Bool) -> Bool {
+            callUserList.contains { $0.state == .accepted && isWanted($0) }
+        }
     }
 
     var currentCallData: CallData?
@@ -54,6 +58,14 @@ class CallManager: ZIMServiceDelegate {
         }
     }
 
+    func rejectCallInvitation(requestID: String) {
+        let config = ZIMCallRejectConfig()
+        ZIMService.shared.refuseUserRequest(requestID: requestID, config: config) { requestID, error in
+            self.currentCallData = nil
+            self.show("rejectedHere", ["callID": requestID, "code": error.code.rawValue])
+        }
+    }
+
     func endCall(_ requestID: String) {
         ZIMService.shared.endUserRequest(requestID: requestID, config: ZIMCallEndConfig()) { requestID, info, error in
             self.currentCallData = nil
@@ -84,9 +96,20 @@ class CallManager: ZIMServiceDelegate {
     }
 
     func onUserRequestStateChanged(info: ZIMCallUserStateChangeInfo, requestID: String) {
-        for user in info.callUserList where user.userID != ZIMService.shared.userInfo?.userID {
+        guard currentCallData?.callID == requestID else { return }
+        let localUserID = ZIMService.shared.userInfo?.userID
+        for user in info.callUserList {
+            currentCallData?.callUserList.removeAll { $0.userID == user.userID }
+            currentCallData?.callUserList.append(user)
+        }
+        for user in info.callUserList {
             switch user.state {
-            case .accepted: show("callStart", ["callID": requestID, "user": user.userID])
+            case .accepted:
+                // The media room is entered when both have accepted, whoever was the last.
+                guard let callData = currentCallData, callData.hasAccepted({ $0.userID == localUserID }),
+                    callData.hasAccepted({ $0.userID != localUserID })
+                else { continue }
+                show("callStart", ["callID": requestID, "user": user.userID])
             case .rejected: show("rejected", ["callID": requestID, "extendedData": user.extendedData])
             case .received: show("ringing", ["callID": requestID, "user": user.userID])
             default: break
@@ -95,6 +118,7 @@ class CallManager: ZIMServiceDelegate {
     }
 
     func onUserRequestEnded(info: ZIMCallInvitationEndedInfo, requestID: String) {
+        guard currentCallData?.callID == requestID else { return }
         currentCallData = nil
         show("callEnd", ["callID": requestID, "by": info.operatedUserID])
     }

@@ -7,7 +7,7 @@ final class DemoApp {
     static let shared = DemoApp()
 
     var commands: [String: (Probe.Command) -> Void] {
-        ["start": start, "call": call, "accept": accept, "end": end]
+        ["start": start, "call": call, "accept": accept, "reject": reject, "end": end]
     }
 
     func start(_ command: Probe.Command) {
@@ -28,6 +28,10 @@ final class DemoApp {
     }
 
     func accept(_ command: Probe.Command) { CallManager.shared.acceptCallInvitation(requestID: command.text("callID")) }
+
+    func reject(_ command: Probe.Command) {
+        CallManager.shared.rejectCallInvitation(requestID: command.text("callID"))
+    }
 
     func end(_ command: Probe.Command) { CallManager.shared.endCall(command.text("callID")) }
 }
