@@ -113,7 +113,8 @@ let package = Package(
             name: "BellwireMosquitto",
             dependencies: ["BellwireClientCore", "CMosquitto", "ServerURL", "SystemThreads"], swiftSettings: strict),
         .target(
-            name: "DropInSupport", dependencies: ["BellwireClient", "SignalingProtocol"], swiftSettings: strict),
+            name: "DropInSupport", dependencies: ["BellwireClient", "SignalingProtocol", "Tokens"],
+            swiftSettings: strict),
         .target(
             name: "ZIMCompat", dependencies: ["DropInSupport", "BellwireClient", "SignalingProtocol"],
             swiftSettings: strict),
@@ -124,8 +125,7 @@ let package = Package(
         .target(
             name: "ZegoCallCompat",
             dependencies: [
-                "BellwireClient", "BellwireClientCore", "DropInSupport", "SignalingProtocol", "Tokens",
-                "ZegoCallProtocol",
+                "BellwireClient", "BellwireClientCore", "DropInSupport", "SignalingProtocol", "ZegoCallProtocol",
             ], swiftSettings: strict),
         .target(
             name: "BellwireTestKit",

@@ -23,6 +23,7 @@ final class SignalSession: @unchecked Sendable {
     /// Instead of MQTT, for tests.
     private let transport: (any Transport)?
     private var token: String?
+    private let tokens = TokenWatch()
 
     /// From `login` to `logout`, a login that failed, or another connection's taking its place.
     private(set) var client: SignalingClient?
@@ -30,6 +31,8 @@ final class SignalSession: @unchecked Sendable {
     private var clientNumber = 0
     private var isLoggedIn = false
     private var isOnline = false
+    /// The broker refuses the present client, or refused the one before.
+    private var isRefused = false
     var outbox = Outbox { SignalingClient.makeMessageID().string }
     var pending: [MessageID: Pending] = [:]
     /// The client that comes after a logout is sent again what was not known to have arrived.
@@ -69,8 +72,10 @@ final class SignalSession: @unchecked Sendable {
     }
 
     private func makeClient() throws(SignalingError) -> SignalingClient {
-        let settings = try configuration.clientConfiguration(userID: userID, token: token, transport: transport)
+        let settings = try configuration.clientConfiguration(
+            userID: userID, token: token, transport: transport, tokens: tokens)
         clientNumber += 1
+        isRefused = false
         let (client, number) = (SignalingClient(settings), clientNumber)
         self.client = client
         client.observe { [weak self] event in
@@ -81,13 +86,19 @@ final class SignalSession: @unchecked Sendable {
     }
 
     private func connected(_ error: SignalingError?, _ number: Int, _ completion: Completion) {
-        audience.complete(completion, error.map(SignalClientError.ofLogin))
+        audience.complete(completion, error.map(reason))
         guard number == clientNumber, client != nil else { return }
         if error == nil {
             isLoggedIn = true
             tellEarly()
         }
         if !isLoggedIn { end("the login failed") }
+    }
+
+    /// Why a login failed. The broker does not say why it refuses a token.
+    private func reason(_ error: SignalingError) -> NSError {
+        guard isRefused, error.code == .notConnected, tokens.hasEnded else { return SignalClientError.ofLogin(error) }
+        return SignalClientError.make(SignalClientError.tokenExpired, "the token has ended")
     }
 
     func logout() { queue.async { [self] in end("logged out") } }
@@ -108,6 +119,7 @@ final class SignalSession: @unchecked Sendable {
     func renew(_ token: String) {
         queue.async { [self] in
             self.token = token
+            tokens.note(token)
             client?.renew(token)
         }
     }
@@ -137,6 +149,7 @@ final class SignalSession: @unchecked Sendable {
     }
 
     private func stands(_ state: ConnectionState) {
+        isRefused = if case .refused = state { true } else { false }
         switch state {
         case .connected:
             isOnline = true

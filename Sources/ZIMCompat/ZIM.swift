@@ -109,9 +109,11 @@ public final class ZIM: NSObject, @unchecked Sendable {
         }
         guard let configuration else { throw .notConfigured }
         do throws(SignalingError) {
-            var settings = try configuration.clientConfiguration(userID: userID, token: token, transport: transport)
+            let tokens = TokenWatch()
+            var settings = try configuration.clientConfiguration(
+                userID: userID, token: token, transport: transport, tokens: tokens)
             settings.resumesCalls = false
-            return Session(settings, requestTime: requestTime) { [weak self] in self?.deliver($0) }
+            return Session(settings, tokens: tokens, requestTime: requestTime) { [weak self] in self?.deliver($0) }
         } catch {
             throw Refusal(error)
         }
@@ -168,7 +170,7 @@ public final class ZIM: NSObject, @unchecked Sendable {
             let session = try session()
             guard !token.isEmpty else { throw .badParameter("token: it is empty") }
             answer(nil)
-            session.client.renew(token)
+            session.renew(token)
         } catch {
             answer(error)
         }

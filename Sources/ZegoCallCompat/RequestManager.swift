@@ -17,10 +17,12 @@ public class RequestManager: NSObject, RequestProtocol {
 
     // MARK: The connection
 
-    /// Connects the user, in the place of whoever was connected; the user's phone rings here from then on. `completion` gets nil, or why there
-    /// is no connection: `paramInvalid` when the configuration or the user id is not of its form, `networkError` when broker and service were
-    /// not reached within 10 s or the broker refuses, `tokenExpired` when it refuses a token that has ended. After nil the connection is kept
-    /// until `disconnect`.
+    /// Connects the user, in the place of whoever was connected; the user's phone rings here from then on. Again for the same user, broker,
+    /// topics and device, the connection goes on with its calls, and the new `tokenProvider` is asked from then on.
+    ///
+    /// `completion` gets nil, or why there is no connection: `paramInvalid` when the configuration or the user id is not of its form,
+    /// `networkError` when broker and service were not reached within 10 s or the broker refuses, `tokenExpired` when it refuses a token that
+    /// has ended. After nil the connection is kept until `disconnect`, also when it is lost and another `connect` cannot bring it back in time.
     ///
     /// `userName` is what the user's profile is to say; the empty string leaves it as it is.
     public static func connect(

@@ -3,6 +3,7 @@ internal import BellwireClientCore
 internal import DropInSupport
 internal import Foundation
 internal import SignalingProtocol
+internal import Synchronization
 
 /// The one connection of the app, and its calls: one thing after another, on a queue of its own.
 ///
@@ -20,9 +21,14 @@ final class ZegoConnection: @unchecked Sendable {
 
     /// From `connect` to `disconnect`, a connection that did not come about, or another one's taking its place.
     private(set) var client: SignalingClient?
+    /// What the present client was made for.
+    private var target: Target?
+    /// Of the present client.
+    private var provider = NewestProvider()
     /// Tells the news of the present client from those of former ones.
     private var clientNumber = 0
     private(set) var isLoggedIn = false
+    /// Of the present client, else of the one before.
     private(set) var standing = ConnectionState.disconnected
     private(set) var tokens = TokenWatch()
     var ledger: CallLedger?
@@ -45,9 +51,8 @@ final class ZegoConnection: @unchecked Sendable {
 
     func connect(_ configuration: BellwireConfiguration, userID: String, userName: String, _ completion: Completion) {
         queue.async { [self] in
-            end()
             do throws(SignalingError) {
-                let client = try makeClient(configuration, userID)
+                let client = try presentClient(configuration, userID)
                 let number = clientNumber
                 client.connect(then: { [weak self] error in
                     guard let self else { return }
@@ -61,16 +66,35 @@ final class ZegoConnection: @unchecked Sendable {
 
     func disconnect() { queue.async { [self] in end() } }
 
+    /// A connection that is there for this user goes on, with all that the app was told of its calls. The new token provider is asked when
+    /// another token is needed. Anything else is the end of the former connection.
+    private func presentClient(
+        _ configuration: BellwireConfiguration, _ userID: String
+    ) throws(SignalingError) -> SignalingClient {
+        let target = Target(configuration, userID)
+        guard let client, self.target == target else {
+            end()
+            self.target = target
+            return try makeClient(configuration, userID)
+        }
+        provider.replace(configuration.tokenProvider)
+        if standing != .connected { client.networkChanged() }
+        return client
+    }
+
     private func makeClient(
         _ configuration: BellwireConfiguration, _ userID: String
     ) throws(SignalingError) -> SignalingClient {
         tokens = TokenWatch()
         var configuration = configuration
-        configuration.tokenProvider = configuration.tokenProvider.map(tokens.watched)
-        var settings = try configuration.clientConfiguration(userID: userID, transport: transport)
+        provider = NewestProvider()
+        provider.replace(configuration.tokenProvider)
+        if configuration.tokenProvider != nil { configuration.tokenProvider = provider.token }
+        var settings = try configuration.clientConfiguration(userID: userID, transport: transport, tokens: tokens)
         settings.sendsHeartbeats = false
         settings.resumesCalls = false
         clientNumber += 1
+        standing = .disconnected
         let (client, number) = (SignalingClient(settings), clientNumber)
         self.client = client
         ledger = CallLedger(user: settings.user, device: settings.device)
@@ -84,7 +108,11 @@ final class ZegoConnection: @unchecked Sendable {
     private func connected(_ error: SignalingError?, _ number: Int, _ userName: String, _ completion: Completion) {
         complete(completion, error.map(refusal))
         guard number == clientNumber, let client else { return }
-        guard error == nil else { return end() }
+        guard error == nil else {
+            // A connection that the app has is kept: the client goes on trying.
+            if !isLoggedIn { end() }
+            return
+        }
         isLoggedIn = true
         for event in early { took(event, number) }
         early = []
@@ -96,7 +124,7 @@ final class ZegoConnection: @unchecked Sendable {
         guard let client else { return }
         self.client = nil
         clientNumber += 1
-        (isLoggedIn, standing) = (false, .disconnected)
+        isLoggedIn = false
         (ledger, early) = (nil, [])
         for (_, callback) in waiting ?? [] { complete(callback, .failure(.notLogin)) }
         waiting = nil
@@ -156,4 +184,34 @@ final class ZegoConnection: @unchecked Sendable {
 
     /// How long a request is tried.
     static let requestTimeout = Duration.seconds(10)
+}
+
+extension ZegoConnection {
+    /// Whom a connection is for, and where it goes.
+    private struct Target: Equatable {
+        let userID: String
+        let broker: String
+        let device: String?
+        let topicRoot: String
+        /// Without one the client gives up when a token ends.
+        let hasProvider: Bool
+
+        init(_ configuration: BellwireConfiguration, _ userID: String) {
+            self.userID = userID
+            (broker, device, topicRoot) = (configuration.broker, configuration.device, configuration.topicRoot)
+            hasProvider = configuration.tokenProvider != nil
+        }
+    }
+}
+
+/// The token provider that the app gave last.
+private final class NewestProvider: Sendable {
+    private let provider = Mutex<TokenWatch.Provider?>(nil)
+
+    func replace(_ provider: TokenWatch.Provider?) { self.provider.withLock { $0 = provider } }
+
+    @Sendable func token(_ userID: String) async throws -> String {
+        guard let provider = provider.withLock(\.self) else { throw CancellationError() }
+        return try await provider(userID)
+    }
 }

@@ -8,6 +8,7 @@ final class FakeService: Transport, TransportConnection {
         var events: (@Sendable (TransportEvent) -> Void)?
         var sent: [JSONObject] = []
         var refusal: String?
+        var refusesConnections = false
         /// What waits for the device.
         var waiting: [[UInt8]] = []
     }
@@ -20,6 +21,9 @@ final class FakeService: Transport, TransportConnection {
     /// Every `message.send` is refused with this code from now on.
     func refuse(_ code: String) { state.withLock { $0.refusal = code } }
 
+    /// The broker refuses every connection from now on.
+    func refuseConnections() { state.withLock { $0.refusesConnections = true } }
+
     /// What the device is sent after its welcome.
     func holdMessage(_ text: String) {
         let message = IncomingMessage(
@@ -31,6 +35,7 @@ final class FakeService: Transport, TransportConnection {
     func connect(
         _ request: ConnectionRequest, events: @escaping @Sendable (TransportEvent) -> Void
     ) async throws(TransportError) -> any TransportConnection {
+        if state.withLock(\.refusesConnections) { throw TransportError(.refused, "Not authorized") }
         state.withLock { $0.events = events }
         return self
     }

@@ -61,6 +61,35 @@ struct SessionTests {
         #expect(session.audience.isConnected)
     }
 
+    /// The broker says of neither why it refuses it. Who logs in twice is told twice.
+    @Test(
+        .timeLimit(.minutes(1)),
+        arguments: [(-10, SignalClientError.tokenExpired), (60, SignalClientError.notConnected)])
+    func aLoginThatIsRefusedSaysWhetherItsTokenHasEnded(seconds: Int, code: Int) async throws {
+        service.refuseConnections()
+        session.renew(token(endingIn: seconds))
+        for _ in 0..<2 { session.login(OnMain { [app] in app.tell("login \($0?.code ?? 0)") }) }
+        #expect(try await app.heard(2) == ["login \(code)", "login \(code)"])
+    }
+
+    @Test(.timeLimit(.minutes(1))) func aTokenOfTheProviderThatHasEndedIsNamed() async throws {
+        service.refuseConnections()
+        let ended = token(endingIn: -10)
+        var configuration = BellwireConfiguration(broker: "mqtt://unused")
+        configuration.device = "phone"
+        configuration.tokenProvider = { _ in ended }
+        let session = SignalSession(configuration, userID: "alice", transport: service)
+        session.login(OnMain { [app] in app.tell("login \($0?.code ?? 0)") })
+        #expect(try await app.heard(1) == ["login \(SignalClientError.tokenExpired)"])
+    }
+
+    /// Nobody looks at its signature.
+    private func token(endingIn seconds: Int) -> String {
+        let end = Int(Date().timeIntervalSince1970) + seconds
+        let claims = Data(#"{"sub":"alice","exp":\#(end)}"#.utf8).base64EncodedString()
+        return "e30.\(claims.replacing("+", with: "-").replacing("/", with: "_").replacing("=", with: "")).e30"
+    }
+
     @Test(.timeLimit(.minutes(1))) func aReceiptThatComesTwiceIsToldOnce() async throws {
         try await logIn()
         send("first")

@@ -351,14 +351,17 @@ def test_a_token_that_ends_is_told_and_another_one_goes_on(secure: World, checke
     alice.do("renew", token="none")
     alice.start("login")
     assert alice.expect("login", 13)["error"] == NOT_CONNECTED
+    alice.do("renew", token=checked.token(user, -10))
+    alice.start("login")
+    assert alice.expect("login", 13, count=2)["error"] == TOKEN_EXPIRED
     alice.do("renew", token=checked.token(user, 4))
     alice.start("login")
-    assert alice.expect("login", 13, count=2)["error"] == 0
+    assert alice.expect("login", 13, count=3)["error"] == 0
     assert alice.expect("onTokenPrivilegeWillExpire")["channel"] == ""
     alice.expect("onTokenPrivilegeWillExpire", 15, count=2)
     assert alice.expect("onDisconnected", 15)["isConnected"] is False
     alice.start("login")
-    assert alice.expect("login", 20, count=3)["error"] == TOKEN_EXPIRED
+    assert alice.expect("login", 20, count=4)["error"] == TOKEN_EXPIRED
     alice.do("renew", token=checked.token(user))
     alice.expect("onConnected", 20, count=2)
     alice.do("send", to=bob.user)

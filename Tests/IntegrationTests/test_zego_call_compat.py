@@ -350,6 +350,19 @@ def test_whose_device_id_another_connection_has_is_not_logged_in(world: World, j
     assert first.connect().ask(HEARTBEAT, "none") == FAILED
 
 
+def test_a_connect_again_leaves_a_call_that_rings_alone(world: World, join: Join) -> None:
+    alice, bob = join(world, "Alice"), join(world, "Bob")
+    assert alice.call("again", bob) == 0
+    bob.told(INVITED)
+    bob.connect()
+    assert bob.ask(ACCEPT, "again") == 0
+    alice.told(ACCEPTED)
+    bob.connect()
+    assert alice.ask(END, "again") == 0
+    bob.told(ENDED)
+    assert bob.notifications("again") == [INVITED, ENDED]
+
+
 # Tokens
 
 

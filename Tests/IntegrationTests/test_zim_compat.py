@@ -516,6 +516,7 @@ def test_a_token_that_ends_is_told_and_another_one_goes_on(secure: World, tmp_pa
     apps = Apps(secure, tmp_path)
     alice = apps.started("alice")
     alice.login(6000103, token="none")
+    alice.login(6000106, token=broker.token(alice.user, -10))
     alice.login(token=broker.token(alice.user, 4))
     assert alice.event("tokenWillExpire")["second"] <= 4
     alice.connection(DISCONNECTED, TOKEN_EXPIRED, 20)

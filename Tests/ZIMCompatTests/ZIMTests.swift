@@ -75,6 +75,16 @@ import Testing
         }
     }
 
+    @Test func aLoginThatIsRefusedWithATokenThatHasEndedSaysSo() async {
+        let app = App()
+        app.service.refuses(TransportError(.refused, "Not authorized"))
+        let claims = Data(#"{"sub":"alice","exp":1}"#.utf8).base64EncodedString()
+        app.login(token: "e30.\(claims.replacing("=", with: "")).e30")
+        await app.log.wait(for: "login 6000106")
+        app.login(token: "e30.e30.e30")
+        await app.log.wait(for: "login 6000103")
+    }
+
     @Test func aUserIdThatIsNoneIsRefused() async {
         let app = App()
         app.login("")

@@ -2,7 +2,7 @@ import BellwireClientCore
 import SignalingProtocol
 import Synchronization
 
-/// Loses invitations, as a network does, until it is told otherwise.
+/// Loses invitations, as a network does, until it is told otherwise; and refuses connections when it is told so.
 final class LosingTransport: Transport {
     /// How many invitations are still to be lost.
     private let left: Mutex<Int>
@@ -13,12 +13,20 @@ final class LosingTransport: Transport {
         left = Mutex(count)
     }
 
+    /// The tokens of the connections that were tried.
+    let tokens = Mutex<[String]>([])
+    private let isRefusing = Mutex(false)
+
+    func refuse(_ isRefusing: Bool) { self.isRefusing.withLock { $0 = isRefusing } }
+
     func loseNoMore() { left.withLock { $0 = 0 } }
 
     func connect(
         _ request: ConnectionRequest, events: @escaping @Sendable (TransportEvent) -> Void
     ) async throws(TransportError) -> any TransportConnection {
-        Connection(transport: self, connection: try await transport.connect(request, events: events))
+        if let token = request.password { tokens.withLock { $0.append(token) } }
+        if isRefusing.withLock(\.self) { throw TransportError(.refused, "Not authorized") }
+        return Connection(transport: self, connection: try await transport.connect(request, events: events))
     }
 
     private func loses(_ message: OutgoingMessage) -> Bool {

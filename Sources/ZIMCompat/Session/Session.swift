@@ -32,10 +32,11 @@ final class Session: Sendable {
     private let state: Mutex<State>
     private let tell: @Sendable (Notice) -> Void
     private let requestTime: Duration
+    private let tokens: TokenWatch
 
     init(
-        _ configuration: SignalingClient.Configuration, requestTime: Duration = Session.requestTime,
-        tell: @escaping @Sendable (Notice) -> Void
+        _ configuration: SignalingClient.Configuration, tokens: TokenWatch,
+        requestTime: Duration = Session.requestTime, tell: @escaping @Sendable (Notice) -> Void
     ) {
         client = SignalingClient(configuration)
         let hasLastToken = configuration.token != nil && configuration.tokenProvider == nil
@@ -44,6 +45,7 @@ final class Session: Sendable {
         state = Mutex(State(narration: narration))
         self.tell = tell
         self.requestTime = requestTime
+        self.tokens = tokens
     }
 
     /// The app was told that it is logged out, whatever the reason: it may log in again.
@@ -78,11 +80,21 @@ final class Session: Sendable {
         let (notices, refusal) = state.withLock { state in
             state.isClosing = true
             var refusal = Refusal(error)
-            if case .refused = state.standing { refusal.code = .networkModuleTokenInvalid }
+            if case .refused = state.standing { refusal.code = refusedCode }
             return (state.narration.loginFailed(), refusal)
         }
         for notice in notices { tell(notice) }
         done(refusal)
+    }
+
+    /// The broker does not say why it refuses a token.
+    private var refusedCode: ZIMErrorCode {
+        tokens.hasEnded ? .networkModuleTokenExpired : .networkModuleTokenInvalid
+    }
+
+    func renew(_ token: String) {
+        tokens.note(token)
+        client.renew(token)
     }
 
     /// Returns when the service was told, or cannot be.
@@ -193,6 +205,7 @@ final class Session: Sendable {
         switch state.withLock(\.standing) {
         case .connected: break
         case .tokenExpired: refusal.code = .networkModuleTokenExpired
+        case .refused where tokens.hasEnded: refusal.code = .networkModuleTokenExpired
         case .disconnected, .connecting, .reconnecting, .refused, .takenOver: refusal.code = .networkModuleNetworkError
         }
         return refusal
