@@ -18,9 +18,23 @@ extension ZIM {
         case .timeout(let call): handler.timedOut(self, ZIMCallInvitationTimeoutInfo(call), call.callID.string)
         case .ended(let call): handler.ended(self, ZIMCallInvitationEndedInfo(call), call.callID.string)
         case .overHere(let call, let own): tellOver(handler, call, own)
-        case .states(let callID, let members):
+        case .states(let callID, let members, let answers):
             handler.changed(self, ZIMCallUserStateChangeInfo(members), callID.string)
+            tellAnswers(handler, answers, callID.string)
         }
+    }
+
+    /// The same by the names of ZIM up to 2.8, which are those of who invited.
+    private func tellAnswers(_ handler: any ZIMEventHandler, _ members: [MemberSnapshot], _ callID: String) {
+        for member in members {
+            switch member.state {
+            case .accepted: handler.accepted(self, ZIMCallInvitationAcceptedInfo(member), callID)
+            case .rejected: handler.rejected(self, ZIMCallInvitationRejectedInfo(member), callID)
+            default: break
+            }
+        }
+        let late = members.filter { $0.state == .timeout }.map(\.userID.string)
+        if !late.isEmpty { handler.answeredTimeout(self, late, callID) }
     }
 
     /// What ends a call of this mode for the apps that are not in it: the states of other devices mean nothing to them.
@@ -51,13 +65,24 @@ extension ZIM {
             self.zim?(zim, callInvitationCancelled: info, callID: callID)
         }
         fileprivate func timedOut(_ zim: ZIM, _ info: ZIMCallInvitationTimeoutInfo, _ callID: String) {
-            self.zim?(zim, callInvitationTimeout: info, callID: callID)
+            // Of the two names of one event an app is told the one that it knows, the newer one where it knows both.
+            guard self.zim?(zim, callInvitationTimeout: info, callID: callID) == nil else { return }
+            self.zim?(zim, callInvitationTimeout: callID)
         }
         fileprivate func ended(_ zim: ZIM, _ info: ZIMCallInvitationEndedInfo, _ callID: String) {
             self.zim?(zim, callInvitationEnded: info, callID: callID)
         }
         fileprivate func changed(_ zim: ZIM, _ info: ZIMCallUserStateChangeInfo, _ callID: String) {
             self.zim?(zim, callUserStateChanged: info, callID: callID)
+        }
+        fileprivate func accepted(_ zim: ZIM, _ info: ZIMCallInvitationAcceptedInfo, _ callID: String) {
+            self.zim?(zim, callInvitationAccepted: info, callID: callID)
+        }
+        fileprivate func rejected(_ zim: ZIM, _ info: ZIMCallInvitationRejectedInfo, _ callID: String) {
+            self.zim?(zim, callInvitationRejected: info, callID: callID)
+        }
+        fileprivate func answeredTimeout(_ zim: ZIM, _ invitees: [String], _ callID: String) {
+            self.zim?(zim, callInviteesAnsweredTimeout: invitees, callID: callID)
         }
     }
 #else
@@ -85,6 +110,15 @@ extension ZIM {
         }
         fileprivate func changed(_ zim: ZIM, _ info: ZIMCallUserStateChangeInfo, _ callID: String) {
             self.zim(zim, callUserStateChanged: info, callID: callID)
+        }
+        fileprivate func accepted(_ zim: ZIM, _ info: ZIMCallInvitationAcceptedInfo, _ callID: String) {
+            self.zim(zim, callInvitationAccepted: info, callID: callID)
+        }
+        fileprivate func rejected(_ zim: ZIM, _ info: ZIMCallInvitationRejectedInfo, _ callID: String) {
+            self.zim(zim, callInvitationRejected: info, callID: callID)
+        }
+        fileprivate func answeredTimeout(_ zim: ZIM, _ invitees: [String], _ callID: String) {
+            self.zim(zim, callInviteesAnsweredTimeout: invitees, callID: callID)
         }
     }
 #endif

@@ -41,6 +41,13 @@ import ZIMCompat
             .messageModuleCallInviteUserDoesNotExist, .ZIMErrorCodeMessageModuleCallInviteUserDoesNotExist, 6_000_281
         ),
         (.messageModuleUserAlreadyInTheCall, .ZIMErrorCodeMessageModuleUserAlreadyInTheCall, 6_000_283),
+        (.roomModuleCreateRoomError, .ZIMErrorCodeRoomModuleCreateRoomError, 6_000_303),
+        (.roomModuleJoinRoomError, .ZIMErrorCodeRoomModuleJoinRoomError, 6_000_304),
+        (.roomModuleUserIsNotInTheRoom, .ZIMErrorCodeRoomModuleUserIsNotInTheRoom, 6_000_321),
+        (
+            .roomModuleTheNumberOfJoinedRoomsHasReachedLimit,
+            .ZIMErrorCodeRoomModuleTheNumberOfJoinedRoomsHasReachedLimit, 6_000_325
+        ),
     ])
     func aCodeOfCallsHasTwoNames(short: ZIMErrorCode, long: ZIMErrorCode, number: UInt) {
         #expect(short == long && short.rawValue == number)

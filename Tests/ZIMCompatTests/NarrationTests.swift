@@ -38,7 +38,7 @@ import Testing
     func whoAnswersIsToldOfItselfAfterTheCallback(state: MemberState) {
         var scene = Scene.ringing(bob)
         scene.move(bob, to: state, on: phone, extendedData: "mine")
-        guard case .states(_, let members)? = scene.answered().first else {
+        guard case .states(_, let members, _)? = scene.answered().first else {
             Issue.record("nothing was told")
             return
         }

@@ -97,7 +97,7 @@ func words(_ notices: [Notice]) -> [String] {
         case .timeout: "timeout"
         case .ended: "ended"
         case .overHere: "over here"
-        case .states(_, let members): "states " + members.map { "\($0.userID):\($0.state)" }.joined(separator: " ")
+        case .states(_, let members, _): "states " + members.map { "\($0.userID):\($0.state)" }.joined(separator: " ")
         }
     }
 }

@@ -32,23 +32,25 @@ struct CallStory: Sendable {
 
     /// `isOwnDoing`: the answer to a request of this device.
     mutating func heard(_ call: CallSnapshot, isOwnDoing: Bool = false) -> [Notice] {
-        let before = told[user]
+        let known = told
+        let before = known[user]
         let changed = call.members.filter(isNews)
         self.call = call
         for member in call.members { told[member.userID] = member }
         guard let own = call.member(user) else { return [] }
         if isElsewhere(own) || !isOwnDoing && isAnswer(own, to: before) {
-            guard before?.state.isLive == true else { return states(changed.filter { $0.userID != user }) }
+            guard before?.state.isLive == true else { return states(changed.filter { $0.userID != user }, []) }
             return [.overHere(call, own: own)]
         }
         switch own.state {
         case .inviting, .notYetReceived, .received:
             if call.state != .ended, isInvitation(own, before) { return [.received(call, own: own)] }
-            return states(changed.filter { $0.userID != user }) + end(own, isOwnDoing)
+            return states(changed.filter { $0.userID != user }, []) + end(own, isOwnDoing)
         case .cancelled where before?.state.isPending == true: return [.cancelled(call, own: own)]
         case .timeout where before?.state.isPending == true: return [.timeout(call)]
-        case .quit where before?.state == .accepted && !isOwnDoing: return states(changed) + left(own)
-        case .accepted, .rejected, .cancelled, .timeout, .quit: return states(changed) + end(own, isOwnDoing)
+        case .quit where before?.state == .accepted && !isOwnDoing: return states(changed, []) + left(own)
+        case .accepted, .rejected, .cancelled, .timeout, .quit:
+            return states(changed, answers(changed, known, isOwnDoing)) + end(own, isOwnDoing)
         }
     }
 
@@ -71,8 +73,19 @@ struct CallStory: Sendable {
         return before.expiresAt != own.expiresAt
     }
 
-    private func states(_ members: [MemberSnapshot]) -> [Notice] {
-        members.isEmpty ? [] : [.states(call.callID, members)]
+    private func states(_ members: [MemberSnapshot], _ answers: [MemberSnapshot]) -> [Notice] {
+        members.isEmpty ? [] : [.states(call.callID, members, answers: answers)]
+    }
+
+    /// Whose invitation was pending for all that the app knows. Of a member who has not been told of, only the answer to an invitation that this
+    /// device has just made is one: other answers were given to an earlier run of the app.
+    private func answers(
+        _ members: [MemberSnapshot], _ known: [UserID: MemberSnapshot], _ isOwnDoing: Bool
+    ) -> [MemberSnapshot] {
+        members.filter { member in
+            guard member.invitedBy == user, known[member.userID]?.state.isPending ?? isOwnDoing else { return false }
+            return member.state == .accepted || member.state == .rejected || member.state == .timeout
+        }
     }
 
     private func end(_ own: MemberSnapshot, _ isOwnDoing: Bool) -> [Notice] {

@@ -16,6 +16,7 @@ enum Notice: Sendable, Equatable {
     /// The call is over on this device, and may go on without it: another device of the user has answered the invitation or has taken the
     /// call over, the user has declined it beside the app, or has quit without a request of this device. `own`: this user in the call.
     case overHere(CallSnapshot, own: MemberSnapshot)
-    /// Members whose state is another one than was told, in the order of their invitations.
-    case states(CallID, [MemberSnapshot])
+    /// Members whose state is another one than was told, in the order of their invitations. `answers`: those of them whose invitations this
+    /// user made, and which have been accepted or rejected, or have timed out.
+    case states(CallID, [MemberSnapshot], answers: [MemberSnapshot] = [])
 }

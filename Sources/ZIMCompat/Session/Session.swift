@@ -26,6 +26,7 @@ final class Session: Sendable {
         var isClosing = false
         var standing = ConnectionState.disconnected
         var pages = Pages()
+        var rooms = Rooms()
     }
 
     let client: SignalingClient
@@ -216,6 +217,16 @@ final class Session: Sendable {
     func cursor(_ flag: Int64) -> String? { state.withLock { $0.pages.cursor(flag) } }
 
     func flag(_ cursor: String) -> Int64 { state.withLock { $0.pages.flag(cursor) } }
+
+    // MARK: Rooms
+
+    func enterRoom(_ roomID: String) throws(Refusal) {
+        try state.withLock { state throws(Refusal) in try state.rooms.enter(roomID) }
+    }
+
+    func leaveRoom(_ roomID: String) throws(Refusal) {
+        try state.withLock { state throws(Refusal) in try state.rooms.leave(roomID) }
+    }
 }
 
 extension Request.Body {

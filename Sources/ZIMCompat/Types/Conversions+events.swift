@@ -41,6 +41,22 @@ extension ZIMCallInvitationCancelledInfo {
     }
 }
 
+extension ZIMCallInvitationAcceptedInfo {
+    convenience init(_ member: MemberSnapshot) {
+        self.init()
+        invitee = member.userID.string
+        extendedData = member.extendedData ?? ""
+    }
+}
+
+extension ZIMCallInvitationRejectedInfo {
+    convenience init(_ member: MemberSnapshot) {
+        self.init()
+        invitee = member.userID.string
+        extendedData = member.extendedData ?? ""
+    }
+}
+
 extension ZIMCallInvitationTimeoutInfo {
     convenience init(_ call: CallSnapshot) {
         self.init()

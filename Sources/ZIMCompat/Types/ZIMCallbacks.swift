@@ -32,3 +32,7 @@ public typealias ZIMCallEndSentCallback = (
 public typealias ZIMCallInvitationListQueriedCallback = (
     _ callList: [ZIMCallInfo], _ nextFlag: Int64, _ errorInfo: ZIMError
 ) -> Void
+public typealias ZIMRoomCreatedCallback = (_ roomInfo: ZIMRoomFullInfo, _ errorInfo: ZIMError) -> Void
+public typealias ZIMRoomJoinedCallback = (_ roomInfo: ZIMRoomFullInfo, _ errorInfo: ZIMError) -> Void
+public typealias ZIMRoomEnteredCallback = (_ roomInfo: ZIMRoomFullInfo, _ errorInfo: ZIMError) -> Void
+public typealias ZIMRoomLeftCallback = (_ roomID: String, _ errorInfo: ZIMError) -> Void

@@ -92,3 +92,9 @@ public final class ZIMUsersInfoQueryConfig: NSObject {
     /// Not used: the service is always asked.
     public var isQueryFromServer = false
 }
+
+/// Not used.
+public final class ZIMRoomAdvancedConfig: NSObject {
+    public var roomAttributes: [String: String] = [:]
+    public var roomDestroyDelayTime: UInt32 = 0
+}

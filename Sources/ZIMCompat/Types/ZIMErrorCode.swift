@@ -30,6 +30,10 @@ public enum ZIMErrorCode: UInt, Sendable {
     case ZIMErrorCodeMessageModuleCallDoseNotExist = 6_000_276
     case ZIMErrorCodeMessageModuleCallInviteUserDoesNotExist = 6_000_281
     case ZIMErrorCodeMessageModuleUserAlreadyInTheCall = 6_000_283
+    case ZIMErrorCodeRoomModuleCreateRoomError = 6_000_303
+    case ZIMErrorCodeRoomModuleJoinRoomError = 6_000_304
+    case ZIMErrorCodeRoomModuleUserIsNotInTheRoom = 6_000_321
+    case ZIMErrorCodeRoomModuleTheNumberOfJoinedRoomsHasReachedLimit = 6_000_325
 }
 
 extension ZIMErrorCode {
@@ -55,4 +59,9 @@ extension ZIMErrorCode {
     public static let messageModuleCallDoseNotExist = ZIMErrorCodeMessageModuleCallDoseNotExist
     public static let messageModuleCallInviteUserDoesNotExist = ZIMErrorCodeMessageModuleCallInviteUserDoesNotExist
     public static let messageModuleUserAlreadyInTheCall = ZIMErrorCodeMessageModuleUserAlreadyInTheCall
+    public static let roomModuleCreateRoomError = ZIMErrorCodeRoomModuleCreateRoomError
+    public static let roomModuleJoinRoomError = ZIMErrorCodeRoomModuleJoinRoomError
+    public static let roomModuleUserIsNotInTheRoom = ZIMErrorCodeRoomModuleUserIsNotInTheRoom
+    public static let roomModuleTheNumberOfJoinedRoomsHasReachedLimit =
+        ZIMErrorCodeRoomModuleTheNumberOfJoinedRoomsHasReachedLimit
 }

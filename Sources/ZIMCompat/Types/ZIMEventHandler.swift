@@ -16,6 +16,11 @@
         @objc optional func zim(_ zim: ZIM, callInvitationTimeout info: ZIMCallInvitationTimeoutInfo, callID: String)
         @objc optional func zim(_ zim: ZIM, callInvitationEnded info: ZIMCallInvitationEndedInfo, callID: String)
         @objc optional func zim(_ zim: ZIM, callUserStateChanged info: ZIMCallUserStateChangeInfo, callID: String)
+
+        @objc optional func zim(_ zim: ZIM, callInvitationAccepted info: ZIMCallInvitationAcceptedInfo, callID: String)
+        @objc optional func zim(_ zim: ZIM, callInvitationRejected info: ZIMCallInvitationRejectedInfo, callID: String)
+        @objc optional func zim(_ zim: ZIM, callInviteesAnsweredTimeout invitees: [String], callID: String)
+        @objc optional func zim(_ zim: ZIM, callInvitationTimeout callID: String)
     }
 #else
     /// What an app is told, on the main queue. All methods have empty implementations.
@@ -36,6 +41,17 @@
         func zim(_ zim: ZIM, callInvitationTimeout info: ZIMCallInvitationTimeoutInfo, callID: String)
         func zim(_ zim: ZIM, callInvitationEnded info: ZIMCallInvitationEndedInfo, callID: String)
         func zim(_ zim: ZIM, callUserStateChanged info: ZIMCallUserStateChangeInfo, callID: String)
+
+        // The names of ZIM up to 2.8.
+
+        /// To who invited, right after `callUserStateChanged`, which says the same: a user has accepted the invitation.
+        func zim(_ zim: ZIM, callInvitationAccepted info: ZIMCallInvitationAcceptedInfo, callID: String)
+        /// To who invited, right after `callUserStateChanged`: a user has rejected the invitation.
+        func zim(_ zim: ZIM, callInvitationRejected info: ZIMCallInvitationRejectedInfo, callID: String)
+        /// To who invited, right after `callUserStateChanged`: these users have not answered in time.
+        func zim(_ zim: ZIM, callInviteesAnsweredTimeout invitees: [String], callID: String)
+        /// To the invitee, when there is no implementation of `callInvitationTimeout` with the call's mode.
+        func zim(_ zim: ZIM, callInvitationTimeout callID: String)
     }
 
     extension ZIMEventHandler {
@@ -49,8 +65,14 @@
         public func zim(_ zim: ZIM, callInvitationCreated info: ZIMCallInvitationCreatedInfo, callID: String) {}
         public func zim(_ zim: ZIM, callInvitationReceived info: ZIMCallInvitationReceivedInfo, callID: String) {}
         public func zim(_ zim: ZIM, callInvitationCancelled info: ZIMCallInvitationCancelledInfo, callID: String) {}
-        public func zim(_ zim: ZIM, callInvitationTimeout info: ZIMCallInvitationTimeoutInfo, callID: String) {}
+        public func zim(_ zim: ZIM, callInvitationTimeout info: ZIMCallInvitationTimeoutInfo, callID: String) {
+            self.zim(zim, callInvitationTimeout: callID)
+        }
         public func zim(_ zim: ZIM, callInvitationEnded info: ZIMCallInvitationEndedInfo, callID: String) {}
         public func zim(_ zim: ZIM, callUserStateChanged info: ZIMCallUserStateChangeInfo, callID: String) {}
+        public func zim(_ zim: ZIM, callInvitationAccepted info: ZIMCallInvitationAcceptedInfo, callID: String) {}
+        public func zim(_ zim: ZIM, callInvitationRejected info: ZIMCallInvitationRejectedInfo, callID: String) {}
+        public func zim(_ zim: ZIM, callInviteesAnsweredTimeout invitees: [String], callID: String) {}
+        public func zim(_ zim: ZIM, callInvitationTimeout callID: String) {}
     }
 #endif

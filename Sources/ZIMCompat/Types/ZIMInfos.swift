@@ -99,6 +99,20 @@ public final class ZIMCallInvitationCancelledInfo: NSObject {
     public var extendedData = ""
 }
 
+/// Of ZIM up to 2.8.
+public final class ZIMCallInvitationAcceptedInfo: NSObject {
+    public var invitee = ""
+    /// What the invitee gave with its answer.
+    public var extendedData = ""
+}
+
+/// Of ZIM up to 2.8.
+public final class ZIMCallInvitationRejectedInfo: NSObject {
+    public var invitee = ""
+    /// What the invitee gave with its answer.
+    public var extendedData = ""
+}
+
 public final class ZIMCallInvitationTimeoutInfo: NSObject {
     public var mode = ZIMCallInvitationMode.general
 }
@@ -127,4 +141,13 @@ public final class ZIMCallInfo: NSObject {
     public var mode = ZIMCallInvitationMode.general
     public var extendedData = ""
     public var callUserList: [ZIMCallUserInfo] = []
+}
+
+public final class ZIMRoomInfo: NSObject {
+    public var roomID = ""
+    public var roomName = ""
+}
+
+public final class ZIMRoomFullInfo: NSObject {
+    public var baseInfo = ZIMRoomInfo()
 }

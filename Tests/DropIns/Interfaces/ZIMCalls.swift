@@ -84,3 +84,19 @@ private func useList(_ zim: ZIM) {
     }
     zim.queryCallInvitationList(with: query, callback: queried)
 }
+
+func useRooms(_ zim: ZIM) {
+    let room = ZIMRoomInfo()
+    (room.roomID, room.roomName) = ("room", "Room")
+    let entered: ZIMRoomEnteredCallback = { (room: ZIMRoomFullInfo, _: ZIMError) in
+        use(room.baseInfo.roomID, room.baseInfo.roomName)
+    }
+    zim.enterRoom(with: room, config: ZIMRoomAdvancedConfig(), callback: entered)
+    let left: ZIMRoomLeftCallback = { (roomID: String, error: ZIMError) in use(roomID, error) }
+    zim.leaveRoom(by: "room", callback: left)
+    let created: ZIMRoomCreatedCallback = { (_: ZIMRoomFullInfo, error: ZIMError) in use(error) }
+    zim.createRoom(with: room, callback: created)
+    zim.createRoom(with: room, config: ZIMRoomAdvancedConfig(), callback: created)
+    let joined: ZIMRoomJoinedCallback = { (_: ZIMRoomFullInfo, error: ZIMError) in use(error) }
+    zim.joinRoom(by: "room", callback: joined)
+}

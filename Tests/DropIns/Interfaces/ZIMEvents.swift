@@ -41,6 +41,18 @@ final class Handler: ZIMEventHandler {
     func zim(_ zim: ZIM, callUserStateChanged info: ZIMCallUserStateChangeInfo, callID: String) {
         for user in info.callUserList { use(user.userID, user.state as ZIMCallUserState, user.extendedData) }
     }
+
+    func zim(_ zim: ZIM, callInvitationAccepted info: ZIMCallInvitationAcceptedInfo, callID: String) {
+        use(info.invitee, info.extendedData)
+    }
+
+    func zim(_ zim: ZIM, callInvitationRejected info: ZIMCallInvitationRejectedInfo, callID: String) {
+        use(info.invitee, info.extendedData)
+    }
+
+    func zim(_ zim: ZIM, callInviteesAnsweredTimeout invitees: [String], callID: String) { use(invitees) }
+
+    func zim(_ zim: ZIM, callInvitationTimeout callID: String) {}
 }
 
 /// Every name of the enums; the raw values are the tests' (ZIMCompatTests).

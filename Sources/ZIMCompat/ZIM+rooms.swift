@@ -1,0 +1,69 @@
+internal import DropInSupport
+
+/// Rooms, as far as an app needs them on its way into a call: that this user is in a room is kept here, for this login. Nobody else hears of it,
+/// and nothing can be sent to a room.
+extension ZIM {
+    /// Succeeds for a user who is logged in, also in a room that was entered before. `config` is not used.
+    public func enterRoom(
+        with roomInfo: ZIMRoomInfo, config: ZIMRoomAdvancedConfig?, callback: ZIMRoomEnteredCallback?
+    ) {
+        let roomID = roomInfo.roomID
+        answer(roomID, roomInfo.roomName, callback) { session throws(Refusal) in try session.enterRoom(roomID) }
+    }
+
+    /// Succeeds for a room that was entered in this login.
+    public func leaveRoom(by roomID: String, callback: ZIMRoomLeftCallback?) {
+        let callback = OnMain(callback)
+        let refusal = refusal { session throws(Refusal) in try session.leaveRoom(roomID) }
+        MainDelivery.deliver { callback.value?(roomID, ZIMError(refusal)) }
+    }
+
+    /// Fails: there are no rooms of several users.
+    public func createRoom(with roomInfo: ZIMRoomInfo, callback: ZIMRoomCreatedCallback?) {
+        refuse(.roomModuleCreateRoomError, roomInfo.roomID, roomInfo.roomName, callback)
+    }
+
+    /// Fails: there are no rooms of several users.
+    public func createRoom(
+        with roomInfo: ZIMRoomInfo, config: ZIMRoomAdvancedConfig, callback: ZIMRoomCreatedCallback?
+    ) {
+        createRoom(with: roomInfo, callback: callback)
+    }
+
+    /// Fails: there are no rooms of several users.
+    public func joinRoom(by roomID: String, callback: ZIMRoomJoinedCallback?) {
+        refuse(.roomModuleJoinRoomError, roomID, "", callback)
+    }
+
+    private func refuse(
+        _ code: ZIMErrorCode, _ roomID: String, _ name: String, _ callback: ((ZIMRoomFullInfo, ZIMError) -> Void)?
+    ) {
+        answer(roomID, name, callback) { _ throws(Refusal) in
+            throw Refusal(code: code, message: "rooms are not part of this SDK: it has enterRoom and leaveRoom alone")
+        }
+    }
+
+    private func answer(
+        _ roomID: String, _ name: String, _ callback: ((ZIMRoomFullInfo, ZIMError) -> Void)?,
+        _ change: (Session) throws(Refusal) -> Void
+    ) {
+        let callback = OnMain(callback)
+        let refusal = refusal(change)
+        MainDelivery.deliver {
+            let room = ZIMRoomFullInfo()
+            (room.baseInfo.roomID, room.baseInfo.roomName) = (roomID, name)
+            callback.value?(room, ZIMError(refusal))
+        }
+    }
+
+    private func refusal(_ change: (Session) throws(Refusal) -> Void) -> Refusal? {
+        do throws(Refusal) {
+            let session = try session()
+            guard !session.isLoggedOut else { throw .notLoggedIn }
+            try change(session)
+            return nil
+        } catch {
+            return error
+        }
+    }
+}
