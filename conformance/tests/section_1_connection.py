@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 import unicodedata
 
@@ -103,7 +104,9 @@ def nobody_publishes_under_the_topic_of_another_user(scene: Scene) -> None:
 def a_user_id_has_1_to_64_bytes(scene: Scene) -> None:
     alice = scene.device("alice")
     suffix = scene.user("")
-    for longest in ("x" * (64 - len(suffix)) + suffix, "é" * ((64 - len(suffix)) // 2) + suffix):
+    for character in ("x", "é", "€", "😀", "%", "\u0001"):
+        longest = character * ((64 - len(suffix)) // len(character.encode())) + suffix
+        longest += "x" * (64 - len(longest.encode()))
         bob = scene.device_of(longest)
         equal("the invitee", bob.event("call.invited", alice.invite(bob))["call"]["members"][1]["userID"], longest)
     for wrong in ("", "x" * 65, "é" * 33):
@@ -118,7 +121,9 @@ def a_user_id_has_1_to_64_bytes(scene: Scene) -> None:
 )
 def a_user_id_is_percent_encoded_in_topics(scene: Scene) -> None:
     alice = scene.device("alice")
-    encoded = {"\u0001\n\u001f\u007f%+/#": "%01%0A%1F%7F%25%2B%2F%23", " !\"$&'*,:;=?@[]^{|}~ü€😀": None}
+    encoded = {"\u0001\n\u001f\u007f%+/#": "%01%0A%1F%7F%25%2B%2F%23", "%41//": "%2541%2F%2F"}
+    scripts = (" !\"$&'*,:;=?@[\\]^{|}~ü€😀", "$SYS..", "أليس王小明आलिस", "👩‍👩‍👧Z̃͑ä̈", "\u00a0\u200d\u202e\u2028\ue000\ufffd\U0010fffd")
+    encoded |= dict.fromkeys(scripts)
     for characters, spelling in encoded.items():
         bob = scene.device(characters)
         level = bob.user_topic.rsplit("/", 1)[1]
@@ -126,6 +131,8 @@ def a_user_id_is_percent_encoded_in_topics(scene: Scene) -> None:
         invited = bob.event("call.invited", alice.invite(bob))
         equal("the topic", invited.topic, bob.user_topic)
         member(invited["call"], bob)
+        back = bob.invite(alice)
+        equal("who calls back", alice.event("call.invited", back)["call"]["inviter"], bob.user)
 
 
 @sentence("1", "percent-encoded: exactly the bytes 0x00–0x1F")
@@ -138,7 +145,8 @@ def a_nul_in_a_user_id_becomes_percent_00(scene: Scene) -> None:
 @sentence("1", "A level that is not in this canonical form is refused (two spellings of one user must not exist).")
 def a_topic_level_that_is_not_canonical_is_refused(scene: Scene) -> None:
     name = scene.user("alice")
-    for level in (f"{name}%2f", f"{name}%41", f"{name}%4", f"{name}%", f"{name}%zz", f"{name}%FF", name.ljust(65, "x")):
+    levels = ["%2f", "%2F%2b", "%41", "%2E", "%20", "%4", "%", "%zz", "%FF", "%C3%BC", "%C2%85", "ü" * 33]
+    for level in (name.ljust(65, "x"), *(f"{name}{more}" for more in levels)):
         intruder(scene, name, level=level).answer({"type": "call.get", "id": new_id(), "callID": "none"}, "badRequest")
 
 
@@ -162,6 +170,12 @@ def user_ids_are_compared_as_bytes(scene: Scene) -> None:
         composed.event("call.invited", alice.invite(composed))
     both = alice.ok("call.invite", invitees=[composed.user, decomposed.user])["call"]
     equal("the members", [m["userID"] for m in both["members"]], [alice.user, composed.user, decomposed.user])
+    upper = scene.device_of(composed.user.upper())
+    with upper.hears_nothing("call.invited of the lower case", lambda m: m.is_event()):
+        since = composed.mark
+        # As JSON may have it: escaped.
+        alice.send(f'{{"type":"call.invite","id":"{new_id()}","invitees":[{json.dumps(composed.user)}]}}'.encode())
+        composed.wait(lambda m: m.is_event("call.invited"), None, "call.invited", since=since)
 
 
 @sentence("1", "deviceID: 1–64 of A-Z a-z 0-9 . _ ~ -.")
@@ -170,7 +184,7 @@ def a_device_id_has_1_to_64_of_its_characters(scene: Scene) -> None:
         alice = scene.device("alice", name)
         call = alice.ok("call.invite", invitees=[scene.absent("bob")])["call"]
         equal("the device", member(call, alice)["device"], name)
-    for name in ("d" * 65, "a b", "a:b", "é"):
+    for name in ("d" * 65, "a b", "a:b", "é", "a%2F"):
         device = intruder(scene, scene.user("alice"), name)
         device.answer({"type": "call.get", "id": new_id(), "callID": "none"}, "badRequest")
 

@@ -129,8 +129,10 @@ def _sleep_until(moment: float) -> None:
 @sentence("1 Presence", "any other online:true makes its session the current one")
 def any_other_online_makes_its_session_the_current_one(scene: Scene) -> None:
     bob = scene.device("bob")
-    bob.present(True, session="second")
-    bob.welcome("second")
+    for session in ("second", bob.session, "second"):
+        since = bob.mark
+        bob.present(True, session=session)
+        bob.welcome(session, since)
     bob.present(False, "logout")
     time.sleep(QUIET)  # nothing may come of it
     true("the first session's end changes nothing", is_online(scene, bob.user))
@@ -402,3 +404,5 @@ def presence_is_never_a_condition(scene: Scene) -> None:
     bob.quit(call)
     equal("bob's state", member(alice.call(call), bob)["state"], "quit")
     equal("the call's state", alice.end(call)["call"]["state"], "ended")
+    sent = alice.ok("message.send", to=bob.user, data=1)["messageID"]
+    alice.wait(lambda m: m.type == "receipt" and m["messageID"] == sent, None, "the receipt of a message")

@@ -230,6 +230,11 @@ def one_in_an_advanced_call_may_not_invite(scene: Scene) -> None:
         equal("the own live call", error["callID"], call)
     bob.quit(call)
     bob.invite(scene.absent("carol"))
+    ringing = alice.invite(scene.absent("dave"), mode="advanced")
+    error = alice.refused("call.invite", "alreadyInCall", invitees=[scene.absent("carol")])
+    equal("the own call that rings", error["callID"], ringing)
+    alice.cancel(ringing)
+    alice.invite(scene.absent("erin"), mode="advanced")
 
 
 # call.cancel

@@ -9,7 +9,7 @@ from ..client import BACKOFF, QUIET, Device, Message
 from ..expect import between, equal, fields, names, true
 from ..scene import Scene
 from ..suite import MQTT5, require, sentence
-from .steps import eventually, new_id
+from .steps import VERBATIM, eventually, new_id
 
 MOST_DATA = 32_768
 MOST_AT_ONCE = 64
@@ -130,11 +130,11 @@ def the_data_of_a_message_is_any_json_value(scene: Scene) -> None:
         equal("data", _message(bob, _send(alice, bob, data=value))["data"], value)
     error = alice.refused("message.send", "badRequest", to=bob.user, data="x" * (MOST_DATA - 1))
     names("the error", error["message"], "data")
-    for text in ("null", '{"b" : 1.0,\t"a":[ 1e2, "\\u00e9" ]}'):
+    for data in VERBATIM:
         message_id = new_id()
         request = f'{{"type":"message.send","id":"{message_id}","messageID":"{message_id}","to":"{bob.user}"'
-        alice.send(f'{request},"data":{text}}}'.encode())
-        true(f"the message has {text}", text.encode() in _message(bob, message_id).raw)
+        alice.send(request.encode() + b',"data": %s\n}' % data)
+        true(f"the message has {data[:80]!r}", b'"data":' + data in _message(bob, message_id).raw)
 
 
 @sentence("2 Messages", "without one the service derives it from (user, device, id)")
@@ -216,6 +216,7 @@ def the_response_tells_what_has_become_of_a_message(scene: Scene) -> None:
     equal("the state of a new message", first["state"], "sent")
     _receipt(alice, first["messageID"])
     fields("the repeated request", delivered.again().ok(), messageID=first["messageID"], state="delivered")
+    equal("the time of the repeated request", delivered.again().ok()["time"], first["time"])
     expired = alice.request("message.send", to=away, data=1, ttl=1)
     waiting = expired.ok()
     equal("the state while it waits", expired.again().ok()["state"], "sent")
@@ -304,7 +305,7 @@ def waiting_messages_do_not_go_again_in_the_same_session(scene: Scene) -> None:
     equal("the message in another session", bob.wait(own, None, "the message")["messageID"], message_id)
 
 
-@sentence("2 Messages", "its user's waiting messages, up to 64")
+@sentence("2 Messages", "its user's waiting messages, up to 64", waits=9)
 def at_most_64_waiting_messages_go_at_once(scene: Scene) -> None:
     alice, bob = scene.device("alice"), scene.absent("bob")
     for number in range(MOST_AT_ONCE + 3):
@@ -317,6 +318,11 @@ def at_most_64_waiting_messages_go_at_once(scene: Scene) -> None:
     device.wait_for(lambda: own() if len(own()) >= MOST_AT_ONCE else None, None, f"{MOST_AT_ONCE} messages")
     time.sleep(0.5)
     equal("the messages on the device's own topic", len({m["messageID"] for m in own()}), MOST_AT_ONCE)
+
+    def all_had() -> bool:
+        return len({m["messageID"] for m in device.find(_is_message())}) == MOST_AT_ONCE + 3
+
+    device.wait_for(lambda: all_had() or None, 9, "the others, by their resends")
 
 
 @sentence(
@@ -396,20 +402,26 @@ def at_most_256_messages_wait_for_a_user(scene: Scene) -> None:
     bob, carol = scene.absent("bob"), scene.absent("carol")
     most = min(burst // 2, scene.limits.waiting_messages)
     senders = scene.devices(*(f"sender{number}" for number in range(1 + MOST_FOR_A_USER // most)))
-    for number in range(MOST_FOR_A_USER):
-        _send(senders[number % len(senders)], bob, ttl=60)
+    sent = [_send(senders[number % len(senders)], bob, ttl=60) for number in range(MOST_FOR_A_USER)]
     for device in (senders[0], scene.device("another")):
         error = device.refused("message.send", "rateLimited", to=bob, data=1)
         true("retryAfter is at least 1", error["retryAfter"] >= 1, error)
     _send(senders[0], carol)
+    scene.device_of(bob, presence=False, auto_ack=False).ack_message(sent[0])
+    _receipt(senders[0], sent[0])
+    _send(senders[0], bob)
 
 
 @sentence("2 Messages", "A message.send to an unknown user is refused with userNotRegistered.")
 def a_message_to_an_unknown_user_is_refused(scene: Scene) -> None:
     require(scene.options.users == "known", "anybody may be sent messages (--users any)")
     alice, bob = scene.devices("alice", "bob")
-    alice.refused("message.send", "userNotRegistered", to=scene.user("unknown"), data=1)
+    unknown = scene.user("unknown")
+    request = alice.request("message.send", to=unknown, data=1)
+    request.refused("userNotRegistered")
     _receipt(alice, _send(alice, bob))
+    scene.device_of(unknown)
+    _receipt(alice, request.again().ok()["messageID"])
 
 
 @sentence(

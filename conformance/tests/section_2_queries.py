@@ -149,7 +149,8 @@ def a_cursor_that_the_service_did_not_give_is_a_bad_request(scene: Scene) -> Non
     _calls(alice, scene.absent("bob"), 3)
     cursor = alice.ok("call.query", count=1)["cursor"]
     between("the bytes of a cursor", len(cursor.encode()), 1, 128)
-    for wrong in ("", "nonsense", "é", "x" * 129, 5, [cursor]):
+    changed = (f"{cursor} ", f" {cursor}", f"{cursor}!", f"-{cursor}", f"0{cursor}", f"+{cursor}", cursor[: len(cursor) // 4])
+    for wrong in ("", " ", "00", "0 ", "1", "-1", "null", "nonsense", "é", "x" * 129, 5, [cursor], *changed):
         names(f"cursor {wrong!r}", alice.refused("call.query", "badRequest", cursor=wrong)["message"], "cursor")
 
 

@@ -10,6 +10,58 @@ from ..scene import Scene
 from ..suite import require, sentence
 from .steps import need_members, new_id, ring, talk
 
+NO_TEXT: tuple[Any, ...] = (5, True, ["x"], {})
+NO_EXTENDED_DATA = (*NO_TEXT, "x" * 2049, "é" * 1025)
+NO_TIME: tuple[Any, ...] = (0, -1, 601, 1.5, "60", True, [60], {}, 2**63, 1e-9, 1e300)
+NO_TOKEN: tuple[Any, ...] = (5, True, ["c"], {}, "", "c" * 65, "a b", "a/b", "ä", "a\u0000", "a\n")
+NO_CHOICE: tuple[Any, ...] = ("maybe", "", 1, True, [])
+NO_FLAG: tuple[Any, ...] = ("true", 0, 1, [])
+NO_USERS: tuple[Any, ...] = ("bob", 5, {"0": "bob"}, [], [5], [None], [["bob"]], [{"userID": "bob"}], [""], ["bob", 5], ["bob", "bob"])
+
+NO_FIELD: dict[str, dict[str, tuple[Any, ...]]] = {
+    "call.invite": {
+        "callID": NO_TOKEN,
+        "invitees": (*NO_USERS, [f"guest{number}" for number in range(1000)]),
+        "mode": (*NO_CHOICE, "Common"),
+        "timeout": NO_TIME,
+        "media": (*NO_TEXT, "x" * 33),
+        "extendedData": NO_EXTENDED_DATA,
+        "notReceivedCheck": NO_FLAG,
+        "notReceivedAfter": (*NO_TIME, 31),
+        "joinPolicy": NO_CHOICE,
+        "autoEnd": NO_FLAG,
+        "ifBusy": NO_CHOICE,
+        "glare": NO_CHOICE,
+        "push": ("x", 5, [], {"title": 5}),
+    },
+    "call.cancel": {"callID": NO_TOKEN, "invitees": NO_USERS, "extendedData": NO_EXTENDED_DATA},
+    "call.accept": {"callID": NO_TOKEN, "extendedData": NO_EXTENDED_DATA},
+    "call.reject": {"callID": NO_TOKEN, "reason": (*NO_TEXT, "x" * 257), "extendedData": NO_EXTENDED_DATA},
+    "call.add": {"callID": NO_TOKEN, "invitees": NO_USERS, "timeout": NO_TIME, "push": ("x", 5, [])},
+    "call.join": {"callID": NO_TOKEN, "extendedData": NO_EXTENDED_DATA},
+    "call.quit": {"callID": NO_TOKEN, "extendedData": NO_EXTENDED_DATA},
+    "call.end": {"callID": NO_TOKEN, "reason": (*NO_TEXT, "x" * 257), "extendedData": NO_EXTENDED_DATA},
+    "call.get": {"callID": NO_TOKEN},
+    "call.trace": {"callID": NO_TOKEN},
+    "call.report": {"callID": NO_TOKEN, "milestones": (5, "x", ["x"], {}, {"a.b": 1}, {"x": -1}, {"x": "1"}, {"x": 1e300}, {"x": 1, "a/b": 1})},
+    "call.signal": {"callID": NO_TOKEN, "to": NO_USERS, "seq": (-1, 1.5, 2**53, 1e300, "1", True, [1]), "stream": NO_TOKEN},
+    "call.query": {"count": (0, -1, 1.5, "60", True, [60], {}, 1e-9), "cursor": (*NO_TEXT, "", "1" * 129, "ä" * 65)},
+    "message.send": {
+        "to": (5, True, ["bob"], {"userID": "bob"}, "", "x" * 65, "ä" * 33, "a\u0085", "a\ufffe"),
+        "ttl": NO_TIME,
+        "messageID": NO_TOKEN,
+        "seq": (-1, 1.5, 2**53, 1e300, "1", True, [1]),
+        "stream": NO_TOKEN,
+    },
+    "user.update": {
+        "name": (*NO_TEXT, "x" * 257, "ä" * 129, "a\u0000", "\u001b[31m", "\u007f", "a\u0085", "\u009b31m"),
+        "avatarURL": (*NO_TEXT, "x" * 513, "a\nb", "a\u0085"),
+        "extendedData": NO_EXTENDED_DATA,
+    },
+    "user.query": {"userIDs": NO_USERS},
+}
+"""By request, each field and what it must not be."""
+
 ABOUT_A_CALL = (
     "call.cancel",
     "call.accept",
@@ -33,6 +85,24 @@ def a_bad_request_names_the_field(scene: Scene) -> None:
             request = {"type": type_, "id": new_id(), "invitees": [scene.user("x")]} | fields_
             error = alice.ask(request).refused("badRequest")
             names(f"the error of {type_} with {fields_}", error["message"], "callID")
+
+
+@sentence("2 Errors", "missing, ill-typed or out-of-range field: the message names it")
+def whatever_a_field_must_not_be_is_refused_by_its_name(scene: Scene) -> None:
+    alice = scene.device("alice")
+    good: dict[str, Any] = {"callID": "none", "invitees": ["bob"], "to": ["bob"], "userIDs": ["bob"], "data": 1, "milestones": {"x": 1}}
+    for type_, wrong in NO_FIELD.items():
+        body = good | ({"to": "bob"} if type_ == "message.send" else {})
+        for field, values in wrong.items():
+            for value in values:
+                error = alice.ask(body | {"type": type_, "id": new_id(), field: value}).refused("badRequest")
+                names(f"the error of {type_} with {field} {str(value)[:60]}", error["message"], field)
+    for number in ("1e400", "-1e400", "1e-400", "1" * 1000, "60." + "3" * 500, "9223372036854775808"):
+        request = f'{{"type":"call.invite","id":"{new_id()}","invitees":["bob"],"timeout":{number}}}'
+        since = alice.mark
+        alice.send(request.encode())
+        response = alice.wait(lambda m: m.type == "response", None, "a response", since=since)
+        equal(f"the code for a timeout of {number[:20]}", response["error"]["code"], "badRequest")
 
 
 @sentence("2 Errors", "callExists (an invite names a callID already used, and is no resend)")
@@ -261,8 +331,12 @@ def one_whose_call_ended_is_told_so(scene: Scene) -> None:
     ended = {
         "cancelled": ring(alice, bob),
         "timeout": ring(alice, bob, timeout=1),
+        "accepted": ring(alice, bob),
+        "rejected": ring(alice, bob),
         "received": ring(alice, bob, mode="advanced"),
     }
+    bob.accept(ended["accepted"])
+    bob.reject(ended["rejected"])
     alice.cancel(ended["cancelled"])
     alice.end(ended["received"])
     bob.event("call.timeout", ended["timeout"])
@@ -378,13 +452,16 @@ def members_who_are_not_accepted_may_not_add_quit_or_end(scene: Scene) -> None:
     call = talk(alice, bob)
     alice.add(call, carol)
     bob.change(call, carol, "received")
-    for state in ("received", "rejected"):
+    for state in ("received", "rejected", "quit"):
+        if state == "rejected":
+            carol.reject(call)
+        if state == "quit":
+            carol.join(call)
+            carol.quit(call)
         for type_ in ("call.add", "call.quit", "call.end"):
             extra = {"invitees": [scene.absent("x")]} if type_ == "call.add" else {}
             error = carol.refused(type_, "invalidState", callID=call, **extra)
             equal(f"the state for {type_}", error["state"], state)
-        if state == "received":
-            carol.reject(call)
 
 
 @sentence("2 call.add", "an invitee who is live already, or oneself, is listed in errors as invalidState")
@@ -542,8 +619,18 @@ def unknown_invitees_are_listed_where_users_must_be_known(scene: Scene) -> None:
     call = response["callID"]
     equal("errors of call.add", errors(alice.add(call, scene.absent("carol"), unknown)), {unknown: "userNotRegistered"})
     alice.refused("call.add", "noInvitees", callID=call, invitees=[unknown])
+    stranger = scene.device_of(unknown)
+    equal("the calls of one who becomes known", stranger.messages[0]["calls"], [])
+    stranger.refused("call.get", "callNotFound", callID=call)
+    equal("errors when it is known", errors(alice.add(call, stranger)), {})
+    stranger.event("call.invited", call)
     alice.end(call)
-    alice.refused("call.invite", "noInvitees", invitees=[unknown])
+    unknown = scene.user("unknown")
+    request = alice.request("call.invite", callID=new_id(), invitees=[unknown])
+    request.refused("noInvitees")
+    request.again().refused("noInvitees")
+    scene.device_of(unknown)
+    equal("the call of the same request when it is known", request.again().ok()["call"]["state"], "ringing")
 
 
 @sentence("2 Users", "(--users known; default any)")

@@ -320,7 +320,7 @@ def a_cancel_of_the_alias_ends_the_merged_call(scene: Scene) -> None:
     bob.ok("call.invite", callID=own, invitees=[alice.user], mode="advanced", glare="merge")
     alice.change(call, bob, "accepted")
     fields("the response to the cancel", bob.cancel(own), callID=call)
-    equal("the call alice hears of", alice.event("call.ended", call)["call"]["state"], "ended")
+    fields("the call alice hears of", alice.event("call.ended", call)["call"], state="ended", endedBy=bob.user)
 
 
 # Responses
@@ -333,6 +333,7 @@ def a_response_carries_the_correlation_data_back(scene: Scene) -> None:
         for request in (
             alice.request("call.invite", invitees=[scene.absent("bob")], correlation=data),
             alice.request("call.get", callID=new_id(), correlation=data),
+            alice.request("call.nothing", correlation=data),
         ):
             equal("the Correlation Data", request.response().correlation, data)
     equal("without any", alice.request("call.get", callID=new_id()).response().correlation, None)

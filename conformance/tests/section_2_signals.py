@@ -10,7 +10,7 @@ from ..client import Device, Message
 from ..expect import equal, errors, fields, names, true
 from ..scene import Scene
 from ..suite import MQTT5, require, sentence
-from .steps import new_id, ring, talk
+from .steps import VERBATIM, new_id, ring, talk
 
 BIGGEST_SEQ = 2**53 - 1
 MOST_DATA = 32_768
@@ -110,6 +110,9 @@ def a_signal_gets_a_response_only_if_it_has_an_id(scene: Scene) -> None:
     with alice.hears_nothing("answer to a signal without id", lambda m: m.type in ("response", "error")):
         _signal(alice, call)
         _heard(bob, call)
+        since = bob.mark
+        _signal(alice, call, id=None, to=None, seq=None, stream=None)
+        _heard(bob, call, since)
     since = bob.mark
     response = alice.ok("call.signal", callID=call, data=1)
     equal("the call", response["call"], alice.call(call))
@@ -171,10 +174,13 @@ def data_is_any_json_value(scene: Scene) -> None:
 def data_is_copied_byte_for_byte(scene: Scene) -> None:
     alice, bob = scene.devices("alice", "bob")
     call = talk(alice, bob)
-    for text in ('{"b" : 1.0,\t"a":[ 1e2, "\\u00e9é\\/", -0 ],"a":2}', "12345678901234567890.0", '"\\ud83d\\ude00"'):
+    for data in VERBATIM:
         since = bob.mark
-        alice.send(f'{{"type":"call.signal","callID":"{call}","data":{text}}}'.encode())
-        true(f"the message has {text}", text.encode() in _heard(bob, call, since).raw, bob.messages[-1].raw)
+        alice.send(b'{"type":"call.signal","callID":"%s","data": %s\n}' % (call.encode(), data))
+        true(f"the message has {data[:80]!r}", b'"data":' + data in _heard(bob, call, since).raw, bob.messages[-1].raw)
+    since = bob.mark
+    alice.send(b'{"data":1.0,"type":"call.signal","da\\u0074a":[ 2.0 ],"callID":"%s"}' % call.encode())
+    true("of data that stands twice the last one counts", b'"data":[ 2.0 ]' in _heard(bob, call, since).raw, bob.messages[-1].raw)
 
 
 @sentence("2 Signals", "and at most 32,768 bytes as it stands in the request")

@@ -64,6 +64,10 @@ def a_user_is_known_once_it_was_online_or_has_a_profile(scene: Scene) -> None:
     silent = scene.device("silent", connect=False)
     silent.open()
     silent.refused("call.get", "callNotFound", callID="none")
+    if scene.options.users == "any":
+        silent.cancel(silent.invite(alice))
+        alice.cancel(alice.invite(silent))
+        silent.ok("message.send", to=alice.user, data=1)
     equal("one who only asked", list(errors(_query(alice, silent.user))), [silent.user])
     silent.ok("user.update", name="Silent")
     equal("one with a profile", _user(alice, silent.user)["userID"], silent.user)
@@ -197,7 +201,7 @@ def members_have_the_name_of_the_time_of_the_invitation(scene: Scene) -> None:
     alice, bob, carol = scene.devices("alice", "bob", "carol")
     alice.ok("user.update", name="Alice", avatarURL="https://example.org/alice.png")
     bob.ok("user.update", name="Bob")
-    call = alice.invite(bob, carol, mode="advanced")
+    call = alice.invite(bob, carol, mode="advanced", joinPolicy="anyone")
     shown = bob.event("call.invited", call)["call"]
     fields("alice", member(shown, alice), name="Alice", avatarURL="https://example.org/alice.png")
     fields("bob", member(shown, bob), name="Bob", avatarURL=None)
@@ -210,6 +214,14 @@ def members_have_the_name_of_the_time_of_the_invitation(scene: Scene) -> None:
     dave = scene.device("dave")
     dave.ok("user.update", name="Dave")
     fields("one who is added", member(alice.add(call, dave)["call"], dave), name="Dave")
+    dave.reject(call)
+    dave.ok("user.update", name="David", avatarURL="https://example.org/d")
+    fields("one who rejected", member(alice.call(call), dave), name="Dave", avatarURL=None)
+    again = alice.add(call, dave)["call"]
+    fields("one who is added again", member(again, dave), name="David", avatarURL="https://example.org/d")
+    erin = scene.device("erin")
+    erin.ok("user.update", name="Erin")
+    fields("one who joins", member(erin.join(call)["call"], erin), name="Erin")
 
 
 @sentence("2 Users", "or it has sent user.update")

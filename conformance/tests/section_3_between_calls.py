@@ -84,15 +84,47 @@ def a_call_of_which_everybody_is_silent_ends(scene: Scene) -> None:
 def whatever_a_member_says_about_the_call_keeps_it_alive(scene: Scene) -> None:
     alice = scene.device("alice")
     bob, carol, dave = scene.devices("bob", "carol", "dave", unlike_machine="sends no heartbeats")
-    call = talk(alice, bob, carol, dave)
-    revision = alice.call(call)["revision"]
-    for _ in range(5):
+    phone = scene.device("erin", auto_ack=False)
+    tablet = scene.another(phone, "tablet", auto_ack=False)
+    call = talk(alice, bob, carol, dave, joinPolicy="anyone")
+    revision = phone.join(call)["revision"]
+    for number in range(5):
         time.sleep(scene.timings.heartbeat_timeout * 0.3)
+        (phone if number % 2 else tablet).join(call)
         alice.send({"type": "call.heartbeat", "callID": call})
         bob.ack(call, revision)
         carol.ok("call.get", callID=call)
         dave.request("call.accept", callID=call).refused("invalidState")
-    equal("the states", states(alice.call(call)), ["accepted"] * 4)
+    equal("the states", states(alice.call(call)), ["accepted"] * 5)
+
+
+@sentence(
+    "3 Heartbeat", "an accepted member from whom nothing about the call was heard", waits=lambda t: t.heartbeat_timeout + 1
+)
+def accepted_members_alone_need_heartbeats(scene: Scene) -> None:
+    alice, carol = scene.devices("alice", "carol")
+    bob, dave = scene.device("bob", auto_ack=False), scene.device("dave")
+    erin, frank = scene.device("erin", unlike_machine="sends no heartbeats"), scene.device("frank")
+    timeout = scene.timings.heartbeat_timeout
+    lasting = min(600, int(timeout) + 60)
+    of_two = ring_all(alice, bob)
+    rings_on = ring(carol, dave, mode="advanced", timeout=lasting)
+    rings_in_vain = ring(erin, frank, mode="advanced", timeout=lasting)
+    bob.accept(of_two)
+    for _ in range(6):
+        time.sleep(timeout / 5)
+        if alice.find(lambda m: m.is_event("call.ended", of_two)):
+            break
+        for device, call in ((alice, of_two), (carol, rings_on)):
+            device.send({"type": "call.heartbeat", "callID": call})
+    ended = alice.event("call.ended", of_two)["call"]
+    fields("a call of two, one of them silent", ended, state="ended", endReason="heartbeatTimeout")
+    fields("who was silent", member(ended, bob), state="quit", reason="heartbeatTimeout")
+    equal("who was not", member(ended, alice)["state"], "accepted")
+    equal("one who is pending", member(carol.call(rings_on), dave)["state"], "received")
+    told = frank.event("call.cancelled", rings_in_vain)
+    fields("what the invitee of a silent inviter hears", told.body, missed=True)
+    equal("why", told["call"]["endReason"], "heartbeatTimeout")
 
 
 @sentence("3 Heartbeat", "in advanced mode", waits=lambda t: t.heartbeat_timeout + 3)
@@ -180,12 +212,15 @@ def a_call_of_busy_invitees_is_ended(scene: Scene) -> None:
 )
 def inviting_back_is_the_answer(scene: Scene) -> None:
     alice, bob = scene.devices("alice", "bob")
+    tablet = scene.another(bob, "tablet")
     call = ring(alice, bob)
     with alice.hears_nothing("invitation", lambda m: m.is_event("call.invited")):
         response = bob.ok("call.invite", callID=new_id(), invitees=[alice.user], glare="merge")
     fields("the call", response["call"], callID=call, state="ended", endReason="answered", inviter=alice.user)
     fields("bob", member(response["call"], bob), state="accepted", device="phone")
     equal("who accepted", alice.change(call, bob, "accepted")["actor"], bob.user)
+    told = tablet.event("call.handledElsewhere", call)
+    equal("the device that bob's tablet is told", member(told["call"], bob)["device"], "phone")
 
 
 @sentence("3 Glare", 'the response carries that call and "merged":true')

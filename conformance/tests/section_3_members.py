@@ -57,6 +57,7 @@ def one_who_is_pending_when_the_invitation_expires_times_out(scene: Scene) -> No
     call = ring(alice, bob, timeout=1)
     told = alice.change(call, bob, "timeout")
     fields("the call", told["call"], state="ended", endReason="timeout")
+    equal("what a late cancel is told", alice.refused("call.cancel", "invalidState", callID=call)["state"], "timeout")
     late = told["time"] - member(told["call"], bob)["expiresAt"]
     between("milliseconds after the expiry", late, 0, LATE_MS)
     bob.event("call.timeout", call)
@@ -134,6 +135,13 @@ def a_common_call_ends_when_nobody_is_pending(scene: Scene) -> None:
     fields("with one pending", alice.call(call), state="active", endReason=None)
     fields("answered by one", carol.reject(call)["call"], state="ended", endReason="answered")
     call = ring(alice, bob, carol)
+    bob.accept(call)
+    fields("answered by one, the other cancelled", alice.cancel(call)["call"], state="ended", endReason="answered")
+    call = ring(alice, bob, carol, timeout=1)
+    bob.accept(call)
+    told = alice.change(call, carol, "timeout")
+    fields("answered by one, the other timed out", told["call"], state="ended", endReason="answered")
+    call = ring(alice, bob, carol)
     bob.reject(call)
     fields("rejected last", carol.reject(call)["call"], state="ended", endReason="rejected")
     call = ring(alice, bob, carol)
@@ -166,7 +174,11 @@ def an_advanced_call_ends_on_call_end(scene: Scene) -> None:
     waits=1,
 )
 def an_advanced_call_ends_by_itself(scene: Scene) -> None:
-    alice, bob = scene.devices("alice", "bob")
+    alice, bob, carol = scene.devices("alice", "bob", "carol")
+    call = talk(alice, bob)
+    alice.add(call, carol)
+    equal("with one accepted and one pending", bob.quit(call)["call"]["state"], "active")
+    fields("after the pending one's rejection", carol.reject(call)["call"], state="ended", endReason="rejected")
     call = talk(alice, bob)
     fields("after a quit", bob.quit(call)["call"], state="ended", endReason="quit", endedBy=None)
     call = ring(alice, bob, mode="advanced")
@@ -199,20 +211,32 @@ def a_call_without_auto_end_stays(scene: Scene) -> None:
     equal("after alice's quit", alice.call(call)["state"], "active")
     bob.join(call)
     equal("after call.end", bob.end(call)["call"]["state"], "ended")
+    call = ring(alice, bob, mode="advanced", autoEnd=False)
+    bob.reject(call)
+    equal("with the inviter alone", alice.call(call)["state"], "ringing")
+    carol = scene.device("carol")
+    alice.add(call, carol)
+    equal("after the answer of one who was added", carol.accept(call)["call"]["state"], "active")
 
 
 @sentence("3", "or until nobody is live for 60 s", waits=lambda t: t.empty_call_timeout + 1)
 def a_call_without_auto_end_ends_when_nobody_is_live_for_its_time(scene: Scene) -> None:
-    alice, bob = scene.devices("alice", "bob")
+    alice, bob, carol, dave = scene.devices("alice", "bob", "carol", "dave")
+    kept = talk(carol, dave, autoEnd=False)
+    dave.quit(kept)
+    carol.quit(kept)
+    dave.join(kept)
     call = talk(alice, bob, autoEnd=False)
     bob.quit(call)
     left = alice.quit(call)["time"]
     empty = scene.timings.empty_call_timeout
     alice.heard_nothing("end before the time", lambda m: m.is_event("call.ended", call), 0, empty - 1)
     equal("the call before the time", alice.call(call)["state"], "active")
+    dave.send({"type": "call.heartbeat", "callID": kept})
     alice.heard_nothing("event", lambda m: m.is_event("call.invited"), alice.mark, 2)
     ended = alice.call(call)
-    equal("the call after it", ended["state"], "ended")
+    fields("the call after it", ended, state="ended", endReason="quit")
+    equal("a call that somebody joined in time", dave.call(kept)["state"], "active")
     between("milliseconds until the end", ended["endedAt"] - left, empty * 1000, empty * 1000 + LATE_MS)
 
 
@@ -237,25 +261,32 @@ def a_logout_of_the_inviting_device_cancels_at_once(scene: Scene) -> None:
     waits=lambda t: t.caller_grace + 0.5,
 )
 def a_lost_inviting_device_cancels_after_the_grace(scene: Scene) -> None:
-    alice, bob = scene.devices("alice", "bob")
-    call = ring(alice, bob)
+    alice, bob, carol, dave, erin = scene.devices("alice", "bob", "carol", "dave", "erin")
+    call, answered = ring(alice, bob), ring(carol, dave, erin, mode="advanced")
     grace = scene.timings.caller_grace
+    carol.drop()
+    dave.accept(answered)
     alice.drop()
     bob.heard_nothing("end within the grace", lambda m: m.is_event("call.cancelled"), 0, grace * 0.8)
     fields("the call", bob.event("call.cancelled", call, seconds=grace * 0.2 + 3)["call"], endReason="callerLost")
+    equal("a call that was answered within the grace", _call_and_member(dave, answered, erin), ("active", "received"))
 
 
 @sentence("3 Caller lost", "without coming back on lost", waits=lambda t: t.caller_grace + 2)
 def a_caller_who_comes_back_within_the_grace_goes_on(scene: Scene) -> None:
-    alice, bob = scene.devices("alice", "bob")
+    alice, bob, carol, dave = scene.devices("alice", "bob", "carol", "dave")
+    carol.drop()
     call = ring(alice, bob)
     alice.drop()
     bob.heard_nothing(
         "end at once", lambda m: m.is_event("call.cancelled"), 0, min(1.0, scene.timings.caller_grace / 3)
     )
     alice.connect()
+    carol.connect()
+    begun = ring(carol, dave)
     seconds = scene.timings.caller_grace + 2
     bob.heard_nothing("end after the return", lambda m: m.is_event("call.cancelled"), 0, seconds)
+    equal("a call that was begun after the return", dave.call(begun)["state"], "ringing")
     bob.accept(call)
     alice.change(call, bob, "accepted")
 
@@ -285,12 +316,13 @@ def a_caller_who_leaves_an_answered_call_does_not_cancel_it(scene: Scene) -> Non
 
 @sentence("3 Caller lost", "the inviting device going offline")
 def another_device_of_the_inviter_does_not_cancel(scene: Scene) -> None:
-    alice, bob = scene.devices("alice", "bob")
+    alice, bob, carol = scene.devices("alice", "bob", "carol")
     tablet = scene.another(alice, "tablet")
-    call = ring(alice, bob)
+    call = ring(alice, bob, carol)
     with bob.hears_nothing("end", lambda m: m.is_event("call.cancelled")):
         tablet.logout()
-    equal("the call's state", bob.call(call)["state"], "ringing")
+        carol.logout()  # nor does an invitee
+    equal("the call's and carol's state", _call_and_member(bob, call, carol), ("ringing", "received"))
     alice.logout()
     bob.event("call.cancelled", call)
 
@@ -388,6 +420,10 @@ def a_late_request_does_not_hit_the_next_call(scene: Scene) -> None:
     alice.refused("call.cancel", "callEnded", callID=first)
     alice.refused("call.end", "callEnded", callID=first)
     equal("the second call", alice.call(second), before)
+    alice.end(second)
+    third, fourth = ring(alice, bob), ring(bob, alice)
+    bob.accept(third)
+    equal("the fourth call's state", alice.call(fourth)["state"], "ringing")
 
 
 @sentence("3", "One user is accepted in at most one live advanced call (configurable): alreadyInCall.")

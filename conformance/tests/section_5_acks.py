@@ -185,7 +185,7 @@ def an_acked_event_is_not_resent(scene: Scene) -> None:
         device.heard_nothing("resend", lambda m: m.is_event(), mark, 1.3)
 
 
-@sentence("5 Resends", "and whenever the device comes online.")
+@sentence("5 Resends", "and whenever the device comes online")
 def what_is_owed_is_sent_when_the_device_comes_online(scene: Scene) -> None:
     alice, bob, carol = scene.device("alice"), scene.device("bob"), scene.device("carol")
     call = talk(alice, bob)

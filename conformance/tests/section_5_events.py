@@ -120,8 +120,12 @@ def members_who_are_not_live_hear_nothing_more(scene: Scene) -> None:
     call = talk(alice, bob, carol, dave)
     bob.quit(call)
     alice.change(call, bob, "quit")
-    erin = scene.device("erin")
-    with bob.hears_nothing("event", lambda m: m.is_event(None, call)):
+    erin, frank = scene.devices("erin", "frank")
+    alice.add(call, frank)
+    frank.event("call.invited", call)
+    alice.cancel(call, frank)
+    frank.event("call.cancelled", call)
+    with frank.hears_nothing("event", _of(call)), bob.hears_nothing("event", lambda m: m.is_event(None, call)):
         alice.add(call, erin)
         erin.reject(call)
         carol.change(call, erin, "rejected")
@@ -607,10 +611,12 @@ def a_device_without_presence_that_acked_is_told_like_online_ones(scene: Scene) 
     alice, bob = scene.device("alice"), scene.device("bob")
     silent = scene.another(bob, "silent", presence=False)
     deaf = scene.another(bob, "deaf", presence=False, auto_ack=False)
+    web = scene.another(alice, "web", presence=False)
     call = ring(alice, bob)
     silent.event("call.invited", call)
     deaf.event("call.invited", call)
     time.sleep(QUIET)  # until the ack is served
+    web.heard_nothing("call.created", lambda m: m.is_event(), 0, 0)
     with deaf.hears_nothing("call.handledElsewhere", lambda m: m.is_event("call.handledElsewhere")):
         bob.accept(call)
         told = silent.event("call.handledElsewhere", call)
@@ -631,6 +637,9 @@ def the_acting_device_gets_no_event_of_its_own_request(scene: Scene) -> None:
         revision = act(call)["revision"]
         device.heard_nothing("event of the own request", _at(call, revision), since, 1.3)
         alice.wait(_at(call, revision), None, f"the event of revision {revision}")
+    common = ring(scene.device("dave"), carol)
+    with carol.hears_nothing("event after the rejection", lambda m: m.is_event(None, common), 1.3):
+        carol.reject(common)
 
 
 @sentence("5", "The acting device knows its revision from the response.")

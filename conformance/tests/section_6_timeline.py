@@ -63,6 +63,8 @@ def a_stranger_may_not_trace(scene: Scene) -> None:
     call = ring(alice, bob)
     mallory.refused("call.trace", "callNotFound", callID=call)
     bob.reject(call)
+    entries = _trace(scene, alice, call) if scene.options.trace == "all" else []
+    equal("what is told of a stranger", [entry for entry in entries if entry.get("userID") == mallory.user], [])
     true("entries is an array", isinstance(bob.ok("call.trace", callID=call)["entries"], list))
     names("without callID", alice.refused("call.trace", "badRequest")["message"], "callID")
 

@@ -168,6 +168,8 @@ def a_subscription_is_looked_at(scene: Scene) -> None:
         {"endpoint": endpoint.replace("push", "user:word@push")},
         {"endpoint": endpoint + "x" * 4096},
         {"endpoint": "push"},
+        {"endpoint": "https://"},
+        {"keys": None},
         {"endpoint": 1},
         {"keys": {"auth": KEYS["auth"]}},
         {"keys": KEYS | {"auth": KEYS["auth"][:-2]}},

@@ -13,6 +13,34 @@ from ..scene import Scene
 from ..suite import require, skip
 
 
+VERBATIM: tuple[bytes, ...] = (
+    b"null",
+    b"true",
+    b"0",
+    b"-0",
+    b"-0.0",
+    b"1.50",
+    b"1e400",
+    b"-1E+002",
+    b"1e-400",
+    b"123456789012345678901234567890.000000000001",
+    b'""',
+    b'" \\t "',
+    b'"\\u00e9\\/\\u002F/\\u0000\\u001f"',
+    b'"\\ud83d\\ude00\\uD83D\\uDE00\xf0\x9f\x98\x80\xc3\xbc"',
+    b'"\\"data\\":1}"',
+    b"[]",
+    b"{}",
+    b"[ ]",
+    b'{ "a" : [ 1 ,\t2 ,\r\n 3 ] , "b":null}',
+    b'{"b":1,"a":2,"a":3,"":4}',
+    b'{"type":"call.end","callID":"x","data":{"data":1}}',
+    b"[" * 63 + b"1.0" + b"]" * 63,
+    b'{"a":%s1}' % (b" " * (32_768 - 7)),
+)
+"""JSON values that would come out changed if somebody read and wrote them again; the last has the most bytes that data may have."""
+
+
 def new_id() -> str:
     """A callID, request id or messageID that nobody has used."""
     return secrets.token_hex(12)
