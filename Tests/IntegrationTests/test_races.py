@@ -204,3 +204,34 @@ def test_adds_at_once_never_overfill_a_call(world: World) -> None:
         (error,) = [answer["error"] for answer in answers if not answer["ok"]]
         assert error["code"] == "callFull"
         assert len(alice.get(call)["members"]) == 10
+
+
+def test_repeats_at_once_have_one_effect(world: World) -> None:
+    """§2: the same request many times in a row, as an impatient client sends it."""
+    alice, bob = world.phones("alice", "bob")
+    pending = [alice.start("call.invite", id="burst", invitees=[bob.user]) for _ in range(10)]
+    calls = {handle.ok()["callID"] for handle in pending}
+    assert len(calls) == 1
+    (call,) = calls
+    bob.expect("call.invited", call)
+    alice.expect_state(call, bob, "received")
+    assert alice.get(call)["revision"] == 2
+
+
+def test_a_fast_cancel_in_the_same_breath_leaves_nobody_ringing(world: World) -> None:
+    """§2: cancel and invite sent together; whichever is handled first, the call ends cancelled."""
+    alice, bob = world.phones("alice", "bob")
+    for number in range(20):
+        call = call_id()
+        order = ["call.invite", "call.cancel"] if number % 2 else ["call.cancel", "call.invite"]
+        pending = {
+            kind: alice.start(kind, callID=call, invitees=[bob.user] if kind == "call.invite" else None)
+            for kind in order
+        }
+        assert pending["call.invite"].wait()["ok"]
+        cancel = pending["call.cancel"].wait()
+        assert cancel["ok"] or cancel["error"]["code"] == "callNotFound"
+        ended = alice.get(call)
+        assert (ended["state"], ended["endReason"]) == ("ended", "cancelled")
+        if bob.events(call, "call.invited"):
+            bob.expect("call.cancelled", call)
