@@ -56,6 +56,20 @@ def test_the_will_of_any_client_works(world: World, kind: tuple[int, str]) -> No
     assert alice.expect("call.ended", call)["call"]["endReason"] == "quit"
 
 
+@pytest.mark.parametrize("version", [4, 5])
+def test_messages_and_signals_reach_clients_of_any_kind(world: World, version: int) -> None:
+    """§1: MQTT 3.1.1 and 5, over WebSocket as well, with acks at QoS 0."""
+    alice = world.phone("alice", mqtt_version=version)
+    bob = world.phone("bob", mqtt_version=9 - version, transport="websockets", qos=0)
+    assert alice.expect_type("receipt", messageID=alice.message(bob))["state"] == "delivered"
+    assert bob.expect_type("receipt", messageID=bob.message(alice))["state"] == "delivered"
+    call = talk(alice, bob)
+    alice.signal(call, "to bob")
+    bob.expect_type("signal", callID=call, data="to bob")
+    bob.signal(call, "to alice")
+    alice.expect_type("signal", callID=call, data="to alice")
+
+
 class CommandLine:
     """A device made of `mosquitto_sub` and `mosquitto_pub`, without presence."""
 
