@@ -1,30 +1,15 @@
-"""How much a user may ask for (§2, Rate limits)."""
+"""How much a user may ask for: the settings, what each replica and all together count, and what metrics tell (§2, Rate limits)."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from harness import STORES, Deploy, Device, RedisServer, World, answers, call_id, on_each_store, ring, run, talk, wait_until
+from harness import STORES, Deploy, RedisServer, World, answers, on_each_store, ring, run, talk, wait_until
 
 RATE, BURST = 2, 4
-EACH_MS = 1000 // RATE
-"""How long it takes until one more request is free."""
-
-
-@pytest.fixture(scope="module")
-def deployment(deploy: Deploy) -> World:
-    """Limits that a test reaches at once. Messages and signals rest no longer than requests do."""
-    limit = f"{RATE}/{BURST}"
-    return deploy(store="memory:", request_rate=limit, invite_rate=limit, message_rate=limit, signal_rate=limit)
-
-
-@pytest.fixture
-def world(deployment: World) -> Iterator[World]:
-    yield from deployment.borrow()
 
 
 @pytest.fixture(scope="module")
@@ -38,11 +23,6 @@ def mixed(mixed_deployment: World) -> Iterator[World]:
     yield from mixed_deployment.borrow()
 
 
-def ask(device: Device) -> dict[str, Any]:
-    """One request of the general class; the response."""
-    return device.start("user.query", userIDs=["nobody"]).wait(resend=False)
-
-
 def retry_after(response: dict[str, Any]) -> int:
     """Of a request that was refused for its rate."""
     assert not response["ok"] and response["error"]["code"] == "rateLimited", response
@@ -50,61 +30,14 @@ def retry_after(response: dict[str, Any]) -> int:
     return response["error"]["retryAfter"]
 
 
-def exhaust(*devices: Device) -> int:
-    """Takes the burst of a user, on its devices in turn; when the next one is free, in milliseconds."""
-    for number in range(BURST):
-        assert ask(devices[number % len(devices)])["ok"]
-    milliseconds = retry_after(ask(devices[0]))
-    assert 0 < milliseconds <= EACH_MS
-    return milliseconds
-
-
-@pytest.mark.alone
-def test_beyond_the_burst_requests_are_refused_until_retry_after(world: World) -> None:
-    """§2: then one request is free again, and no more than one."""
-    alice = world.phone("alice")
-    pause = exhaust(alice)
-    free = time.monotonic() + pause / 1000
-    alice.expect_silence(pause / 2000)
-    left = retry_after(ask(alice)) / 1000
-    assert abs(time.monotonic() + left - free) < 0.05, "what is refused does not count"
-    alice.expect_silence(left)
-    assert ask(alice)["ok"]
-    assert retry_after(ask(alice)) > EACH_MS - 100
-
-
-def test_the_devices_of_a_user_share_and_other_users_do_not(world: World) -> None:
-    """§2: per user."""
-    phone, bob = world.phones("alice", "bob")
-    web = world.another(phone, "web")
-    exhaust(phone, web)
-    retry_after(ask(web))
-    exhaust(bob)
-
-
-def test_nothing_was_done(world: World) -> None:
-    """§2: the same request can be made later; until then there is no call, and nobody rings."""
-    alice, bob, carol = world.phones("alice", "bob", "carol")
-    call = call_id()
-    fields: dict[str, Any] = {"callID": call, "invitees": [bob.user], "id": "invite"}
-    with bob.silent(0):
-        for number in range(BURST):
-            alice.ok("call.invite", invitees=[f"nobody-{number}"])
-        pause = retry_after(alice.start("call.invite", **fields).wait(resend=False)) / 1000
-        # A stranger's question and a member's have the same answer as long as there is no call.
-        bob.refused("call.get", "callNotFound", callID=call)
-        carol.refused("call.get", "callNotFound", callID=call)
-    alice.expect_silence(pause)
-    mark = alice.mark
-    alice.start("call.invite", **fields)
-    assert alice.expect_type("response", id="invite", since=mark)["ok"]
-    bob.expect("call.invited", call)
-
-
-def test_each_class_has_its_own_limit(world: World) -> None:
-    """§2: invitations, messages and signals are counted by themselves, with id and without."""
+def test_each_class_has_its_own_limit(deploy: Deploy) -> None:
+    """`--request-rate` and its like: invitations, messages and signals are counted by themselves, with id and without."""
+    limit = f"{RATE}/{BURST}"
+    world = deploy(store="memory:", request_rate=limit, invite_rate=limit, message_rate=limit, signal_rate=limit)
     alice, bob = world.phones("alice", "bob")
-    exhaust(alice)
+    for _ in range(BURST):
+        alice.ok("user.query", userIDs=["nobody"])
+    assert retry_after(alice.start("user.query", userIDs=["nobody"]).wait(resend=False)) <= 1000 // RATE
     for number in range(BURST):
         alice.ok("call.invite", invitees=[f"nobody-{number}"])
     retry_after(alice.start("call.invite", invitees=["nobody"]).wait(resend=False))
@@ -121,6 +54,7 @@ def test_each_class_has_its_own_limit(world: World) -> None:
             alice.expect_error("callNotFound", since)
     retry_after(alice.start("call.signal", callID="c", data="more").wait(resend=False))
     assert [m["data"] for m in bob.had("message")] == list(range(BURST))
+    world.close()
 
 
 def test_a_refused_signal_reaches_nobody(mixed: World) -> None:
@@ -156,32 +90,6 @@ def test_a_refused_message_is_not_sent(mixed: World) -> None:
     assert alice.expect_type("response", id="third", since=mark)["state"] == "sent"
     assert alice.expect_type("receipt", messageID="m-third")["state"] == "delivered"
     assert [m["data"] for m in bob.had("message")] == [0, 1, "third"]
-
-
-def test_acks_heartbeats_presence_and_what_is_malformed_are_not_counted(world: World) -> None:
-    """§2: nor are they refused when the burst is used up."""
-    alice, bob = world.phones("alice", "bob")
-    call = ring(bob, alice)
-
-    def uncounted() -> None:
-        since = alice.mark
-        for _ in range(2 * BURST):
-            alice.ack(call, 1)
-            alice.ack_message("m")
-            alice.heartbeat(call)
-            alice.send(b'{"type":"call.get","id":"bad"}', bad=True)
-            alice.send(b'{"type":"no.such.type","id":"bad"}', bad=True)
-            alice.send(b"{", bad=True)
-            alice.send(b'{"type":"call.signal","callID":"c"}', bad=True)
-        alice.come_online()
-        alice.expect_type("response", since=since, id="bad", count=4 * BURST)
-        alice.expect_type("error", since=since, count=4 * BURST)
-        codes = {m["error"]["code"] for m in alice.messages[since:] if "error" in m.body}
-        assert codes == {"badRequest", "unknownType"}
-
-    uncounted()
-    exhaust(alice)
-    uncounted()
 
 
 def test_zero_is_no_limit(mixed: World) -> None:
@@ -292,15 +200,6 @@ def test_so_many_bytes_are_sent_because_of_a_user(frugal: World) -> None:
     assert retry_after(response) > 0
     wait_until(lambda: limited(frugal, "sentBytes") - before == 1, 2, "it is counted")
     assert bob.get(call), "others have their own"
-
-
-def test_long_correlation_data_is_refused_and_not_sent_back(world: World) -> None:
-    """§2: at most 1 KiB."""
-    alice = world.phone("alice")
-    longest = alice.start("call.get", callID="nothing", correlation=b"c" * 1024).received()
-    assert longest["error"]["code"] == "callNotFound" and longest.correlation == b"c" * 1024
-    longer = alice.start("call.get", callID="nothing", correlation=b"c" * 1025).received()
-    assert longer["error"]["code"] == "tooLarge" and longer.correlation is None
 
 
 @pytest.mark.parametrize("flag", ["--request-rate", "--invite-rate", "--message-rate", "--signal-rate"])
