@@ -153,15 +153,6 @@ def deployments(deploy: Deploy, redis_server: RedisServer) -> dict[str, World]:
     return on_each_store(deploy, redis_server)
 
 
-@pytest.fixture
-def both(deployments: dict[str, World]) -> Iterator[list[World]]:
-    """For tests that wait: for both stores at once."""
-    worlds = [World(world.broker, *world.services) for world in deployments.values()]
-    yield worlds
-    for world in worlds:
-        world.close()
-
-
 @pytest.fixture(scope="session")
 def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     """The deployment that most tests share: one coordinator, SQLite, every setting at its default."""

@@ -1,4 +1,4 @@
-"""Why a phone did or did not ring: timelines, `bellwire trace` (§6), and what devices report of calls (§2, Reports)."""
+"""Why a phone did or did not ring: which calls have timelines, `bellwire trace` (§6), and reports of two devices at once (§2)."""
 
 from __future__ import annotations
 
@@ -65,165 +65,6 @@ def having(entries: list[Entry], **fields: Any) -> list[Entry]:
     return [entry for entry in entries if fields.items() <= entry.items()]
 
 
-def assert_consistent(response: dict[str, Any]) -> None:
-    """In the order of their times; `at` counts from the call's creation, `after` from the entry before."""
-    times = [entry["time"] for entry in response["entries"]]
-    assert times == sorted(times)
-    assert len(times) <= 200
-    for entry, before in zip(response["entries"], [times[0], *times]):
-        assert entry["at"] == entry["time"] - response["call"]["createdAt"] >= 0
-        assert entry["after"] == entry["time"] - before
-
-
-# Timelines
-
-
-@pytest.mark.alone
-def test_what_a_timeline_tells(both: list[World]) -> None:
-    """§6: of a call to somebody offline, and of one in which everything happens; both take their time, so at once."""
-    offline, whole = [], []
-    for world in both:
-        alice, bob = world.phone("alice"), World.user("bob")
-        offline.append((alice, bob, alice.invite(bob, timeout=1, notReceivedCheck=True)))
-        carol, dave = world.phones("carol", "dave")
-        tablet = world.another(dave, "tablet", auto_ack=False)
-        whole.append((carol, dave, tablet, carol.invite(dave, mode="advanced", extendedData="hello")))
-    for world, everything, nothing in zip(both, whole, offline):
-        tells_all(world, *everything)
-        explains(world, *nothing)
-
-
-def explains(world: World, alice: Device, bob: str, call: str) -> None:
-    """Why an offline callee did not ring: the invitation was sent, no device was online, and the deadline came."""
-    alice.expect_change(call, bob, "timeout")
-    entries = told(
-        alice,
-        call,
-        {"kind": "request", "userID": alice.user, "device": "phone", "type": "call.invite", "outcome": "ok"},
-        {"kind": "send", "event": "call.invited", "userID": bob, "revision": 1, "online": 0},
-        {"kind": "send", "event": "call.timeout", "userID": bob, "revision": 2, "online": 0},
-        {"kind": "send", "event": "call.userStateChanged", "userID": alice.user, "device": "phone", "online": 1},
-        {"kind": "ack", "userID": alice.user, "device": "phone", "revision": 2},
-    )
-    response = alice.ok("call.trace", callID=call)
-    assert_consistent(response)
-    assert response["call"] == alice.get(call) and "omitted" not in response and "reports" not in response
-    assert (response["revision"], response["time"]) == (2, response["call"]["endedAt"])
-    created, ended = having(entries, kind="transition")
-    assert (created["revision"], created["state"], created["actor"], created["at"]) == (1, "ringing", alice.user, 0)
-    assert [(c["userID"], c["state"]) for c in created["changes"]] == [(alice.user, "accepted"), (bob, "inviting")]
-    assert (ended["revision"], ended["state"], ended["endReason"]) == (2, "ended", "timeout")
-    assert [(c["userID"], c["state"]) for c in ended["changes"]] == [(bob, "timeout")]
-    assert "actor" not in ended and 1000 <= ended["at"] <= 1100
-    (deadline,) = having(entries, kind="deadline", time=ended["time"])
-    assert 0 <= deadline["late"] < 100
-    assert not having(entries, userID=bob, kind="ack")
-    assert all("device" not in entry for entry in having(entries, kind="send", userID=bob))
-    assert {entry["coordinator"] for entry in entries} <= {"coordinator-1", "coordinator-2"}
-    shown = run("trace", call, "--as", bob, "--broker", world.broker.url).stdout
-    assert re.search(rf"call\.invited.*NO DEVICE ONLINE(.*\n)+.*timer.*{bob} timeout", shown), shown
-
-
-def noticed(world: World, state: str) -> float:
-    """How often a device went `online`, `lost` or `logout`, as the coordinators have counted."""
-    name = f'bellwire_presence_total{{state="{state}"}}'
-    return sum(service.metrics().get(name, 0) for service in world.services)
-
-
-def tells_all(world: World, alice: Device, bob: Device, tablet: Device, call: str) -> None:
-    """Requests with their outcome, changes, sends, resends, acks and presence, of both coordinators. The tablet has not
-    acked the invitation yet."""
-    tablet.expect_type("event", callID=call, count=2)
-    bob.accept(call)
-    tablet.refused("call.accept", "answeredElsewhere", callID=call)
-    for leave, state in ((bob.drop, "lost"), (bob.logout, "logout")):
-        before = noticed(world, state)
-        leave()
-        # What is told of two sessions at once may be served in either order.
-        wait_until(lambda: noticed(world, state) > before, 3, f"{bob} is {state}")
-        bob.connect()
-    tablet.auto_ack = True
-    for _ in range(10):
-        alice.get(call)
-    alice.end(call, reason="done")
-    phone = {"userID": bob.user, "device": "phone"}
-    entries = told(
-        alice,
-        call,
-        {"kind": "send", "event": "call.invited", "userID": bob.user, "online": 2},
-        {"kind": "ack", "revision": 1} | phone,
-        {"kind": "resend", "event": "call.invited", "userID": bob.user, "device": "tablet", "revision": 2, "online": 2},
-        {"kind": "request", "type": "call.accept", "outcome": "ok"} | phone,
-        {"kind": "request", "type": "call.accept", "outcome": "answeredElsewhere", "device": "tablet"},
-        {"kind": "send", "event": "call.handledElsewhere", "userID": bob.user, "device": "tablet"},
-        {"kind": "presence", "state": "lost"} | phone,
-        {"kind": "presence", "state": "online"} | phone,
-        {"kind": "presence", "state": "logout"} | phone,
-        {"kind": "request", "type": "call.end", "outcome": "ok", "userID": alice.user},
-        {"kind": "transition", "state": "ended", "endReason": "hangup", "actor": alice.user},
-    )
-    assert_consistent(alice.ok("call.trace", callID=call))
-    assert {entry["coordinator"] for entry in entries} == {"coordinator-1", "coordinator-2"}
-    assert not having(entries, type="call.trace"), "asking leaves no trace"
-    assert [entry["revision"] for entry in having(entries, kind="transition")] == [1, 2, 3, 4]
-    assert [e["changes"][0]["state"] for e in having(entries, kind="transition")[1:3]] == ["received", "accepted"]
-    assert having(entries, endReason="hangup")[0]["changes"][0]["reason"] == "done"
-    # The other members see the same, whichever coordinator they ask.
-    for device in (tablet, tablet):
-        assert [e for e in device.trace(call) if e["kind"] == "transition"] == having(entries, kind="transition")
-
-
-def test_signals_heartbeats_and_repeated_acks_are_not_recorded(world: World) -> None:
-    """§6."""
-    alice, bob = world.phones("alice", "bob")
-    call = talk(alice, bob)
-    revision = alice.get(call)["revision"]
-    for _ in range(20):
-        alice.signal(call, "x")
-        alice.ok("call.signal", callID=call, data="x")
-        alice.heartbeat(call)
-        bob.ack(call, revision)
-    bob.expect_type("signal", callID=call, count=40)
-    bob.quit(call)
-    entries = told(alice, call, {"kind": "request", "type": "call.quit"})
-    kinds = {entry["type"] for entry in having(entries, kind="request")}
-    assert kinds <= {"call.invite", "call.accept", "call.quit", "call.get"}
-    for device in (alice, bob):
-        acks = [entry["revision"] for entry in having(entries, kind="ack", userID=device.user)]
-        # Two of the same may be served by two coordinators at the same instant.
-        assert len(acks) <= 2 * len(set(acks)), acks
-
-
-def test_the_last_200_entries_are_kept(world: World) -> None:
-    """§6: `omitted` says how many older ones were dropped."""
-    alice = world.phone("alice")
-    call = alice.invite("nobody")
-    answers([alice.start("call.get", callID=call) for _ in range(230)])
-
-    def all_told() -> bool:
-        response = alice.ok("call.trace", callID=call)
-        assert_consistent(response)
-        dropped = response.get("omitted", 0)
-        assert not dropped or len(response["entries"]) == 200
-        # The questions, the invitation, its transition and its send.
-        return dropped + len(response["entries"]) == 233
-
-    wait_until(all_told, WRITTEN_WITHIN, "all entries are there, or counted", every=0.1)
-
-
-def test_a_timeline_is_for_members_past_and_present(world: World) -> None:
-    """§2: a stranger cannot tell the call from none, and leaves no trace in it."""
-    alice, bob, mallory = world.phones("alice", "bob", "mallory")
-    call = ring(alice, bob)
-    nothing = call_id()
-    existing, missing = (mallory.refused("call.trace", "callNotFound", callID=c) for c in (call, nothing))
-    assert existing["message"].replace(call, "") == missing["message"].replace(nothing, "")
-    bob.reject(call)
-    for device in (alice, bob):
-        entries = told(device, call, {"kind": "request", "type": "call.reject", "outcome": "ok"})
-        assert not having(entries, userID=mallory.user)
-
-
 # What is recorded
 
 
@@ -282,11 +123,11 @@ Show = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 @pytest.fixture
-def show(world: World) -> Show:
+def show(other: World) -> Show:
     """`show(call, user, *flags)` runs the command."""
 
     def command(call: str, user: str, *flags: str) -> subprocess.CompletedProcess[str]:
-        return run("trace", call, "--as", user, "--broker", world.broker.url, *flags)
+        return run("trace", call, "--as", user, "--broker", other.broker.url, *flags)
 
     return command
 
@@ -295,6 +136,7 @@ def test_the_command_prints_a_timeline_that_people_can_read(other: World) -> Non
     """Who called whom, what came of it, and each step with its time and its replica; for any member."""
     alice, bob = other.phones("alice", "bob")
     carol = World.user("carol")
+    expired = alice.invite(carol, timeout=1)
     call = alice.invite(bob, carol, media="video")
     alice.expect_change(call, bob, "received")
     bob.reject(call, reason="driving")
@@ -319,11 +161,15 @@ def test_the_command_prints_a_timeline_that_people_can_read(other: World) -> Non
         ):
             assert any(all(word in line for word in words) for line in steps), (words, shown.stdout)
         assert all(re.match(r"\s*\d+ ms +\+\d+ .*coordinator-[12]", line) for line in steps if line), shown.stdout
+    alice.expect_change(expired, carol, "timeout")
+    told(alice, expired, {"kind": "send", "event": "call.timeout"})
+    shown = run("trace", expired, "--as", carol, "--broker", other.broker.url)
+    assert re.search(rf"call\.invited.*NO DEVICE ONLINE(.*\n)+.*timer.*{carol} timeout", shown.stdout), shown.stdout
 
 
-def test_the_command_prints_the_response_for_scripts(world: World, show: Show) -> None:
+def test_the_command_prints_the_response_for_scripts(other: World, show: Show) -> None:
     """`--json`: one line, as it came; also what devices reported."""
-    alice = world.phone("alice")
+    alice = other.phone("alice")
     call = alice.invite("nobody")
     alice.ok("call.report", callID=call, milestones={"remoteReceived": 40})
     told(alice, call, {"kind": "send", "event": "call.invited"})
@@ -336,13 +182,13 @@ def test_the_command_prints_the_response_for_scripts(world: World, show: Show) -
     assert "remoteReceived 40 ms" in show(call, alice.user).stdout
 
 
-def test_asking_rings_nobody_and_changes_nothing(world: World, show: Show) -> None:
+def test_asking_rings_nobody_and_changes_nothing(other: World, show: Show) -> None:
     """§6: the question comes from a device of the user that is never online: it acks nothing, comes and goes unseen."""
-    alice, bob = world.phone("alice"), world.phone("bob", auto_ack=False)
+    alice, bob = other.phone("alice"), other.phone("bob", auto_ack=False)
     carol = World.user("carol")
     call = alice.invite(bob, carol)
     bob.expect("call.invited", call)
-    before, since = alice.get(call), len(world.tap.messages)
+    before, since = alice.get(call), len(other.tap.messages)
     marks = alice.mark, bob.mark
     for user in (bob.user, carol):
         assert show(call, user).returncode == 0
@@ -352,7 +198,7 @@ def test_asking_rings_nobody_and_changes_nothing(world: World, show: Show) -> No
     assert [(user["userID"], user["online"]) for user in users["users"]] == [(bob.user, True)]
     assert not alice.events(since=marks[0], stale=True)
     assert [m.event for m in bob.events(since=marks[1], stale=True)] in ([], ["call.invited"]), "a resend at most"
-    asked = [m for m in world.tap.messages[since:] if m.kind in ("up", "presence") and m.levels[1] != "phone"]
+    asked = [m for m in other.tap.messages[since:] if m.kind in ("up", "presence") and m.levels[1] != "phone"]
     assert {(m.kind, m.levels[0], m.body["type"]) for m in asked} == {
         ("up", encode_user(user), "call.trace") for user in (bob.user, carol)
     }
@@ -360,13 +206,13 @@ def test_asking_rings_nobody_and_changes_nothing(world: World, show: Show) -> No
     alice.cancel(call)
     bob.expect("call.cancelled", call)
     asking = {m.levels[1] for m in asked}
-    world.tap.settle()
-    assert not [m for m in world.tap.messages[since:] if m.levels[1:] and m.levels[1] in asking and "event" in m.body]
+    other.tap.settle()
+    assert not [m for m in other.tap.messages[since:] if m.levels[1:] and m.levels[1] in asking and "event" in m.body]
 
 
-def test_a_call_that_is_unknown_is_an_error(world: World, show: Show) -> None:
+def test_a_call_that_is_unknown_is_an_error(other: World, show: Show) -> None:
     """Exit status 1 and one line, also when it is unknown to this user alone."""
-    alice = world.phone("alice")
+    alice = other.phone("alice")
     call = alice.invite("nobody")
     for refused in (show(call_id(), alice.user), show(call, World.user("mallory"))):
         assert (refused.returncode, refused.stdout, refused.stderr.count("\n")) == (1, "", 1), refused
@@ -433,71 +279,6 @@ def test_what_users_chose_does_not_steer_the_terminal(other: World) -> None:
 # Reports
 
 
-def reports(device: Device, call: str) -> list[dict[str, Any]] | None:
-    """As `call.get` and `call.trace` show them."""
-    shown = device.ok("call.get", callID=call).get("reports")
-    assert device.ok("call.trace", callID=call).get("reports") == shown
-    return shown
-
-
-def by_device(found: list[dict[str, Any]] | None) -> dict[tuple[str, str], dict[str, int]]:
-    return {(report["userID"], report["device"]): report["milestones"] for report in found or []}
-
-
-def test_what_devices_report_is_kept_with_the_call(world: World) -> None:
-    """§2: of each device by itself, the last value of a name; also after the call; nobody else may, or is told."""
-    alice, bob, carol, mallory = world.phones("alice", "bob", "carol", "mallory")
-    tablet = world.another(bob, "tablet")
-    call = ring(alice, bob, carol, mode="advanced")
-    carol.reject(call)
-    bob.accept(call)
-    before = alice.get(call)
-    assert reports(alice, call) is None
-    expected = {(alice.user, "phone"): {"remoteReceived": 0, "joinedChannel": 412}}
-    response = alice.ok("call.report", callID=call, milestones={"joinedChannel": 412, "remoteReceived": 0})
-    assert by_device(response["reports"]) == expected and response["call"] == before
-    bob.ok("call.report", callID=call, milestones={"firstFrame": 86_400_000, "a_Z-9": 1})
-    tablet.ok("call.report", callID=call, milestones={"x" * 64: 7.0})
-    for value in (450, 400):
-        # A report is not remembered by its id: the last one counts.
-        alice.ok("call.report", id="again", callID=call, milestones={"joinedChannel": value, "firstFrame": 900})
-    expected = {
-        (alice.user, "phone"): {"remoteReceived": 0, "joinedChannel": 400, "firstFrame": 900},
-        (bob.user, "phone"): {"firstFrame": 86_400_000, "a_Z-9": 1},
-        (bob.user, "tablet"): {"x" * 64: 7},
-    }
-    for device in (alice, bob, tablet, carol):
-        assert by_device(reports(device, call)) == expected
-    assert alice.get(call) == before, "nothing that others are told of"
-    alice.end(call)
-    carol.ok("call.report", callID=call, milestones={"remoteReceived": 30})
-    expected[carol.user, "phone"] = {"remoteReceived": 30}
-    assert by_device(reports(bob, call)) == expected
-    for request, fields in (("call.report", {"milestones": {"firstFrame": 1}}), ("call.get", {})):
-        mallory.refused(request, "callNotFound", callID=call, **fields)
-        mallory.refused(request, "callNotFound", callID=call_id(), **fields)
-    assert by_device(reports(bob, call)) == expected
-
-
-def test_a_call_keeps_a_limited_number_of_milestones(world: World) -> None:
-    """§2: 32 of each device, 64 of each user; more is `badRequest`, what is there can be replaced, and others have their room."""
-    alice, bob = world.phones("alice", "bob")
-    call = alice.invite(bob)
-    devices = [alice, *[world.another(alice, f"d{number}", presence=False) for number in range(2)]]
-    full = {f"m{number}": number for number in range(32)}
-    for device in devices[:2]:
-        device.ok("call.report", callID=call, milestones=full)
-    before = by_device(reports(alice, call))
-    assert sum(map(len, before.values())) == 64
-    for device, more in ((devices[0], {"one-more": 1, "m0": 5}), (devices[2], {"m0": 1})):
-        error = device.refused("call.report", "badRequest", callID=call, milestones=more)
-        assert "milestones" in error["message"]
-    assert by_device(reports(alice, call)) == before
-    answer = devices[1].ok("call.report", callID=call, milestones={"m31": 1000})
-    assert by_device(answer["reports"])[alice.user, "d0"]["m31"] == 1000
-    assert bob.ok("call.report", callID=call, milestones=full)["ok"]
-
-
 def test_milestones_at_once_are_all_kept(world: World) -> None:
     """§2: whichever coordinators serve them."""
     alice, bob = world.phones("alice", "bob")
@@ -509,14 +290,15 @@ def test_milestones_at_once_are_all_kept(world: World) -> None:
     ]
     answers(requests)
     expected = {f"m{number}": number for number in range(15)}
-    assert by_device(reports(alice, call)) == {(alice.user, "phone"): expected, (bob.user, "phone"): expected}
+    reports = alice.ok("call.get", callID=call)["reports"]
+    assert {report["userID"]: report["milestones"] for report in reports} == {alice.user: expected, bob.user: expected}
 
 
-def test_milestones_are_counted_by_name_and_role(world: World) -> None:
+def test_milestones_are_counted_by_name_and_role(other: World) -> None:
     """§2: the well-known names by themselves, for callers and callees; all other names together."""
-    alice, bob = world.phones("alice", "bob")
+    alice, bob = other.phones("alice", "bob")
     call = talk(alice, bob)
-    before = counted(world.services)
+    before = counted(other.services)
     alice.ok("call.report", callID=call, milestones={"remoteReceived": 40, "firstFrame": 900, "custom": 1, "odd": 2})
     bob.ok("call.report", callID=call, milestones={"firstFrame": 700})
     expected = {
@@ -527,7 +309,7 @@ def test_milestones_are_counted_by_name_and_role(world: World) -> None:
     }
 
     def grown() -> dict[tuple[str, str], float]:
-        return {key: more for key, value in counted(world.services).items() if (more := value - before.get(key, 0))}
+        return {key: more for key, value in counted(other.services).items() if (more := value - before.get(key, 0))}
 
     wait_until(lambda: grown() == expected, 2, "the metrics count what was reported")
 
