@@ -403,6 +403,9 @@ def a_past_or_pending_invitee_may_join(scene: Scene) -> None:
 def anyone_may_join_under_join_policy_anyone(scene: Scene) -> None:
     alice, bob, carol = scene.devices("alice", "bob", "carol")
     call = talk(alice, bob, joinPolicy="anyone")
+    for type_ in ("call.get", "call.trace", "call.end", "call.add", "call.signal"):
+        extra: dict[str, Any] = {"call.add": {"invitees": [scene.absent("x")]}, "call.signal": {"data": 1}}.get(type_, {})
+        carol.refused(type_, "callNotFound", callID=call, **extra)
     joined = carol.join(call)["call"]
     fields("carol", member(joined, carol), state="accepted", device="phone", invitedBy=None, expiresAt=None)
     equal("the members", [m["userID"] for m in joined["members"]], [alice.user, bob.user, carol.user])

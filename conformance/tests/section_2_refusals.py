@@ -136,13 +136,28 @@ def only_the_same_request_is_a_resend(scene: Scene) -> None:
 )
 def a_stranger_cannot_tell_whether_a_call_exists(scene: Scene) -> None:
     alice, bob, mallory = scene.devices("alice", "bob", "mallory")
-    call, none = talk(alice, bob), new_id()
-    for type_ in ABOUT_A_CALL:
-        extra = {"invitees": [scene.user("x")]} if type_ == "call.add" else {}
-        answers = [mallory.refused(type_, "callNotFound", callID=c, **extra) for c in (call, none)]
-        told = [str(answer).replace(call, "CALL").replace(none, "CALL") for answer in answers]
-        equal(f"{type_} of a call and of none", told[0], told[1])
-    equal("the call", alice.call(call)["state"], "active")
+    over = [ring(alice, bob), ring(alice, bob, mode="advanced")]
+    for call in over:
+        alice.cancel(call)
+    calls = [*over, ring(bob, alice), talk(alice, bob)]
+    before = [alice.call(call) for call in calls]
+    extras: dict[str, dict[str, Any]] = {
+        "call.add": {"invitees": [scene.user("x")]},
+        "call.signal": {"data": 1},
+        "call.report": {"milestones": {"x": 1}},
+    }
+    with mallory.hears_nothing("event", lambda m: m.is_event(), 0.1):
+        for type_ in (*ABOUT_A_CALL, "call.trace", "call.signal", "call.report"):
+            none = new_id()
+            expected = mallory.refused(type_, "callNotFound", callID=none, **extras.get(type_, {}))
+            for call in calls:
+                error = mallory.refused(type_, "callNotFound", callID=call, **extras.get(type_, {}))
+                equal(f"{type_} of a call and of none", str(error).replace(call, none), str(expected))
+        for call in calls:
+            mallory.ack(call, 1)
+            mallory.send({"type": "call.heartbeat", "callID": call})
+        equal("a stranger's calls", mallory.ok("call.query")["calls"], [])
+    equal("the calls", [alice.call(call) for call in calls], before)
 
 
 @sentence("2 Errors", "alreadyInCall (with the callID of one's own live call: quit or join it)")

@@ -231,3 +231,68 @@ def a_user_known_by_a_profile_alone_rings(scene: Scene) -> None:
     bob.ok("user.update", name="Bob")
     call = ring(alice, bob)
     true("bob is in the call", member(alice.call(call), bob)["name"] == "Bob", alice.call(call))
+
+
+# Blocked users
+
+
+@sentence(
+    "2 Blocked users",
+    "Who is blocked does not learn it. To that user, and to everybody else in the call, it is as if no device of the blocking"
+    " user were ever online: offline names it, the invitation stays inviting (or becomes notYetReceived), and ends in timeout or"
+    " cancelled; user.query says \"online\":false; a message.send is accepted, and its receipt is expired.",
+    waits=3,
+)
+def who_is_blocked_does_not_learn_it(scene: Scene) -> None:
+    alice, bob = scene.devices("alice", "bob")
+    bob.ok("user.block", userID=alice.user)
+    message = alice.ok("message.send", to=bob.user, data=1, ttl=1)["messageID"]
+    response = alice.ok("call.invite", invitees=[bob.user], timeout=2, notReceivedCheck=True, notReceivedAfter=1)
+    equal("who is offline", response["offline"], [bob.user])
+    equal("whether bob is online", _user(alice, bob.user)["online"], False)
+    for state in ("notYetReceived", "timeout"):
+        alice.change(response["callID"], bob, state)
+    receipt = alice.wait(lambda m: m.type == "receipt" and m["messageID"] == message, None, "the receipt")
+    equal("its state", receipt["state"], "expired")
+    equal("what is blocked after user.unblock", bob.ok("user.unblock", userID=alice.user)["blocked"], [])
+    ring(alice, bob)
+
+
+@sentence(
+    "2 Blocked users",
+    "Whoever blocks does not learn of the invitation: no event, no call in welcome or call.query, and requests that name the call"
+    " get what a stranger gets.",
+)
+def whoever_blocks_does_not_learn_of_the_invitation(scene: Scene) -> None:
+    alice, bob = scene.devices("alice", "bob")
+    bob.ok("user.block", userID=alice.user)
+    with bob.hears_nothing("event or message", lambda m: m.is_event() or m.type == "message"):
+        call = alice.invite(bob)
+        alice.ok("message.send", to=bob.user, data=1)
+    bob.refused("call.get", "callNotFound", callID=call)
+    bob.refused("call.accept", "callNotFound", callID=call)
+    equal("the calls of a query", bob.ok("call.query")["calls"], [])
+    equal("those of a welcome", scene.another(bob, "tablet").messages[0]["calls"], [])
+
+
+@sentence(
+    "2 Blocked users",
+    "the user itself with badRequest. The answers to user.block, user.unblock and user.blockList name all who are blocked then."
+    " Blocking who is blocked, and unblocking who is not, changes nothing.",
+)
+def a_user_has_a_list_of_who_is_blocked(scene: Scene) -> None:
+    alice, bob = scene.devices("alice", "bob")
+    others = [scene.user("mallory") for _ in range(2)]
+    for wrong in (None, "", 7, "x" * 65, "a\u0085", alice.user):
+        error = alice.refused("user.block", "badRequest", **({} if wrong is None else {"userID": wrong}))
+        names(f"userID {wrong!r}", error["message"], "userID")
+    for request, user, left in (
+        ("user.block", others[0], others[:1]),
+        ("user.block", others[0], others[:1]),
+        ("user.block", others[1], others),
+        ("user.unblock", others[0], others[1:]),
+        ("user.unblock", others[0], others[1:]),
+    ):
+        equal(f"who is blocked after {request}", sorted(alice.ok(request, userID=user)["blocked"]), sorted(left))
+    equal("who is in the list", alice.ok("user.blockList")["blocked"], others[1:])
+    equal("who is in that of another user", bob.ok("user.blockList")["blocked"], [])
