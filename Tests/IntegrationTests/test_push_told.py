@@ -8,7 +8,6 @@ from typing import Any
 
 from harness import Device, talk, wait_until
 from harness.http2 import Reply
-from harness.push_target import PLATFORMS
 from harness.pushing import Pushing
 
 
@@ -62,17 +61,6 @@ def test_a_timeline_tells_its_own_user_of_pushes_and_nobody_else(push: Pushing) 
     assert not any(token in text for token in tokens)
     for entry in told:
         assert entry["kind"] == "push" and entry["coordinator"]
-
-
-def test_the_times_of_a_timeline_show_no_entry_that_is_not_given(push: Pushing) -> None:
-    """`after` counts from the entry before among those that are given; `omitted` tells nothing either."""
-    alice, bob = push.world.phone("alice"), push.sleeper("bob", *PLATFORMS)
-    call = alice.invite(bob.user)
-    push.providers.expect(bob.target("apnsVoIP"), "ring", call)
-    push.expect_told(call, outcome="sent")
-    entries = alice.trace(call)
-    for earlier, later in zip(entries, entries[1:], strict=False):
-        assert later["after"] == later["time"] - earlier["time"]
 
 
 def test_pushes_are_counted_by_platform_kind_and_outcome(push: Pushing) -> None:

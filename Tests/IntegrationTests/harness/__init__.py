@@ -12,7 +12,7 @@ from .redis import RedisServer
 from .sanitizer import needs_full_speed
 from .secure import Attempt, SecureBroker
 from .service import PROJECT, UNLIMITED, Service, executable, run
-from .talk import VERBATIM, answers, call_id, change_in, is_online, member, now_ms, present, ring, talk, welcomes
+from .talk import answers, call_id, change_in, is_online, member, now_ms, ring, talk, welcomes
 from .terminal import Terminal
 from .topics import decode_level, encode_user
 from .wire import Wire
@@ -22,7 +22,6 @@ __all__ = [
     "PROJECT",
     "STORES",
     "UNLIMITED",
-    "VERBATIM",
     "Attempt",
     "Broker",
     "Child",
@@ -54,7 +53,6 @@ __all__ = [
     "needs_full_speed",
     "now_ms",
     "on_each_store",
-    "present",
     "ring",
     "run",
     "stop_loop",

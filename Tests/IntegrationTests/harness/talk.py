@@ -7,35 +7,9 @@ import time
 from contextlib import suppress
 from typing import Any
 
-from .device import Device, Pending, Received, encode
+from .device import Device, Pending, Received
 from .processes import wait_until
 from .world import World
-
-VERBATIM: list[bytes] = [
-    b"null",
-    b"true",
-    b"0",
-    b"-0",
-    b"-0.0",
-    b"1.50",
-    b"1e400",
-    b"-1E+002",
-    b"1e-400",
-    b"123456789012345678901234567890.000000000001",
-    b'""',
-    b'" \\t "',
-    b'"\\u00e9\\/\\u002F/\\u0000\\u001f"',
-    b'"\\ud83d\\ude00\\uD83D\\uDE00\xf0\x9f\x98\x80\xc3\xbc"',
-    b'"\\"data\\":1}"',
-    b"[]",
-    b"{}",
-    b"[ ]",
-    b'{ "a" : [ 1 ,\t2 ,\r\n 3 ] , "b":null}',
-    b'{"b":1,"a":2,"a":3,"":4}',
-    b'{"type":"call.end","callID":"x","data":{"data":1}}',
-    b"[" * 63 + b"1.0" + b"]" * 63,
-]
-"""JSON values that would come out changed if somebody read and wrote them again."""
 
 
 def call_id() -> str:
@@ -90,13 +64,6 @@ def answers(requests: list[Pending], patience: int = 10) -> list[dict[str, Any]]
             if not request.done:
                 request.send()
     return [request.ok() for request in requests]
-
-
-def present(device: Device, online: bool, session: str | None, reason: str | None = None) -> None:
-    """Publishes a presence message of any session, not only of the device's own."""
-    fields = {"session": session, "reason": reason}
-    body = {"online": online} | {name: value for name, value in fields.items() if value is not None}
-    device.publish(device.presence_topic, encode(body), wait=True)
 
 
 def is_online(world: World, user: str) -> bool:
