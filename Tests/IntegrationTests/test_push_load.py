@@ -50,39 +50,3 @@ def test_at_most_so_many_are_in_flight(rig: Rig, providers: PushProviders) -> No
         providers.expect(bob.only, "ring", calls[bob.user], 10)
     assert providers.web.most_in_flight <= 10
     assert 20 < providers.apns.most_in_flight <= 100
-
-
-@pytest.mark.parametrize("platform", ["apnsVoIP", "fcm", "webPush"])
-@pytest.mark.parametrize("last_answer", [0, 0.5], ids=["idle", "answered once more"])
-def test_a_kept_connection_that_leads_nowhere_is_left(
-    rig: Rig, providers: PushProviders, platform: str, last_answer: float
-) -> None:
-    """As when something on the way has forgotten the connection: nobody reads, nobody answers, and nobody says so."""
-    world = rig.world(push=str(providers.settings()))
-    alice, bob = world.phone("alice"), asleep(world, providers, "bob", platform)
-    providers.always(bob.only, Reply(delay=last_answer))
-    providers.expect(bob.only, "ring", alice.invite(bob.user))
-    providers.server(platform).deafen()
-    began = time.monotonic()
-    call = alice.invite(bob.user)
-    ring = providers.expect(bob.only, "ring", call, 15)
-    assert ring.at - began < 12, f"{ring.at - began:.1f} s"
-    assert ring.connection > 1
-
-
-@pytest.mark.parametrize("platform", ["apnsVoIP", "fcm", "webPush"])
-def test_a_provider_that_is_slow_to_shake_hands_is_reached(rig: Rig, providers: PushProviders, platform: str) -> None:
-    """Longer than a reading may be old: what is handed over is judged anew when the connection is there."""
-    world = rig.world(push=str(providers.settings()))
-    alice, bob = world.phone("alice"), asleep(world, providers, "bob", platform)
-    server = providers.server(platform)
-    server.handshake_delay = 0.7
-    for _ in range(4):
-        began = time.monotonic()
-        call = alice.invite(bob.user)
-        ring = providers.expect(bob.only, "ring", call, 5)
-        assert ring.at - began < 3.5
-        alice.cancel(call)
-        server.cut_all()
-    time.sleep(1)
-    assert [len(providers.of(bob.only, "ring", push.call)) for push in providers.of(bob.only, "ring")] == [1] * 4
