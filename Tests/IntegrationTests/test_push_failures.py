@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from harness.http2 import Reply
 from harness.push_content import Pushed
 from harness.push_providers import GONE, PushProviders, fcm_error
 from harness.push_target import PLATFORMS, Target
-from harness.pushing import Pushing, asleep
+from harness.pushing import Pushing, Sleeper, asleep
 
 KINDS = ("apnsVoIP", "fcm", "webPush")
 
@@ -36,43 +36,51 @@ def registered(push: Pushing, device: Device) -> list[tuple[str, str]]:
     return left
 
 
-@pytest.mark.parametrize("platform", KINDS)
-def test_what_failed_is_sent_again_under_the_same_id(push: Pushing, platform: str) -> None:
-    alice, bob = push.world.phone("alice"), push.sleeper("bob", platform)
-    push.providers.fail(bob.only, Reply(503), times=3)
-    call = alice.invite(bob.user)
-    push.providers.expect(bob.only, "ring", call, 6)
-    made = attempts(push, bob.only, call)
-    assert [push.status // 100 for push in made] == [5, 5, 5, 2]
-    for pause, expected in zip(pauses(made), (0.2, 0.5, 1), strict=True):
-        assert expected * 0.8 <= pause <= expected + 0.7, pauses(made)
-    if platform == "fcm":
-        assert len({p.content["check"] for p in made}) == 1
-    else:
-        assert len({p.id for p in made}) == 1
+def call_all(push: Pushing, bobs: list[Sleeper], **fields: Any) -> list[tuple[Target, str]]:
+    """Rings each of them by a call of its own; where each is reached, and its call."""
+    alice = push.world.phone("alice")
+    return [(bob.only, alice.invite(bob.user, **fields)) for bob in bobs]
+
+
+def test_what_failed_is_sent_again_under_the_same_id(push: Pushing) -> None:
+    bobs = [push.sleeper("bob", platform) for platform in KINDS]
+    for bob in bobs:
+        push.providers.fail(bob.only, Reply(503), times=3)
+    calls = call_all(push, bobs)
+    for target, call in calls:
+        push.providers.expect(target, "ring", call, 6)
+        made = attempts(push, target, call)
+        assert [push.status // 100 for push in made] == [5, 5, 5, 2]
+        for pause, expected in zip(pauses(made), (0.2, 0.5, 1), strict=True):
+            assert expected * 0.8 <= pause <= expected + 0.7, (target.platform, pauses(made))
+        if target.platform == "fcm":
+            assert len({p.content["check"] for p in made}) == 1
+        else:
+            assert len({p.id for p in made}) == 1
     time.sleep(1)
-    assert len(attempts(push, bob.only, call)) == 4
+    assert [len(attempts(push, *called)) for called in calls] == [4] * len(KINDS)
 
 
-@pytest.mark.parametrize("platform", KINDS)
-@pytest.mark.parametrize("status", [429, 503])
-def test_a_provider_says_when_to_come_again(push: Pushing, platform: str, status: int) -> None:
-    alice, bob = push.world.phone("alice"), push.sleeper("bob", platform)
-    push.providers.fail(bob.only, Reply(status, headers={"retry-after": "2"}))
-    call = alice.invite(bob.user)
-    push.providers.expect(bob.only, "ring", call, 6)
-    assert 1.9 <= pauses(attempts(push, bob.only, call))[0] <= 3
+def test_a_provider_says_when_to_come_again(push: Pushing) -> None:
+    bobs = []
+    for platform, status in product(KINDS, (429, 503)):
+        bobs.append(push.sleeper("bob", platform))
+        push.providers.fail(bobs[-1].only, Reply(status, headers={"retry-after": "2"}))
+    for target, call in call_all(push, bobs):
+        push.providers.expect(target, "ring", call, 6)
+        made = attempts(push, target, call)
+        assert 1.9 <= pauses(made)[0] <= 3, (target.platform, made[0].status)
 
 
-@pytest.mark.parametrize("platform", KINDS)
 @pytest.mark.parametrize("cut", ["reset", "refuse", "close", "goaway"])
-def test_a_lost_connection_loses_no_push(push: Pushing, platform: str, cut: Any) -> None:
-    alice, bob = push.world.phone("alice"), push.sleeper("bob", platform)
-    push.providers.fail(bob.only, Reply(cut=cut), times=2)
-    call = alice.invite(bob.user)
-    taken = push.providers.expect(bob.only, "ring", call, 6)
-    assert len(attempts(push, bob.only, call)) == 3
-    assert platform == "fcm" or push.providers.ids(bob.only, "ring", call) == {taken.id: 3}
+def test_a_lost_connection_loses_no_push(push: Pushing, cut: Any) -> None:
+    bobs = [push.sleeper("bob", platform) for platform in KINDS]
+    for bob in bobs:
+        push.providers.fail(bob.only, Reply(cut=cut), times=2)
+    for target, call in call_all(push, bobs):
+        taken = push.providers.expect(target, "ring", call, 6)
+        assert len(attempts(push, target, call)) == 3, target.platform
+        assert target.platform == "fcm" or push.providers.ids(target, "ring", call) == {taken.id: 3}
 
 
 def test_a_provider_that_is_away_is_tried_while_it_rings(push: Pushing) -> None:
@@ -86,65 +94,69 @@ def test_a_provider_that_is_away_is_tried_while_it_rings(push: Pushing) -> None:
     push.expect_told(call, outcome="sent", status=200)
 
 
-@pytest.mark.parametrize("platform", KINDS)
-def test_ringing_that_is_over_is_not_tried_again(push: Pushing, platform: str) -> None:
-    alice, bob = push.world.phone("alice"), push.sleeper("bob", platform)
-    push.providers.always(bob.only, Reply(500))
-    call = alice.invite(bob.user, timeout=2)
-    push.providers.expect(bob.only, "ring", call, taken=False)
+def test_ringing_that_is_over_is_not_tried_again(push: Pushing) -> None:
+    bobs = [push.sleeper("bob", platform) for platform in KINDS]
+    for bob in bobs:
+        push.providers.always(bob.only, Reply(500))
+    calls = call_all(push, bobs, timeout=2)
+    for target, call in calls:
+        push.providers.expect(target, "ring", call, taken=False)
     end = time.monotonic() + 2.4
     time.sleep(4.5)
-    rings = attempts(push, bob.only, call)
-    assert len(rings) >= 3
-    assert all(ring.at < end for ring in rings)
-    push.providers.always(bob.only, None)
-    if platform != "apnsVoIP":
-        push.providers.expect(bob.only, "missed", call, 10)
-    assert push.providers.of(bob.only, "stop", call) == []
+    for target, call in calls:
+        rings = attempts(push, target, call)
+        assert len(rings) >= 3
+        assert all(ring.at < end for ring in rings), target.platform
+        push.providers.always(target, None)
+    for target, call in calls:
+        if target.platform != "apnsVoIP":
+            push.providers.expect(target, "missed", call, 10)
+        assert push.providers.of(target, "stop", call) == []
 
 
-@pytest.mark.parametrize(
-    ("platform", "reply"),
-    [
-        ("apnsVoIP", Reply(400, {"reason": "BadDeviceToken"})),
-        ("apnsVoIP", Reply(400, {"reason": "DeviceTokenNotForTopic"})),
-        ("apnsVoIP", Reply(404, {"reason": "BadPath"})),
-        ("apnsVoIP", Reply(413, {"reason": "PayloadTooLarge"})),
-        ("fcm", fcm_error(400, "INVALID_ARGUMENT", "INVALID_ARGUMENT")),
-        ("fcm", fcm_error(404, "NOT_FOUND", "SOMETHING_ELSE")),
-        ("fcm", Reply(410, b"gone")),
-        ("webPush", Reply(400)),
-        ("webPush", Reply(413)),
-        ("webPush", Reply(301, headers={"location": "https://127.0.0.1/elsewhere"})),
-    ],
-)
-def test_what_is_refused_is_not_tried_again_and_ends_no_registration(push: Pushing, platform: str, reply: Reply) -> None:
-    alice, bob = push.world.phone("alice"), push.sleeper("bob", platform)
-    push.providers.always(bob.only, reply)
-    call = alice.invite(bob.user)
-    push.providers.expect(bob.only, "ring", call, taken=False)
-    told = push.expect_told(call, platform=platform, push="ring")
-    if reply.status != 301:
-        assert told["outcome"] == "refused", told
-        time.sleep(1)
-        assert len(attempts(push, bob.only, call)) == 1
-    if platform == "apnsVoIP":
-        assert (told["status"], told["reason"]) == (reply.status, reply.body["reason"])
-    assert registered(push, bob.device) == [("default", platform)]
+REFUSALS: list[tuple[str, Reply]] = [
+    ("apnsVoIP", Reply(400, {"reason": "BadDeviceToken"})),
+    ("apnsVoIP", Reply(400, {"reason": "DeviceTokenNotForTopic"})),
+    ("apnsVoIP", Reply(404, {"reason": "BadPath"})),
+    ("apnsVoIP", Reply(413, {"reason": "PayloadTooLarge"})),
+    ("fcm", fcm_error(400, "INVALID_ARGUMENT", "INVALID_ARGUMENT")),
+    ("fcm", fcm_error(404, "NOT_FOUND", "SOMETHING_ELSE")),
+    ("fcm", Reply(410, b"gone")),
+    ("webPush", Reply(400)),
+    ("webPush", Reply(413)),
+    ("webPush", Reply(301, headers={"location": "https://127.0.0.1/elsewhere"})),
+]
 
 
-@pytest.mark.parametrize("platform", PLATFORMS)
-def test_a_device_that_is_gone_is_forgotten(push: Pushing, platform: str) -> None:
-    alice, bob = push.world.phone("alice"), push.sleeper("bob", platform)
+def test_what_is_refused_is_not_tried_again_and_ends_no_registration(push: Pushing) -> None:
+    bobs = [push.sleeper("bob", platform) for platform, _ in REFUSALS]
+    for bob, (_, reply) in zip(bobs, REFUSALS, strict=True):
+        push.providers.always(bob.only, reply)
+    calls = call_all(push, bobs)
+    for (target, call), (platform, reply) in zip(calls, REFUSALS, strict=True):
+        push.providers.expect(target, "ring", call, taken=False)
+        told = push.expect_told(call, platform=platform, push="ring")
+        if reply.status != 301:
+            assert told["outcome"] == "refused", (platform, reply, told)
+        if platform == "apnsVoIP":
+            assert (told["status"], told["reason"]) == (reply.status, reply.body["reason"])
+    time.sleep(1)
+    for bob, (target, call), (platform, reply) in zip(bobs, calls, REFUSALS, strict=True):
+        assert reply.status == 301 or len(attempts(push, target, call)) == 1, (platform, reply)
+        assert registered(push, bob.device) == [("default", platform)], (platform, reply)
+
+
+def test_a_device_that_is_gone_is_forgotten(push: Pushing) -> None:
+    bobs = [push.sleeper("bob", platform) for platform in PLATFORMS]
     time.sleep(0.05)
-    push.providers.fail(bob.only, GONE[platform]())
-    call = alice.invite(bob.user)
-    push.expect_told(call, platform=platform, push="ring", outcome="gone")
-    assert registered(push, bob.device) == []
-    alice.cancel(call)
-    again = alice.invite(bob.user)
-    push.providers.expect_silence(0.7, call=again)
-    assert len(push.providers.of(bob.only)) == 1
+    for bob, platform in zip(bobs, PLATFORMS, strict=True):
+        push.providers.fail(bob.only, GONE[platform]())
+    for bob, (target, call) in zip(bobs, call_all(push, bobs), strict=True):
+        push.expect_told(call, platform=target.platform, push="ring", outcome="gone")
+        assert registered(push, bob.device) == [], target.platform
+    call_all(push, bobs)
+    time.sleep(0.7)
+    assert [len(push.providers.of(bob.only)) for bob in bobs] == [1] * len(PLATFORMS)
 
 
 def test_web_push_404_means_gone(push: Pushing) -> None:
@@ -191,25 +203,29 @@ def test_google_gets_a_new_access_token_when_it_wants_one(push: Pushing) -> None
     assert asked < len(push.providers.tokens.asked) <= asked + 3, "cached, and asked for by each process once"
 
 
-@pytest.mark.parametrize(
-    ("platform", "reply", "most"),
-    [
-        ("apnsVoIP", Reply(403, {"reason": "InvalidProviderToken"}), 1),
-        ("fcm", Reply(401, {"error": {"code": 401, "status": "UNAUTHENTICATED"}}), 2),
-        ("fcm", fcm_error(403, "PERMISSION_DENIED", "SENDER_ID_MISMATCH"), 1),
-        ("fcm", fcm_error(401, "UNAUTHENTICATED", "THIRD_PARTY_AUTH_ERROR"), 1),
-    ],
-)
-def test_who_is_not_let_in_tries_once_more_at_most(push: Pushing, platform: str, reply: Reply, most: int) -> None:
+NOT_LET_IN: list[tuple[str, Reply, int]] = [
+    ("apnsVoIP", Reply(403, {"reason": "InvalidProviderToken"}), 1),
+    ("fcm", Reply(401, {"error": {"code": 401, "status": "UNAUTHENTICATED"}}), 2),
+    ("fcm", fcm_error(403, "PERMISSION_DENIED", "SENDER_ID_MISMATCH"), 1),
+    ("fcm", fcm_error(401, "UNAUTHENTICATED", "THIRD_PARTY_AUTH_ERROR"), 1),
+]
+"""With how many attempts there are."""
+
+
+def test_who_is_not_let_in_tries_once_more_at_most(push: Pushing) -> None:
     """APNs: with a token younger than 20 minutes not at all. FCM: not where the registration is refused, and not the access token."""
-    alice, bob, carol = push.world.phone("alice"), push.sleeper("bob", platform), push.sleeper("carol", platform)
-    push.providers.always(bob.only, reply)
-    call = alice.invite(bob.user)
-    push.expect_told(call, outcome="refused", status=reply.status)
+    bobs = [push.sleeper("bob", platform) for platform, *_ in NOT_LET_IN]
+    for bob, (_, reply, _) in zip(bobs, NOT_LET_IN, strict=True):
+        push.providers.always(bob.only, reply)
+    calls = call_all(push, bobs)
+    for (_, call), (_, reply, _) in zip(calls, NOT_LET_IN, strict=True):
+        push.expect_told(call, outcome="refused", status=reply.status)
     time.sleep(0.7)
-    assert len(attempts(push, bob.only, call)) == most
-    assert registered(push, bob.device) == [("default", platform)]
-    push.providers.expect(carol.only, "ring", alice.invite(carol.user))
+    for bob, called, (platform, reply, most) in zip(bobs, calls, NOT_LET_IN, strict=True):
+        assert len(attempts(push, *called)) == most, (platform, reply)
+        assert registered(push, bob.device) == [("default", platform)]
+    for target, call in call_all(push, [push.sleeper("carol", platform) for platform in ("apnsVoIP", "fcm")]):
+        push.providers.expect(target, "ring", call)
 
 
 def test_googles_token_endpoint_may_fail_too(rig: Rig, tmp_path: Path) -> None:
@@ -223,19 +239,22 @@ def test_googles_token_endpoint_may_fail_too(rig: Rig, tmp_path: Path) -> None:
     providers.close()
 
 
-@pytest.mark.parametrize("platform", ["apnsVoIP", "webPush"])
-def test_a_provider_that_does_not_answer_is_asked_again(push: Pushing, platform: str) -> None:
+def test_a_provider_that_does_not_answer_is_asked_again(push: Pushing) -> None:
     """After 10 s; it is not waited for by others."""
-    alice, bob, carol = push.world.phone("alice"), push.sleeper("bob", platform), push.sleeper("carol", platform)
-    push.providers.fail(bob.only, Reply(cut="silence"))
-    call = alice.invite(bob.user)
-    push.providers.expect(bob.only, "ring", call, taken=False)
-    other = alice.invite(carol.user)
+    platforms = ("apnsVoIP", "webPush")
+    bobs, carols = ([push.sleeper(name, platform) for platform in platforms] for name in ("bob", "carol"))
+    for bob in bobs:
+        push.providers.fail(bob.only, Reply(cut="silence"))
+    calls = call_all(push, bobs)
+    for target, call in calls:
+        push.providers.expect(target, "ring", call, taken=False)
     began = time.monotonic()
-    assert push.providers.expect(carol.only, "ring", other).at - began < 0.5
-    ring = push.providers.expect(bob.only, "ring", call, 14)
-    assert 9.5 < pauses(attempts(push, bob.only, call))[0] < 12
-    assert push.providers.ids(bob.only, "ring", call) == {ring.id: 2}
+    for target, call in call_all(push, carols):
+        assert push.providers.expect(target, "ring", call).at - began < 0.5, target.platform
+    for target, call in calls:
+        ring = push.providers.expect(target, "ring", call, 14)
+        assert 9.5 < pauses(attempts(push, target, call))[0] < 12, target.platform
+        assert push.providers.ids(target, "ring", call) == {ring.id: 2}
 
 
 def test_a_stranger_is_not_reached_at_private_addresses(rig: Rig, tmp_path: Path) -> None:
