@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from conftest import Rig
-from harness import Device, SecureBroker, Service, World, wait_until
+from harness import Deploy, Device, SecureBroker, Service, World, wait_until
 from harness.accessibility import RULES
 from harness.page import MISSING, WATCH, Browser, Page, PageServer
 from harness.web import build_sdk
@@ -201,12 +201,18 @@ def test_calling_then_not_received_then_ringing(world: World, open_page: OpenPag
     late.expect("call.ended")
 
 
-def test_no_answer(world: World, open_page: OpenPage) -> None:
-    alice = open_page(world.user("alice"))
-    bob = world.phone("bob")
+def test_no_answer(deploy: Deploy, browsers: Callable[[int], Browser]) -> None:
+    """Where an invitation lasts 3 s instead of 60."""
+    world = deploy(store="memory:", invitation_timeout="3s")
+    server = PageServer(f"ws://127.0.0.1:{world.broker.web_port}")
+    alice, bob = browsers(0).tab(server.url, WATCH).go_online(world.user("alice")), world.phone("bob")
     alice.call(bob.user, kind="Voice call")
     alice.expect(f"Ringing {bob.user}")
-    alice.expect("No answer", timeout=70)
+    alice.expect("No answer", timeout=10)
+    assert alice.js("return window.dirty") == []
+    alice.close()
+    server.close()
+    world.close()
 
 
 def test_a_call_that_nobody_answered_was_missed(world: World, open_page: OpenPage) -> None:

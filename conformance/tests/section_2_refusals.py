@@ -92,11 +92,11 @@ def whatever_a_field_must_not_be_is_refused_by_its_name(scene: Scene) -> None:
     alice = scene.device("alice")
     good: dict[str, Any] = {"callID": "none", "invitees": ["bob"], "to": ["bob"], "userIDs": ["bob"], "data": 1, "milestones": {"x": 1}}
     for type_, wrong in NO_FIELD.items():
-        body = good | ({"to": "bob"} if type_ == "message.send" else {})
-        for field, values in wrong.items():
-            for value in values:
-                error = alice.ask(body | {"type": type_, "id": new_id(), field: value}).refused("badRequest")
-                names(f"the error of {type_} with {field} {str(value)[:60]}", error["message"], field)
+        body = good | {"type": type_} | ({"to": "bob"} if type_ == "message.send" else {})
+        cases = [(field, value) for field, values in wrong.items() for value in values]
+        requests = [alice.ask(body | {"id": new_id(), field: value}) for field, value in cases]
+        for (field, value), request in zip(cases, requests, strict=True):
+            names(f"the error of {type_} with {field} {str(value)[:60]}", request.refused("badRequest")["message"], field)
     for number in ("1e400", "-1e400", "1e-400", "1" * 1000, "60." + "3" * 500, "9223372036854775808"):
         request = f'{{"type":"call.invite","id":"{new_id()}","invitees":["bob"],"timeout":{number}}}'
         since = alice.mark
