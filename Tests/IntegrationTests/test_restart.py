@@ -18,8 +18,6 @@ import pytest
 
 from harness import UNLIMITED, Device, Terminal, World, call_id, change_in, encode, member, now_ms, ring, talk, wait_until, welcomes
 
-pytestmark = pytest.mark.alone
-
 PATIENCE = 25
 """Seconds that a client goes on sending its request again before the test gives up."""
 
@@ -53,6 +51,7 @@ def converse(alice: Device, bob: Device, stop: threading.Event) -> list[dict[str
     return ended
 
 
+@pytest.mark.alone
 @pytest.mark.timeout(120)
 def test_kills_at_random_instants_lose_no_call(rig: Any, dice: random.Random) -> None:
     """SQLite: ten kill -9 under load; every conversation goes on, and every answered request still holds.
@@ -124,6 +123,7 @@ def test_presence_survives_a_kill(rig: Any) -> None:
     assert alice.ok("call.invite", invitees=[bob.user])["offline"] == []
 
 
+@pytest.mark.alone
 def test_timers_that_came_due_meanwhile_fire_at_once(rig: Any) -> None:
     """And one that did not fires when it is due."""
     world = rig.world()
@@ -145,6 +145,7 @@ def test_timers_that_came_due_meanwhile_fire_at_once(rig: Any) -> None:
     assert 0 <= told["time"] - member(told["call"], bob)["expiresAt"] <= 50
 
 
+@pytest.mark.alone
 def test_all_timers_that_came_due_meanwhile_fire_though_there_are_many(rig: Any) -> None:
     """More than a coordinator takes from the store in one go (256): the rest does not wait for the next sweep."""
     world = rig.world(**UNLIMITED)
@@ -317,6 +318,7 @@ def publish_at_once(port: int, topic: str, payloads: list[bytes]) -> None:
         raw.sendall(packet(0xE0, b""))
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("invitees", [1, 9])
 def test_a_burst_of_requests_is_answered_in_full(rig: Any, invitees: int) -> None:
     """2000 at once: one response each, though nobody sends anything twice, and nothing is dropped as stale."""
@@ -405,6 +407,7 @@ def test_sigterm_drains_and_exits_with_0(rig: Any) -> None:
     assert alice.get(call)["state"] == "active"
 
 
+@pytest.mark.alone
 def test_a_draining_replica_loses_no_request(rig: Any) -> None:
     """It leaves the shared subscription and finishes what it holds: no client has to send anything twice."""
     world = rig.world(replicas=2)
