@@ -1,0 +1,91 @@
+"""The conformance suite, as a stranger runs it (conformance/README.md)."""
+
+from __future__ import annotations
+
+import fcntl
+import re
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from .broker import Broker
+from .gateway import Gateway
+from .push_providers import PushProviders
+from .push_target import PLATFORMS
+from .service import PROJECT, Service
+
+SHORT = {
+    "caller_grace": "1s",
+    "heartbeat_interval": "2s",
+    "heartbeat_timeout": "8s",
+    "not_received_after": "2s",
+    "invitation_timeout": "4s",
+    "ended_retention": "6s",
+    "empty_call_timeout": "2s",
+    "cancel_memory": "4s",
+    "session_memory": "4s",
+}
+"""Timers of a deployment that is to be checked fast. Heartbeats are told by `welcome`."""
+TOLD = ("caller_grace", "not_received_after", "invitation_timeout", "ended_retention", "empty_call_timeout")
+TOLD += ("cancel_memory", "session_memory")
+
+
+@contextmanager
+def deployment(directory: Path, store: str, replicas: int = 1, **flags: str) -> Iterator[Broker]:
+    """A broker and its coordinators. The suite itself judges the traffic."""
+    broker = Broker(directory / "broker")
+    services = [
+        Service(broker.url, directory / "service", store, f"coordinator-{number}", **flags)
+        for number in range(replicas)
+    ]
+    try:
+        yield broker
+    finally:
+        for service in services:
+            service.stop()
+        broker.stop()
+
+
+def told(timers: dict[str, str]) -> list[str]:
+    """As options of the suite."""
+    return [f"--{name.replace('_', '-')}={timers[name].removesuffix('s')}" for name in TOLD]
+
+
+def check(broker: Broker, *options: str) -> str:
+    """Runs the suite; every sentence that can be tested must hold. Returns its output."""
+    suite = str(PROJECT / "scripts/conformance")
+    with (PROJECT / ".build/conformance.lock").open("w") as lock:
+        # The first run makes a virtual environment: not two at once.
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        subprocess.run([suite, "--list"], check=True, capture_output=True)
+    command = [suite, "--broker", broker.url, *options]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=290, check=False)
+    failures = done.stdout[max(0, done.stdout.find("FAILED  ")) :]
+    assert done.returncode == 0, failures[:60_000] + done.stderr[-2_000:]
+    print("\n".join(done.stdout.splitlines()[-12:]))
+    return done.stdout
+
+
+@contextmanager
+def whole_deployment(directory: Path) -> Iterator[tuple[Broker, list[str]]]:
+    """With short timers, push and a gateway, and the suite's options for them."""
+    providers = PushProviders(directory / "providers")
+    settings = str(providers.settings())
+    try:
+        with deployment(directory, "sqlite", push=settings, **SHORT) as broker:
+            store = f"sqlite:{directory / 'service' / 'bellwire.db'}"
+            gateway = Gateway(directory, broker.url, store, push=settings).start()
+            try:
+                yield broker, ["--push", ",".join(PLATFORMS), "--gateway", f"http://127.0.0.1:{gateway.port}"]
+            finally:
+                gateway.stop()
+    finally:
+        providers.close()
+
+
+def scenarios(output: str) -> tuple[int, int]:
+    """With the SDK's machine as the device, and without."""
+    counted = re.search(r"^(\d+) scenarios with the SDK's machine as the device .*, (\d+) need a client that", output, re.M)
+    assert counted, output[-2_000:]
+    return int(counted[1]), int(counted[2])

@@ -1,0 +1,33 @@
+"""The conformance suite with an SDK as the device (conformance/README.md). A file of its own: it takes as long as the other runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.conformance import SHORT, check, scenarios, told, whole_deployment
+from harness.web import MISSING
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.skipif(bool(MISSING), reason=f"not here: {', '.join(MISSING)}")
+def test_the_web_sdk_conforms_as_the_device(tmp_path: Path) -> None:
+    """The web SDK's own machine, driver and transport in Node, wherever a test's device keeps to the rules."""
+    with whole_deployment(tmp_path) as (broker, push):
+        device = ["--device", "web", "--websocket", f"ws://127.0.0.1:{broker.web_port}/mqtt"]
+        output = check(broker, *device, *push, *told(SHORT))
+    # What is written by hand grows when a test asks more of its device than an app could: that is to be seen, and decided.
+    with_machine, by_hand = scenarios(output)
+    assert with_machine >= 360 and by_hand <= 60, f"{with_machine} with the machine, {by_hand} by hand"
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("device", ["swift", "swift-mosquitto"])
+def test_the_swift_sdk_conforms_as_the_device(tmp_path: Path, device: str) -> None:
+    """The same of the Swift SDK, over each of its transports."""
+    with whole_deployment(tmp_path) as (broker, push):
+        output = check(broker, "--device", device, *push, *told(SHORT))
+    # More by hand than of the web SDK: its types do not let a request be worded in every way.
+    with_machine, by_hand = scenarios(output)
+    assert with_machine >= 340 and by_hand <= 85, f"{with_machine} with the machine, {by_hand} by hand"
