@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import xml.etree.ElementTree as ElementTree
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +21,26 @@ def bench(*arguments: str) -> dict[str, Any]:
     return json.loads(process.stdout)
 
 
+RUNS: dict[str, tuple[str, ...]] = {
+    "redis": ("--store", "redis"),
+    "sqlite": ("--store", "sqlite"),
+    "memory": ("--store", "memory"),
+    "group": ("--store", "sqlite", "--members", "3"),
+    "devices": ("--store", "sqlite", "--devices", "2"),
+    "soak": ("--store", "sqlite", "--soak", "--seconds", "3"),
+}
+
+
+@pytest.fixture(scope="module")
+def reports() -> dict[str, dict[str, Any]]:
+    """Of runs of which no test asks how fast they were: two at a time."""
+    with ThreadPoolExecutor(2) as pool:
+        return dict(zip(RUNS, pool.map(lambda arguments: bench(*arguments), RUNS.values()), strict=True))
+
+
 @pytest.mark.parametrize("store", ["redis", "sqlite", "memory"])
-def test_full_calls_are_counted_and_none_fails(store: str) -> None:
-    report = bench("--store", store)
+def test_full_calls_are_counted_and_none_fails(reports: dict[str, dict[str, Any]], store: str) -> None:
+    report = reports[store]
     assert report["store"] == store
     assert report["failedCalls"] == 0
     assert report["callsPerSecond"] > 10
@@ -42,11 +60,10 @@ def test_what_is_offered_is_what_is_done() -> None:
     assert report["callsPerSecond"] == pytest.approx(40, rel=0.25)
 
 
-def test_groups_and_more_devices_take_more_messages() -> None:
+def test_groups_and_more_devices_take_more_messages(reports: dict[str, dict[str, Any]]) -> None:
     """A call of three: two rings, two answers, and everybody hears of them."""
-    alone = bench("--store", "sqlite")["messagesPerCall"]
-    group = bench("--store", "sqlite", "--members", "3")
-    devices = bench("--store", "sqlite", "--devices", "2")
+    alone = reports["sqlite"]["messagesPerCall"]
+    group, devices = reports["group"], reports["devices"]
     assert group["failedCalls"] == devices["failedCalls"] == 0
     assert group["messagesPerCall"] > alone + 8
     assert devices["messagesPerCall"] > alone + 3
@@ -80,8 +97,8 @@ def test_what_cannot_be_measured_is_refused_in_one_line(arguments: list[str]) ->
     assert process.stderr.startswith("bellwire bench: ") and process.stderr.count("\n") == 1
 
 
-def test_a_soak_tells_how_memory_grows() -> None:
-    report = bench("--store", "sqlite", "--soak", "--seconds", "3")
+def test_a_soak_tells_how_memory_grows(reports: dict[str, dict[str, Any]]) -> None:
+    report = reports["soak"]
     assert report["failedCalls"] == 0 and report["callsPerSecond"] > 10
     assert report["relayCallsPerSecond"] == 0, "nothing but calls"
     assert report["coordinatorMemoryKBByMinute"] == [report["coordinatorMemoryKB"]]
