@@ -80,10 +80,8 @@ package final class MemoryCallStore: CallStore {
         findings.outstanding = lookup.outstanding.map { count in
             let found = (contents.outstanding[count.user] ?? [:])
                 .filter { $0.key.kind == count.kind && $0.value > count.after }.prefix(count.limit)
-            switch count.kind {
-            case .invitations: return OutstandingNumber(invitations: found.map(\.key.name))
-            case .messages: return OutstandingNumber(count: found.count)
-            }
+            return count.isByInvitee
+                ? OutstandingNumber(invitations: found.map(\.key.name)) : OutstandingNumber(count: found.count)
         }
         findings.stored = lookup.stored.map { contents.stored[$0]?.bytes ?? 0 }
         findings.isRegistered = registrations(of: lookup.registered).map { !$0.isEmpty }

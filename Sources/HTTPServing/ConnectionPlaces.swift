@@ -120,6 +120,8 @@ struct ConnectionPlaces {
         guard !isBounded || counts[.leaving, default: 0] < Self.mostLeaving else { return false }
         unrest(connection)
         move(connection, to: .leaving)
+        // As among all connections: a newcomer is not refused because those that were shut down are not closed yet.
+        forget(connections[connection]?.address)
         return true
     }
 
@@ -127,8 +129,12 @@ struct ConnectionPlaces {
         unrest(connection)
         guard let known = connections.removeValue(forKey: connection) else { return }
         counts[known.place, default: 0] -= 1
-        guard mostPerAddress > 0, let address = known.address else { return }
-        // One that leaves counts until it is closed: its descriptor is still there.
+        if known.place != .leaving { forget(known.address) }
+    }
+
+    /// One connection less that counts with this address.
+    private mutating func forget(_ address: ClientAddress?) {
+        guard mostPerAddress > 0, let address else { return }
         addresses[address]?.count -= 1
         if addresses[address]?.count == 0 { addresses[address] = nil }
     }

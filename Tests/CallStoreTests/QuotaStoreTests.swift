@@ -40,6 +40,7 @@ import Testing
         #expect(found.count == 5)
         #expect(found.byInvitee == [bob: 3, odd: 2])
         #expect(try number(test, after: now, limit: 2).count == 2)
+        #expect(try number(test, after: now, limit: 1_001) == OutstandingNumber(count: 5), "only where they are few")
         #expect(try number(test, .messages, after: now) == OutstandingNumber())
     }
 

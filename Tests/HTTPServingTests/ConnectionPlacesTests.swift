@@ -60,6 +60,25 @@ struct ConnectionPlacesTests {
         #expect(places.admit(first) == (true, []))
     }
 
+    /// A connection that was shut down, and is not closed yet, keeps nobody of its address out.
+    @Test func whatLeavesCountsNoMoreWithItsAddress() {
+        let address = ClientAddress([10, 0, 0, 1])
+        var places = ConnectionPlaces(.with { $0.mostPerAddress = 2 })
+        for number in 0..<2 {
+            #expect(places.admit(address) == (true, []))
+            places.opened(connection(number))
+            places.leave(connection(number), isBounded: false)
+        }
+        for number in 2..<4 {
+            #expect(places.admit(address) == (true, []))
+            places.opened(connection(number))
+        }
+        for number in 0..<2 { places.closed(connection(number)) }
+        places.works(connection(2))
+        places.works(connection(3))
+        #expect(places.admit(address) == (false, []), "and those that have a request count")
+    }
+
     @Test func anAddressOfIPv6IsThatOfANetwork() throws {
         func address(_ text: String) throws -> ClientAddress {
             var storage = sockaddr_in6()
