@@ -63,13 +63,13 @@ export class Driver {
   private isStopped = false;
   private startedAt = 0;
   private pause = firstPause;
-  /** Ends the wait between two attempts. */
-  private retry: ReturnType<typeof setTimeout> | undefined;
+  /** Takes back the next attempt to connect, while that is waited for. */
+  private cancelRetry: (() => void) | undefined;
   /** Takes back what is to be done at the machine's next deadline. */
   private cancelTimer: (() => void) | undefined;
   private readonly releaseTimers = holdTimers();
-  /** When the token provider is asked again. */
-  private question: ReturnType<typeof setTimeout> | undefined;
+  /** Takes back the next question to the token provider. */
+  private cancelQuestion: (() => void) | undefined;
   private readonly unlisten: () => void;
   private readonly rivals = new RivalWatch();
   /** The broker has accepted the present connection. */
@@ -107,7 +107,8 @@ export class Driver {
     this.connection?.close();
     this.connection = undefined;
     this.unlisten();
-    for (const timer of [this.retry, this.question]) clearTimeout(timer);
+    this.cancelRetry?.();
+    this.cancelQuestion?.();
     this.cancelTimer?.();
     this.releaseTimers();
   }
@@ -127,7 +128,7 @@ export class Driver {
   // Connections
 
   private async attempt(): Promise<void> {
-    this.retry = undefined;
+    this.cancelRetry = undefined;
     this.startedAt = monotonic();
     if (this.token === undefined && this.settings.getToken) {
       try {
@@ -192,7 +193,7 @@ export class Driver {
   private lost(failure: ConnectionFailure): void {
     if (this.isStopped) return;
     this.connection = undefined;
-    clearTimeout(this.question);
+    this.cancelQuestion?.();
     const isUnexplained = this.wasAccepted && !this.isExplained;
     if (this.rivals.isTakenOver(failure, monotonic() - this.startedAt, isUnexplained) && !failure.isTakenOver) {
       failure = { ...failure, isTakenOver: true, message: "another client has connected under this device id" };
@@ -203,7 +204,7 @@ export class Driver {
     if (this.isStopped) return;
     if (monotonic() - this.startedAt >= goodConnection) this.pause = firstPause;
     // Shortened at random by up to a half, so that the devices of a broker that restarts do not all come at once.
-    this.retry = setTimeout(() => void this.attempt(), this.pause * (1 - Math.random() / 2));
+    this.cancelRetry = after(this.pause * (1 - Math.random() / 2), () => void this.attempt());
     this.pause = Math.min(this.pause * 2, longestPause);
   }
 
@@ -215,8 +216,8 @@ export class Driver {
     const { document } = globalThis as { document?: Partial<Document> };
     const wake = (event: Event) => {
       if (event.type === "visibilitychange" && document?.visibilityState !== "visible") return;
-      if (event.type !== "offline" && this.retry !== undefined) {
-        clearTimeout(this.retry);
+      if (event.type !== "offline" && this.cancelRetry) {
+        this.cancelRetry();
         void this.attempt();
       }
       this.connection?.ask();
@@ -244,19 +245,19 @@ export class Driver {
     given.then((token) => {
       if (isLate && typeof token === "string") this.lateToken = token;
     }, () => undefined);
-    let limit: ReturnType<typeof setTimeout> | undefined;
+    let cancelLimit: (() => void) | undefined;
     const late = new Promise<never>((_, reject) => {
-      limit = setTimeout(() => {
+      cancelLimit = after(tokenTimeout, () => {
         isLate = true;
         reject(new Error(`getToken gave none within ${tokenTimeout / 1000} s`));
-      }, tokenTimeout);
+      });
     });
     try {
       const token: unknown = await Promise.race([given, late]);
       if (typeof token !== "string") throw new TypeError("getToken gave no string");
       return token;
     } finally {
-      clearTimeout(limit);
+      cancelLimit?.();
     }
   }
 
@@ -270,7 +271,7 @@ export class Driver {
       if (isCurrent()) this.reopen();
     } catch {
       // The present one lasts a while.
-      if (isCurrent()) this.question = setTimeout(() => void this.renewToken(), tokenRetry);
+      if (isCurrent()) this.cancelQuestion = after(tokenRetry, () => void this.renewToken());
     }
   }
 

@@ -1,3 +1,4 @@
+import { after, holdTimers } from "./timers.js";
 import { type Connection, type ConnectionHandlers, type ConnectionSettings, type Transport, sessionTakenOver } from "./transport.js";
 
 /** As much of a packet of MQTT.js as is needed. */
@@ -50,8 +51,10 @@ class MQTTJSConnection implements Connection {
   /** MQTT.js holds what it could not send yet, and tells nobody how much. */
   readonly backlog = 0;
   private readonly client: MQTTJSClient;
-  private readonly handshake: ReturnType<typeof setTimeout>;
-  private answerLimit: ReturnType<typeof setTimeout> | undefined;
+  /** This file is bundled by itself, with timers of its own. */
+  private readonly releaseTimers: () => void;
+  private readonly cancelHandshakeLimit: () => void;
+  private cancelAnswerLimit: (() => void) | undefined;
   private isClosed = false;
   private problem = "the connection broke";
   private isTakenOver = false;
@@ -61,7 +64,6 @@ class MQTTJSConnection implements Connection {
   constructor(mqtt: MQTTJS, settings: ConnectionSettings, private readonly handlers: ConnectionHandlers) {
     const { url, clientID, username, password, keepAlive, will } = settings;
     this.problem = `${url} cannot be reached`;
-    this.handshake = setTimeout(() => this.end(`${url} does not answer`), handshakeLimit);
     this.client = mqtt.connect(url, {
       protocolVersion: 5, clean: true, clientId: clientID, username, keepalive: keepAlive, connectTimeout: handshakeLimit,
       // The client makes each connection anew, with a session and a will of its own (docs/protocol.md, section 1).
@@ -69,6 +71,8 @@ class MQTTJSConnection implements Connection {
       will: { topic: will.topic, payload: will.payload, qos: 1, retain: false },
       ...(password === undefined ? {} : { password }),
     });
+    this.releaseTimers = holdTimers();
+    this.cancelHandshakeLimit = after(handshakeLimit, () => this.end(`${url} does not answer`));
     this.client.on("error", (error) => {
       const isRefused = personal.has(error.code);
       this.end(isRefused ? `the broker refuses this device: ${error.message}` : error.message, isRefused);
@@ -80,8 +84,8 @@ class MQTTJSConnection implements Connection {
     });
     this.client.on("close", () => this.end(this.problem, false, this.isAccepted && !this.isExplained));
     this.client.on("packetreceive", () => {
-      clearTimeout(this.answerLimit);
-      this.answerLimit = undefined;
+      this.cancelAnswerLimit?.();
+      this.cancelAnswerLimit = undefined;
     });
     this.client.on("message", (_topic, payload, { retain }) => {
       if (!this.isClosed && retain !== true) this.receive(payload);
@@ -100,7 +104,7 @@ class MQTTJSConnection implements Connection {
       if (error || granted?.some(({ qos }) => qos >= 0x80)) {
         return this.end("the broker refuses this device its topics", true);
       }
-      clearTimeout(this.handshake);
+      this.cancelHandshakeLimit();
       this.handlers.subscribed();
     });
   }
@@ -124,11 +128,11 @@ class MQTTJSConnection implements Connection {
   }
 
   ask(): void {
-    if (this.isClosed || this.answerLimit !== undefined) return;
+    if (this.isClosed || this.cancelAnswerLimit) return;
     if (this.client.sendPing) this.client.sendPing();
     else if (this.client._sendPacket) this.client._sendPacket({ cmd: "pingreq" });
     else return;
-    this.answerLimit = setTimeout(() => this.end("the broker no longer answers"), longestAnswer);
+    this.cancelAnswerLimit = after(longestAnswer, () => this.end("the broker no longer answers"));
   }
 
   close(): void {
@@ -145,8 +149,9 @@ class MQTTJSConnection implements Connection {
   private release(): boolean {
     if (this.isClosed) return false;
     this.isClosed = true;
-    clearTimeout(this.handshake);
-    clearTimeout(this.answerLimit);
+    this.cancelHandshakeLimit();
+    this.cancelAnswerLimit?.();
+    this.releaseTimers();
     return true;
   }
 }

@@ -1,6 +1,6 @@
 /*
- * Browsers let the timers of a hidden page fire once a minute (Chromium, after five minutes), which is too late for heartbeats. The timers of
- * a dedicated worker are not slowed down so: one worker for all clients of a page ticks beside the page's own timers.
+ * Browsers let the timers of a hidden page fire once a minute (Chromium, after five minutes), which is too late for heartbeats and pings. The
+ * timers of a dedicated worker are not slowed down so: one worker for all clients of a page ticks beside the page's own timers.
  */
 
 const script = "const t={};onmessage=({data:[n,d]})=>{clearTimeout(t[n]);delete t[n];if(d>=0)t[n]=setTimeout(()=>{delete t[n];postMessage(n)},d)}";

@@ -2,6 +2,7 @@ import {
   type InboundPacket, PacketError, PacketParser, connectPacket, disconnectPacket, pingreqPacket, pubackPacket,
   publishPacket, subscribePacket,
 } from "./mqtt.js";
+import { after } from "./timers.js";
 import {
   type Connection, type ConnectionFailure, type ConnectionHandlers, type ConnectionSettings, type Transport, sessionTakenOver,
 } from "./transport.js";
@@ -48,10 +49,10 @@ class WebSocketConnection implements Connection {
   private isClosed = false;
   private isAccepted = false;
   private isSubscribed = false;
-  private handshake: ReturnType<typeof setTimeout> | undefined;
-  private pings: ReturnType<typeof setInterval> | undefined;
-  /** Runs while a sign of life is awaited. */
-  private answerLimit: ReturnType<typeof setTimeout> | undefined;
+  private readonly cancelHandshakeLimit: () => void;
+  private cancelPing: (() => void) | undefined;
+  /** There while a sign of life is awaited. */
+  private cancelAnswerLimit: (() => void) | undefined;
   private receiveMaximum = inflightLimit;
   private maximumOut = Infinity;
   /** Ids of own messages that the broker has not acknowledged. */
@@ -69,7 +70,7 @@ class WebSocketConnection implements Connection {
     // What went wrong a browser tells nobody. Not everywhere does a close follow an error.
     socket.onclose = socket.onerror = () =>
       this.end(this.isSubscribed ? "the connection broke" : `${settings.url} cannot be reached`, { isDropped: this.isAccepted });
-    this.handshake = setTimeout(() => this.end(`${settings.url} does not answer`), handshakeLimit);
+    this.cancelHandshakeLimit = after(handshakeLimit, () => this.end(`${settings.url} does not answer`));
   }
 
   get backlog(): number {
@@ -88,8 +89,8 @@ class WebSocketConnection implements Connection {
   }
 
   ask(): void {
-    if (this.isClosed || !this.isSubscribed || this.answerLimit !== undefined) return;
-    this.answerLimit = setTimeout(() => this.end("the broker no longer answers"), longestAnswer);
+    if (this.isClosed || !this.isSubscribed || this.cancelAnswerLimit) return;
+    this.cancelAnswerLimit = after(longestAnswer, () => this.end("the broker no longer answers"));
     this.send(pingreqPacket());
   }
 
@@ -117,8 +118,8 @@ class WebSocketConnection implements Connection {
 
   private receive(data: unknown): void {
     if (this.isClosed) return;
-    clearTimeout(this.answerLimit);
-    this.answerLimit = undefined;
+    this.cancelAnswerLimit?.();
+    this.cancelAnswerLimit = undefined;
     try {
       if (!(data instanceof ArrayBuffer)) throw new PacketError("a frame that is not binary");
       for (const packet of this.parser.push(new Uint8Array(data))) {
@@ -148,7 +149,7 @@ class WebSocketConnection implements Connection {
         if (packet.reasons.some((reason) => reason >= 0x80)) {
           return this.end("the broker refuses this device its topics: not authorized", { isRefused: true });
         }
-        clearTimeout(this.handshake);
+        this.cancelHandshakeLimit();
         this.isSubscribed = true;
         return this.handlers.subscribed();
       case "publish":
@@ -177,9 +178,13 @@ class WebSocketConnection implements Connection {
     this.handlers.message(text);
   }
 
-  /** A hidden page's timers may be a minute late: half of the time leaves room for that. */
+  /** Pings twice in each keep alive time: where no worker can be made, a hidden page's timers may be a minute late. */
   private keepAlive(seconds: number): void {
-    if (seconds > 0) this.pings = setInterval(() => this.ask(), seconds * 500);
+    if (seconds <= 0) return;
+    this.cancelPing = after(seconds * 500, () => {
+      this.keepAlive(seconds);
+      this.ask();
+    });
   }
 
   private end(message: string, why: Partial<ConnectionFailure> = {}): void {
@@ -190,9 +195,9 @@ class WebSocketConnection implements Connection {
 
   private release(): void {
     this.isClosed = true;
-    clearTimeout(this.handshake);
-    clearInterval(this.pings);
-    clearTimeout(this.answerLimit);
+    this.cancelHandshakeLimit();
+    this.cancelPing?.();
+    this.cancelAnswerLimit?.();
     const { socket } = this;
     socket.onclose = socket.onmessage = socket.onopen = null;
     // Closed before it was open, it tells an error.
