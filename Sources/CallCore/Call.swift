@@ -94,7 +94,12 @@ package struct Call: Equatable, Sendable {
     package var isLive: Bool { state != .ended }
 
     /// The member as which the user takes part; nil for a stranger, and for who must not know of the invitation.
-    package func member(_ user: UserID) -> Member? { entry(user).flatMap { $0.isWithheld ? nil : $0 } }
+    package func member(_ user: UserID) -> Member? {
+        for place in members.indices where members[place].userID == user {
+            return members[place].isWithheld ? nil : members[place]
+        }
+        return nil
+    }
 
     /// What stands of the user in the call, whether or not the user may know: for what others see.
     package func entry(_ user: UserID) -> Member? {
@@ -125,9 +130,10 @@ package struct Call: Equatable, Sendable {
     /// How many bytes its record takes, by and large: for who counts what is kept, and need not write it to know.
     package var approximateBytes: Int {
         var bytes = 400 + size(media) + size(extendedData)
-        for member in members { bytes += member.approximateBytes }
-        for outcome in outcomes { bytes += outcome.approximateBytes }
-        for texts in pushTexts { bytes += texts.approximateBytes }
+        // By places, as in `entry`.
+        for place in members.indices { bytes += members[place].approximateBytes }
+        for place in outcomes.indices { bytes += outcomes[place].approximateBytes }
+        for place in pushTexts.indices { bytes += pushTexts[place].approximateBytes }
         return bytes
     }
 

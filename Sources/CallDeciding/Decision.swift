@@ -67,10 +67,13 @@ package struct Decision: ~Copyable {
 
     /// Whose devices are told something, and must be known after the commit.
     package var told: [UserID] {
-        (isVisiblyChanged ? call?.members.map(\.userID) ?? [] : []) + refresh.map(\.userID)
+        (isVisiblyChanged ? subject.machine?.call.members.map(\.userID) ?? [] : []) + refresh.map(\.userID)
     }
 
-    package var isVisiblyChanged: Bool { call.map { $0.revision != subject.before?.revision ?? 0 } ?? false }
+    package var isVisiblyChanged: Bool {
+        guard let revision = subject.machine?.call.revision else { return false }
+        return revision != subject.before?.revision ?? 0
+    }
 
     mutating func adopt(_ call: Call, acks: [DeviceAck], version: Int64, settings: CallSettings) {
         subject.before = call

@@ -30,32 +30,33 @@ package struct Writing {
                 .call(callID), record: record, expected: decision.subject.version, deadline: nil,
                 expiresAt: now + settings.cancelMemory)
         }
-        guard let machine = decision.subject.machine,
-            machine.call != decision.subject.before || decision.asksForPushes
-        else { return nil }
+        guard let machine = decision.subject.machine else { return nil }
+        // Each look into a decision copies the call.
+        let before = decision.subject.before
         let call = machine.call
+        guard call != before || decision.asksForPushes else { return nil }
         var commit = commit(
             .call(call.callID), record: .call(call), expected: decision.subject.version, deadline: machine.nextDeadline,
             expiresAt: call.endedAt.map { $0 + settings.historyRetention })
         commit.notes = decision.subject.notes
         commit.expectedHolders = decision.expectedHolders
-        setClaims(&commit, before: decision.subject.before, after: call)
-        commit.newMembers = call.participants.filter { !(decision.subject.before?.hasMember($0) ?? false) }
-        commit.formerMembers = decision.subject.before?.participants.filter { !call.hasMember($0) } ?? []
-        setOutstanding(&commit, before: decision.subject.before, after: call)
-        commit.hasJustEnded = !call.isLive && decision.subject.before?.isLive ?? true
-        if decision.isVisiblyChanged { commit.owed = owed(machine.passed + [call]) }
-        commit.pushes = decision.asksForPushes || call.owesPushes(since: decision.subject.before?.revision ?? 0)
+        setClaims(&commit, before: before, after: call)
+        commit.newMembers = call.participants.filter { !(before?.hasMember($0) ?? false) }
+        commit.formerMembers = before?.participants.filter { !call.hasMember($0) } ?? []
+        setOutstanding(&commit, before: before, after: call)
+        commit.hasJustEnded = !call.isLive && before?.isLive ?? true
+        if decision.isVisiblyChanged { commit.owed = owed(machine) }
+        commit.pushes = decision.asksForPushes || call.owesPushes(since: before?.revision ?? 0)
         return commit
     }
 
     /// That each of these revisions is owed, and to whom. What exactly, a worker derives from the call as it was.
-    private func owed(_ calls: [Call]) -> Owed? {
+    private func owed(_ machine: CallMachine) -> Owed? {
         let names = endpoints.filter(\.wantsCalls).map(\.name)
         guard !names.isEmpty else { return nil }
         return Owed(
             to: names,
-            revisions: calls.map {
+            revisions: (machine.passed + [machine.call]).map {
                 Owed.Revision(number: Int64($0.revision), time: $0.updatedAt, record: .call($0))
             })
     }
@@ -107,23 +108,31 @@ package struct Writing {
 
     /// What the commit asks of others, and what it settles.
     private func setOutstanding(_ commit: inout Commit, before: Call?, after call: Call) {
-        for member in call.members {
-            let new = member.invitation(to: call)
-            let old = before.flatMap { before in before.entry(member.userID)?.invitation(to: before) }
+        for place in call.members.indices {
+            let user = call.members[place].userID
+            let new = call.invitation(at: place)
+            let old = before?.invitation(of: user)
             // Most members are as they were.
             guard old?.by != new?.by || old?.until != new?.until else { continue }
-            if let new { commit.asked.append((.invitation(of: member.userID, to: call.callID, by: new.by), new.until)) }
+            if let new { commit.asked.append((.invitation(of: user, to: call.callID, by: new.by), new.until)) }
             if let old, old.by != new?.by {
-                commit.settled.append(.invitation(of: member.userID, to: call.callID, by: old.by))
+                commit.settled.append(.invitation(of: user, to: call.callID, by: old.by))
             }
         }
     }
 }
 
-extension Member {
-    /// The invitation that this member has not answered.
-    fileprivate func invitation(to call: Call) -> (by: UserID, until: Milliseconds)? {
-        guard call.isLive, state.isPending, let invitedBy, let expiresAt else { return nil }
+extension Call {
+    /// The invitation that the user has not answered.
+    fileprivate func invitation(of user: UserID) -> (by: UserID, until: Milliseconds)? {
+        for place in members.indices where members[place].userID == user { return invitation(at: place) }
+        return nil
+    }
+
+    fileprivate func invitation(at place: Int) -> (by: UserID, until: Milliseconds)? {
+        guard isLive, members[place].state.isPending, let invitedBy = members[place].invitedBy,
+            let expiresAt = members[place].expiresAt
+        else { return nil }
         return (invitedBy, expiresAt)
     }
 }

@@ -61,16 +61,21 @@ package struct ByteBuffer {
 
     /// Appends a number in decimal digits.
     package mutating func append(digitsOf number: UInt64) {
-        guard number > 9 else { return append(UInt8(ascii: "0") + UInt8(truncatingIfNeeded: number)) }
-        extend(by: number.decimalLength) { digits in
-            // From the last one to the first: a division by ten is a multiplication, one by a variable is not.
-            var place = digits + number.decimalLength
+        let zero = UInt8(ascii: "0")
+        guard number > 9 else { return append(zero + UInt8(truncatingIfNeeded: number)) }
+        let length = number.decimalLength
+        extend(by: length) { digits in
+            // From the last digits to the first, two for each division of 64 bits.
+            var place = digits + length
             var rest = number
-            repeat {
-                place -= 1
-                place.pointee = UInt8(ascii: "0") + UInt8(truncatingIfNeeded: rest % 10)
-                rest /= 10
-            } while rest > 0
+            while rest > 9 {
+                let pair = UInt8(truncatingIfNeeded: rest % 100)
+                rest /= 100
+                place -= 2
+                place[0] = zero &+ pair / 10
+                place[1] = zero &+ pair % 10
+            }
+            if place > digits { digits.pointee = zero &+ UInt8(truncatingIfNeeded: rest) }
         }
     }
 }
@@ -78,13 +83,12 @@ package struct ByteBuffer {
 extension UInt64 {
     /// How many decimal digits it has.
     package var decimalLength: Int {
-        guard self > 9 else { return 1 }
-        // log10(2) is 1,233 / 4,096, near enough for 64 bits; what is too small by one is seen in the power of ten.
-        let estimate = ((64 - leadingZeroBitCount) * 1233) >> 12
-        return self < Self.powersOfTen[estimate] ? estimate : estimate + 1
-    }
-
-    private static let powersOfTen: [UInt64] = (0..<20).map { exponent in
-        (0..<exponent).reduce(1) { power, _ in power * 10 }
+        var rest = self
+        var length = 1
+        while rest > 9999 {
+            rest /= 10_000
+            length += 4
+        }
+        return length + (rest > 9 ? 1 : 0) + (rest > 99 ? 1 : 0) + (rest > 999 ? 1 : 0)
     }
 }

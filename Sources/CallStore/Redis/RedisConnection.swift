@@ -89,7 +89,6 @@ package final class RedisConnection {
             self.count = count
             self.deadline = deadline
             self.answered = answered
-            replies.reserveCapacity(count)
         }
 
         fileprivate func finish(_ result: Result<[RedisReply], StoreError>) {
@@ -189,17 +188,29 @@ package final class RedisConnection {
     /// Hands replies that have been read to who asked first.
     private func take() throws(StoreError) {
         while let exchange = open.first {
-            var raw: UnsafeMutableRawPointer?
-            guard redisReaderGetReply(context.pointee.reader, &raw) == REDIS_OK else {
-                throw StoreError(.unreachable, Self.reason(of: context.pointee.reader))
-            }
-            guard let raw else { break }
-            answered += 1
-            exchange.replies.append(RedisReply(owning: raw.assumingMemoryBound(to: redisReply.self)))
-            guard exchange.replies.count == exchange.count else { continue }
+            let replies = try takeReplies(exchange.count - exchange.replies.count)
+            answered += replies.count
+            if exchange.replies.isEmpty { exchange.replies = replies } else { exchange.replies += replies }
+            guard exchange.replies.count == exchange.count else { break }
             open.removeFirst()
             exchange.finish(.success(exchange.replies))
         }
+    }
+
+    /// As many replies as have been read, `count` at most.
+    private func takeReplies(_ count: Int) throws(StoreError) -> [RedisReply] {
+        var replies: [RedisReply] = []
+        replies.reserveCapacity(count)
+        let reader = context.pointee.reader
+        while replies.count < count {
+            var raw: UnsafeMutableRawPointer?
+            guard redisReaderGetReply(reader, &raw) == REDIS_OK else {
+                throw StoreError(.unreachable, Self.reason(of: reader!))
+            }
+            guard let raw else { break }
+            replies.append(RedisReply(owning: raw.assumingMemoryBound(to: redisReply.self)))
+        }
+        return replies
     }
 
     private func brokenBy() -> StoreError {
