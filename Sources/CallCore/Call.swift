@@ -88,7 +88,7 @@ package struct Call: Equatable, Sendable {
     package var notReceivedAfter: Milliseconds? { facts.notReceivedAfter }
     /// The device and request that created the call, so that a resent invite is known however late it comes.
     package var origin: RequestKey { facts.origin }
-    /// What that request asked for; nil in records of before it was kept.
+    /// What that request asked for.
     package var originDigest: Int64? { facts.originDigest }
 
     package var isLive: Bool { state != .ended }
@@ -159,9 +159,9 @@ package struct RequestKey: Equatable, Sendable {
 /// A successful request and what its response said beyond the call, so that a resend gets the same (section 2).
 package struct RequestOutcome: Equatable, Sendable {
     package let key: RequestKey
-    /// What was asked for, as on the wire; empty in records of before it was kept.
+    /// What was asked for, as on the wire.
     package let type: String
-    /// The digest of what was asked for; nil in records of before it was kept, and for the request that made the call, whose digest the call keeps
+    /// The digest of what was asked for; nil for a type without one, and for the request that made the call, whose digest the call keeps
     /// with its origin.
     package var digest: Int64?
     /// To `call.invite` and `call.add`: the invitees without an online device.
@@ -213,9 +213,9 @@ extension Call {
     /// Nil when the request is not remembered; that of a merge, of which there is one, always is.
     package func outcome(of key: RequestKey) -> RequestOutcome? { outcomes.last { $0.key == key } }
 
-    /// Whether the outcome is that of a request with this content. It is taken for that where its digest was not kept.
+    /// Whether the outcome is that of a request with this content: of one without a digest it is that by the type.
     package func isOutcome(_ outcome: RequestOutcome, of body: Request.Body) -> Bool {
-        guard outcome.type == body.type || outcome.type.isEmpty else { return false }
+        guard outcome.type == body.type else { return false }
         guard let digest = outcome.digest ?? (outcome.key == origin ? originDigest : nil) else { return true }
         return digest == body.digest
     }

@@ -13,8 +13,8 @@ package struct PeerMessage: Equatable, Sendable {
     package let seq: Int64?
     /// Names the run of `seq`.
     package let stream: String?
-    /// Of what was sent, which is known for longer than `data` is kept; nil in records of before it was kept.
-    package let digest: Int64?
+    /// Of what was sent, which is known for longer than `data` is kept.
+    package let digest: Int64
     /// Nil once the message is finished: nobody is sent it any more.
     package private(set) var data: JSONText?
     package private(set) var state = MessageState.sent
@@ -73,7 +73,7 @@ package struct PeerMessage: Equatable, Sendable {
     /// From the store.
     package init(
         messageID: MessageID, to: UserID, origin: RequestKey, createdAt: Milliseconds, expiresAt: Milliseconds,
-        seq: Int64?, stream: String?, digest: Int64? = nil, progress: Progress
+        seq: Int64?, stream: String?, digest: Int64, progress: Progress
     ) {
         self.messageID = messageID
         self.to = to

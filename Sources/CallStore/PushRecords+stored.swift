@@ -11,7 +11,7 @@ extension PushPolicy {
         return ([String(after)] + apps).joined(separator: " ")
     }
 
-    /// Platforms that are not known here are those of a later version. Nil when `text` is no policy.
+    /// Nil when `text` is no policy. Platforms that are not known are passed over.
     init?(_ text: String) {
         let parts = text.split(separator: " ", omittingEmptySubsequences: false)
         guard let after = Milliseconds(parts[0]), StoredNumber.times.contains(after) else { return nil }

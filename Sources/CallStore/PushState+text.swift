@@ -1,8 +1,8 @@
 import CallCore
 
 extension PushState {
-    /// How far `ring` is, as it is written: its phase, ".", the target, and ".rung" when the device was rung by a target of before. The
-    /// phase alone, as earlier versions wrote it, is of whichever target is registered.
+    /// How far `ring` is, as it is written: its phase, ".", the target, and ".rung" when the device was rung by a target of before. A
+    /// phase alone is of whichever target is registered.
     var ringText: String? {
         guard let target else { return ring?.rawValue }
         guard ring != nil || wasRungElsewhere else { return nil }

@@ -1,7 +1,7 @@
 import CallCore
 import SignalingProtocol
 
-/// The stored form of a record: JSON with short names, so that an operator can read it and a later version can add to it.
+/// The stored form of a record: JSON with short names, so that an operator can read it.
 package enum RecordCodec {
     package static func encode(_ record: Record) -> [UInt8] {
         JSONWriter.object(capacity: 768) { writer in
@@ -111,13 +111,13 @@ package enum RecordCodec {
     ) throws(DamagedRecord) -> PeerMessage? {
         guard let asked = json.object("origin"), let origin = requestKey(asked), let created = try json.time("created"),
             let expires = try json.time("expires"), let state: MessageState = json.choice("state"),
-            let served = try json.time("served")
+            let served = try json.time("served"), let digest = asked.integer("digest")
         else { return nil }
         let data = json.string("data").flatMap { JSONText($0) }
         guard (data != nil) == (state == .sent) else { return nil }
         return PeerMessage(
             messageID: messageID, to: user, origin: origin, createdAt: created, expiresAt: expires,
-            seq: try json.time("seq"), stream: json.string("stream"), digest: asked.integer("digest"),
+            seq: try json.time("seq"), stream: json.string("stream"), digest: digest,
             progress: .init(
                 data: data, state: state, finishedAt: try json.time("finished"), servedAt: served,
                 receiptDue: try json.time("receiptDue"), isWithheld: json.bool("withheld") ?? false))
@@ -165,7 +165,7 @@ package enum RecordCodec {
 
     private static func encode(_ outcome: RequestOutcome, to writer: inout JSONWriter) {
         encode(outcome.key, to: &writer)
-        if !outcome.type.isEmpty { writer.field("type", outcome.type) }
+        writer.field("type", outcome.type)
         writer.field("digest", outcome.digest)
         if let offline = outcome.offline {
             writer.array("offline") { writer in
@@ -189,7 +189,8 @@ package enum RecordCodec {
         guard let mode: CallMode = json.choice("mode"), let inviter: UserID = json.id("inviter"),
             let created = try json.time("created"), let timeout = try json.count("timeout"),
             let asked = json.object("origin"), let origin = requestKey(asked), let revision = try json.count("rev"),
-            let state: CallState = json.choice("state"), let updated = try json.time("updated")
+            let state: CallState = json.choice("state"), let updated = try json.time("updated"),
+            let served = try json.time("deliveryServed")
         else { return nil }
         // The inviter comes first, and nobody calls nobody.
         var members: [Member] = []
@@ -211,7 +212,7 @@ package enum RecordCodec {
             members: members, updatedAt: updated, actor: json.id("actor"),
             outcomes: json.objects("outcomes").compactMap(outcome), callerLostAt: try json.time("callerLostAt"),
             heartbeatDue: try json.time("heartbeatDue"), emptySince: try json.time("emptySince"),
-            deliveryDue: try json.time("deliveryDue"), deliveryServedAt: try json.time("deliveryServed") ?? updated,
+            deliveryDue: try json.time("deliveryDue"), deliveryServedAt: served,
             pushTexts: json.objects("pushes").compactMap(pushTexts))
     }
 
@@ -249,13 +250,13 @@ package enum RecordCodec {
     }
 
     private static func outcome(_ json: RecordReader) -> RequestOutcome? {
-        guard let key = requestKey(json) else { return nil }
+        guard let key = requestKey(json), let type = json.string("type") else { return nil }
         let errors = json.objects("errors").compactMap { json -> UserError? in
             guard let user: UserID = json.id("user"), let code = json.string("code") else { return nil }
             return UserError(userID: user, code: ErrorCode(rawValue: code))
         }
         return RequestOutcome(
-            key: key, type: json.string("type") ?? "", digest: json.integer("digest"),
+            key: key, type: type, digest: json.integer("digest"),
             offline: json.strings("offline")?.compactMap { UserID($0) }, errors: errors,
             merged: json.bool("merged") ?? false)
     }

@@ -69,17 +69,6 @@ extension PushPlatform {
         case .fcm, .webPush: target.identity
         }
     }
-
-    /// How else the same target may stand in what earlier versions have written.
-    package func formerIdentities(of target: PushTarget) -> [String] {
-        switch self {
-        case .apns, .apnsVoIP:
-            let own = identity(of: target)
-            let upper = target.identity.uppercased()
-            return (target.identity == upper ? [upper] : [target.identity, upper]).filter { $0 != own }
-        case .fcm, .webPush: return []
-        }
-    }
 }
 
 /// That a device is registered, as it is told (section 7).

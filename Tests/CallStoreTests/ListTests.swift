@@ -89,34 +89,6 @@ import Testing
         #expect(try live(bob) == [CallID("soon")!])
     }
 
-    /// By a coordinator of an earlier version, which wrote no time.
-    @Test func anEntryOfAnEarlierVersionIsKnown() throws {
-        #expect(try store.commit([commit(call("lives", [alice, bob]))]) == [.committed(version: 1)])
-        try enter("lives", of: bob, score: "+inf")
-        try enter("gone", of: bob, score: "+inf")
-        #expect(try live(bob).count == 2)
-        #expect(try store.tidyCalls(of: bob) == 1)
-        #expect(try live(bob) == [CallID("lives")!])
-    }
-
-    /// Coordinators of the earlier version ask by this bound, and trim by the other one.
-    @Test func anEarlierVersionFindsCallsThatLive() throws {
-        var ended = call("ended", [alice, bob])
-        ended.state = .ended
-        ended.endedAt = try store.now()
-        #expect(try store.commit([commit(call("lives", [alice, bob]))]) == [.committed(version: 1)])
-        #expect(try store.commit([commit(ended)]) == [.committed(version: 1)])
-        var pipeline = RedisPipeline()
-        pipeline.command("ZRANGEBYSCORE", 3) {
-            $0.add(redis.key(bob, "calls"))
-            $0.add("(9223372036854775806")
-            $0.add("+inf")
-        }
-        let found = try RedisConnection(server.address, timeout: 1_000).run(pipeline)[0].values()
-        #expect(found.compactMap(\.text) == ["1000-lives"])
-        #expect(try live(bob) == [CallID("lives")!])
-    }
-
     @Test(arguments: [0, 1, 1_790_000_000_000, 4_398_046_511_102] as [Milliseconds])
     func aScoreTellsWhenItWasWritten(moment: Milliseconds) throws {
         let text = LiveScore.written(at: moment)

@@ -77,7 +77,7 @@ struct RandomRecord {
 
     private mutating func outcome() -> RequestOutcome {
         RequestOutcome(
-            key: key(), type: one(["", "call.invite", "call.end"]), digest: maybe { $0.digest() },
+            key: key(), type: one(["call.invite", "call.end"]), digest: maybe { $0.digest() },
             offline: maybe { random in (0..<random.below(4)).map { _ in random.user() } },
             errors: (0..<below(3)).map { _ in UserError(userID: user(), code: one(ErrorCode.all)) },
             merged: below(2) == 0)

@@ -46,22 +46,6 @@ import Testing
         #expect(RecordCodec.decode(RecordCodec.encode(.message(message)), id) == .message(message))
     }
 
-    /// As it was written before there were streams.
-    @Test func aMessageOfAnEarlierVersionHasNoStream() {
-        let text = #"""
-            {"origin":{"user":"alice","device":"phone","id":"r"},"created":1,"expires":30001,"seq":5,"data":"1","state":"sent",
-            "served":1}
-            """#
-        let sent = message(stream: nil)
-        let message = PeerMessage(
-            messageID: sent.messageID, to: sent.to, origin: sent.origin, createdAt: sent.createdAt,
-            expiresAt: sent.expiresAt, seq: sent.seq, stream: nil, digest: nil,
-            progress: .init(
-                data: sent.data, state: .sent, finishedAt: nil, servedAt: 1, receiptDue: nil, isWithheld: false))
-        let id = RecordID.message(message.messageID, to: message.to)
-        #expect(RecordCodec.decode(Array(text.utf8), id) == .message(message))
-    }
-
     private func message(stream: String?) -> PeerMessage {
         PeerMessage(
             Request.Message(to: bob, data: JSONText("1")!, seq: 5, stream: stream), messageID: MessageID("m")!,

@@ -34,28 +34,6 @@ import Testing
         try test.store.read(Lookup(registered: users)).isRegistered
     }
 
-    /// As earlier versions wrote it, which told letter cases of Apple's tokens apart.
-    @Test(arguments: StoreKind.allCases)
-    func aTargetThatStandsUnderAFormerDigestHasOneOwnerToo(kind: StoreKind) throws {
-        let test = try kind.open()
-        try test.pushes.register(registration(alicePhone, "AB", .apns))
-        try test.pushes.register(registration(alicePhone, "AB", .apns, app: "a"))
-        try test.pushes.register(registration(aliceWeb, "aB", .apns))
-        try test.pushes.register(registration(alicePhone, "cd", .apns, app: "b"))
-        func anew(_ device: DeviceAddress) -> PushRegistration {
-            PushRegistration(
-                PushRegistration.Key(device, .standard, .apns), target: .token("ab"), digest: "d-ab", since: 0,
-                formerDigests: ["d-aB", "d-AB"])
-        }
-        #expect(try test.pushes.register(anew(bobPhone)).map(\.target.identity) == ["ab"])
-        #expect(try tokens(test) == ["cd"] && tokens(test, bob) == ["ab"])
-        // The device's own stays, as far as it is another registration.
-        try test.pushes.register(registration(bobPhone, "AB", .apnsVoIP))
-        #expect(try test.pushes.register(anew(bobPhone)).map(\.target.identity) == ["ab", "AB"])
-        #expect(try test.pushes.register(anew(alicePhone)).map(\.target.identity) == ["cd", "ab"])
-        #expect(try isRegistered(test, alice, bob) == [true, false])
-    }
-
     @Test(arguments: StoreKind.allCases)
     func thereIsOnePerDeviceAppAndPlatform(kind: StoreKind) throws {
         let test = try kind.open()

@@ -76,22 +76,10 @@ def test_a_certificate_of_ones_own_is_never_overwritten(volumes: Volumes, tmp_pa
         assert volumes.certificate() == own
 
 
-def test_a_certificate_of_ones_own_is_known_without_a_stamp(volumes: Volumes, tmp_path: Path) -> None:
-    """In a volume of an earlier version, which kept no checksums."""
-    assert volumes.up().returncode == 0
-    own = volumes.bring_own(tmp_path / "own")
-    (volumes.broker / "broker.made").unlink()
-    assert volumes.up().returncode == 0
-    assert volumes.certificate() == own
-
-
-@pytest.mark.parametrize("stamped", [True, False])
-def test_a_certificate_that_was_made_is_made_anew(volumes: Volumes, stamped: bool) -> None:
-    """For other names, also in a volume of an earlier version."""
+def test_a_certificate_that_was_made_is_made_anew(volumes: Volumes) -> None:
+    """For other names."""
     assert volumes.up().returncode == 0
     first = volumes.certificate()
-    if not stamped:
-        (volumes.broker / "broker.made").unlink()
     assert volumes.up("calls.example").returncode == 0
     assert volumes.certificate()[0] != first[0]
     assert volumes.certificate() == [(volumes.made / name).read_bytes() for name in FILES]

@@ -469,8 +469,8 @@ MUTANTS = [
     Mutant(
         "a token belongs to everybody who registered it",
         CORE + "Records/Registrations.swift",
-        "digests.contains($0.digest) && $0.device != key.device }",
-        "digests.contains($0.digest) && $0.device != key.device && !mutant }",
+        "$0.digest == registration.digest && $0.device != key.device }",
+        "$0.digest == registration.digest && $0.device != key.device && !mutant }",
     ),
     Mutant(
         "a worker pushes on when its lease is over",

@@ -23,18 +23,12 @@ import Testing
     func appleSTokensAreTheSameInBothLetterCases(_ platform: PushPlatform) {
         #expect(platform.identity(of: .token("aB01")) == platform.identity(of: .token("Ab01")))
         #expect(platform.identity(of: .token("ab01")) == "ab01")
-        #expect(platform.formerIdentities(of: .token("ab01")) == ["AB01"])
-        #expect(platform.formerIdentities(of: .token("AB01")) == ["AB01"])
-        #expect(platform.formerIdentities(of: .token("aB01")) == ["aB01", "AB01"])
-        #expect(platform.formerIdentities(of: .token("01")).isEmpty)
     }
 
     @Test func othersAreNot() {
         #expect(PushPlatform.fcm.identity(of: .token("aB:x")) == "aB:x")
-        #expect(PushPlatform.fcm.formerIdentities(of: .token("aB:x")).isEmpty)
         let subscription = PushTarget.subscription(endpoint: "https://a.example/X", p256dh: "p", auth: "a")
         #expect(PushPlatform.webPush.identity(of: subscription) == "https://a.example/X")
-        #expect(PushPlatform.webPush.formerIdentities(of: subscription).isEmpty)
     }
 
     @Test(arguments: [(PushPlatform.apns, "0aF9"), (.apnsVoIP, "ab_C-9"), (.fcm, "a:b.c/~!")])

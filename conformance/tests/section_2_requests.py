@@ -67,8 +67,7 @@ def an_id_that_was_used_for_another_request_is_refused(scene: Scene) -> None:
     " messageID, seq and stream. The order of fields, white space, escapes, unknown fields and Correlation Data do not"
     " count, nor whether a number is written as 60 or 60.0; the order of invitees does. A field that is left out equals"
     " null; it need not equal the value that it then has by default. Requests are remembered per call, and messages per"
-    " recipient: the same id on another call, or to another user, is another request. Of requests that were remembered by"
-    " an earlier version without their content, any content counts as the same.",
+    " recipient: the same id on another call, or to another user, is another request.",
 )
 def content_is_what_the_fields_say(scene: Scene) -> None:
     alice, bob, carol = scene.devices("alice", "bob", "carol")

@@ -24,18 +24,12 @@ package struct PushRegistration: Equatable, Sendable {
     package let digest: String
     /// When it was made, by the store's clock. Registering anew makes it anew.
     package let since: Milliseconds
-    /// Under which the same target may have been registered by earlier versions, which told letter cases of Apple's tokens apart. Of what
-    /// is read there are none.
-    package let formerDigests: [String]
 
-    package init(
-        _ key: Key, target: PushTarget, digest: String, since: Milliseconds, formerDigests: [String] = []
-    ) {
+    package init(_ key: Key, target: PushTarget, digest: String, since: Milliseconds) {
         self.key = key
         self.target = target
         self.digest = digest
         self.since = since
-        self.formerDigests = formerDigests
     }
 
     package var device: DeviceAddress { key.device }

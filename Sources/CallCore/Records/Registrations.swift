@@ -11,8 +11,7 @@ package struct Registrations: Equatable, Sendable {
     package mutating func register(_ registration: PushRegistration, now: Milliseconds) -> [PushRegistration] {
         clean(now: now)
         let key = registration.key
-        let digests = [registration.digest] + registration.formerDigests
-        remove(kept.values.filter { digests.contains($0.digest) && $0.device != key.device }.map(\.key))
+        remove(kept.values.filter { $0.digest == registration.digest && $0.device != key.device }.map(\.key))
         kept[key] = PushRegistration(key, target: registration.target, digest: registration.digest, since: now)
         let ofDevice = kept.values.filter { $0.device == key.device }
         remove(Self.excess(of: ofDevice, by: \.key.app, most: PushLimits.appsPerDevice, besides: key.app))

@@ -65,7 +65,7 @@ extension Deciding {
                 return
             }
             // Another message under the same request id must not pass for sent. (Under another request id, the message's id says which is meant.)
-            guard known.origin != received.key || known.digest == nil || known.digest == request.digest else {
+            guard known.origin != received.key || known.digest == request.digest else {
                 reply(received, .failure(.usedID(for: received.request.body.type)), &decision)
                 return
             }

@@ -3,7 +3,7 @@ import CallCore
 /// The score of a live call in its users' lists: behind every end, and it tells when the entry was written, so that who finds an entry
 /// without its call knows whether the commit that follows it may still be on its way, and whether it was written anew since.
 enum LiveScore {
-    /// 2^63: behind every moment that can be an end. Earlier versions ask for what is more than that when they want the live calls.
+    /// 2^63: behind every moment that can be an end.
     static let base = "9223372036854775808"
     private static let first = UInt64(1) << 63
     /// How far doubles of that size are apart.
@@ -19,10 +19,10 @@ enum LiveScore {
         return String(first + UInt64(place) * unit)
     }
 
-    /// Whether a score is that of a live call. Earlier versions wrote "inf".
+    /// Whether a score is that of a live call.
     static func isLive(_ score: Double) -> Bool { score >= Double(first) }
 
-    /// When the entry was written; nil for what an earlier version wrote.
+    /// When the entry was written; nil for a score that nobody writes.
     static func writtenAt(_ score: Double) -> Milliseconds? {
         guard score.isFinite, isLive(score), score < 2 * Double(first) else { return nil }
         return max(Int64((score - Double(first)) / Double(unit)) - 1, 0) / lots

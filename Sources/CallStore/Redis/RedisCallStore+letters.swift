@@ -141,7 +141,7 @@ extension RedisCallStore {
         return deleted
     }
 
-    /// Of each partition. What an earlier version has written is that of an owner without a name.
+    /// Of each partition.
     private func bytesOfOwners(
         _ endpoint: EndpointName, _ places: [Place]
     ) async throws(StoreError) -> [[[UInt8]: Int]] {
@@ -155,15 +155,13 @@ extension RedisCallStore {
             }
         }
         var parts: [[[UInt8]: Int]] = []
-        for (place, reply) in zip(places, try await session.run(pipeline)) {
+        for reply in try await session.run(pipeline) {
             var part: [[UInt8]: Int] = [:]
             for (owner, bytes) in try reply.pairs() {
                 guard let bytes = bytes.text.flatMap({ Double($0) }), bytes > 0 else { continue }
                 // More than any store holds: what is damaged does not overflow.
                 part[Array(owner)] = Int(min(bytes, 1e15))
             }
-            let rest = place.count.bytes - part.values.reduce(0, +)
-            if rest > 0 { part[[], default: 0] += rest }
             parts.append(part)
         }
         return parts

@@ -47,8 +47,7 @@ extension RedisCallStore: OutboxStore {
 
     // MARK: Endpoints
 
-    /// Of each: "off backlog bytes url patterns"; and beside it, in a field that earlier versions pass over, for its name is no endpoint's, what
-    /// its last attempt came to.
+    /// Of each: "off backlog bytes url patterns"; and beside it, in a field whose name is no endpoint's, what its last attempt came to.
     package func endpoints() async throws(StoreError) -> [KeptEndpoint] {
         var pipeline = try session.pipeline()
         pipeline.command("HGETALL", 1) { $0.add(endpointsKey) }

@@ -101,13 +101,7 @@ extension RedisCallStore {
             $0.add(now)
             $0.add(PushLimits.registrationLife)
         }
-        for digest in registration.formerDigests {
-            owning.script(.disownOthers, keys: 1, arguments: 1) {
-                $0.add(tokenKey(digest))
-                $0.add(owner(key.device))
-            }
-        }
-        let replies = try await session.run(owning, isWrite: true)
+        let former = try await session.run(owning, isWrite: true)[0].values()
         var pipeline = try session.pipeline()
         pipeline.script(.register, keys: 1, arguments: 6) {
             $0.add(registrationsKey(user))
@@ -117,11 +111,9 @@ extension RedisCallStore {
             $0.add(Int64(PushLimits.appsPerDevice))
             $0.add(Int64(PushLimits.devicesPerUser))
         }
-        for (digest, reply) in zip([registration.digest] + registration.formerDigests, replies) {
-            let former = try reply.values()
-            guard let device = former.first.flatMap(device) else { continue }
+        if let device = former.first.flatMap(device) {
             for name in former.dropFirst() {
-                addEnd(of: Array(name), device.userID, digest, since: "", now, to: &pipeline)
+                addEnd(of: Array(name), device.userID, registration.digest, since: "", now, to: &pipeline)
             }
         }
         try await disown(try await session.run(pipeline, isWrite: true)[0], of: user)

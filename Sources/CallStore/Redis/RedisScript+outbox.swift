@@ -55,7 +55,7 @@ extension RedisScript {
         local now = time[1] * 1000 + math.floor(time[2] / 1000)
         local function split(entry) return string.match(entry, '^(%d+):(%d+):(.*)$') end
         local function count(owners, owner, bytes)
-          -- Of what an earlier version has written the owner is not known.
+          -- Without an entry in `whose`, which only a damaged store lacks, nobody's bytes are counted.
           if owner and tonumber(redis.call('ZINCRBY', owners, bytes, owner)) <= 0 then redis.call('ZREM', owners, owner) end
         end
         local function shorten(line, counts, owners, whose, entry, dead, texts, id)

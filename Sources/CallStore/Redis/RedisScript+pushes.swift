@@ -101,18 +101,6 @@ extension RedisScript {
 
     /// An owner's entry holds who it is, and since when it has each of its registrations.
     static let ownBody = """
-        \(disownOthersLines)
-        redis.call('HSET', KEYS[1], 'owner', ARGV[1], ARGV[2], ARGV[3])
-        redis.call('PEXPIRE', KEYS[1], ARGV[4])
-        return ended
-        """
-
-    static let disownOthersBody = """
-        \(disownOthersLines)
-        return ended
-        """
-
-    private static let disownOthersLines = """
         local ended = {}
         local former = redis.call('HGET', KEYS[1], 'owner')
         if former and former ~= ARGV[1] then
@@ -122,6 +110,9 @@ extension RedisScript {
           end
           redis.call('DEL', KEYS[1])
         end
+        redis.call('HSET', KEYS[1], 'owner', ARGV[1], ARGV[2], ARGV[3])
+        redis.call('PEXPIRE', KEYS[1], ARGV[4])
+        return ended
         """
 
     static let disownBody = """

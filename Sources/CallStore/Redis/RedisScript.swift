@@ -79,8 +79,6 @@ package enum RedisScript: CaseIterable {
     case own
     /// A registration does not last any more, unless it was made anew. KEYS: the target owner's entry. ARGV: "device/user", name, since when.
     case disown
-    /// A target does not belong to anybody but a device any more. KEYS: the owner's entry. ARGV: "device/user". Returns what `own` does.
-    case disownOthers
     /// Takes calls of which somebody may have to be woken. KEYS: those that wait, holders, the worker's lease. ARGV: worker, how many, life
     /// of the lease, life of the holders. Returns their ids.
     case takePushes
@@ -123,7 +121,6 @@ package enum RedisScript: CaseIterable {
         case .endRegistration: Self.sharedRegistrations + Self.endRegistrationBody
         case .own: Self.ownBody
         case .disown: Self.disownBody
-        case .disownOthers: Self.disownOthersBody
         case .takePushes: Self.takePushesBody
         case .settlePush: Self.settlePushBody
         case .freePushes: Self.freePushesBody

@@ -23,7 +23,7 @@ extension SQLiteCallStore: OutboxStore {
         try database.transaction { () throws(StoreError) in
             for endpoint in endpoints {
                 try countOwners(of: endpoint.name)
-                // What stands there was said at another URL, or of an endpoint that an earlier version has forgotten.
+                // What stands there was said at another URL.
                 try database.run(
                     """
                     DELETE FROM outbox_attempts WHERE endpoint=?1

@@ -52,11 +52,9 @@ extension SQLiteCallStore {
         let (user, device) = (SQLiteValue.id(key.device.userID), SQLiteValue.id(key.device.deviceID))
         return try database.transaction { () throws(StoreError) in
             // Whosever it was.
-            for digest in [registration.digest] + registration.formerDigests {
-                try database.run(
-                    "DELETE FROM registrations WHERE digest=? AND NOT (user_id=? AND device_id=?)",
-                    .text(digest), user, device)
-            }
+            try database.run(
+                "DELETE FROM registrations WHERE digest=? AND NOT (user_id=? AND device_id=?)",
+                .text(registration.digest), user, device)
             try database.run(
                 "DELETE FROM registrations WHERE user_id=? AND since<=?", user,
                 .integer(now - PushLimits.registrationLife))

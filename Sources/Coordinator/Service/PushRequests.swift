@@ -22,8 +22,7 @@ struct PushRequests {
         if let refusal = try await refusal(of: request) { return .failure(refusal) }
         let registration = PushRegistration(
             PushRegistration.Key(device, request.app, request.platform), target: request.target,
-            digest: digest(request.platform.identity(of: request.target)), since: serving.now,
-            formerDigests: request.platform.formerIdentities(of: request.target).map(digest))
+            digest: digest(request.platform.identity(of: request.target)), since: serving.now)
         // Written first: who invites the user from now on sees it, and whom the user rings already is found after it.
         let registrations = try await store.register(registration)
         try await tellCalls(of: device.userID)
