@@ -191,7 +191,7 @@ package struct StoreError: Error, Sendable, CustomStringConvertible {
         case failed
         /// A write failed, or is not known to be as safe as it has to be: that reading succeeds says nothing about it.
         case notWritten
-        /// It is another deployment's (`DeploymentStamp`), or of a later version: nothing is to be done with it.
+        /// It is another deployment's (`DeploymentStamp`), or in another format (`StoreFormat`): nothing is to be done with it.
         case foreign
         /// It answers, and what was asked came to no end: others were faster each time, or this process stood still for too long.
         case unsettled

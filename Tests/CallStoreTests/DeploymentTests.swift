@@ -27,7 +27,7 @@ import Testing
 
     @Test(arguments: [StoreKind.sqlite, .redis])
     func aStoreBelongsToWhoOpensItFirst(_ kind: StoreKind) throws {
-        // One of before there were stamps.
+        // Whoever only looks on stamps nothing.
         try StoreUnderTest(open(kind, nil).store) { _ in }.write(call("a"))
         for _ in 0..<2 { #expect(try open(kind, "first").load([CallID("a")!])[0] != nil) }
         let refusal = #expect(throws: StoreError.self) { try open(kind, "second") }
@@ -97,6 +97,73 @@ import Testing
         try run(server, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
         let refusal = #expect(throws: StoreError.self) { _ = try store.load([CallID("a")!]) }
         #expect(refusal?.code == .foreign)
+    }
+
+    // MARK: The format
+
+    /// What builds before 0.2.0 wrote, and a later version.
+    @Test(arguments: ["0:1790000000000:0:0:0", "", "2 0:1790000000000:0:0:0", "99 whatever comes"])
+    func aRedisInAnotherFormatIsRefusedByNameAndLeftAlone(entry: String) throws {
+        let server = try RedisServer()
+        try run(server, "SET", "\(prefix):clock", entry)
+        try run(server, "HSET", "\(prefix):{p3}:call:a", "v", "1", "r", "{}")
+        let before = try contents(of: server)
+        let store = RedisCallStore(
+            address: server.address, prefix: prefix, stamp: DeploymentStamp(topicRoot: "root", takesOver: true))
+        let refusal = #expect(throws: StoreError.self) { try store.refuseForeign() }
+        #expect(refusal?.code == .foreign)
+        let found = entry.split(separator: " ").first.flatMap { Int($0) }
+        let reason = found.map { "it is in format \($0), of a later version" } ?? "it names no format"
+        for part in ["\(server.address) cannot be used", reason, "format 1.", "redis://HOST/NUMBER", "--redis-prefix"] {
+            #expect(refusal?.description.contains(part) == true, "\(part)")
+        }
+        #expect(try contents(of: server) == before)
+    }
+
+    /// It would write what the later one does not expect.
+    @Test func whoServesARedisLearnsThatALaterVersionHasBegunWithIt() throws {
+        let server = try RedisServer()
+        let store = BlockingStore(RedisCallStore(address: server.address, prefix: prefix))
+        _ = try store.load([CallID("a")!])
+        try run(server, "SET", "\(prefix):clock", "2 0:1790000000000:0:0:0")
+        for _ in 0..<2 {
+            let looking = #expect(throws: StoreError.self) { try store.lookAtClock() }
+            let loading = #expect(throws: StoreError.self) { try store.load([CallID("a")!]) }
+            #expect(looking?.code == .foreign && loading?.code == .foreign)
+        }
+    }
+
+    /// While somebody serves it: its keys must not look like those of a build that wrote no format.
+    @Test func aRedisThatIsEmptiedGetsItsFormatAgain() throws {
+        let server = try RedisServer()
+        let store = BlockingStore(RedisCallStore(address: server.address, prefix: prefix))
+        _ = try store.load([CallID("a")!])
+        try run(server, "FLUSHALL")
+        try StoreUnderTest(store.store) { _ in }.write(call("a"))
+        #expect(try store.lookAtClock())
+        let other = BlockingStore(RedisCallStore(address: server.address, prefix: prefix))
+        #expect(try other.load([CallID("a")!])[0] != nil)
+    }
+
+    private func contents(of server: RedisServer) throws -> [String: String] {
+        let script = """
+            local all = {}
+            for _, key in ipairs(redis.call('KEYS', '*')) do
+              all[#all + 1] = key
+              all[#all + 1] = redis.call('DUMP', key) .. redis.call('PTTL', key)
+            end
+            return all
+            """
+        var pipeline = RedisPipeline()
+        pipeline.command("EVAL", 2) {
+            $0.add(script)
+            $0.add("0")
+        }
+        var contents: [String: String] = [:]
+        for (key, value) in try RedisConnection(server.address, timeout: 1000).run(pipeline)[0].pairs() {
+            contents[String(decoding: key, as: UTF8.self)] = value.map { String($0) }.joined(separator: " ")
+        }
+        return contents
     }
 
     private func run(_ server: RedisServer, _ name: StaticString, _ words: String...) throws {

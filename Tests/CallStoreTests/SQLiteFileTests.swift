@@ -186,96 +186,33 @@ import Testing
         #expect(try test.store.commit(Array(commits.prefix(2))) == [.committed(version: 1), .committed(version: 2)])
     }
 
-    @Test func aFileOfALaterSchemaIsRefusedByNameAndLeftAlone() throws {
+    /// Before there was a first version, and of one that is still to come.
+    @Test(arguments: [1, 9, 11, 99])
+    func aFileInAnotherFormatIsRefusedByNameAndLeftAlone(number: Int64) throws {
         try fill(open())
-        try SQLiteDatabase(path: file.path).execute("PRAGMA user_version=99")
-        #expect {
-            try open()
-        } throws: { error in
-            guard let text = (error as? StoreError)?.description else { return false }
-            return text.contains(file.path) && text.contains("later version") && text.contains("99")
+        try SQLiteDatabase(path: file.path).execute("PRAGMA user_version=\(number)")
+        let before = try Data(contentsOf: URL(filePath: file.path))
+        let stamp = DeploymentStamp(topicRoot: "root", takesOver: true)
+        let refusal = #expect(throws: StoreError.self) { try SQLiteCallStore(path: file.path, stamp: stamp) }
+        #expect(refusal?.code == .foreign)
+        let whose = number > 10 ? "a later version" : "an earlier build"
+        for part in ["sqlite:\(file.path)", "format \(number)", whose, "format 10", "--store sqlite:PATH"] {
+            #expect(refusal?.description.contains(part) == true, "\(part)")
         }
-        let version = try SQLiteDatabase(path: file.path).query("PRAGMA user_version") { $0.integer(0) }
-        #expect(version == [99])
+        #expect(try Data(contentsOf: URL(filePath: file.path)) == before)
     }
 
-    /// Version 1 had calls, their users' lists, acks, claims and presence; 2 and 3 added tables; 4 numbers calls.
-    @Test(arguments: [1, 2, 3])
-    func aFileOfAnEarlierSchemaKeepsEverything(version: Int) throws {
-        let timeline = [5, 6].map { TraceEntry(time: $0, coordinator: "c1", step: .deadline(late: 0)) }
-        let request = Request.Message(to: bob, data: try #require(JSONText("{}")), seq: 5, stream: "s")
-        let message = PeerMessage(
-            request, messageID: MessageID("m")!,
-            origin: RequestKey(device: alicePhone, requestID: RequestID("r")!), ttl: 30_000, isWithheld: false, now: 400
-        )
-        let messageID = RecordID.message(message.messageID, to: bob)
+    /// Another program's, or of the very first builds.
+    @Test func aFileWithTablesAndWithoutAFormatIsRefusedByNameAndLeftAlone() throws {
         do {
-            let test = try open()
-            try test.write(call("other", [alice, carol]))
-            try fill(test)
-            _ = try test.store.commit([
-                Commit(messageID, record: .message(message), expected: 0, deadline: nil, expiresAt: nil)
-            ])
-            try test.store.note([.milestone(CallID("a")!, alicePhone, Milestone(name: "shown", milliseconds: 7))])
-            try test.store.trace([CallTrace(CallID("a")!, timeline)], life: 1000)
+            let database = try SQLiteDatabase(path: file.path)
+            try database.execute("CREATE TABLE calls(call_id BLOB); INSERT INTO calls VALUES('a')")
         }
-        let database = try SQLiteDatabase(path: file.path)
-        try database.execute(Self.backToVersion3)
-        let later = version < 3 ? ["milestones", "trace"] : []
-        for table in later + (version < 2 ? ["users", "user_messages", "blocks"] : []) {
-            try database.execute("DROP TABLE \(table)")
-        }
-        try database.execute("PRAGMA user_version=\(version)")
-        let test = try open()
-        #expect(try test.store.load([messageID])[0]?.record == .message(message))
-        if version > 1 { #expect(try test.store.messages(MessageList(for: bob, limit: 9)) == [messageID]) }
-        if version == 3 {
-            #expect(try test.store.timeline(of: CallID("a")!) == Timeline(entries: timeline, omitted: 0))
-            #expect(try test.load("a")?.reports.map(\.milestones) == [[Milestone(name: "shown", milliseconds: 7)]])
-            try database.execute("DELETE FROM milestones")
-        }
-        try expectComplete(test)
-        #expect(try test.store.profiles(of: [alice, carol]).map { $0 != nil } == [true, false])
-        // Nothing of what was before is left over, and the file goes on as a new one does.
-        let tables = try database.query("SELECT count(*) FROM sqlite_master WHERE name LIKE 'old%'") { $0.integer(0) }
-        #expect(tables == [0])
-        #expect(try test.write(call("a", media: "voice"), over: 2) == .committed(version: 3))
-        #expect(try test.write(call("b")) == .committed(version: 1))
-        #expect(try test.calls(bob) == ["b", "a"])
-        #expect(try test.store.update(alice, .init(name: "Alice")).name == "Alice")
-    }
-
-    /// The file keeps its version, so that an earlier one opens it as well.
-    @Test func aFileFromBeforeLastAttemptsKeepsItsEndpointsAndTakesThem() throws {
-        let app = EndpointName("app")!
-        let before = try open()
-        try before.outbox.keep([KeptEndpoint(name: app, patterns: "*", url: "https://x/app")])
-        try before.outbox.turnOff(app, at: "https://x/app")
-        try SQLiteDatabase(path: file.path).execute("DROP TABLE outbox_attempts")
-        let test = try open()
-        try test.outbox.note("HTTP 410", of: app, at: "https://x/app")
-        var expected = KeptEndpoint(name: app, patterns: "*", url: "https://x/app", isOff: true)
-        expected.lastAttempt = "HTTP 410"
-        #expect(try test.outbox.endpoints() == [expected])
-    }
-
-    /// Version 7 added what pushes need.
-    @Test func aFileFromBeforePushesKeepsEverythingAndPushes() throws {
-        try fill(open())
-        let database = try SQLiteDatabase(path: file.path)
-        let new = [
-            "registrations", "push_deployment", "push_queue", "push_workers", "push_reservations", "pushes",
-            "ring_checks",
-        ]
-        for table in new { try database.execute("DROP TABLE \(table)") }
-        try database.execute("PRAGMA user_version=6")
-        let test = try open()
-        try expectComplete(test)
-        #expect(try test.write(call("a", media: "video"), over: 2) { $0.pushes = true } == .committed(version: 3))
-        #expect(try test.pushes.take(by: WorkerID("w")) == [CallID("a")!])
-        let key = PushRegistration.Key(bobPhone, .standard, .fcm)
-        try test.pushes.register(PushRegistration(key, target: .token("t"), digest: "d", since: 0))
-        #expect(try open().pushes.registrations(of: [bob])[0].map(\.key) == [key])
+        let before = try Data(contentsOf: URL(filePath: file.path))
+        let refusal = #expect(throws: StoreError.self) { try open() }
+        #expect(refusal?.code == .foreign)
+        #expect(refusal?.description.contains("\(file.path) cannot be used: it names no format") == true)
+        #expect(try Data(contentsOf: URL(filePath: file.path)) == before)
     }
 
     @Test func cleaningLeavesNothingOfPushesBehind() throws {
@@ -301,68 +238,6 @@ import Testing
         ) { $0.integer(0) }
         #expect(rows.isEmpty)
     }
-
-    @Test func severalCoordinatorsMayOpenAFileOfAnEarlierSchemaAtOnce() async throws {
-        for _ in 0..<10 {
-            let file = TemporaryFile()
-            let path = file.path
-            try fill(open(path))
-            let database = try SQLiteDatabase(path: path)
-            try database.execute(Self.backToVersion3)
-            try database.execute("PRAGMA user_version=3")
-            try await withThrowingTaskGroup(of: Void.self) { group in
-                for _ in 0..<4 {
-                    group.addTask {
-                        let store = BlockingStore(try SQLiteCallStore(path: path))
-                        #expect(try store.load([CallID("a")!])[0] != nil)
-                    }
-                }
-                try await group.waitForAll()
-            }
-            try expectComplete(open(path))
-            withExtendedLifetime(file) {}
-        }
-    }
-
-    private static let backToVersion3 = """
-        CREATE TABLE calls_3(
-            call_id BLOB PRIMARY KEY, version INTEGER NOT NULL, record BLOB NOT NULL, deadline INTEGER,
-            expires_at INTEGER) WITHOUT ROWID;
-        INSERT INTO calls_3 SELECT call_id, version, record, deadline, expires_at FROM calls;
-        CREATE TABLE user_calls_3(
-            user_id BLOB, created_at INTEGER, call_id BLOB, ended_at INTEGER NOT NULL,
-            PRIMARY KEY(user_id, created_at, call_id)) WITHOUT ROWID;
-        INSERT INTO user_calls_3 SELECT user_id, created_at, call_id, ended_at FROM user_calls;
-        CREATE TABLE acks_3(
-            call_id BLOB, user_id BLOB, device_id BLOB, session BLOB NOT NULL, revision INTEGER NOT NULL,
-            PRIMARY KEY(call_id, user_id, device_id)) WITHOUT ROWID;
-        INSERT INTO acks_3 SELECT call_id, user_id, device_id, session, revision FROM acks JOIN calls USING(call);
-        CREATE TABLE heard_3(
-            call_id BLOB, user_id BLOB, at INTEGER NOT NULL, PRIMARY KEY(call_id, user_id)) WITHOUT ROWID;
-        INSERT INTO heard_3 SELECT call_id, user_id, at FROM heard JOIN calls USING(call);
-        CREATE TABLE milestones_3(
-            call_id BLOB, user_id BLOB, device_id BLOB, name BLOB, milliseconds INTEGER NOT NULL,
-            PRIMARY KEY(call_id, user_id, device_id, name)) WITHOUT ROWID;
-        INSERT INTO milestones_3
-            SELECT call_id, user_id, device_id, name, milliseconds FROM milestones JOIN calls USING(call);
-        CREATE TABLE trace_3(
-            call_id BLOB, number INTEGER, entry BLOB NOT NULL, PRIMARY KEY(call_id, number)) WITHOUT ROWID;
-        INSERT INTO trace_3 SELECT call_id, number, entry FROM trace JOIN calls USING(call);
-        CREATE TABLE claims_3(claim BLOB PRIMARY KEY, call_id BLOB NOT NULL) WITHOUT ROWID;
-        INSERT INTO claims_3 SELECT claim, call_id FROM claims JOIN calls USING(call);
-        DROP TABLE calls; ALTER TABLE calls_3 RENAME TO calls;
-        DROP TABLE user_calls; ALTER TABLE user_calls_3 RENAME TO user_calls;
-        DROP TABLE acks; ALTER TABLE acks_3 RENAME TO acks;
-        DROP TABLE heard; ALTER TABLE heard_3 RENAME TO heard;
-        DROP TABLE milestones; ALTER TABLE milestones_3 RENAME TO milestones;
-        DROP TABLE trace; ALTER TABLE trace_3 RENAME TO trace;
-        DROP TABLE claims; ALTER TABLE claims_3 RENAME TO claims;
-        CREATE INDEX calls_by_deadline ON calls(deadline) WHERE deadline IS NOT NULL;
-        CREATE INDEX calls_by_expiry ON calls(expires_at) WHERE expires_at IS NOT NULL;
-        CREATE INDEX user_calls_by_end ON user_calls(user_id, ended_at);
-        CREATE INDEX user_calls_by_call ON user_calls(call_id);
-        CREATE INDEX claims_by_call ON claims(call_id);
-        """
 
     @Test func aFileThatIsNoDatabaseIsAnErrorThatNamesIt() throws {
         try String(repeating: "This is a letter. ", count: 100).write(

@@ -149,7 +149,7 @@ import Testing
     @Test(arguments: ["9223372036854775807", "-1", "soon"])
     func aServerWithoutATimeIsRefused(seconds: String) {
         let scripts = String(repeating: "$2\r\nab\r\n", count: RedisScript.allCases.count)
-        let greeting = utf8(scripts + strings(seconds, "0"))
+        let greeting = utf8("$-1\r\n" + scripts + strings(seconds, "0") + "$-1\r\n")
         #expect(throws: StoreError.self) { try ScriptedRedis.answering([], greeting: greeting) { try $0.now() } }
     }
 

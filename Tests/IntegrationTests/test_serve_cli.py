@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sqlite3
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -233,6 +234,62 @@ def test_a_redis_that_turns_out_to_be_another_deployments_serves_nothing(rig: An
         assert service.running and service.status("/readyz") == 503
         redis.command("SET", "bellwire:deployment", "first/root")
         service.wait_ready()
+    finally:
+        redis.stop()
+
+
+# A store in another format
+
+
+def test_a_file_in_another_format_is_refused(tmp_path: Path, rig: Any) -> None:
+    """By a coordinator, a gateway and the commands, which name both formats and what to do. Nothing in the file changes."""
+    broker, path = rig.broker(), tmp_path / "old.db"
+    service = rig.service(broker, store=f"sqlite:{path}")
+    service.stop()
+    with sqlite3.connect(path) as database:
+        (format,) = database.execute("PRAGMA user_version").fetchone()
+        database.execute("PRAGMA user_version=9")
+    database.close()
+    before = path.read_bytes()
+    keys = str(tmp_path / "keys.json")
+    assert run("keys", "generate", "--out", keys).returncode == 0
+    serve, gateway = ("serve", "--broker", broker.url), ("gateway", "--broker", broker.url, "--keys", keys)
+    for command in (serve, gateway, ("webhooks", "list")):
+        refused = run(*command, "--store", f"sqlite:{path}")
+        assert (refused.returncode, refused.stdout) == (1, ""), refused
+        for part in (str(path), "format 9", "an earlier build", f"format {format}.", "--store"):
+            assert part in refused.stderr.splitlines()[-1]
+    assert path.read_bytes() == before
+
+
+def test_a_redis_in_another_format_is_refused(rig: Any, tmp_path: Path) -> None:
+    """That of an earlier build names none, and that of a later version another one. Nothing in it changes."""
+    broker, redis = rig.broker(), RedisServer(tmp_path / "redis")
+    try:
+        redis.command("HSET", "bellwire:{p3}:call:a", "v", "1", "r", "{}")
+        for entry, reason in (("0:1790000000000:0:0:0", "names no format"), ("7 anything", "format 7, of a later version")):
+            redis.command("SET", "bellwire:clock", entry)
+            refused = run("serve", "--broker", broker.url, "--store", redis.url)
+            assert (refused.returncode, refused.stdout, refused.stderr.count("\n")) == (1, "", 1), refused
+            for part in (redis.url, reason, "--redis-prefix", "redis://HOST/NUMBER"):
+                assert part in refused.stderr
+            assert redis.command("GET", "bellwire:clock") == f"${len(entry)}\r\n{entry}\r\n".encode()
+            assert redis.command("DBSIZE") == b":2\r\n"
+        rig.service(broker, store=redis.url, name="second", redis_prefix="other")
+    finally:
+        redis.stop()
+
+
+def test_coordinators_that_start_at_once_at_an_empty_redis_all_start(rig: Any, tmp_path: Path) -> None:
+    """They agree on the format: whoever comes second finds it, and takes nothing for a store of an earlier build."""
+    broker, redis = rig.broker(), RedisServer(tmp_path / "redis")
+    try:
+        services = [rig.service(broker, store=redis.url, name=f"c{number}", start=False) for number in range(3)]
+        for service in services:
+            service.start(ready=False)
+        for service in services:
+            service.wait_ready()
+        assert re.match(rb"\$\d+\r\n\d+ -?\d+:", redis.command("GET", "bellwire:clock"))
     finally:
         redis.stop()
 

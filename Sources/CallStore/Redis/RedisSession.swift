@@ -51,7 +51,7 @@ final class RedisSession: AnswersLater {
     /// Redis's `maxmemory-policy` where Redis may evict keys by it; nil for `noeviction`, and while the policy is not known.
     private(set) var evictionPolicy: String?
 
-    /// `clockKey`: under which the coordinators keep what they agree on about Redis's clock.
+    /// `clockKey`: under which the coordinators keep the format and what they agree on about Redis's clock.
     init(
         _ address: RedisAddress, waitReplicas: Int, clockKey: [UInt8], deployment: RedisDeployment? = nil,
         machine: MachineClock = .system, connect: (() throws(StoreError) -> RedisConnection)? = nil
@@ -225,6 +225,8 @@ final class RedisSession: AnswersLater {
             isProven = false
             mayTryAgain = false
             missed = []
+            // Before anything is written: a Redis in another format stays as it is.
+            try checkFormat(connection)
             try deployment?.check(connection, address)
             try loadScripts()
             try agreeOnClock(connection)
@@ -248,6 +250,13 @@ final class RedisSession: AnswersLater {
         guard !mayTryAgain else { return nextAttempt = 0 }
         nextAttempt = SystemClock.boot.milliseconds + Int64.random(in: backoff / 2...backoff)
         backoff = min(backoff * 2, Bounds.backoff.upperBound)
+    }
+
+    private func checkFormat(_ connection: RedisConnection) throws(StoreError) {
+        var pipeline = RedisPipeline()
+        pipeline.command("GET", 1) { $0.add(clockKey) }
+        guard let entry = try connection.run(pipeline)[0].value() else { return }
+        _ = try RedisFormat.clock(in: entry, address)
     }
 
     private func loadScripts() throws(StoreError) {
@@ -377,9 +386,10 @@ final class RedisSession: AnswersLater {
         // Stopped meanwhile: what Redis said then says little.
         guard after - before <= ClockBounds.step else { return nil }
         let raw = try time(replies[0])
-        let known = try replies[1].value().map { Array($0) } ?? []
-        var agreed =
-            known.withUnsafeBufferPointer { String(validUTF8: $0) }.flatMap { SharedClock($0) } ?? SharedClock()
+        let entry = try replies[1].value()
+        let known = entry.map { Array($0) } ?? []
+        var agreed = SharedClock()
+        if let entry, let clock = try RedisFormat.clock(in: entry, address) { agreed = clock }
         let found = agreed
         let expected = clock.now(nearest: raw + agreed.correction, between: before, after)
         let now = agreed.look(raw: raw, expected: expected, wall: wall)
@@ -392,7 +402,7 @@ final class RedisSession: AnswersLater {
         write.script(.clock, keys: 1, arguments: 2) {
             $0.add(clockKey)
             $0.add(look.known)
-            $0.add(look.agreed.text)
+            $0.add(RedisFormat.entry(look.agreed))
         }
         return write
     }

@@ -57,20 +57,29 @@ package final class SQLiteCallStore: CallStore {
         self.historyPerUser = historyPerUser
         self.lease = lease
         database = try SQLiteDatabase(path: path, patience: isVisited ? .visitor : .coordinator)
+        let summary = Self.summary(path)
         do throws(StoreError) {
-            try database.executeWhenFree("PRAGMA journal_mode=WAL")
-            try database.execute("PRAGMA synchronous=\(synchronous.rawValue)")
-            try database.execute("PRAGMA cache_size=-\(Bounds.cache)")
-            try database.execute("PRAGMA journal_size_limit=\(Bounds.log)")
-            try SQLiteSchema.prepare(database)
-            clock = try database.upgrade { [database] () throws(StoreError) in try SQLiteClock(database, machine) }
+            clock = try database.opening { [database] () throws(StoreError) in
+                // Before anything is written: a file in another format stays as it is.
+                let isComplete = try database.reading { () throws(StoreError) in
+                    try SQLiteSchema.isComplete(database, summary)
+                }
+                try database.executeWhenFree("PRAGMA journal_mode=WAL")
+                try database.execute("PRAGMA synchronous=\(synchronous.rawValue)")
+                try database.execute("PRAGMA cache_size=-\(Bounds.cache)")
+                try database.execute("PRAGMA journal_size_limit=\(Bounds.log)")
+                if !isComplete { try SQLiteSchema.complete(database, summary) }
+                if let stamp { try SQLiteSchema.check(stamp, summary, database) }
+                return try database.transaction { () throws(StoreError) in try SQLiteClock(database, machine) }
+            }
         } catch {
-            throw StoreError(.failed, "\(path): \(error)")
+            throw error.code == .foreign ? error : StoreError(.failed, "\(path): \(error)")
         }
-        if let stamp { try SQLiteSchema.check(stamp, summary, database) }
     }
 
-    package var summary: String { "sqlite:\(path)" }
+    package var summary: String { Self.summary(path) }
+
+    private static func summary(_ path: String) -> String { "sqlite:\(path)" }
 
     package var roundTrips: Int { database.transactions }
 

@@ -19,10 +19,8 @@ final class SQLiteDatabase {
 
     private let patience: Patience
     /// The same at the start, when nobody waits yet.
-    private static let openingTimeout: Int32 = 2_000
+    private static let openingTimeout: Int32 = 10_000
     private static let busyPause: Int32 = 5
-    /// The same while another process brings the file up to date, which takes about a minute for a million calls.
-    private static let upgradeTimeout: Int32 = 300_000
 
     init(path: String, patience: Patience = .coordinator) throws(StoreError) {
         Self.keepPrivate(path)
@@ -88,11 +86,11 @@ final class SQLiteDatabase {
         }
     }
 
-    /// The same when the file may have to be brought up to date: nobody is served before.
-    func upgrade<Result>(_ body: () throws(StoreError) -> Result) throws(StoreError) -> Result {
-        sqlite3_busy_timeout(handle, Self.upgradeTimeout)
+    /// Runs `body` with more patience, at the start, when nobody is served yet.
+    func opening<Result>(_ body: () throws(StoreError) -> Result) throws(StoreError) -> Result {
+        sqlite3_busy_timeout(handle, Self.openingTimeout)
         defer { sqlite3_busy_timeout(handle, patience.rawValue) }
-        return try transaction(body)
+        return try body()
     }
 
     /// Runs `body`, which only reads, on the file as it is at one moment.
