@@ -54,7 +54,7 @@ public final class ZIM: NSObject, @unchecked Sendable {
     }
 
     /// Of this SDK.
-    public static func getVersion() -> String { "0.1.0" }
+    public static func getVersion() -> String { "0.2.0" }
 
     /// Logs out. Nothing is told any more, and another instance can be created.
     public func destroy() {

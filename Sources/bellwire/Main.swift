@@ -35,7 +35,7 @@ struct Main {
         }
     }
 
-    static let version = "0.1.0"
+    static let version = "0.2.0"
 
     private static let help = """
         usage: bellwire COMMAND [options]
