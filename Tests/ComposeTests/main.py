@@ -224,7 +224,7 @@ def turn(stack: Stack, say: Say) -> None:
     stack.compose("up", "-d", "--no-build", "--wait", "--wait-timeout", "60")
     (coturn,) = stack.containers("coturn")
     phone = Device(stack.published, "alice").connect()
-    welcome = phone.wait(lambda all: next((m.body for m in all if m.type == "welcome"), None), 10, "welcome")
+    welcome = phone.had("welcome")[0].body
     phone.logout()
     (server,) = welcome["iceServers"]
     assert server["urls"] == [f"turn:127.0.0.1:{stack.published.turn_port}"]

@@ -16,7 +16,7 @@ from typing import Any
 
 import distance
 from attackers import Client, publish_packet, subscribe_packet
-from harness import Device, Load, Received, RedisServer, SecureBroker, Service, free_port
+from harness import Device, Load, Message, RedisServer, SecureBroker, Service, free_port
 
 ONE_WAY = 0.0002
 """Seconds to the store: 0.4 ms there and back."""
@@ -229,8 +229,8 @@ def kept_busy(broker: SecureBroker, spawn: Any) -> list[str]:
     problems = []
     for caller, call, begun in ended:
 
-        def end(messages: list[Received], call: str = call) -> Received | None:
-            return next((m for m in messages if m.type == "event" and m["callID"] == call and m["call"]["state"] == "ended"), None)
+        def end(message: Message, call: str = call) -> bool:
+            return message.is_event(None, call) and message["call"]["state"] == "ended"
 
         try:
             late = max(late, caller.wait(end, EXPIRES + 10, "the end of a call").at - begun - EXPIRES)

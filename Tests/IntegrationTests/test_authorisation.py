@@ -122,11 +122,11 @@ def test_a_device_that_floods_is_stopped_and_others_are_not(deploy: Any) -> None
         mallory.publish(mallory.up, b"garbage %d" % number, bad=True)
     assert bob.accept(ring(alice, bob))["ok"]
 
-    def codes(_: list[Any]) -> list[str] | None:
+    def codes() -> list[str] | None:
         found = [m.body["error"]["code"] for m in mallory.messages[since:] if m.type == "error"]
         return found if len(found) >= 2_000 else None
 
-    found = mallory.wait(codes, 20, "each is answered")
+    found = mallory.wait_for(codes, 20, "each is answered")
     assert found.count("badRequest") >= 500 and found.count("rateLimited") > 500
 
 

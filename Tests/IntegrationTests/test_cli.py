@@ -66,7 +66,7 @@ def test_a_call_cancelled_on_another_device_exits_as_cancelled(world: World, sta
     """5 cancelled: any device of the caller may cancel."""
     web, bob = world.phone("alice", "web"), world.phone("bob")
     caller = start("call", web.user, bob.user)
-    call = web.expect("call.created", timeout=10)["callID"]
+    call = web.expect("call.created", seconds=10)["callID"]
     bob.expect("call.invited", call)
     web.cancel(call)
     assert caller.exit_status() == 5, caller.text()
@@ -99,7 +99,7 @@ def test_what_is_said_on_the_command_line_reaches_the_callee(world: World, start
         "30s",
         device="terminal-1",
     )
-    call = bob.expect("call.invited", timeout=10)["call"]
+    call = bob.expect("call.invited", seconds=10)["call"]
     assert (call["media"], call["extendedData"], call["mode"], call["timeout"]) == ("video", "room 17", "advanced", 30)
     assert member(call, call["inviter"])["device"] == "terminal-1"
 
@@ -129,7 +129,7 @@ def test_an_advanced_call_is_hung_up_after_its_time(world: World, start: Start, 
     if side == "caller":
         bob = world.phone("bob")
         caller = start("call", World.user("alice"), bob.user, "--mode", "advanced", "--hang-up-after", "500ms")
-        call = bob.expect("call.invited", timeout=10)["callID"]
+        call = bob.expect("call.invited", seconds=10)["callID"]
         accepted = bob.accept(call)["time"]
         ended = bob.expect("call.ended", call, 5)
         assert 400 <= ended["time"] - accepted < 1500

@@ -56,7 +56,7 @@ def test_a_clock_that_is_set_ends_no_call_and_lets_none_ring_on(
     began = now_ms()
     clock.step(seconds)
 
-    ended = bob.expect("call.timeout", short, timeout=20)
+    ended = bob.expect("call.timeout", short, 20)
     took = now_ms() - began
     assert -TOLERANCE_MS < took - SHORT_SECONDS * 1_000 < 2 * TOLERANCE_MS, f"the short call timed out after {took:.0f} ms"
     assert abs(ended["call"]["endedAt"] - now_ms()) < 2 * TOLERANCE_MS

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from harness import Received, World, member, needs_full_speed, ring, talk
+from harness import Message, World, member, needs_full_speed, ring, talk
 
 pytestmark = [pytest.mark.alone, needs_full_speed]
 
@@ -17,7 +17,7 @@ TRANSPORT_MS = 100
 """What broker and test client may add until the message is seen."""
 
 
-def assert_punctual(message: Received, due: float) -> None:
+def assert_punctual(message: Message, due: float) -> None:
     """The change was made within 50 ms of `due`, and was seen soon after."""
     assert 0 <= message["time"] - due <= PUNCTUAL_MS
     assert message.wall - due <= PUNCTUAL_MS + TRANSPORT_MS

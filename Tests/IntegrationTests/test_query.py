@@ -95,9 +95,9 @@ def test_a_page_of_large_calls_keeps_nobody_waiting(deploy: Deploy) -> None:
     until = time.monotonic() + 3
     while not question.done and time.monotonic() < until:
         asked = time.monotonic()
-        answer = bob.start("user.query", userIDs=[bob.user]).received(2, resend=False)
+        answer = bob.start("user.query", userIDs=[bob.user]).response(2, resend=False)
         assert answer.at - asked < 0.2
-    assert question.received(0.1, resend=False)["calls"]
+    assert question.response(0.1, resend=False)["calls"]
     world.close()
 
 

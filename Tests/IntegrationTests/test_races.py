@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from harness import Deploy, Device, Pending, World, call_id, member, ring, wait_until
+from harness import Deploy, Device, Request, World, call_id, member, ring, wait_until
 
 ROUNDS = 20
 
@@ -28,7 +28,7 @@ def world(own_deployment: World) -> Iterator[World]:
     yield from own_deployment.borrow()
 
 
-def at_once(first: Pending, second: Pending) -> tuple[dict[str, Any], dict[str, Any]]:
+def at_once(first: Request, second: Request) -> tuple[dict[str, Any], dict[str, Any]]:
     """Both responses of requests that are on their way together."""
     return first.wait(), second.wait()
 

@@ -446,7 +446,7 @@ def test_due_records_that_nobody_can_read_stop_no_take_over(rig: Any, tmp_path: 
     second = rig.service(broker, "second", store=server.url, **UNLIMITED)
     world = rig.people(broker, second)
     began = time.monotonic()
-    bob.expect("call.timeout", call, timeout=12)
+    bob.expect("call.timeout", call, 12)
     assert time.monotonic() - began < 4 + TAKEOVER_MS / 1000 + 1
     second.stop()
     server.stop()

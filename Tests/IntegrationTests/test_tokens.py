@@ -543,7 +543,7 @@ def test_the_sdk_renews_its_token_and_the_app_sees_nothing(
     connections = f"as {user}/cli"
     wait_until(lambda: broker.log.read_text().count(connections) == 2, 4, "it connects again")
     assert time.monotonic() < first_ends
-    alice.expect_change(call, user, "accepted", timeout=8)
+    alice.expect_change(call, user, "accepted", 8)
     assert time.monotonic() > first_ends
     told = [json.loads(line)["event"] for line in output.read_text().splitlines()]
     assert "offline" not in told and told.count("online") == 1 and told.count("ringing") == 1, told

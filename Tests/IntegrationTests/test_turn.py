@@ -24,7 +24,7 @@ def turn(tmp_path: Path) -> Iterator[Turn]:
 
 def welcome(world: World, name: str) -> dict[str, Any]:
     phone = world.phone(name)
-    return phone.wait(lambda all: next((m.body for m in all if m.type == "welcome"), None), 3, "welcome")
+    return phone.had("welcome")[0].body
 
 
 def test_what_a_welcome_names_lets_its_bearer_in(rig: Rig, turn: Turn, tmp_path: Path) -> None:

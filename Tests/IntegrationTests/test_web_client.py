@@ -75,7 +75,7 @@ def test_an_app_iterates_over_changes_until_the_end(world: World, web: Web) -> N
         f"const call = await client.call(['{bob.user}']); made(call); const seen = [];"
         "for await (const {state, reason} of call) seen.push([state, reason ?? null]); return [call.endReason, seen]"
     )
-    call = bob.wait(lambda messages: next((m["callID"] for m in messages if m.type == "event"), None), 10, "rings")
+    call = bob.wait(lambda m: m.type == "event", 10, "rings")["callID"]
     bob.reject(call, reason="busy")
     reason, seen = alice.outcome(order)
     # Two changes may come as one.

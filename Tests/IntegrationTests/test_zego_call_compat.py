@@ -498,7 +498,7 @@ def test_an_invitation_that_expired_is_told_to_nobody(world: World, join: Join) 
     assert alice.call("expires", bob) == 0
     bob.told(INVITED)
     other.expect("call.invited")
-    over = other.expect("call.timeout", "expires", timeout=75)["call"]
+    over = other.expect("call.timeout", "expires", 75)["call"]
     assert over["endReason"] == "timeout"
     assert over["endedAt"] - over["createdAt"] >= 60_000
     settled(alice, bob)

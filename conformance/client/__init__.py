@@ -1,21 +1,24 @@
 """A device of section 1 of the protocol: on paho-mqtt, or an SDK's machine."""
 
-from .connection import Broker, BrokerRefused, Version
-from .device import BACKOFF, QUIET, Deployment, Device, Request
+from .connection import Broker, BrokerRefused, Version, connect, make_client, no_delay, stop_loop
+from .device import QUIET, Deployment, Device, Request, users
+from .endpoint import BACKOFF, Endpoint, Will, ack_of, encode, without_none
 from .gateway import Gateway
 from .machine import BeyondMachine, MachineDevice, why_no_machine
 from .machines import Machines, SwiftMachines, WebMachines
 from .message import Journal, Message
-from .topics import encode_user
+from .topics import ROOT, decode_level, encode_user
 
 __all__ = [
     "BACKOFF",
     "QUIET",
+    "ROOT",
     "BeyondMachine",
     "Broker",
     "BrokerRefused",
     "Deployment",
     "Device",
+    "Endpoint",
     "Gateway",
     "Journal",
     "MachineDevice",
@@ -25,6 +28,16 @@ __all__ = [
     "SwiftMachines",
     "Version",
     "WebMachines",
+    "Will",
+    "ack_of",
+    "connect",
+    "decode_level",
+    "encode",
     "encode_user",
+    "make_client",
+    "no_delay",
+    "stop_loop",
+    "users",
     "why_no_machine",
+    "without_none",
 ]

@@ -15,6 +15,8 @@ import paho.mqtt.client as mqtt
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
+from .endpoint import Will
+
 Version = Literal["5", "3.1.1"]
 
 _PORTS = {"mqtt": 1883, "mqtts": 8883, "ws": 80, "wss": 443}
@@ -53,12 +55,6 @@ class Broker:
         return Broker(parts.scheme, parts.hostname, parts.port or _PORTS[parts.scheme], path, ca, password)
 
 
-@dataclass(frozen=True)
-class Will:
-    topic: str
-    payload: bytes
-
-
 class Connection:
     """A clean session that never reconnects by itself."""
 
@@ -73,26 +69,9 @@ class Connection:
         on_message: Callable[[mqtt.MQTTMessage], None],
     ) -> None:
         self._broker = broker
-        self._version = mqtt.MQTTv5 if version == "5" else mqtt.MQTTv311
-        self._client = mqtt.Client(
-            mqtt.CallbackAPIVersion.VERSION2,
-            client_id,
-            protocol=self._version,
-            transport="websockets" if broker.scheme in ("ws", "wss") else "tcp",
-            # MQTT 5 says it when it connects: clean start.
-            clean_session=True if self._version == mqtt.MQTTv311 else None,
-            reconnect_on_failure=False,
-        )
-        self._client.max_inflight_messages_set(_INFLIGHT)
-        self._client.username_pw_set(username, password)
-        if broker.scheme in ("ws", "wss"):
-            self._client.ws_set_options(path=broker.path)
-        if broker.scheme in ("mqtts", "wss"):
-            self._client.tls_set(ca_certs=broker.ca)
-        if will:
-            self._client.will_set(will.topic, will.payload, qos=1)
+        self._version = version
+        self._client = make_client(broker, version, client_id, username, password, will)
         self._is_lost = False
-        self._client.on_socket_open = lambda _client, _data, sock: _no_delay(sock)
         self._client.on_message = lambda _client, _data, message: on_message(message)
 
     def open(self, topics: list[str], patience: float) -> None:
@@ -120,8 +99,7 @@ class Connection:
         self._client.on_connect = connected
         self._client.on_subscribe = subscribed
         self._client.on_disconnect = disconnected
-        clean: dict[str, Any] = {"clean_start": True} if self._version == mqtt.MQTTv5 else {}
-        self._client.connect(self._broker.host, self._broker.port, _KEEPALIVE_SECONDS, **clean)
+        connect(self._client, self._broker, self._version)
         self._client.loop_start()
         if not answered.wait(patience):
             refusals.append(f"no SUBACK within {patience:g} s")
@@ -160,12 +138,48 @@ class Connection:
     def _release(self) -> None:
         """Ends paho's thread, and unties the cycle of client and callbacks: paho closes its three descriptors only when
         it is collected, and cannot wait on one above 1023."""
-        with suppress(AttributeError):
-            # A thread that ends by itself forgets itself, also between paho's looking at it and waiting for it.
-            self._client.loop_stop()
+        stop_loop(self._client)
         for callback in ("on_connect", "on_subscribe", "on_disconnect", "on_message", "on_socket_open"):
             setattr(self._client, callback, None)
         del self._client
+
+
+def make_client(
+    broker: Broker, version: Version, client_id: str, username: str, password: str | None, will: Will | None
+) -> mqtt.Client:
+    """A client of paho for a clean session, not connected yet, which no thread drives so far."""
+    protocol = mqtt.MQTTv5 if version == "5" else mqtt.MQTTv311
+    client = mqtt.Client(
+        mqtt.CallbackAPIVersion.VERSION2,
+        client_id,
+        protocol=protocol,
+        transport="websockets" if broker.scheme in ("ws", "wss") else "tcp",
+        # MQTT 5 says it when it connects: clean start.
+        clean_session=True if protocol == mqtt.MQTTv311 else None,
+        reconnect_on_failure=False,
+    )
+    client.max_inflight_messages_set(_INFLIGHT)
+    client.username_pw_set(username, password)
+    if broker.scheme in ("ws", "wss"):
+        client.ws_set_options(path=broker.path)
+    if broker.scheme in ("mqtts", "wss"):
+        client.tls_set(ca_certs=broker.ca)
+    if will:
+        client.will_set(will.topic, will.payload, qos=1)
+    client.on_socket_open = lambda _client, _data, sock: no_delay(sock)
+    return client
+
+
+def connect(client: mqtt.Client, broker: Broker, version: Version, keepalive: int = _KEEPALIVE_SECONDS) -> None:
+    """Sends the CONNECT. Raises OSError where nobody listens."""
+    clean: dict[str, Any] = {"clean_start": True} if version == "5" else {}
+    client.connect(broker.host, broker.port, keepalive, **clean)
+
+
+def stop_loop(client: mqtt.Client) -> None:
+    """Ends paho's thread. A thread that ends by itself forgets itself, also between paho's looking at it and waiting for it."""
+    with suppress(AttributeError):
+        client.loop_stop()
 
 
 @contextmanager
@@ -178,7 +192,7 @@ def _handle(sock: Any) -> Iterator[socket.socket]:
         handle.close()
 
 
-def _no_delay(sock: Any) -> None:
+def no_delay(sock: Any) -> None:
     """Otherwise small packets wait for the peer's delayed TCP acknowledgment, up to 40 ms."""
     with _handle(sock) as handle:
         handle.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -9,23 +9,20 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Literal, Self, TypeVar
 
 import paho.mqtt.client as mqtt
 from paho.mqtt.properties import Properties
 
 from ..expect import Mismatch, equal
-from .connection import Broker, BrokerRefused, Connection, Version, Will
+from .connection import Broker, BrokerRefused, Connection, Version
+from .endpoint import BACKOFF, Endpoint, ack_of, encode, without_none
 from .message import Journal, Message
-from .topics import encode_user
 
 Value = TypeVar("Value")
 
 _LONGEST_PAUSE_MS = 2000
 """A rate is free again by then; what waits longer is another limit."""
-
-BACKOFF = (1.0, 2.0, 4.0, 8.0)
-"""Seconds after which what has no answer is sent again (sections 1 and 2)."""
 
 QUIET = 0.5
 """How long nothing may come, in seconds, where the absence of a message is what a test asserts."""
@@ -40,6 +37,10 @@ class Deployment:
     """What all topics begin with."""
     patience: float
     """How long to wait for what should come at once, in seconds."""
+    answer_patience: float = sum(BACKOFF)
+    """How long to wait for the response to a request, with its resends, in seconds."""
+    waits_for_broker: bool = True
+    """Whether a device that publishes waits until the broker has it."""
 
 
 class Request:
@@ -52,41 +53,54 @@ class Request:
         self._payload = encode(body)
         self._correlation = correlation
         self._since = device.mark
-        self._send()
+        self.send()
 
-    def _send(self) -> None:
+    def send(self) -> None:
+        """Publishes the same bytes, once more if they were sent before."""
         self._device.publish(self._device.up, self._payload, correlation=self._correlation)
 
-    def response(self) -> Message:
-        """The response. As section 2 asks, the request is sent again after 1, 2, 4, 8 s without one."""
-        for pause in BACKOFF:
-            try:
-                return self._device.wait(self._is_mine, pause, f"the response to {self.id}", since=self._since)
-            except Mismatch:
-                if pause == BACKOFF[-1]:
-                    raise
-                self._send()
-        raise AssertionError("not reached")
+    def again(self) -> Request:
+        """Sends it once more; what is asked next is the response to that."""
+        self._since = self._device.mark
+        self.send()
+        return self
 
-    def ok(self) -> dict[str, Any]:
-        body = self.response().body
+    @property
+    def done(self) -> bool:
+        """Whether there is a response."""
+        return self._device.first(self._is_mine, self._since) is not None
+
+    def response(self, seconds: float | None = None, *, resend: bool = True) -> Message:
+        """The response. As section 2 asks, the request is sent again after 1, 2, 4, 8 s without one."""
+        deadline = time.monotonic() + (self._device.deployment.answer_patience if seconds is None else seconds)
+        pauses = list(BACKOFF) if resend else []
+        while True:
+            left = deadline - time.monotonic()
+            pause = min(left, pauses.pop(0)) if pauses else left
+            try:
+                return self._device.wait(self._is_mine, pause, f"the response to {self._text}", since=self._since)
+            except Mismatch:
+                if time.monotonic() >= deadline:
+                    raise
+                self.send()
+
+    def wait(self, seconds: float | None = None, *, resend: bool = True) -> dict[str, Any]:
+        """The body of the response, whatever it says."""
+        return self.response(seconds, resend=resend).body
+
+    def ok(self, seconds: float | None = None, *, resend: bool = True) -> dict[str, Any]:
+        body = self.wait(seconds, resend=resend)
         if body.get("ok") is not True:
             raise Mismatch(f"{self._text} was refused: {body.get('error')}")
         return body
 
     def refused(self, code: str) -> dict[str, Any]:
         """The error of the response, which must have this code."""
-        body = self.response().body
+        body = self.wait()
         if body.get("ok") is not False:
             raise Mismatch(f"{self._text} was served, {code} expected: {json.dumps(body)}")
         equal(f"the error code of {self._text}", body["error"]["code"], code)
         return body["error"]
-
-    def again(self) -> Request:
-        """Publishes the same bytes once more; what is asked next is the response to that."""
-        self._since = self._device.mark
-        self._send()
-        return self
 
     def _is_mine(self, message: Message) -> bool:
         return message.type == "response" and message.get("id") == self.id
@@ -96,14 +110,15 @@ class Request:
         return self._payload[:300].decode(errors="replace")
 
 
-class Device:
-    """Acks every event and message by itself unless `auto_ack` is off, and never reconnects by itself."""
+class Device(Endpoint):
+    """A device that waits: paho's thread takes what comes, and the test's own thread waits for it. It acks every event and message by
+    itself unless `auto_ack` is off, and never reconnects by itself."""
 
     def __init__(
         self,
         deployment: Deployment,
         version: Version,
-        journal: Journal,
+        journal: Journal | None,
         user: str,
         device: str,
         *,
@@ -112,50 +127,23 @@ class Device:
         level: str | None = None,
         hears_all: bool = False,
     ) -> None:
-        """`level` is the user's topic level where it is to differ from the canonical one. `hears_all`: also what comes below device topics."""
-        self.user, self.device = user, device
+        """`level` is the user's topic level where it is to differ from the canonical one. `hears_all`: also what comes below device topics.
+        Without a journal nothing is kept of what this device sends."""
+        super().__init__(deployment.root, user, device, level)
         self.auto_ack, self.qos = auto_ack, qos
         self._hears_all = hears_all
-        self.session = ""
         self.messages: list[Message] = []
         self.asked: dict[str, list[int]] = {}
-        """By request id: how many messages had come each time when it was published."""
-        self._deployment = deployment
+        """With a journal, by request id: how many messages had come each time when it was published."""
+        self.deployment = deployment
         self._version = version
         self._journal = journal
-        self._level = level or encode_user(user)
-        self._highest: dict[str, int] = {}
         self._changed = threading.Condition()
         self._connection: Connection | None = None
 
-    def __repr__(self) -> str:
-        return f"{self.user}/{self.device}"
-
-    # Topics
-
-    @property
-    def client_id(self) -> str:
-        return f"{self._level}/{self.device}"
-
-    @property
-    def up(self) -> str:
-        return f"{self._deployment.root}/up/{self.client_id}"
-
-    @property
-    def presence(self) -> str:
-        return f"{self._deployment.root}/presence/{self.client_id}"
-
-    @property
-    def user_topic(self) -> str:
-        return f"{self._deployment.root}/down/{self._level}"
-
-    @property
-    def device_topic(self) -> str:
-        return f"{self._deployment.root}/down/{self.client_id}"
-
     # Connection and presence
 
-    def connect(self, *, presence: bool = True) -> Device:
+    def connect(self, *, presence: bool = True) -> Self:
         """Connects with a new session, subscribes, waits for the SUBACK, and then comes online."""
         self.open()
         if presence:
@@ -168,20 +156,18 @@ class Device:
         `password` is given where it is not to be the user's own.
         """
         assert self._connection is None, f"{self} is connected"
-        self.session = secrets.token_hex(8)
-        self._highest.clear()
-        will = Will(self.presence, encode({"online": False, "reason": "lost", "session": self.session}))
-        broker = self._deployment.broker
+        will = self.begin_session()
+        broker = self.deployment.broker
         password = instead["password"] if "password" in instead else broker.password(self.user)
-        connection = Connection(broker, self._version, self.client_id, self._level, password, will, self._on_message)
+        connection = Connection(broker, self._version, self.client_id, self.level, password, will, self._on_message)
         # Set before it is open: what comes right after the SUBACK wants its ack.
         self._connection = connection
         try:
-            connection.open(self._filters(), max(10, self._deployment.patience))
+            connection.open(self._filters(), max(10, self.deployment.patience))
         except (BrokerRefused, OSError):
             self._connection = None
             raise
-        self._journal.note(repr(self), "·", "", f"connected, MQTT {self._version}")
+        self._log("·", "", f"connected, MQTT {self._version}")
 
     def _filters(self) -> list[str]:
         return [f"{self.user_topic}/#"] if self._hears_all else [self.user_topic, self.device_topic]
@@ -207,9 +193,8 @@ class Device:
         return self.wait(lambda m: self._welcomes(m, session), None, f"a welcome of {session!r}", since=since)
 
     def present(self, online: bool, reason: str | None = None, session: str | None = None) -> None:
-        """Publishes a presence message, of its own session or of another one."""
-        body = {"online": online, "reason": reason, "session": self.session if session is None else session}
-        self.publish(self.presence, encode(_without_none(body)))
+        """Publishes a presence message, of its own session or of another one, and waits until the broker has it."""
+        self.publish(self.presence_topic, self.presence(online, reason, session), wait=True)
 
     def logout(self) -> None:
         """Says goodbye, then disconnects cleanly, so that the will does not fire."""
@@ -219,13 +204,13 @@ class Device:
     def drop(self) -> None:
         """Loses the connection: the broker publishes the will."""
         self._take().drop()
-        self._journal.note(repr(self), "·", "", "connection lost")
+        self._log("·", "", "connection lost")
 
     def close(self) -> None:
         """Disconnects without a word about presence."""
         if self._connection:
             self._take().close()
-            self._journal.note(repr(self), "·", "", "disconnected")
+            self._log("·", "", "disconnected")
 
     def retire(self) -> None:
         """The test is over."""
@@ -241,12 +226,13 @@ class Device:
         return self._connection is not None and self._connection.is_open
 
     def wait_disconnected(self) -> None:
-        """Waits until the broker has closed the connection."""
-        deadline = time.monotonic() + self._deployment.patience
+        """Waits until the broker has closed the connection, and is done with it."""
+        deadline = time.monotonic() + max(5, self.deployment.patience)
         while self.is_connected:
             if time.monotonic() > deadline:
                 raise Mismatch(f"{self}: the broker should close this connection")
-            time.sleep(0.01)
+            time.sleep(0.005)
+        self.close()
 
     # Sending
 
@@ -256,22 +242,26 @@ class Device:
         payload: bytes,
         *,
         retain: bool = False,
+        wait: bool | None = None,
         hurry: bool = False,
         correlation: bytes | None = None,
         response_topic: str | None = None,
     ) -> None:
-        """Publishes as it is, and waits until the broker has it, unless in a hurry: then with QoS 0."""
+        """Publishes as it is. `wait`: until the broker has it; as the deployment has it by default. In a hurry it publishes with QoS 0."""
         assert self._connection is not None, f"{self} is not connected"
-        self._journal.note(repr(self), "→", self._short(topic), payload)
-        if topic == self.up and (request := _request_id(payload)):
-            self.asked.setdefault(request, []).append(self.mark)
+        if self._journal:
+            self._log("→", self._short(topic), payload)
+            if topic == self.up and (request := _request_id(payload)):
+                self.asked.setdefault(request, []).append(self.mark)
         info = self._connection.publish(topic, payload, 0 if hurry else self.qos, retain, correlation, response_topic)
-        deadline = time.monotonic() + self._deployment.patience
+        if hurry or not (self.deployment.waits_for_broker if wait is None else wait):
+            return
+        deadline = time.monotonic() + self.deployment.patience
         try:
-            while not hurry and not info.is_published() and self.is_connected and time.monotonic() < deadline:
+            while not info.is_published() and self.is_connected and time.monotonic() < deadline:
                 info.wait_for_publish(0.2)
         except RuntimeError as lost:  # paho's way to say that the broker closed the connection
-            self._journal.note(repr(self), "·", "", str(lost))
+            self._log("·", "", str(lost))
 
     def send(self, body: dict[str, Any] | bytes, *, hurry: bool = False) -> None:
         """Publishes on the up topic."""
@@ -283,11 +273,18 @@ class Device:
     def ack_message(self, message_id: str) -> None:
         self.send({"type": "ack", "messageID": message_id})
 
+    def heartbeat(self, call: str) -> None:
+        self.send({"type": "call.heartbeat", "callID": call})
+
+    def signal(self, call: str, data: Any, **fields: Any) -> None:
+        """A signal without `id`, which is answered only when it is refused."""
+        self.send({"type": "call.signal", "callID": call, "data": data} | fields)
+
     # Requests
 
-    def request(self, type_: str, *, id: str | None = None, correlation: bytes | None = None, **fields: Any) -> Request:
+    def start(self, type_: str, *, id: str | None = None, correlation: bytes | None = None, **fields: Any) -> Request:
         """Sends a request and returns at once. Fields that are None are left out."""
-        body = {"type": type_, "id": id or secrets.token_hex(8)} | _without_none(fields)
+        body = {"type": type_, "id": id or secrets.token_hex(8)} | without_none(fields)
         return self._make(body, correlation)
 
     def ask(self, body: dict[str, Any]) -> Request:
@@ -299,17 +296,17 @@ class Device:
 
     def ok(self, type_: str, **fields: Any) -> dict[str, Any]:
         """The response to a request that must be served."""
-        return self.request(type_, **fields).ok()
+        return self.start(type_, **fields).ok()
 
     def refused(self, type_: str, code: str, **fields: Any) -> dict[str, Any]:
         """The error of a request that must be refused with `code`."""
-        return self.request(type_, **fields).refused(code)
+        return self.start(type_, **fields).refused(code)
 
     def invite(self, *invitees: Device | str, **fields: Any) -> str:
         """Creates a call; its id. One user may not invite another as often as some tests do: told to wait, it waits."""
         while True:
-            request = self.request("call.invite", invitees=users(*invitees), **fields)
-            error = request.response().body.get("error") or {}
+            request = self.start("call.invite", invitees=users(*invitees), **fields)
+            error = request.wait().get("error") or {}
             if error.get("code") != "rateLimited" or error.get("retryAfter", 0) > _LONGEST_PAUSE_MS:
                 return request.ok()["callID"]
             time.sleep(error["retryAfter"] / 1000)
@@ -335,9 +332,17 @@ class Device:
     def end(self, call: str, **fields: Any) -> dict[str, Any]:
         return self.ok("call.end", callID=call, **fields)
 
-    def call(self, call: str) -> dict[str, Any]:
+    def get(self, call: str) -> dict[str, Any]:
         """The call object as it is now."""
         return self.ok("call.get", callID=call)["call"]
+
+    def trace(self, call: str) -> list[dict[str, Any]]:
+        """The call's timeline."""
+        return self.ok("call.trace", callID=call)["entries"]
+
+    def message(self, to: Device | str, data: Any = "hello", **fields: Any) -> str:
+        """Sends a peer message; its id."""
+        return self.ok("message.send", to=users(to)[0], data=data, **fields)["messageID"]
 
     def settle(self) -> None:
         """A round trip: what the service had to answer to earlier messages of this device has come."""
@@ -354,79 +359,99 @@ class Device:
         self._receive(message.topic, bytes(message.payload), message.properties, bool(message.retain))
 
     def _receive(self, topic: str, raw: bytes, properties: Properties | None, retained: bool) -> Message:
-        now = time.monotonic()
+        now, wall = time.monotonic(), time.time() * 1000
         try:
             body = json.loads(raw)
         except (ValueError, RecursionError):
             body = None
         body = body if isinstance(body, dict) else {}
-        self._journal.note(repr(self), "←", self._short(topic), raw)
+        self._log("←", self._short(topic), raw)
         with self._changed:
+            # First, so that what a test sends because of this message comes after it.
+            if self.auto_ack:
+                self._acknowledge(body)
+            fresh = self.note_revision(body)
             received = Message(
                 topic,
                 body,
                 raw,
                 now,
-                self._note_revision(body),
+                wall,
+                fresh,
+                not fresh and self.answers_ack(body),
                 getattr(properties, "CorrelationData", None),
                 getattr(properties, "MessageExpiryInterval", None),
                 retained,
             )
-            # First, so that what a test sends because of this message comes after it.
-            if self.auto_ack:
-                self._acknowledge(received)
             self.messages.append(received)
             self._changed.notify_all()
         return received
 
-    def _note_revision(self, body: dict[str, Any]) -> bool:
-        """Keeps the highest revision had as event or response; whether an event is above it (section 5)."""
-        call, revision = body.get("callID"), body.get("revision")
-        if body.get("type") not in ("event", "response") or not isinstance(call, str) or not isinstance(revision, int):
-            return False
-        highest = self._highest.get(call, 0)
-        self._highest[call] = max(highest, revision)
-        return body["type"] == "event" and revision > highest
-
-    def _acknowledge(self, message: Message) -> None:
+    def _acknowledge(self, body: dict[str, Any]) -> None:
         """From paho's own thread, which must not wait for a PUBACK that it would read itself."""
-        match message.type:
-            case "event":
-                ack = {"type": "ack", "callID": message.get("callID"), "revision": message.get("revision")}
-            case "message":
-                ack = {"type": "ack", "messageID": message.get("messageID")}
-            case _:
-                return
-        connection = self._connection
-        if connection:
+        connection, ack = self._connection, ack_of(body)
+        if connection and ack:
             payload = encode(ack)
-            self._journal.note(repr(self), "→", "up", payload)
+            self._log("→", "up", payload)
             connection.publish(self.up, payload, self.qos)
+            self.note_ack(ack)
 
     def find(self, matches: Callable[[Message], bool], since: int = 0) -> list[Message]:
         """What has come so far."""
         return [message for message in self.messages[since:] if matches(message)]
 
+    def first(self, matches: Callable[[Message], bool], since: int = 0) -> Message | None:
+        """The first such message of those that have come since the mark."""
+        return next((message for message in self.messages[since:] if matches(message)), None)
+
     def wait(self, matches: Callable[[Message], bool], seconds: float | None, what: str, *, since: int = 0) -> Message:
         """The first such message since the mark, waiting for it as long as needed; None is the usual patience."""
-        return self.wait_for(lambda: next(iter(self.find(matches, since)), None), seconds, what)
+        seen = since
+
+        def look() -> Message | None:
+            nonlocal seen
+            begin, seen = seen, self.mark
+            return self.first(matches, begin)
+
+        return self.wait_for(look, seconds, what)
 
     def wait_for(self, look: Callable[[], Value | None], seconds: float | None, what: str) -> Value:
         """Waits until `look`, which is asked again after each message, finds something."""
-        patience = self._deployment.patience if seconds is None else seconds
+        patience = self.deployment.patience if seconds is None else seconds
         deadline = time.monotonic() + patience
         with self._changed:
             while (found := look()) is None:
                 left = deadline - time.monotonic()
                 if left <= 0:
-                    raise Mismatch(f"{self} expected within {patience:g} s: {what}; it did not come")
+                    raise Mismatch(f"{self} expected within {patience:.3g} s: {what}; it did not come{self._had()}")
                 self._changed.wait(left)
         return found
 
-    def event(self, event: str, call: str, *, after: int = 0, since: int = 0, seconds: float | None = None) -> Message:
-        """The first such event that this device does not ignore, of a revision above `after`."""
+    def _had(self) -> str:
+        """The latest messages, for a failure that no journal explains."""
+        if self._journal:
+            return ""
+        return ". It had:" + "".join(f"\n    {m.topic} {m.raw[:400]!r}" for m in self.messages[-20:])
+
+    def events(
+        self, call: str | None = None, event: str | None = None, *, since: int = 0, stale: bool = False
+    ) -> list[Message]:
+        """The events so far; with `stale` also those that a device ignores, answers to acks that crossed them aside."""
+        return self.find(lambda m: m.is_event(event, call) and (m.fresh or (stale and not m.crossed)), since)
+
+    def expect(
+        self,
+        event: str,
+        call: str | None = None,
+        seconds: float | None = None,
+        *,
+        after: int = 0,
+        since: int = 0,
+        stale: bool = False,
+    ) -> Message:
+        """The first such event of a revision above `after` that this device does not ignore; with `stale` also one that it ignores."""
         return self.wait(
-            lambda m: m.is_event(event, call) and m.fresh and m["revision"] > after,
+            lambda m: m.is_event(event, call) and (m.fresh or (stale and not m.crossed)) and m["revision"] > after,
             seconds,
             f"{event} of {call}" + (f" above revision {after}" if after else ""),
             since=since,
@@ -445,11 +470,11 @@ class Device:
 
         return self.wait_for(look, seconds, f"copy {number} of {event} of {call}")
 
-    def change(
-        self, call: str, user: Device | str, state: str, *, after: int = 0, seconds: float | None = None
+    def expect_change(
+        self, call: str, user: Device | str, state: str, seconds: float | None = None, *, after: int = 0
     ) -> Message:
         """The first event that tells that `user` became `state`. Changes may come merged into one event (section 5)."""
-        name = user if isinstance(user, str) else user.user
+        (name,) = users(user)
 
         def tells(message: Message) -> bool:
             return (
@@ -461,13 +486,39 @@ class Device:
 
         return self.wait(tells, seconds, f"an event of {call} that tells that {name} became {state}")
 
+    def expect_state(self, call: str, user: Device | str, state: str, seconds: float | None = None) -> Message:
+        """The first message that shows `user` in `state`: an event, or the response of an own request that came between."""
+        (name,) = users(user)
+
+        def shows(message: Message) -> bool:
+            shown = message.get("call") or {}
+            members = [(m["userID"], m["state"]) for m in shown.get("members", [])]
+            return shown.get("callID") == call and (name, state) in members
+
+        return self.wait(shows, seconds, f"{name} {state} in {call}")
+
+    def had(self, type_: str, *, since: int = 0, **fields: Any) -> list[Message]:
+        """The messages of this type so far with these fields: every copy of a `message`, a `signal`, a `receipt`."""
+        return self.find(lambda m: m.type == type_ and all(m.get(name) == value for name, value in fields.items()), since)
+
+    def expect_type(
+        self, type_: str, seconds: float | None = None, *, since: int = 0, count: int = 1, **fields: Any
+    ) -> Message:
+        """The first, or the `count`-th, message of this type with these fields that came since the mark."""
+
+        def look() -> Message | None:
+            found = self.had(type_, since=since, **fields)
+            return found[count - 1] if len(found) >= count else None
+
+        return self.wait_for(look, seconds, f"{type_} number {count} with {fields}")
+
     def answer(self, body: dict[str, Any] | bytes, code: str) -> dict[str, Any]:
         """The error that answers a message which has no usable id, on the device topic."""
         since = self.mark
         self.send(body)
-        return self.error(code, since)
+        return self.expect_error(code, since)
 
-    def error(self, code: str, since: int) -> dict[str, Any]:
+    def expect_error(self, code: str, since: int) -> dict[str, Any]:
         """The first message of type `error` since the mark, which must have this code."""
         message = self.wait(lambda m: m.type == "error", None, f"an error {code}", since=since)
         equal("the topic of the error", message.topic, self.device_topic)
@@ -493,11 +544,41 @@ class Device:
                     return
                 self._changed.wait(left)
 
+    def expect_silence(
+        self,
+        seconds: float = 0.4,
+        call: str | None = None,
+        event: str | None = None,
+        *,
+        since: int | None = None,
+        stale: bool = True,
+    ) -> None:
+        """No such event from the mark `since` (default: now) until `seconds` from now. Without `stale`, resends may come."""
+        self.heard_nothing(
+            f"{event or 'event'} of {call or 'any call'}",
+            lambda m: m.is_event(event, call) and (m.fresh or (stale and not m.crossed)),
+            self.mark if since is None else since,
+            seconds,
+        )
+
+    @contextmanager
+    def silent(
+        self, seconds: float = 0.4, call: str | None = None, event: str | None = None, *, stale: bool = True
+    ) -> Iterator[None]:
+        """No such event from the start of the block until `seconds` after its end."""
+        since = self.mark
+        yield
+        self.expect_silence(seconds, call, event, since=since, stale=stale)
+
+    def _log(self, direction: Literal["→", "←", "·"], topic: str, payload: bytes | str) -> None:
+        if self._journal:
+            self._journal.note(repr(self), direction, topic, payload)
+
     def _short(self, topic: str) -> str:
         """`up`, `presence`, `down/user`, `down/device`, or another topic in full."""
         names = {
             self.up: "up",
-            self.presence: "presence",
+            self.presence_topic: "presence",
             self.user_topic: "down/user",
             self.device_topic: "down/device",
         }
@@ -506,14 +587,6 @@ class Device:
 
 def users(*devices: Device | str) -> list[str]:
     return [device if isinstance(device, str) else device.user for device in devices]
-
-
-def encode(body: dict[str, Any]) -> bytes:
-    return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
-
-
-def _without_none(fields: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in fields.items() if value is not None}
 
 
 def _request_id(payload: bytes) -> str | None:

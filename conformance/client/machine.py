@@ -10,7 +10,8 @@ from typing import Any, NoReturn
 
 from ..expect import Mismatch
 from .connection import BrokerRefused
-from .device import BACKOFF, Deployment, Device, Request
+from .device import Deployment, Device, Request
+from .endpoint import BACKOFF
 from .machines import Machines
 from .message import Journal, Message
 from .packets import CONNECT, PUBACK, PUBLISH, Publish, read_packet_id, read_publish
@@ -56,7 +57,7 @@ class MachineRequest(Request):
 
     _device: MachineDevice
 
-    def _send(self) -> None:
+    def send(self) -> None:
         self._had = len(self._device.outcomes.get(self.id, []))
         self._device.make(self.fields)
 
@@ -66,9 +67,9 @@ class MachineRequest(Request):
             self.response()
         return super().again()
 
-    def response(self) -> Message:
+    def response(self, seconds: float | None = None, *, resend: bool = True) -> Message:
         """The response that brought the outcome. Both must say the same."""
-        had, patience = self._had, sum(BACKOFF)
+        had, patience = self._had, sum(BACKOFF) if seconds is None else seconds
 
         def look() -> tuple[int, str | None] | None:
             outcomes = self._device.outcomes.get(self.id, [])
@@ -192,8 +193,8 @@ class MachineDevice(Device):
         return self.wait_for(lambda: self._welcome(since), _ONLINE_SECONDS, "welcome")
 
     def _settings(self) -> dict[str, Any]:
-        token = self._deployment.broker.password(self.user)
-        settings = {"user": self.user, "device": self.device, "keepAlive": 60, "topicRoot": self._deployment.root}
+        token = self.deployment.broker.password(self.user)
+        settings = {"user": self.user, "device": self.device, "keepAlive": 60, "topicRoot": self.deployment.root}
         return settings | ({} if token is None else {"token": token})
 
     def _welcome(self, since: int) -> Message | None:
@@ -248,7 +249,7 @@ class MachineDevice(Device):
     def _settle(self) -> None:
         """Before the connection goes: what was just seen on its wire is not yet with the SDK, and what is seen from now on need not come
         there any more."""
-        deadline = time.monotonic() + self._deployment.patience
+        deadline = time.monotonic() + self.deployment.patience
         with self._changed:
             while self._is_connected and (self._owed or self._to_tell or self._ordered) and time.monotonic() < deadline:
                 self._changed.wait(0.2)
@@ -316,7 +317,7 @@ class MachineDevice(Device):
         self._machines.sync(self._number)
         if self._beyond:
             self.beyond(self._beyond)
-        deadline = time.monotonic() + self._deployment.patience
+        deadline = time.monotonic() + self.deployment.patience
         with self._changed:
             while self._is_under_way and self._is_connected and time.monotonic() < deadline:
                 self._changed.wait(0.2)
@@ -457,9 +458,9 @@ class MachineDevice(Device):
             if publish.retained:
                 self.violations.append("the SDK published a retained message")
             match body:
-                case {"online": True, "session": session} if publish.topic == self.presence:
+                case {"online": True, "session": session} if publish.topic == self.presence_topic:
                     self.session = session
-                case {"online": False} if publish.topic == self.presence:
+                case {"online": False} if publish.topic == self.presence_topic:
                     pass
                 case _ if publish.topic != self.up:
                     self.violations.append(f"the SDK published on {publish.topic}")

@@ -20,8 +20,12 @@ class Message:
     raw: bytes
     at: float
     """Monotonic seconds."""
+    wall: float
+    """Milliseconds since the epoch, as the service's times."""
     fresh: bool
     """False for an event whose revision is not above the highest that this device had of the call (section 5)."""
+    crossed: bool
+    """An event that came again because an ack of this device had crossed it."""
     correlation: bytes | None
     """MQTT 5 Correlation Data."""
     expiry: int | None
@@ -31,6 +35,10 @@ class Message:
     @property
     def type(self) -> str:
         return self.body.get("type", "")
+
+    @property
+    def event(self) -> str:
+        return self.body.get("event", "")
 
     def is_event(self, event: str | None = None, call: str | None = None) -> bool:
         return (
@@ -47,6 +55,10 @@ class Message:
 
     def get(self, key: str) -> Any:
         return self.body.get(key)
+
+    def carries(self, data: bytes) -> bool:
+        """Whether `data` stands in it byte for byte, as the value of a field of that name."""
+        return any(b'"data":' + data + end in self.raw for end in (b",", b"}"))
 
 
 @dataclass(frozen=True)

@@ -27,15 +27,15 @@ def all_devices_hear_of_a_call_that_the_backend_holds(scene: Scene) -> None:
     phone, bob = scene.devices("alice", "bob")
     tablet, backend = scene.another(phone, "tablet"), backend_of(scene, phone)
     call = backend.invite(bob, mode="advanced")
-    bob.event("call.invited", call)
+    bob.expect("call.invited", call)
     for device in (phone, tablet):
-        device.event("call.created", call)
+        device.expect("call.created", call)
     bob.accept(call)
     for device in (phone, tablet):
-        device.change(call, bob, "accepted")
+        device.expect_change(call, bob, "accepted")
     backend.ok("call.end", callID=call)
     for device in (phone, tablet, bob):
-        device.event("call.ended", call)
+        device.expect("call.ended", call)
 
 
 @sentence("1 Backends", "an advanced call is taken over by any of them with call.join")
@@ -43,11 +43,11 @@ def a_phone_takes_over_what_the_backend_holds(scene: Scene) -> None:
     phone, bob = scene.devices("alice", "bob")
     tablet, backend = scene.another(phone, "tablet"), backend_of(scene, phone)
     call = backend.invite(bob, mode="advanced")
-    bob.event("call.invited", call)
+    bob.expect("call.invited", call)
     bob.accept(call)
     tablet.join(call)
-    phone.event("call.handledElsewhere", call)
-    equal("who has it", next(m["device"] for m in bob.call(call)["members"] if m["userID"] == phone.user), "tablet")
+    phone.expect("call.handledElsewhere", call)
+    equal("who has it", next(m["device"] for m in bob.get(call)["members"] if m["userID"] == phone.user), "tablet")
     backend.ok("call.end", callID=call)
 
 
@@ -63,9 +63,9 @@ def a_device_is_signed_out(scene: Scene) -> None:
     alice, bob = scene.devices("alice", "bob")
     backend = backend_of(scene, alice)
     call = alice.invite(bob)
-    bob.event("call.invited", call)
+    bob.expect("call.invited", call)
     equal("the user", backend.ok("user.signOut", device=alice.device)["userID"], alice.user)
-    bob.event("call.cancelled", call)
+    bob.expect("call.cancelled", call)
     backend.ok("user.signOut", device="never")
 
 

@@ -18,7 +18,7 @@ def both_mqtt_versions_are_served(scene: Scene) -> None:
     alice, bob = scene.devices("alice", "bob")
     call = ring(alice, bob)
     bob.accept(call)
-    equal("the call's end reason", alice.change(call, bob, "accepted")["call"]["endReason"], "answered")
+    equal("the call's end reason", alice.expect_change(call, bob, "accepted")["call"]["endReason"], "answered")
 
 
 @sentence("1", "MQTT username = percent-encoded userID")
@@ -55,7 +55,7 @@ def a_newer_connection_of_a_device_replaces_the_older(scene: Scene) -> None:
 def requests_are_served_with_qos_0_and_1(scene: Scene) -> None:
     for qos in (0, 1):
         device = scene.device("alice", qos=qos)
-        equal(f"a response to QoS {qos}", device.call(device.invite(scene.absent("bob")))["state"], "ringing")
+        equal(f"a response to QoS {qos}", device.get(device.invite(scene.absent("bob")))["state"], "ringing")
 
 
 @sentence("1", "bellwire/v1/down/{user} … what every device of the user gets")
@@ -64,7 +64,7 @@ def every_device_of_a_user_gets_the_user_topic(scene: Scene) -> None:
     tablet = scene.another(bob, "tablet")
     call = alice.invite(bob)
     for device in (bob, tablet):
-        equal(f"the topic at {device}", device.event("call.invited", call).topic, bob.user_topic)
+        equal(f"the topic at {device}", device.expect("call.invited", call).topic, bob.user_topic)
 
 
 @sentence("1", "what this device alone gets: responses, resends, welcome")
@@ -72,7 +72,7 @@ def responses_and_welcomes_go_to_one_device_alone(scene: Scene) -> None:
     phone = scene.device("alice")
     tablet = scene.another(phone, "tablet")
     with tablet.hears_nothing("message for the phone", lambda m: m.type in ("response", "welcome")):
-        response = phone.request("call.get", callID=new_id()).response()
+        response = phone.start("call.get", callID=new_id()).response()
         equal("the topic of a response", response.topic, phone.device_topic)
         since = phone.mark
         phone.present(True)
@@ -93,11 +93,11 @@ def nobody_publishes_under_the_topic_of_another_user(scene: Scene) -> None:
     require(scene.options.identity == "enforced", "the broker trusts its clients (--identity trusted)")
     alice, bob, mallory = scene.devices("alice", "bob", "mallory")
     call = ring(alice, bob)
-    before = alice.call(call)
+    before = alice.get(call)
     request = f'{{"type":"call.cancel","id":"{new_id()}","callID":"{call}"}}'.encode()
     with alice.hears_nothing("response to somebody else's request", lambda m: m.type == "response"):
         mallory.publish(alice.up, request, hurry=True)
-    equal("the call", alice.call(call), before)
+    equal("the call", alice.get(call), before)
 
 
 @sentence("1", "userID: 1–64 bytes of UTF-8.")
@@ -108,7 +108,7 @@ def a_user_id_has_1_to_64_bytes(scene: Scene) -> None:
         longest = character * ((64 - len(suffix)) // len(character.encode())) + suffix
         longest += "x" * (64 - len(longest.encode()))
         bob = scene.device_of(longest)
-        equal("the invitee", bob.event("call.invited", alice.invite(bob))["call"]["members"][1]["userID"], longest)
+        equal("the invitee", bob.expect("call.invited", alice.invite(bob))["call"]["members"][1]["userID"], longest)
     for wrong in ("", "x" * 65, "é" * 33):
         error = alice.refused("call.invite", "badRequest", invitees=[wrong])
         names(f"a userID of {len(wrong.encode())} bytes", error["message"], "invitees")
@@ -128,18 +128,18 @@ def a_user_id_is_percent_encoded_in_topics(scene: Scene) -> None:
         bob = scene.device(characters)
         level = bob.user_topic.rsplit("/", 1)[1]
         equal("the topic level of the user", level[: len(spelling or characters)], spelling or characters)
-        invited = bob.event("call.invited", alice.invite(bob))
+        invited = bob.expect("call.invited", alice.invite(bob))
         equal("the topic", invited.topic, bob.user_topic)
         member(invited["call"], bob)
         back = bob.invite(alice)
-        equal("who calls back", alice.event("call.invited", back)["call"]["inviter"], bob.user)
+        equal("who calls back", alice.expect("call.invited", back)["call"]["inviter"], bob.user)
 
 
 @sentence("1", "percent-encoded: exactly the bytes 0x00–0x1F")
 def a_nul_in_a_user_id_becomes_percent_00(scene: Scene) -> None:
     alice, bob = scene.device("alice"), scene.device("nul\u0000nul")
     true("the topic has %00", "nul%00nul" in bob.user_topic, bob.user_topic)
-    member(bob.event("call.invited", alice.invite(bob))["call"], bob)
+    member(bob.expect("call.invited", alice.invite(bob))["call"], bob)
 
 
 @sentence("1", "A level that is not in this canonical form is refused (two spellings of one user must not exist).")
@@ -167,7 +167,7 @@ def user_ids_are_compared_as_bytes(scene: Scene) -> None:
     decomposed = scene.device_of(unicodedata.normalize("NFD", composed.user))
     true("the two names differ", composed.user != decomposed.user)
     with decomposed.hears_nothing("call.invited of the other spelling", lambda m: m.is_event()):
-        composed.event("call.invited", alice.invite(composed))
+        composed.expect("call.invited", alice.invite(composed))
     both = alice.ok("call.invite", invitees=[composed.user, decomposed.user])["call"]
     equal("the members", [m["userID"] for m in both["members"]], [alice.user, composed.user, decomposed.user])
     upper = scene.device_of(composed.user.upper())
@@ -284,7 +284,7 @@ def a_query_returns_fewer_calls_rather_than_over_256_kib(scene: Scene) -> None:
     seen: list[str] = []
     cursor = "0"
     while True:
-        response = bob.request("call.query", count=100, cursor=cursor).response()
+        response = bob.start("call.query", count=100, cursor=cursor).response()
         between("the bytes of a page", len(response.raw), 0, 256 * 1024)
         seen += [call["callID"] for call in response["calls"]]
         cursor = response["cursor"]

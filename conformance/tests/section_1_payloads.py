@@ -132,7 +132,7 @@ def durations_are_whole_numbers(scene: Scene) -> None:
 def a_large_object_with_an_id_gets_a_response(scene: Scene) -> None:
     alice = scene.device("alice")
     for size in (scene.limits.max_payload + 1, scene.limits.max_payload * 3):
-        request = alice.request("call.invite", invitees=[scene.absent("bob")], pad="x" * size)
+        request = alice.start("call.invite", invitees=[scene.absent("bob")], pad="x" * size)
         _unless_refused_by_the_broker(alice, lambda request=request: request.refused("tooLarge"))
 
 
@@ -197,19 +197,19 @@ def a_field_that_is_too_long_is_named(scene: Scene) -> None:
 def a_message_on_a_topic_that_is_not_canonical_is_answered_on_the_mirrored_topic(scene: Scene) -> None:
     name = scene.user("bob")
     device = intruder(scene, name, level=f"{name}%2f")
-    for topic in (device.up, device.presence):
+    for topic in (device.up, device.presence_topic):
         since = device.mark
         device.publish(topic, b'{"online":true}')
-        device.error("badRequest", since)
+        device.expect_error("badRequest", since)
 
 
 @sentence("1 Topics", "the same levels as received, under down/ instead of up/ or presence/")
 def the_mirrored_topic_has_the_same_levels_as_received(scene: Scene) -> None:
     device = intruder(scene, scene.user("bob"), "phone/third/level")
-    for topic in (device.up, device.presence):
+    for topic in (device.up, device.presence_topic):
         since = device.mark
         device.publish(topic, b"{}")
-        device.error("badRequest", since)
+        device.expect_error("badRequest", since)
 
 
 @sentence("1 Topics", "One with fewer than two levels there has no such topic: it is counted and dropped.")

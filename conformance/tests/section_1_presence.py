@@ -22,10 +22,10 @@ def the_service_brings_a_returning_device_up_to_date(scene: Scene) -> None:
     call = talk(alice, bob)
     bob.drop()
     alice.add(call, carol)
-    alice.change(call, carol, "received")
+    alice.expect_change(call, carol, "received")
     since = bob.mark
     bob.connect()
-    told = bob.event("call.userStateChanged", call, since=since)
+    told = bob.expect("call.userStateChanged", call, since=since)
     equal("carol's state", member(told["call"], carol)["state"], "received")
 
 
@@ -88,7 +88,7 @@ def a_session_that_is_over_is_told_so(scene: Scene) -> None:
     time.sleep(QUIET)  # until it is remembered
     since = bob.mark
     bob.present(True, session="over")
-    equal("the session", bob.error("sessionOver", since)["session"], "over")
+    equal("the session", bob.expect_error("sessionOver", since)["session"], "over")
     bob.present(True, session="another")
     bob.welcome("another")
 
@@ -102,7 +102,7 @@ def a_client_that_connects_again_with_its_old_will_learns_why_it_is_not_online(s
     bob.connect(presence=False)
     since = bob.mark
     bob.present(True, session=old)
-    equal("the session", bob.error("sessionOver", since)["session"], old)
+    equal("the session", bob.expect_error("sessionOver", since)["session"], old)
     bob.present(True)
     bob.welcome(bob.session, since)
 
@@ -173,7 +173,7 @@ def a_client_without_presence_can_call_and_be_called(scene: Scene) -> None:
     alice, bob = scene.device("alice", presence=False), scene.device("bob", presence=False)
     call = ring(alice, bob)
     bob.accept(call)
-    equal("the end reason", alice.change(call, bob, "accepted")["call"]["endReason"], "answered")
+    equal("the end reason", alice.expect_change(call, bob, "accepted")["call"]["endReason"], "answered")
 
 
 @sentence("1 Presence", "it is never lost, never counted online", waits=lambda t: t.caller_grace + 2)
@@ -183,7 +183,7 @@ def a_client_without_presence_is_never_lost(scene: Scene) -> None:
     alice.drop()
     seconds = scene.timings.caller_grace + 2
     bob.heard_nothing("end of the call", lambda m: m.is_event("call.cancelled", call), 0, seconds)
-    equal("the call's state", bob.call(call)["state"], "ringing")
+    equal("the call's state", bob.get(call)["state"], "ringing")
 
 
 @sentence("1 Presence", "never counted online")
@@ -216,10 +216,10 @@ def a_session_that_is_left_out_is_the_empty_string(scene: Scene) -> None:
     bob = scene.device("bob", presence=False)
     for _ in range(2):
         since = bob.mark
-        bob.publish(bob.presence, b'{"online":true}')
+        bob.publish(bob.presence_topic, b'{"online":true}')
         bob.welcome("", since)
         true("bob is online", is_online(scene, bob.user))
-        bob.publish(bob.presence, b'{"online":false,"reason":"logout"}')
+        bob.publish(bob.presence_topic, b'{"online":false,"reason":"logout"}')
         wait_offline(scene, bob.user)
 
 
@@ -233,7 +233,7 @@ def a_device_too_many_replaces_the_one_silent_longest(scene: Scene) -> None:
     with silent.hears_nothing("call.created", lambda m: m.is_event("call.created")):
         call = newest.invite(scene.absent("bob"))
         for device in (first, *others[1:]):
-            device.event("call.created", call)
+            device.expect("call.created", call)
 
 
 # Welcome
@@ -266,7 +266,7 @@ def a_welcome_lists_the_users_live_calls(scene: Scene) -> None:
     bob.open()
     calls = {call["callID"]: call for call in bob.come_online()["calls"]}
     equal("the calls' states", {c: calls[c]["state"] for c in calls}, {talking: "active", ringing: "ringing"})
-    equal("the active call", calls[talking], alice.call(talking))
+    equal("the active call", calls[talking], alice.get(talking))
 
 
 @sentence("1 Presence", "and then sends every event this device is owed (section 5)")
@@ -293,8 +293,8 @@ def a_device_that_was_offline_rings_when_it_comes_online(scene: Scene) -> None:
     response = alice.ok("call.invite", invitees=[bob], timeout=30)
     equal("who is offline", response["offline"], [bob])
     device = scene.device_of(bob)
-    between("expiresIn", device.event("call.invited", response["callID"])["expiresIn"], 1, 30_000)
-    alice.change(response["callID"], bob, "received")
+    between("expiresIn", device.expect("call.invited", response["callID"])["expiresIn"], 1, 30_000)
+    alice.expect_change(response["callID"], bob, "received")
 
 
 @sentence("1 Presence", "and an app that was killed while it rang or talked finds its calls again")
@@ -307,8 +307,8 @@ def an_app_that_was_killed_finds_its_calls_again(scene: Scene) -> None:
     bob.open()
     found = {call["callID"] for call in bob.come_online()["calls"]}
     equal("the calls of the welcome", found, {talking, ringing})
-    bob.event("call.invited", ringing, since=since)
-    bob.accept(ringing, id=new_id()) if carol.call(ringing)["mode"] == "advanced" else bob.reject(ringing)
+    bob.expect("call.invited", ringing, since=since)
+    bob.accept(ringing, id=new_id()) if carol.get(ringing)["mode"] == "advanced" else bob.reject(ringing)
     bob.quit(talking)
 
 
@@ -361,7 +361,7 @@ def an_offline_without_reason_counts_as_lost(scene: Scene) -> None:
     grace = scene.timings.caller_grace
     since = bob.mark
     bob.heard_nothing("end at once", lambda m: m.is_event("call.cancelled", call), since, grace * 0.6)
-    cancelled = bob.event("call.cancelled", call, seconds=grace + 2)
+    cancelled = bob.expect("call.cancelled", call, seconds=grace + 2)
     equal("the end reason", cancelled["call"]["endReason"], "callerLost")
 
 
@@ -373,14 +373,14 @@ def a_malformed_presence_message_is_answered_by_an_error(scene: Scene) -> None:
         _malformed(bob, body)
     for payload in (b"", b"online", b"[]", b'{"online":true'):
         since = bob.mark
-        bob.publish(bob.presence, payload)
-        bob.error("badRequest", since)
+        bob.publish(bob.presence_topic, payload)
+        bob.expect_error("badRequest", since)
 
 
 def _malformed(device: Device, body: dict[str, Any]) -> dict[str, Any]:
     since = device.mark
-    device.publish(device.presence, json.dumps(body).encode())
-    return device.error("badRequest", since)
+    device.publish(device.presence_topic, json.dumps(body).encode())
+    return device.expect_error("badRequest", since)
 
 
 @sentence(
@@ -398,7 +398,7 @@ def presence_is_never_a_condition(scene: Scene) -> None:
     bob.cancel(call, carol)
     carol.join(call)
     bob.quit(call)
-    equal("bob's state", member(alice.call(call), bob)["state"], "quit")
+    equal("bob's state", member(alice.get(call), bob)["state"], "quit")
     equal("the call's state", alice.end(call)["call"]["state"], "ended")
     sent = alice.ok("message.send", to=bob.user, data=1)["messageID"]
     alice.wait(lambda m: m.type == "receipt" and m["messageID"] == sent, None, "the receipt of a message")

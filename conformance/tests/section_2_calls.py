@@ -56,9 +56,9 @@ def an_invite_may_name_its_call(scene: Scene) -> None:
 )
 def an_invite_without_a_call_id_derives_one(scene: Scene) -> None:
     alice, bob = scene.devices("alice", "bob")
-    request = alice.request("call.invite", invitees=[bob.user])
+    request = alice.start("call.invite", invitees=[bob.user])
     call = request.ok()["callID"]
-    alice.change(call, bob, "received")
+    alice.expect_change(call, bob, "received")
     equal("the resend's callID", request.again().ok()["callID"], call)
     tablet = scene.another(alice, "tablet")
     true("another device's request is another call", tablet.invite(bob, id=request.id) != call)
@@ -110,7 +110,7 @@ def media_is_any_string_of_32_bytes(scene: Scene) -> None:
     alice, bob = scene.devices("alice", "bob")
     for media in ("voice", "video", "x" * 32, "😀" * 8):
         call = alice.invite(bob, media=media)
-        equal("media that bob hears of", bob.event("call.invited", call)["call"]["media"], media)
+        equal("media that bob hears of", bob.expect("call.invited", call)["call"]["media"], media)
     for wrong in ("x" * 33, "é" * 17, 5):
         error = alice.refused("call.invite", "badRequest", invitees=[bob.user], media=wrong)
         names(f"media {wrong!r}", error["message"], "media")
@@ -121,7 +121,7 @@ def extended_data_goes_with_the_call(scene: Scene) -> None:
     alice, bob = scene.devices("alice", "bob")
     for data in ('{"room":"7"}', '\u0000\n"\\ é😀', "x" * 2048):
         call = alice.invite(bob, extendedData=data)
-        equal("extendedData that bob hears of", bob.event("call.invited", call)["call"]["extendedData"], data)
+        equal("extendedData that bob hears of", bob.expect("call.invited", call)["call"]["extendedData"], data)
 
 
 @sentence("2 call.invite", "notReceivedCheck? bool (default false)", waits=2)
@@ -129,7 +129,7 @@ def nobody_is_checked_for_not_received_by_default(scene: Scene) -> None:
     alice, bob = scene.device("alice"), scene.absent("bob")
     call = alice.invite(bob, notReceivedAfter=1)
     alice.heard_nothing("notYetReceived", lambda m: m.is_event(None, call), 0, 1.6)
-    equal("bob's state", member(alice.call(call), bob)["state"], "inviting")
+    equal("bob's state", member(alice.get(call), bob)["state"], "inviting")
 
 
 @sentence("2 call.invite", "notReceivedAfter? 1–30 s", waits=1)
@@ -142,7 +142,7 @@ def not_received_after_has_1_to_30_seconds(scene: Scene) -> None:
         names(f"notReceivedAfter {wrong}", error["message"], "notReceivedAfter")
     alice.invite(bob, notReceivedCheck=True, notReceivedAfter=30)
     response = alice.ok("call.invite", invitees=[bob], notReceivedCheck=True, notReceivedAfter=1)
-    told = alice.change(response["callID"], bob, "notYetReceived")
+    told = alice.expect_change(response["callID"], bob, "notYetReceived")
     between("milliseconds after the invitation", told["time"] - response["time"], 1000, 1500)
 
 
@@ -177,7 +177,7 @@ def busy_invitees_ring_by_default(scene: Scene) -> None:
     ring(alice, bob)
     for choice in (None, "ring"):
         call = ring(carol, bob, ifBusy=choice)
-        equal("bob's state", member(carol.call(call), bob)["state"], "received")
+        equal("bob's state", member(carol.get(call), bob)["state"], "received")
     error = carol.refused("call.invite", "badRequest", invitees=[bob.user], ifBusy="wait")
     names("the error", error["message"], "ifBusy")
 
@@ -189,7 +189,7 @@ def glare_rings_by_default(scene: Scene) -> None:
     response = bob.ok("call.invite", invitees=[alice.user])
     true("bob's call is another one", response["callID"] != first)
     equal("merged", response.get("merged"), None)
-    alice.event("call.invited", response["callID"])
+    alice.expect("call.invited", response["callID"])
     error = bob.refused("call.invite", "badRequest", invitees=[alice.user], glare="both")
     names("the error", error["message"], "glare")
 
@@ -248,7 +248,7 @@ def a_cancel_takes_all_pending_invitations_back(scene: Scene) -> None:
     cancelled = alice.cancel(call)["call"]
     equal("the states", states(cancelled), ["accepted", "rejected", "cancelled"])
     fields("the call", cancelled, state="ended", endReason="cancelled")
-    carol.event("call.cancelled", call)
+    carol.expect("call.cancelled", call)
 
 
 @sentence("2 call.cancel", "invitees? (default: all pending), extendedData?")
@@ -257,7 +257,7 @@ def a_cancel_may_name_whom_it_takes_back(scene: Scene) -> None:
     call = ring(alice, bob, carol)
     with carol.hears_nothing("call.cancelled", lambda m: m.is_event("call.cancelled")):
         cancelled = alice.cancel(call, bob)["call"]
-        bob.event("call.cancelled", call)
+        bob.expect("call.cancelled", call)
     equal("the states", states(cancelled), ["accepted", "cancelled", "received"])
     equal("the call's state", cancelled["state"], "ringing")
 
@@ -287,12 +287,12 @@ def only_who_invited_them_may_cancel(scene: Scene) -> None:
     alice, bob, carol, dave = scene.devices("alice", "bob", "carol", "dave")
     call = talk(alice, bob)
     bob.add(call, carol)
-    alice.change(call, carol, "received")
+    alice.expect_change(call, carol, "received")
     alice.refused("call.cancel", "notInviter", callID=call, invitees=[carol.user])
     alice.add(call, dave)
     with carol.hears_nothing("call.cancelled", lambda m: m.is_event("call.cancelled")):
         alice.cancel(call)
-        dave.event("call.cancelled", call)
+        dave.expect("call.cancelled", call)
     equal("carol's state", member(bob.cancel(call)["call"], carol)["state"], "cancelled")
 
 
@@ -306,7 +306,7 @@ def an_accept_is_on_this_device(scene: Scene) -> None:
     call = ring(alice, bob, mode="advanced")
     accepted = tablet.accept(call)["call"]
     fields("bob", member(accepted, bob), state="accepted", device="tablet")
-    told = alice.change(call, bob, "accepted")
+    told = alice.expect_change(call, bob, "accepted")
     fields("the change alice hears of", change(told, bob), state="accepted", device="tablet")
 
 
@@ -316,7 +316,7 @@ def a_reject_has_a_reason(scene: Scene) -> None:
     for reason, expected in ((None, "declined"), ("busy", "busy"), ("é" * 128, "é" * 128)):
         call = ring(alice, bob)
         fields("bob", member(bob.reject(call, reason=reason)["call"], bob), state="rejected", reason=expected)
-        equal("the reason alice hears of", change(alice.change(call, bob, "rejected"), bob)["reason"], expected)
+        equal("the reason alice hears of", change(alice.expect_change(call, bob, "rejected"), bob)["reason"], expected)
 
 
 @sentence("2 call.reject", "a pending member … rejected")
@@ -339,8 +339,8 @@ def an_accepted_member_may_add_others(scene: Scene) -> None:
     response = bob.add(call, carol, timeout=30)
     added = member(response["call"], carol)
     fields("carol", added, state="inviting", invitedBy=bob.user, expiresAt=response["time"] + 30_000)
-    fields("what carol hears", carol.event("call.invited", call).body, actor=bob.user)
-    alice.change(call, carol, "received")
+    fields("what carol hears", carol.expect("call.invited", call).body, actor=bob.user)
+    alice.expect_change(call, carol, "received")
 
 
 @sentence("2 call.add", "a user who left before (quit, rejected, timeout, cancelled) may be invited again", waits=1)
@@ -355,13 +355,13 @@ def one_who_left_may_be_invited_again(scene: Scene) -> None:
     people["quit"].quit(call)
     people["rejected"].reject(call)
     alice.cancel(call, people["cancelled"])
-    people["timeout"].event("call.timeout", call)
+    people["timeout"].expect("call.timeout", call)
     for state, device in people.items():
-        equal(f"the state of {state}", member(alice.call(call), device)["state"], state)
+        equal(f"the state of {state}", member(alice.get(call), device)["state"], state)
         response = bob.add(call, device, timeout=60)
         entry = member(response["call"], device)
         fields(state, entry, state="inviting", invitedBy=bob.user, reason=None, expiresAt=response["time"] + 60_000)
-        device.event("call.invited", call, after=response["revision"] - 1)
+        device.expect("call.invited", call, after=response["revision"] - 1)
         device.accept(call)
 
 
@@ -390,13 +390,13 @@ def a_past_or_pending_invitee_may_join(scene: Scene) -> None:
     people["quit"].quit(call)
     people["rejected"].reject(call)
     alice.cancel(call, people["cancelled"])
-    people["timeout"].event("call.timeout", call)
-    bob.change(call, people["received"], "received")
+    people["timeout"].expect("call.timeout", call)
+    bob.expect_change(call, people["received"], "received")
     for state, device in people.items():
-        equal(f"the state of {state}", member(alice.call(call), device)["state"], state)
+        equal(f"the state of {state}", member(alice.get(call), device)["state"], state)
         joined = device.join(call)
         fields(state, member(joined["call"], device), state="accepted", device="phone")
-        alice.change(call, device, "accepted", after=joined["revision"] - 1)
+        alice.expect_change(call, device, "accepted", after=joined["revision"] - 1)
 
 
 @sentence("2 call.join", "or anyone under joinPolicy: anyone")
@@ -410,7 +410,7 @@ def anyone_may_join_under_join_policy_anyone(scene: Scene) -> None:
     fields("carol", member(joined, carol), state="accepted", device="phone", invitedBy=None, expiresAt=None)
     equal("the members", [m["userID"] for m in joined["members"]], [alice.user, bob.user, carol.user])
     for device in (alice, bob):
-        equal("who did it", device.change(call, carol, "accepted")["actor"], carol.user)
+        equal("who did it", device.expect_change(call, carol, "accepted")["actor"], carol.user)
 
 
 @sentence(
@@ -426,7 +426,7 @@ def a_join_on_another_device_moves_the_call_there(scene: Scene) -> None:
     with alice.hears_nothing("event of the hand-over", lambda m: m.is_event(None, call) and m.fresh, 1.3):
         joined = tablet.join(call)["call"]
     fields("bob", member(joined, bob), state="accepted", device="tablet")
-    equal("bob's device in the call", member(alice.call(call), bob)["device"], "tablet")
+    equal("bob's device in the call", member(alice.get(call), bob)["device"], "tablet")
 
 
 @sentence("2 call.join", "advanced mode, live")
@@ -448,7 +448,7 @@ def a_member_who_quits_leaves_the_others_in_the_call(scene: Scene) -> None:
     quit_ = bob.quit(call)["call"]
     equal("bob's and the call's state", (member(quit_, bob)["state"], quit_["state"]), ("quit", "active"))
     for device in (alice, carol):
-        fields("what the others hear", device.change(call, bob, "quit").body, actor=bob.user)
+        fields("what the others hear", device.expect_change(call, bob, "quit").body, actor=bob.user)
 
 
 @sentence("2 call.end", "the call ends for all; user states stay")
@@ -456,12 +456,12 @@ def an_end_ends_the_call_for_all(scene: Scene) -> None:
     alice, bob, carol = scene.devices("alice", "bob", "carol")
     call = talk(alice, bob)
     alice.add(call, carol)
-    alice.change(call, carol, "received")
+    alice.expect_change(call, carol, "received")
     ended = bob.end(call)["call"]
     fields("the call", ended, state="ended", endReason="hangup", endedBy=bob.user)
     equal("the members' states", states(ended), ["accepted", "accepted", "received"])
     for device in (alice, carol):
-        device.event("call.ended", call)
+        device.expect("call.ended", call)
 
 
 @sentence("2 call.end", "reason? string ≤256 bytes, extendedData?")
@@ -481,7 +481,7 @@ def every_member_may_get_the_call(scene: Scene) -> None:
     carol.quit(call)
     expected = alice.end(call)["call"]
     for device in (alice, bob, carol, scene.another(carol, "tablet")):
-        equal(f"the call that {device} gets", device.call(call), expected)
+        equal(f"the call that {device} gets", device.get(call), expected)
     mallory.refused("call.get", "callNotFound", callID=call)
 
 
@@ -501,12 +501,12 @@ def a_heartbeat_gets_no_response(scene: Scene) -> None:
 def an_ack_gets_no_response(scene: Scene) -> None:
     alice, bob = scene.device("alice"), scene.device("bob", auto_ack=False)
     call = alice.invite(bob)
-    revision = bob.event("call.invited", call)["revision"]
+    revision = bob.expect("call.invited", call)["revision"]
     with bob.hears_nothing("answer to an ack", lambda m: m.type in ("response", "error")):
         bob.ack(call, revision)
         bob.ack_message(new_id())
         bob.send({"type": "ack", "id": new_id(), "callID": call, "revision": revision})
-    alice.change(call, bob, "received")
+    alice.expect_change(call, bob, "received")
 
 
 # Bounds of members

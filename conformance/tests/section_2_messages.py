@@ -140,7 +140,7 @@ def the_data_of_a_message_is_any_json_value(scene: Scene) -> None:
 @sentence("2 Messages", "without one the service derives it from (user, device, id)")
 def a_message_id_that_is_left_out_is_derived(scene: Scene) -> None:
     alice, bob = scene.devices("alice", "bob")
-    request = alice.request("message.send", to=bob.user, data=1)
+    request = alice.start("message.send", to=bob.user, data=1)
     message_id = request.ok()["messageID"]
     _receipt(alice, message_id)
     equal("that of the resend", request.again().ok()["messageID"], message_id)
@@ -172,7 +172,7 @@ def a_message_named_again_is_not_sent_anew(scene: Scene) -> None:
 )
 def another_message_under_the_id_of_a_request_is_refused(scene: Scene) -> None:
     alice, bob = scene.devices("alice", "bob")
-    first = alice.request("message.send", to=bob.user, data={"a": 1, "b": [2]})
+    first = alice.start("message.send", to=bob.user, data={"a": 1, "b": [2]})
     message_id = first.ok()["messageID"]
     _receipt(alice, message_id)
     with bob.hears_nothing("message", _is_message()):
@@ -211,13 +211,13 @@ def a_message_id_is_at_home_with_its_recipient(scene: Scene) -> None:
 def the_response_tells_what_has_become_of_a_message(scene: Scene) -> None:
     alice, bob = scene.devices("alice", "bob")
     away = scene.absent("away")
-    delivered = alice.request("message.send", to=bob.user, data=1)
+    delivered = alice.start("message.send", to=bob.user, data=1)
     first = delivered.ok()
     equal("the state of a new message", first["state"], "sent")
     _receipt(alice, first["messageID"])
     fields("the repeated request", delivered.again().ok(), messageID=first["messageID"], state="delivered")
     equal("the time of the repeated request", delivered.again().ok()["time"], first["time"])
-    expired = alice.request("message.send", to=away, data=1, ttl=1)
+    expired = alice.start("message.send", to=away, data=1, ttl=1)
     waiting = expired.ok()
     equal("the state while it waits", expired.again().ok()["state"], "sent")
     _receipt(alice, waiting["messageID"])
@@ -232,7 +232,7 @@ def a_device_that_was_away_asks_by_sending_again(scene: Scene) -> None:
     alice.drop()
     bob.ack_message(message_id)
     alice.connect()
-    request = alice.request("message.send", id=request_id, messageID=message_id, to=bob.user, data="hello")
+    request = alice.start("message.send", id=request_id, messageID=message_id, to=bob.user, data="hello")
     eventually(scene, "the message is delivered", lambda: request.again().ok()["state"] == "delivered")
 
 
@@ -384,7 +384,7 @@ def a_receipt_is_not_sent_again(scene: Scene) -> None:
 @sentence("2 Messages", "(expired: no ack is known)", waits=1)
 def a_late_ack_does_not_deliver_an_expired_message(scene: Scene) -> None:
     alice, bob = scene.device("alice"), scene.device("bob", auto_ack=False)
-    request = alice.request("message.send", to=bob.user, data=1, ttl=1)
+    request = alice.start("message.send", to=bob.user, data=1, ttl=1)
     message_id = request.ok()["messageID"]
     equal("the receipt", _receipt(alice, message_id)["state"], "expired")
     bob.ack_message(message_id)
@@ -417,7 +417,7 @@ def a_message_to_an_unknown_user_is_refused(scene: Scene) -> None:
     require(scene.options.users == "known", "anybody may be sent messages (--users any)")
     alice, bob = scene.devices("alice", "bob")
     unknown = scene.user("unknown")
-    request = alice.request("message.send", to=unknown, data=1)
+    request = alice.start("message.send", to=unknown, data=1)
     request.refused("userNotRegistered")
     _receipt(alice, _send(alice, bob))
     scene.device_of(unknown)
@@ -483,5 +483,5 @@ def a_message_survives_that_both_were_away(scene: Scene) -> None:
     bob.connect()
     _message(bob, message_id)
     alice.connect()
-    request = alice.request("message.send", to=bob.user, messageID=message_id, data="hello")
+    request = alice.start("message.send", to=bob.user, messageID=message_id, data="hello")
     eventually(scene, "the message is delivered", lambda: request.again().ok()["state"] == "delivered")

@@ -51,7 +51,7 @@ def a_query_lists_the_own_calls_newest_first(scene: Scene) -> None:
     response = alice.ok("call.query")
     equal("the calls", [call["callID"] for call in response["calls"]], made)
     equal("the cursor", response["cursor"], "0")
-    equal("a call", response["calls"][0], alice.call(made[0]))
+    equal("a call", response["calls"][0], alice.get(made[0]))
     equal("the invitee's calls", _pages(scene.device_of(bob)), [made])
 
 

@@ -234,9 +234,9 @@ def at_most_100_messages_of_a_user_wait(scene: Scene) -> None:
 @sentence("2 Outcomes", "Correlation Data of more than 1024 bytes is refused with tooLarge and not sent back", versions=("5",))
 def long_correlation_data_is_refused(scene: Scene) -> None:
     alice = scene.device("alice")
-    longest = alice.request("call.get", callID="none", correlation=b"c" * 1024)
+    longest = alice.start("call.get", callID="none", correlation=b"c" * 1024)
     longest.refused("callNotFound")
     equal("what comes back", longest.response().correlation, b"c" * 1024)
-    longer = alice.request("call.get", callID="none", correlation=b"c" * 1025)
+    longer = alice.start("call.get", callID="none", correlation=b"c" * 1025)
     longer.refused("tooLarge")
     equal("what comes back", longer.response().correlation, None)

@@ -122,7 +122,7 @@ def an_invite_with_a_used_call_id_is_refused(scene: Scene) -> None:
 )
 def only_the_same_request_is_a_resend(scene: Scene) -> None:
     alice, bob = scene.devices("alice", "bob")
-    request = alice.request("call.invite", callID=new_id(), invitees=[bob.user])
+    request = alice.start("call.invite", callID=new_id(), invitees=[bob.user])
     call = request.ok()["callID"]
     equal("the same request", request.again().ok()["callID"], call)
     again = {"callID": call, "invitees": [bob.user]}
@@ -140,7 +140,7 @@ def a_stranger_cannot_tell_whether_a_call_exists(scene: Scene) -> None:
     for call in over:
         alice.cancel(call)
     calls = [*over, ring(bob, alice), talk(alice, bob)]
-    before = [alice.call(call) for call in calls]
+    before = [alice.get(call) for call in calls]
     extras: dict[str, dict[str, Any]] = {
         "call.add": {"invitees": [scene.user("x")]},
         "call.signal": {"data": 1},
@@ -157,7 +157,7 @@ def a_stranger_cannot_tell_whether_a_call_exists(scene: Scene) -> None:
             mallory.ack(call, 1)
             mallory.send({"type": "call.heartbeat", "callID": call})
         equal("a stranger's calls", mallory.ok("call.query")["calls"], [])
-    equal("the calls", [alice.call(call) for call in calls], before)
+    equal("the calls", [alice.get(call) for call in calls], before)
 
 
 @sentence("2 Errors", "alreadyInCall (with the callID of one's own live call: quit or join it)")
@@ -167,16 +167,16 @@ def already_in_call_names_the_own_live_call(scene: Scene) -> None:
     error = alice.refused("call.invite", "alreadyInCall", invitees=[carol.user], mode="advanced")
     alice.quit(error["callID"])
     ring(alice, carol, mode="advanced")
-    equal("the first call", bob.call(call)["state"], "ended")
+    equal("the first call", bob.get(call)["state"], "ended")
 
 
 @sentence("2 Errors", "noInvitees (every invitee failed; no call is made)")
 def an_add_whose_invitees_all_fail_is_refused(scene: Scene) -> None:
     alice, bob = scene.devices("alice", "bob")
     call = talk(alice, bob)
-    before = alice.call(call)
+    before = alice.get(call)
     alice.refused("call.add", "noInvitees", callID=call, invitees=[bob.user, alice.user])
-    equal("the call", alice.call(call), before)
+    equal("the call", alice.get(call), before)
 
 
 @sentence("2 Errors", "A message that is not a JSON object, or has no usable id, is answered by … on the device topic")
@@ -199,7 +199,7 @@ def a_message_without_a_usable_id_is_answered_by_an_error(scene: Scene) -> None:
 def no_input_changes_anothers_data_or_goes_unanswered(scene: Scene) -> None:
     alice, bob, mallory = scene.devices("alice", "bob", "mallory")
     call = talk(alice, bob)
-    before = alice.call(call)
+    before = alice.get(call)
     others = ("call.signal", "call.report", "call.trace", "call.query", "user.update", "message.send", "nothing")
     shapes: list[dict[str, Any]] = [
         {},
@@ -212,7 +212,7 @@ def no_input_changes_anothers_data_or_goes_unanswered(scene: Scene) -> None:
         for shape in shapes:
             response = mallory.ask({"type": type_, "id": new_id()} | shape).response()
             fields("the response", response.body, ok=type_ in ("call.query", "user.update") and bool(response["ok"]))
-    equal("the call", alice.call(call), before)
+    equal("the call", alice.get(call), before)
 
 
 # Malformed requests
@@ -277,11 +277,11 @@ def a_heartbeat_of_a_stranger_or_in_common_mode_is_ignored(scene: Scene) -> None
     alice, bob, carol, mallory = scene.devices("alice", "bob", "carol", "mallory")
     common = ring(alice, bob, carol)
     advanced = talk(bob, carol)
-    before = [alice.call(common), bob.call(advanced)]
+    before = [alice.get(common), bob.get(advanced)]
     for device, call in ((mallory, common), (mallory, advanced), (alice, common)):
         with device.hears_nothing("answer", lambda m: m.type == "error" or m.is_event(), 0.3):
             device.send({"type": "call.heartbeat", "callID": call})
-    equal("the calls", [alice.call(common), bob.call(advanced)], before)
+    equal("the calls", [alice.get(common), bob.get(advanced)], before)
 
 
 @sentence(
@@ -354,7 +354,7 @@ def one_whose_call_ended_is_told_so(scene: Scene) -> None:
     bob.reject(ended["rejected"])
     alice.cancel(ended["cancelled"])
     alice.end(ended["received"])
-    bob.event("call.timeout", ended["timeout"])
+    bob.expect("call.timeout", ended["timeout"])
     for state, call in ended.items():
         for late in ("call.accept", "call.reject"):
             equal("the state", bob.refused(late, "callEnded", callID=call)["state"], state)
@@ -375,7 +375,7 @@ def one_who_is_not_pending_is_told_the_state(scene: Scene) -> None:
     people["accepted"].accept(call)
     people["rejected"].reject(call)
     alice.cancel(call, people["cancelled"])
-    people["timeout"].event("call.timeout", call)
+    people["timeout"].expect("call.timeout", call)
     for state, device in people.items():
         for late in ("call.accept", "call.reject"):
             equal(
@@ -443,7 +443,7 @@ def a_cancel_lists_whom_it_could_not_cancel_and_why(scene: Scene) -> None:
     alice.add(call, carol, erin)
     bob.add(call, dave)
     erin.reject(call)
-    alice.change(call, dave, "received")
+    alice.expect_change(call, dave, "received")
     response = alice.cancel(call, carol, dave, erin, stranger)
     expected = {dave.user: "notInviter", erin.user: "invalidState", stranger: "callNotFound"}
     equal("errors", errors(response), expected)
@@ -455,7 +455,7 @@ def an_ended_advanced_call_takes_no_more_requests(scene: Scene) -> None:
     alice, bob = scene.devices("alice", "bob")
     call = talk(alice, bob)
     alice.end(call)
-    bob.event("call.ended", call)
+    bob.expect("call.ended", call)
     for type_ in ("call.add", "call.join", "call.quit", "call.end"):
         extra = {"invitees": [scene.absent("x")]} if type_ == "call.add" else {}
         equal(f"the state for {type_}", bob.refused(type_, "callEnded", callID=call, **extra)["state"], "accepted")
@@ -466,7 +466,7 @@ def members_who_are_not_accepted_may_not_add_quit_or_end(scene: Scene) -> None:
     alice, bob, carol = scene.devices("alice", "bob", "carol")
     call = talk(alice, bob)
     alice.add(call, carol)
-    bob.change(call, carol, "received")
+    bob.expect_change(call, carol, "received")
     for state in ("received", "rejected", "quit"):
         if state == "rejected":
             carol.reject(call)
@@ -503,14 +503,14 @@ def a_stranger_may_not_join(scene: Scene) -> None:
     alice, bob, mallory = scene.devices("alice", "bob", "mallory")
     call = talk(alice, bob)
     mallory.refused("call.join", "callNotFound", callID=call)
-    equal("the members", [m["userID"] for m in alice.call(call)["members"]], [alice.user, bob.user])
+    equal("the members", [m["userID"] for m in alice.get(call)["members"]], [alice.user, bob.user])
 
 
 @sentence("2 call.join", "A user already accepted on this same device gets ok, and nothing changes.")
 def a_join_where_one_is_already_changes_nothing(scene: Scene) -> None:
     alice, bob = scene.devices("alice", "bob")
     call = talk(alice, bob)
-    before = alice.call(call)
+    before = alice.get(call)
     for device in (alice, bob):
         equal("the call", device.join(call, extendedData="new")["call"], before)
 
@@ -524,10 +524,10 @@ def a_hand_over_tells_the_former_device(scene: Scene) -> None:
     alice, bob = scene.devices("alice", "bob")
     tablet = scene.another(bob, "tablet")
     call = talk(alice, bob)
-    before = alice.call(call)["revision"]
+    before = alice.get(call)["revision"]
     revision = tablet.join(call)["revision"]
     equal("the revision", revision, before + 1)
-    told = bob.event("call.handledElsewhere", call)
+    told = bob.expect("call.handledElsewhere", call)
     fields("what the former device hears", told.body, revision=revision)
     equal("bob's device", member(told["call"], bob)["device"], "tablet")
 
@@ -550,7 +550,7 @@ def one_in_an_advanced_call_may_accept_a_common_one(scene: Scene) -> None:
     carol.end(other)
     common = ring(carol, bob)
     bob.accept(common)
-    equal("the own call goes on", alice.call(own)["state"], "active")
+    equal("the own call goes on", alice.get(own)["state"], "active")
 
 
 @sentence(
@@ -590,10 +590,10 @@ def extended_data_of_cancel_and_add_show_up_with_the_others(scene: Scene) -> Non
     call = talk(alice, bob)
     added = alice.add(call, carol, extendedData="come")
     equal("the added member's", member(added["call"], carol)["extendedData"], "come")
-    equal("as she hears it", member(carol.event("call.invited", call)["call"], carol)["extendedData"], "come")
+    equal("as she hears it", member(carol.expect("call.invited", call)["call"], carol)["extendedData"], "come")
     cancelled = alice.cancel(call, carol, extendedData="gone")
     equal("the cancelled member's", member(cancelled["call"], carol)["extendedData"], "gone")
-    told = carol.event("call.cancelled", call)
+    told = carol.expect("call.cancelled", call)
     equal("as she hears it", member(told["call"], carol)["extendedData"], "gone")
     equal("the inviter's", member(cancelled["call"], alice).get("extendedData"), None)
 
@@ -613,7 +613,7 @@ def a_busy_invitee_is_a_state_and_no_refusal(scene: Scene) -> None:
 def an_invite_of_busy_people_is_answered_with_the_call(scene: Scene) -> None:
     alice, bob, carol = scene.devices("alice", "bob", "carol")
     ring(alice, bob)
-    request = carol.request("call.invite", invitees=[bob.user, alice.user], ifBusy="reject")
+    request = carol.start("call.invite", invitees=[bob.user, alice.user], ifBusy="reject")
     made = request.ok()["call"]
     fields("the call", made, state="ended", endReason="busy")
     equal("the call of the resend", request.again().ok()["call"], made)
@@ -638,10 +638,10 @@ def unknown_invitees_are_listed_where_users_must_be_known(scene: Scene) -> None:
     equal("the calls of one who becomes known", stranger.messages[0]["calls"], [])
     stranger.refused("call.get", "callNotFound", callID=call)
     equal("errors when it is known", errors(alice.add(call, stranger)), {})
-    stranger.event("call.invited", call)
+    stranger.expect("call.invited", call)
     alice.end(call)
     unknown = scene.user("unknown")
-    request = alice.request("call.invite", callID=new_id(), invitees=[unknown])
+    request = alice.start("call.invite", callID=new_id(), invitees=[unknown])
     request.refused("noInvitees")
     request.again().refused("noInvitees")
     scene.device_of(unknown)

@@ -30,7 +30,7 @@ def each_request_gets_exactly_one_outcome(scene: Scene) -> None:
 def a_refusal_has_a_code_and_a_message(scene: Scene) -> None:
     alice = scene.device("alice")
     request_id = new_id()
-    body = alice.request("call.get", id=request_id, callID=new_id()).response().body
+    body = alice.start("call.get", id=request_id, callID=new_id()).response().body
     fields("the response", body, type="response", id=request_id, ok=False)
     equal("its fields", sorted(body), ["error", "id", "ok", "type"])
     equal("the code", body["error"]["code"], "callNotFound")
@@ -43,7 +43,7 @@ OTHER_CONTENT = "one whose id this device has used for another request on the ca
 @sentence("2", OTHER_CONTENT)
 def an_id_that_was_used_for_another_request_is_refused(scene: Scene) -> None:
     alice, bob, carol = scene.devices("alice", "bob", "carol")
-    first = alice.request("call.invite", callID=new_id(), invitees=[bob.user], mode="advanced")
+    first = alice.start("call.invite", callID=new_id(), invitees=[bob.user], mode="advanced")
     call = first.ok()["callID"]
     with carol.hears_nothing("event", lambda m: m.is_event()):
         for other in (
@@ -53,7 +53,7 @@ def an_id_that_was_used_for_another_request_is_refused(scene: Scene) -> None:
         ):
             error = alice.refused(other.pop("type_"), "badRequest", id=first.id, callID=call, **other)
             equal("idUsed", error.get("idUsed"), True)
-    added = alice.request("call.add", callID=call, invitees=[scene.absent("dave")])
+    added = alice.start("call.add", callID=call, invitees=[scene.absent("dave")])
     added.ok()
     with carol.hears_nothing("event", lambda m: m.is_event()):
         alice.refused("call.add", "badRequest", id=added.id, callID=call, invitees=[carol.user])
@@ -73,7 +73,7 @@ def content_is_what_the_fields_say(scene: Scene) -> None:
     alice, bob, carol = scene.devices("alice", "bob", "carol")
     call, other_call = new_id(), new_id()
     invitees = [bob.user, carol.user]
-    first = alice.request("call.invite", callID=call, invitees=invitees, timeout=60, extendedData="ü")
+    first = alice.start("call.invite", callID=call, invitees=invitees, timeout=60, extendedData="ü")
     first.ok()
     same = f'{{ "extendedData":"\\u00fc","timeout":60.0,"media":null,"later":[1],"callID":"{call}",'
     same += f'"invitees":{json.dumps(invitees)} , "id":"{first.id}","type":"call.invite"}}'
@@ -83,7 +83,7 @@ def content_is_what_the_fields_say(scene: Scene) -> None:
     alice.refused("call.invite", "badRequest", id=first.id, callID=call, invitees=invitees[::-1], timeout=60, extendedData="ü")
     alice.refused("call.invite", "badRequest", id=first.id, callID=call, invitees=invitees, extendedData="ü")
     alice.ok("call.invite", id=first.id, callID=other_call, invitees=[scene.absent("dave")])
-    to_bob = alice.request("message.send", to=bob.user, data=1)
+    to_bob = alice.start("message.send", to=bob.user, data=1)
     to_bob.ok()
     alice.ok("message.send", id=to_bob.id, to=carol.user, data=2)
 
@@ -105,11 +105,11 @@ def _repeat(request: Request, asker: Device, *others: Device) -> None:
 @sentence("2", REPEATED)
 def a_repeated_invite_changes_nothing(scene: Scene) -> None:
     alice, bob = scene.devices("alice", "bob")
-    request = alice.request("call.invite", callID=new_id(), invitees=[bob.user, scene.absent("carol")])
-    alice.change(request.ok()["callID"], bob, "received")
+    request = alice.start("call.invite", callID=new_id(), invitees=[bob.user, scene.absent("carol")])
+    alice.expect_change(request.ok()["callID"], bob, "received")
     _repeat(request, alice, bob)
     bob.reject(request.ok()["callID"])
-    alice.change(request.ok()["callID"], bob, "rejected")
+    alice.expect_change(request.ok()["callID"], bob, "rejected")
     _repeat(request, alice, bob)
 
 
@@ -117,9 +117,9 @@ def a_repeated_invite_changes_nothing(scene: Scene) -> None:
 def a_repeated_cancel_changes_nothing(scene: Scene) -> None:
     alice, bob = scene.devices("alice", "bob")
     call = ring(alice, bob)
-    request = alice.request("call.cancel", callID=call)
+    request = alice.start("call.cancel", callID=call)
     request.ok()
-    bob.event("call.cancelled", call)
+    bob.expect("call.cancelled", call)
     _repeat(request, alice, bob)
 
 
@@ -127,12 +127,12 @@ def a_repeated_cancel_changes_nothing(scene: Scene) -> None:
 def a_repeated_accept_changes_nothing(scene: Scene) -> None:
     alice, bob = scene.devices("alice", "bob")
     call = ring(alice, bob, mode="advanced")
-    request = bob.request("call.accept", callID=call)
+    request = bob.start("call.accept", callID=call)
     request.ok()
-    alice.change(call, bob, "accepted")
+    alice.expect_change(call, bob, "accepted")
     _repeat(request, bob, alice)
     alice.end(call)
-    bob.event("call.ended", call)
+    bob.expect("call.ended", call)
     _repeat(request, bob, alice)
 
 
@@ -140,10 +140,10 @@ def a_repeated_accept_changes_nothing(scene: Scene) -> None:
 def a_repeated_reject_changes_nothing(scene: Scene) -> None:
     alice, bob, carol = scene.devices("alice", "bob", "carol")
     call = ring(alice, bob, carol)
-    request = bob.request("call.reject", callID=call, reason="later")
+    request = bob.start("call.reject", callID=call, reason="later")
     request.ok()
-    alice.change(call, bob, "rejected")
-    carol.change(call, bob, "rejected")
+    alice.expect_change(call, bob, "rejected")
+    carol.expect_change(call, bob, "rejected")
     _repeat(request, bob, alice, carol)
 
 
@@ -151,10 +151,10 @@ def a_repeated_reject_changes_nothing(scene: Scene) -> None:
 def a_repeated_add_changes_nothing(scene: Scene) -> None:
     alice, bob, carol = scene.devices("alice", "bob", "carol")
     call = talk(alice, bob)
-    request = alice.request("call.add", callID=call, invitees=[carol.user, bob.user, scene.absent("dave")])
+    request = alice.start("call.add", callID=call, invitees=[carol.user, bob.user, scene.absent("dave")])
     equal("errors", errors(request.ok()), {bob.user: "invalidState"})
-    alice.change(call, carol, "received")
-    bob.change(call, carol, "received")
+    alice.expect_change(call, carol, "received")
+    bob.expect_change(call, carol, "received")
     _repeat(request, alice, bob, carol)
 
 
@@ -162,41 +162,41 @@ def a_repeated_add_changes_nothing(scene: Scene) -> None:
 def a_repeated_join_changes_nothing(scene: Scene) -> None:
     alice, bob, carol = scene.devices("alice", "bob", "carol")
     call = talk(alice, bob, joinPolicy="anyone")
-    request = carol.request("call.join", callID=call)
+    request = carol.start("call.join", callID=call)
     request.ok()
-    alice.change(call, carol, "accepted")
-    bob.change(call, carol, "accepted")
+    alice.expect_change(call, carol, "accepted")
+    bob.expect_change(call, carol, "accepted")
     _repeat(request, carol, alice, bob)
     carol.quit(call)
-    bob.change(call, carol, "quit")
-    alice.change(call, carol, "quit")
+    bob.expect_change(call, carol, "quit")
+    alice.expect_change(call, carol, "quit")
     _repeat(request, carol, alice, bob)
-    equal("carol's state", member(alice.call(call), carol)["state"], "quit")
+    equal("carol's state", member(alice.get(call), carol)["state"], "quit")
 
 
 @sentence("2", REPEATED)
 def a_repeated_quit_changes_nothing(scene: Scene) -> None:
     alice, bob, carol = scene.devices("alice", "bob", "carol")
     call = talk(alice, bob, carol)
-    request = carol.request("call.quit", callID=call)
+    request = carol.start("call.quit", callID=call)
     request.ok()
-    alice.change(call, carol, "quit")
-    bob.change(call, carol, "quit")
+    alice.expect_change(call, carol, "quit")
+    bob.expect_change(call, carol, "quit")
     _repeat(request, carol, alice, bob)
     joined = carol.join(call)["revision"]
-    alice.change(call, carol, "accepted", after=joined - 1)
-    bob.change(call, carol, "accepted", after=joined - 1)
+    alice.expect_change(call, carol, "accepted", after=joined - 1)
+    bob.expect_change(call, carol, "accepted", after=joined - 1)
     _repeat(request, carol, alice, bob)
-    equal("carol's state", member(alice.call(call), carol)["state"], "accepted")
+    equal("carol's state", member(alice.get(call), carol)["state"], "accepted")
 
 
 @sentence("2", REPEATED)
 def a_repeated_end_changes_nothing(scene: Scene) -> None:
     alice, bob = scene.devices("alice", "bob")
     call = talk(alice, bob)
-    request = alice.request("call.end", callID=call, reason="bye")
+    request = alice.start("call.end", callID=call, reason="bye")
     request.ok()
-    bob.event("call.ended", call)
+    bob.expect("call.ended", call)
     _repeat(request, alice, bob)
 
 
@@ -205,7 +205,7 @@ def the_last_16_requests_of_a_device_are_remembered(scene: Scene) -> None:
     alice, bob, carol = scene.devices("alice", "bob", "carol")
     call = ring(alice, bob, carol, mode="advanced")
     carol.accept(call)
-    accept = bob.request("call.accept", callID=call)
+    accept = bob.start("call.accept", callID=call)
     accept.ok()
     for _ in range(7):
         bob.quit(call)
@@ -220,7 +220,7 @@ def the_last_16_requests_of_a_device_are_remembered(scene: Scene) -> None:
 def a_request_that_was_refused_is_judged_again(scene: Scene) -> None:
     alice, bob = scene.devices("alice", "bob")
     call = new_id()
-    request = bob.request("call.accept", callID=call)
+    request = bob.start("call.accept", callID=call)
     request.refused("callNotFound")
     alice.invite(bob, callID=call)
     equal("bob's state", member(request.again().ok()["call"], bob)["state"], "accepted")
@@ -264,7 +264,7 @@ def a_cancel_before_its_invite_is_remembered_per_user(scene: Scene) -> None:
     call = new_id()
     mallory.refused("call.cancel", "callNotFound", callID=call)
     equal("alice's call", alice.ok("call.invite", callID=call, invitees=[bob.user])["call"]["state"], "ringing")
-    bob.event("call.invited", call)
+    bob.expect("call.invited", call)
     call = new_id()
     scene.another(alice, "tablet").refused("call.cancel", "callNotFound", callID=call)
     cancelled = alice.ok("call.invite", callID=call, invitees=[bob.user])["call"]
@@ -298,12 +298,12 @@ def after_a_glare_merge_a_resent_invite_finds_the_merged_call(scene: Scene) -> N
     alice, bob = scene.devices("alice", "bob")
     call = ring(alice, bob, mode="advanced")
     for own in (new_id(), None):
-        request = bob.request("call.invite", callID=own, invitees=[alice.user], mode="advanced", glare="merge")
+        request = bob.start("call.invite", callID=own, invitees=[alice.user], mode="advanced", glare="merge")
         if own:
             fields("the merge", request.ok(), callID=call, merged=True)
             fields("the resent invite", request.again().ok(), callID=call, merged=True)
             alice.end(call)
-            bob.event("call.ended", call)
+            bob.expect("call.ended", call)
             fields("the invite resent after the end", request.again().ok(), callID=call, merged=True)
             call = ring(alice, bob, mode="advanced")
         else:
@@ -317,9 +317,9 @@ def a_cancel_of_the_alias_ends_the_merged_call(scene: Scene) -> None:
     call = ring(alice, bob, mode="advanced")
     own = new_id()
     bob.ok("call.invite", callID=own, invitees=[alice.user], mode="advanced", glare="merge")
-    alice.change(call, bob, "accepted")
+    alice.expect_change(call, bob, "accepted")
     fields("the response to the cancel", bob.cancel(own), callID=call)
-    fields("the call alice hears of", alice.event("call.ended", call)["call"], state="ended", endedBy=bob.user)
+    fields("the call alice hears of", alice.expect("call.ended", call)["call"], state="ended", endedBy=bob.user)
 
 
 # Responses
@@ -330,12 +330,12 @@ def a_response_carries_the_correlation_data_back(scene: Scene) -> None:
     alice = scene.device("alice")
     for data in (b"x", bytes(range(256)), b"\x00" * 1000):
         for request in (
-            alice.request("call.invite", invitees=[scene.absent("bob")], correlation=data),
-            alice.request("call.get", callID=new_id(), correlation=data),
-            alice.request("call.nothing", correlation=data),
+            alice.start("call.invite", invitees=[scene.absent("bob")], correlation=data),
+            alice.start("call.get", callID=new_id(), correlation=data),
+            alice.start("call.nothing", correlation=data),
         ):
             equal("the Correlation Data", request.response().correlation, data)
-    equal("without any", alice.request("call.get", callID=new_id()).response().correlation, None)
+    equal("without any", alice.start("call.get", callID=new_id()).response().correlation, None)
 
 
 @sentence("2", "Responses about a call carry callID, revision, time and call (section 4).")
@@ -377,7 +377,7 @@ def invite_and_add_tell_who_is_offline(scene: Scene) -> None:
     equal("offline of call.add", bob.add(call, gone)["offline"], [gone])
     equal("offline with everybody online", bob.add(call, scene.device("carol"))["offline"], [])
     for user in (away, gone):
-        scene.device_of(user).event("call.invited", call)
+        scene.device_of(user).expect("call.invited", call)
 
 
 @sentence(
@@ -400,11 +400,11 @@ def problems_of_single_users_come_as_errors(scene: Scene) -> None:
 def the_response_to_a_repeated_request_has_the_call_as_it_is_now(scene: Scene) -> None:
     alice, bob = scene.devices("alice", "bob")
     away = scene.absent("away")
-    request = alice.request("call.invite", callID=new_id(), invitees=[bob.user, away])
+    request = alice.start("call.invite", callID=new_id(), invitees=[bob.user, away])
     call = request.ok()["callID"]
-    alice.change(call, bob, "received")
+    alice.expect_change(call, bob, "received")
     scene.device_of(away)
-    alice.change(call, away, "received")
+    alice.expect_change(call, away, "received")
     rejected = bob.reject(call)
     again = request.again().ok()
     fields("the response", again, offline=[away], revision=rejected["revision"], time=rejected["time"])
@@ -417,7 +417,7 @@ def the_time_of_a_response_or_event_is_that_of_its_revision(scene: Scene) -> Non
     call = ring(alice, bob, carol)
     rejected = bob.reject(call)
     equal("the member's updatedAt", member(rejected["call"], bob)["updatedAt"], rejected["time"])
-    told = alice.change(call, bob, "rejected")
+    told = alice.expect_change(call, bob, "rejected")
     equal("the event's time", (told["revision"], told["time"]), (rejected["revision"], rejected["time"]))
     time.sleep(0.05)  # so that a clock read now would differ
     equal("the time in a later response", alice.ok("call.get", callID=call)["time"], rejected["time"])

@@ -48,7 +48,7 @@ def a_signal_goes_to_each_other_accepted_member(scene: Scene) -> None:
     tablet = scene.another(bob, "tablet")
     call = talk(alice, bob, carol)
     alice.add(call, dave)
-    alice.change(call, dave, "received")
+    alice.expect_change(call, dave, "received")
     silent = (alice, dave, tablet)
     marks = [device.mark for device in silent]
     _signal(alice, call, data={"muted": True}, seq=7)
@@ -115,7 +115,7 @@ def a_signal_gets_a_response_only_if_it_has_an_id(scene: Scene) -> None:
         _heard(bob, call, since)
     since = bob.mark
     response = alice.ok("call.signal", callID=call, data=1)
-    equal("the call", response["call"], alice.call(call))
+    equal("the call", response["call"], alice.get(call))
     _heard(bob, call, since)
 
 
@@ -133,7 +133,7 @@ def a_signal_of_one_who_is_not_accepted_is_refused(scene: Scene) -> None:
     alice, bob, carol, mallory = scene.devices("alice", "bob", "carol", "mallory")
     call = talk(alice, bob)
     alice.add(call, carol)
-    bob.change(call, carol, "received")
+    bob.expect_change(call, carol, "received")
     with alice.hears_nothing("signal", _is_signal):
         for unknown in (call, new_id()):
             mallory.refused("call.signal", "callNotFound", callID=unknown, data=1)
@@ -149,7 +149,7 @@ def a_refused_signal_without_id_is_answered_by_an_error(scene: Scene) -> None:
     alice, bob, carol, mallory = scene.devices("alice", "bob", "carol", "mallory")
     call = talk(alice, bob)
     alice.add(call, carol)
-    bob.change(call, carol, "received")
+    bob.expect_change(call, carol, "received")
     mallory.answer({"type": "call.signal", "callID": call, "data": 1}, "callNotFound")
     error = carol.answer({"type": "call.signal", "callID": call, "data": 1}, "invalidState")
     equal("carol's state", error["state"], "received")
@@ -271,7 +271,7 @@ def a_signal_shows_that_its_sender_lives(scene: Scene) -> None:
         time.sleep(timeout * 0.35)
         _signal(alice, call)
         bob.send({"type": "call.heartbeat", "callID": call})
-    equal("the call's state", alice.call(call)["state"], "active")
+    equal("the call's state", alice.get(call)["state"], "active")
 
 
 @sentence("2 Signals", "MQTT 5 Message Expiry of a signal is 60 s.", versions=MQTT5)
@@ -290,7 +290,7 @@ def members_of_a_common_call_signal_while_it_lives(scene: Scene) -> None:
     alice, bob, carol = scene.devices("alice", "bob", "carol")
     call = ring(alice, bob, carol)
     bob.accept(call)
-    alice.change(call, bob, "accepted")
+    alice.expect_change(call, bob, "accepted")
     _signal(bob, call, data="hello")
     equal("data", _heard(alice, call)["data"], "hello")
     carol.reject(call)
@@ -398,7 +398,7 @@ def report_get_and_trace_carry_what_was_reported(scene: Scene) -> None:
     call = ring(alice, bob)
     for type_ in ("call.get", "call.trace"):
         true(f"{type_} has no reports yet", "reports" not in alice.ok(type_, callID=call))
-    revision = alice.call(call)["revision"]
+    revision = alice.get(call)["revision"]
     expected = [{"userID": alice.user, "device": "phone", "milestones": {"remoteReceived": 40}}]
     reported = alice.ok("call.report", callID=call, milestones={"remoteReceived": 40})
     equal("the reports and the revision", (reported["reports"], reported["revision"]), (expected, revision))

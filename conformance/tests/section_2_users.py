@@ -134,12 +134,12 @@ def the_response_to_an_update_carries_the_user(scene: Scene) -> None:
 )
 def the_last_update_or_report_to_arrive_counts(scene: Scene) -> None:
     alice, bob = scene.devices("alice", "bob")
-    first = alice.request("user.update", name="First")
+    first = alice.start("user.update", name="First")
     first.ok()
     alice.ok("user.update", name="Second")
     equal("the name after the first update again", first.again().ok()["user"]["name"], "First")
     call = ring(alice, bob)
-    first = alice.request("call.report", callID=call, milestones={"joinedChannel": 1})
+    first = alice.start("call.report", callID=call, milestones={"joinedChannel": 1})
     first.ok()
     alice.ok("call.report", callID=call, milestones={"joinedChannel": 2})
     reports = first.again().ok()["reports"]
@@ -155,7 +155,7 @@ def a_query_leaves_out_extended_data_rather_than_exceed_256_kib(scene: Scene) ->
         device.ok("user.update", name=f"Number {number}", extendedData="\u0001" * 2048)  # six bytes each in JSON
         people.append(device.user)
         device.close()
-    response = alice.request("user.query", userIDs=people).response()
+    response = alice.start("user.query", userIDs=people).response()
     between("its bytes", len(response.raw), 0, 256 * 1024)
     equal("the names", [user["name"] for user in response["users"]], [f"Number {number}" for number in range(26)])
     equal("extendedData of a few users", len(_query(alice, *people[:3])["users"][2]["extendedData"]), 2048)
@@ -202,21 +202,21 @@ def members_have_the_name_of_the_time_of_the_invitation(scene: Scene) -> None:
     alice.ok("user.update", name="Alice", avatarURL="https://example.org/alice.png")
     bob.ok("user.update", name="Bob")
     call = alice.invite(bob, carol, mode="advanced", joinPolicy="anyone")
-    shown = bob.event("call.invited", call)["call"]
+    shown = bob.expect("call.invited", call)["call"]
     fields("alice", member(shown, alice), name="Alice", avatarURL="https://example.org/alice.png")
     fields("bob", member(shown, bob), name="Bob", avatarURL=None)
     fields("carol", member(shown, carol), name=None, avatarURL=None)
     alice.ok("user.update", name="Somebody else")
     bob.ok("user.update", name="")
     bob.accept(call)
-    fields("alice after her update", member(alice.call(call), alice), name="Alice")
-    fields("bob after his update", member(alice.call(call), bob), name="Bob")
+    fields("alice after her update", member(alice.get(call), alice), name="Alice")
+    fields("bob after his update", member(alice.get(call), bob), name="Bob")
     dave = scene.device("dave")
     dave.ok("user.update", name="Dave")
     fields("one who is added", member(alice.add(call, dave)["call"], dave), name="Dave")
     dave.reject(call)
     dave.ok("user.update", name="David", avatarURL="https://example.org/d")
-    fields("one who rejected", member(alice.call(call), dave), name="Dave", avatarURL=None)
+    fields("one who rejected", member(alice.get(call), dave), name="Dave", avatarURL=None)
     again = alice.add(call, dave)["call"]
     fields("one who is added again", member(again, dave), name="David", avatarURL="https://example.org/d")
     erin = scene.device("erin")
@@ -230,7 +230,7 @@ def a_user_known_by_a_profile_alone_rings(scene: Scene) -> None:
     bob = scene.device("bob", presence=False)
     bob.ok("user.update", name="Bob")
     call = ring(alice, bob)
-    true("bob is in the call", member(alice.call(call), bob)["name"] == "Bob", alice.call(call))
+    true("bob is in the call", member(alice.get(call), bob)["name"] == "Bob", alice.get(call))
 
 
 # Blocked users
@@ -251,7 +251,7 @@ def who_is_blocked_does_not_learn_it(scene: Scene) -> None:
     equal("who is offline", response["offline"], [bob.user])
     equal("whether bob is online", _user(alice, bob.user)["online"], False)
     for state in ("notYetReceived", "timeout"):
-        alice.change(response["callID"], bob, state)
+        alice.expect_change(response["callID"], bob, state)
     receipt = alice.wait(lambda m: m.type == "receipt" and m["messageID"] == message, None, "the receipt")
     equal("its state", receipt["state"], "expired")
     equal("what is blocked after user.unblock", bob.ok("user.unblock", userID=alice.user)["blocked"], [])

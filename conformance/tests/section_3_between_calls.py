@@ -40,12 +40,12 @@ def a_member_who_is_silent_quits(scene: Scene) -> None:
         told = next(iter(alice.find(lambda m: m.is_event(None, call) and _tells(m, bob, "quit"))), None)
         if told:
             break
-    told = told or alice.change(call, bob, "quit")
+    told = told or alice.expect_change(call, bob, "quit")
     fields("the change", change(told, bob), state="quit", reason="heartbeatTimeout")
     equal("the actor", told.get("actor"), None)
     between("milliseconds of silence", told["time"] - accepted, timeout * 1000 - 500, timeout * 1000 + 2500)
     equal("the states", states(told["call"]), ["accepted", "quit", "accepted"])
-    carol.change(call, bob, "quit")
+    carol.expect_change(call, bob, "quit")
 
 
 def _tells(message: Any, user: Device, state: str) -> bool:
@@ -56,7 +56,7 @@ def ring_all(caller: Device, *callees: Device) -> str:
     """An advanced call of which every callee has heard; not every one acks."""
     call = caller.invite(*callees, mode="advanced")
     for callee in callees:
-        callee.event("call.invited", call)
+        callee.expect("call.invited", call)
     return call
 
 
@@ -70,7 +70,7 @@ def a_call_of_which_everybody_is_silent_ends(scene: Scene) -> None:
     call = ring_all(alice, bob)
     bob.accept(call)
     timeout = scene.timings.heartbeat_timeout
-    told = alice.change(call, alice, "quit", seconds=timeout + 4)
+    told = alice.expect_change(call, alice, "quit", seconds=timeout + 4)
     fields("the call", told["call"], state="ended", endReason="heartbeatTimeout")
     fields("the own change", change(told, alice), state="quit", reason="heartbeatTimeout")
     alice.invite(carol)
@@ -94,8 +94,8 @@ def whatever_a_member_says_about_the_call_keeps_it_alive(scene: Scene) -> None:
         alice.send({"type": "call.heartbeat", "callID": call})
         bob.ack(call, revision)
         carol.ok("call.get", callID=call)
-        dave.request("call.accept", callID=call).refused("invalidState")
-    equal("the states", states(alice.call(call)), ["accepted"] * 5)
+        dave.start("call.accept", callID=call).refused("invalidState")
+    equal("the states", states(alice.get(call)), ["accepted"] * 5)
 
 
 @sentence(
@@ -117,12 +117,12 @@ def accepted_members_alone_need_heartbeats(scene: Scene) -> None:
             break
         for device, call in ((alice, of_two), (carol, rings_on)):
             device.send({"type": "call.heartbeat", "callID": call})
-    ended = alice.event("call.ended", of_two)["call"]
+    ended = alice.expect("call.ended", of_two)["call"]
     fields("a call of two, one of them silent", ended, state="ended", endReason="heartbeatTimeout")
     fields("who was silent", member(ended, bob), state="quit", reason="heartbeatTimeout")
     equal("who was not", member(ended, alice)["state"], "accepted")
-    equal("one who is pending", member(carol.call(rings_on), dave)["state"], "received")
-    told = frank.event("call.cancelled", rings_in_vain)
+    equal("one who is pending", member(carol.get(rings_on), dave)["state"], "received")
+    told = frank.expect("call.cancelled", rings_in_vain)
     fields("what the invitee of a silent inviter hears", told.body, missed=True)
     equal("why", told["call"]["endReason"], "heartbeatTimeout")
 
@@ -134,7 +134,7 @@ def a_common_call_needs_no_heartbeat(scene: Scene) -> None:
     call = alice.invite(bob, scene.absent("away"), timeout=min(600, int(seconds) + 60))
     bob.accept(call)
     alice.heard_nothing("quit", lambda m: m.is_event(None, call) and _tells(m, bob, "quit"), 0, seconds)
-    equal("the states", states(alice.call(call)), ["accepted", "accepted", "inviting"])
+    equal("the states", states(alice.get(call)), ["accepted", "accepted", "inviting"])
 
 
 # Busy
@@ -176,7 +176,7 @@ def one_whose_call_is_over_is_free(scene: Scene) -> None:
     alice.cancel(ring(alice, bob))
     expired = ring(alice, bob, timeout=1)
     alice.end(talk(alice, carol))
-    alice.change(expired, bob, "timeout")
+    alice.expect_change(expired, bob, "timeout")
     for device in (alice, bob):
         carol.cancel(ring(carol, device, ifBusy="reject"))
 
@@ -190,7 +190,7 @@ def a_busy_invitee_gets_no_event(scene: Scene) -> None:
     ):
         response = carol.ok("call.invite", invitees=[bob.user, dave.user], ifBusy="reject")
         equal("the states", states(response["call"]), ["accepted", "rejected", "inviting"])
-        dave.event("call.invited", response["callID"])
+        dave.expect("call.invited", response["callID"])
         dave.accept(response["callID"])
 
 
@@ -218,8 +218,8 @@ def inviting_back_is_the_answer(scene: Scene) -> None:
         response = bob.ok("call.invite", callID=new_id(), invitees=[alice.user], glare="merge")
     fields("the call", response["call"], callID=call, state="ended", endReason="answered", inviter=alice.user)
     fields("bob", member(response["call"], bob), state="accepted", device="phone")
-    equal("who accepted", alice.change(call, bob, "accepted")["actor"], bob.user)
-    told = tablet.event("call.handledElsewhere", call)
+    equal("who accepted", alice.expect_change(call, bob, "accepted")["actor"], bob.user)
+    told = tablet.expect("call.handledElsewhere", call)
     equal("the device that bob's tablet is told", member(told["call"], bob)["device"], "phone")
 
 
@@ -237,17 +237,17 @@ def two_who_invite_each_other_at_once_are_in_one_call(scene: Scene) -> None:
     alice, bob = scene.devices("alice", "bob")
     for _ in range(ROUNDS):
         requests = _at_once(
-            lambda: alice.request("call.invite", invitees=[bob.user], mode="advanced", glare="merge"),
-            lambda: bob.request("call.invite", invitees=[alice.user], mode="advanced", glare="merge"),
+            lambda: alice.start("call.invite", invitees=[bob.user], mode="advanced", glare="merge"),
+            lambda: bob.start("call.invite", invitees=[alice.user], mode="advanced", glare="merge"),
         )
         responses = [request.ok() for request in requests]
         equal("both responses' calls", responses[0]["callID"], responses[1]["callID"])
         equal("who merged", sorted(bool(r.get("merged")) for r in responses), [False, True])
         call = responses[0]["callID"]
-        now = alice.call(call)
+        now = alice.get(call)
         equal("the call and its members", (now["state"], sorted(states(now))), ("active", ["accepted"] * 2))
         alice.end(call)
-        bob.event("call.ended", call)
+        bob.expect("call.ended", call)
 
 
 @sentence("3 Glare", "A inviting B alone while B's invitation of A alone is pending")
@@ -310,11 +310,11 @@ def of_accept_and_cancel_one_wins(scene: Scene) -> None:
         mode = ("common", "advanced")[number % 2]
         call = ring(alice, bob, mode=mode)
         accept, cancel = _at_once(
-            lambda call=call: bob.request("call.accept", callID=call),
-            lambda call=call: alice.request("call.cancel", callID=call),
+            lambda call=call: bob.start("call.accept", callID=call),
+            lambda call=call: alice.start("call.cancel", callID=call),
         )
         outcome = (_code(accept), _code(cancel))
-        now = alice.call(call)
+        now = alice.get(call)
         state = member(now, bob)["state"]
         won = {"accepted": ("ok", "invalidState"), "cancelled": ("callEnded", "ok")}
         equal(f"the codes of accept and cancel when bob is {state}", outcome, won.get(state))
@@ -322,7 +322,7 @@ def of_accept_and_cancel_one_wins(scene: Scene) -> None:
         equal("the state that the loser is told", loser.response()["error"]["state"], state)
         if now["state"] != "ended":
             alice.end(call)
-            bob.event("call.ended", call)
+            bob.expect("call.ended", call)
 
 
 @sentence("3", "accept on two devices")
@@ -331,21 +331,21 @@ def of_two_devices_that_accept_one_wins(scene: Scene) -> None:
     tablet = scene.another(bob, "tablet")
     for _ in range(ROUNDS):
         call = ring(alice, bob, mode="advanced")
-        requests = _at_once(*(lambda d=d, call=call: d.request("call.accept", callID=call) for d in (bob, tablet)))
+        requests = _at_once(*(lambda d=d, call=call: d.start("call.accept", callID=call) for d in (bob, tablet)))
         codes = [_code(request) for request in requests]
         equal("the codes", sorted(codes), ["answeredElsewhere", "ok"])
         winner, loser = (bob, tablet) if codes[0] == "ok" else (tablet, bob)
-        equal("the device in the call", member(alice.call(call), bob)["device"], winner.device)
-        told = loser.event("call.handledElsewhere", call)
+        equal("the device in the call", member(alice.get(call), bob)["device"], winner.device)
+        told = loser.expect("call.handledElsewhere", call)
         equal("the device that the loser is told", member(told["call"], bob)["device"], winner.device)
         alice.end(call)
-        winner.event("call.ended", call)
+        winner.expect("call.ended", call)
 
 
 def _when_ended(device: Device, call: str) -> dict[str, Any]:
     """The call as it is after its end."""
     ended = device.wait(lambda m: m.is_event(None, call) and m["call"]["state"] == "ended", None, "the end of the call")
-    return device.call(ended["callID"])
+    return device.get(ended["callID"])
 
 
 @sentence("3", "accept against timeout. The store decides, not arrival order at a replica.", waits=2)
@@ -356,7 +356,7 @@ def of_accept_and_timeout_one_wins(scene: Scene) -> None:
     began = time.monotonic()
     for number, (device, response) in enumerate(calls.items()):
         time.sleep(max(0.0, began + 0.97 + number * 0.02 - time.monotonic()))
-        request = device.request("call.accept", callID=response["callID"])
+        request = device.start("call.accept", callID=response["callID"])
         code = _code(request)
         now = _when_ended(alice, response["callID"])
         won = {"accepted": ("ok", "answered"), "timeout": ("callEnded", "timeout")}
@@ -374,10 +374,10 @@ def of_accept_and_reject_on_two_devices_one_wins(scene: Scene) -> None:
     for _ in range(ROUNDS):
         call = ring(alice, bob)
         accept, reject = _at_once(
-            lambda call=call: bob.request("call.accept", callID=call),
-            lambda call=call: tablet.request("call.reject", callID=call),
+            lambda call=call: bob.start("call.accept", callID=call),
+            lambda call=call: tablet.start("call.reject", callID=call),
         )
         codes = {"accepted": _code(accept), "rejected": _code(reject)}
-        state = member(alice.call(call), bob)["state"]
+        state = member(alice.get(call), bob)["state"]
         loser = "rejected" if state == "accepted" else "accepted"
         equal(f"the codes when bob is {state}", codes, {state: "ok", loser: "answeredElsewhere"})

@@ -19,10 +19,10 @@ def an_ack_of_some_device_makes_the_invitee_received(scene: Scene) -> None:
     alice, bob = scene.device("alice"), scene.device("bob", auto_ack=False)
     tablet = scene.another(bob, "tablet", auto_ack=False)
     call = alice.invite(bob)
-    revision = tablet.event("call.invited", call)["revision"]
-    equal("bob before any ack", member(alice.call(call), bob)["state"], "inviting")
+    revision = tablet.expect("call.invited", call)["revision"]
+    equal("bob before any ack", member(alice.get(call), bob)["state"], "inviting")
     tablet.ack(call, revision)
-    told = alice.change(call, bob, "received")
+    told = alice.expect_change(call, bob, "received")
     equal("bob and the call", (member(told["call"], bob)["state"], told["call"]["state"]), ("received", "ringing"))
 
 
@@ -36,8 +36,8 @@ def an_invitee_whom_nobody_acked_for_is_not_yet_received(scene: Scene) -> None:
     away = scene.absent("away")
     response = alice.ok("call.invite", invitees=[bob.user, away], notReceivedCheck=True)
     call, after = response["callID"], scene.timings.not_received_after
-    alice.change(call, bob, "received")
-    told = alice.change(call, away, "notYetReceived", seconds=after + 3)
+    alice.expect_change(call, bob, "received")
+    told = alice.expect_change(call, away, "notYetReceived", seconds=after + 3)
     between("milliseconds after the invitation", told["time"] - response["time"], after * 1000, after * 1000 + LATE_MS)
     equal("the states", states(told["call"]), ["accepted", "received", "notYetReceived"])
 
@@ -46,21 +46,21 @@ def an_invitee_whom_nobody_acked_for_is_not_yet_received(scene: Scene) -> None:
 def a_late_ack_moves_not_yet_received_to_received(scene: Scene) -> None:
     alice, bob = scene.device("alice"), scene.device("bob", auto_ack=False)
     call = alice.invite(bob, notReceivedCheck=True, notReceivedAfter=1)
-    told = alice.change(call, bob, "notYetReceived")
-    bob.ack(call, bob.event("call.invited", call)["revision"])
-    alice.change(call, bob, "received", after=told["revision"])
+    told = alice.expect_change(call, bob, "notYetReceived")
+    bob.ack(call, bob.expect("call.invited", call)["revision"])
+    alice.expect_change(call, bob, "received", after=told["revision"])
 
 
 @sentence("3", "timeout: still pending when the invitation expired.", waits=1)
 def one_who_is_pending_when_the_invitation_expires_times_out(scene: Scene) -> None:
     alice, bob = scene.devices("alice", "bob")
     call = ring(alice, bob, timeout=1)
-    told = alice.change(call, bob, "timeout")
+    told = alice.expect_change(call, bob, "timeout")
     fields("the call", told["call"], state="ended", endReason="timeout")
     equal("what a late cancel is told", alice.refused("call.cancel", "invalidState", callID=call)["state"], "timeout")
     late = told["time"] - member(told["call"], bob)["expiresAt"]
     between("milliseconds after the expiry", late, 0, LATE_MS)
-    bob.event("call.timeout", call)
+    bob.expect("call.timeout", call)
 
 
 @sentence("3", "Expiry is fixed when the user is invited.", waits=2)
@@ -70,11 +70,11 @@ def expiry_is_fixed_when_the_user_is_invited(scene: Scene) -> None:
     call, expires = first["callID"], member(first["call"], bob)["expiresAt"]
     carol = scene.absent("carol")
     bob.ack(call, first["revision"])
-    alice.change(call, bob, "received")
+    alice.expect_change(call, bob, "received")
     added = alice.add(call, carol, timeout=60)
-    equal("bob's expiry after an ack and an add", member(alice.call(call), bob)["expiresAt"], expires)
+    equal("bob's expiry after an ack and an add", member(alice.get(call), bob)["expiresAt"], expires)
     equal("carol's", member(added["call"], carol)["expiresAt"], added["time"] + 60_000)
-    told = alice.change(call, bob, "timeout")
+    told = alice.expect_change(call, bob, "timeout")
     between("milliseconds after the expiry", told["time"] - expires, 0, LATE_MS)
     equal("carol's state", member(told["call"], carol)["state"], "inviting")
 
@@ -86,11 +86,11 @@ def a_pending_member_may_answer_from_any_pending_state(scene: Scene) -> None:
         inviting, late = (scene.device(name, auto_ack=False) for name in ("inviting", "late"))
         received = scene.device("received")
         call = alice.invite(inviting, late, received, notReceivedCheck=True, notReceivedAfter=1)
-        inviting_state = member(inviting.event("call.invited", call)["call"], inviting)["state"]
+        inviting_state = member(inviting.expect("call.invited", call)["call"], inviting)["state"]
         equal("the first one's state", inviting_state, "inviting")
         equal("after the answer", member(inviting.ok(answer, callID=call)["call"], inviting)["state"], state)
-        alice.change(call, received, "received")
-        alice.change(call, late, "notYetReceived")
+        alice.expect_change(call, received, "received")
+        alice.expect_change(call, late, "notYetReceived")
         for device in (late, received):
             equal("after the answer", member(device.ok(answer, callID=call)["call"], device)["state"], state)
 
@@ -100,11 +100,11 @@ def any_other_move_is_refused(scene: Scene) -> None:
     alice, bob, carol = scene.devices("alice", "bob", "carol")
     tablet = scene.another(bob, "tablet")
     call = talk(alice, bob, carol)
-    before = alice.call(call)
+    before = alice.get(call)
     bob.refused("call.reject", "invalidState", callID=call)
     tablet.refused("call.reject", "answeredElsewhere", callID=call)
     alice.refused("call.cancel", "invalidState", callID=call)
-    equal("the call", alice.call(call), before)
+    equal("the call", alice.get(call), before)
     alice.end(call)
     carol.refused("call.reject", "callEnded", callID=call)
 
@@ -117,9 +117,9 @@ def a_call_is_ringing_then_active_then_ended(scene: Scene) -> None:
     alice, bob, carol = scene.devices("alice", "bob", "carol")
     seen = []
     call = ring(alice, bob, carol, mode="advanced")
-    seen.append(alice.call(call)["state"])
+    seen.append(alice.get(call)["state"])
     carol.reject(call)
-    seen.append(alice.call(call)["state"])
+    seen.append(alice.get(call)["state"])
     seen.append(bob.accept(call)["call"]["state"])
     seen.append(bob.end(call)["call"]["state"])
     equal("the call's states", seen, ["ringing", "ringing", "active", "ended"])
@@ -132,14 +132,14 @@ def a_common_call_ends_when_nobody_is_pending(scene: Scene) -> None:
     alice, bob, carol = scene.devices("alice", "bob", "carol")
     call = ring(alice, bob, carol)
     bob.accept(call)
-    fields("with one pending", alice.call(call), state="active", endReason=None)
+    fields("with one pending", alice.get(call), state="active", endReason=None)
     fields("answered by one", carol.reject(call)["call"], state="ended", endReason="answered")
     call = ring(alice, bob, carol)
     bob.accept(call)
     fields("answered by one, the other cancelled", alice.cancel(call)["call"], state="ended", endReason="answered")
     call = ring(alice, bob, carol, timeout=1)
     bob.accept(call)
-    told = alice.change(call, carol, "timeout")
+    told = alice.expect_change(call, carol, "timeout")
     fields("answered by one, the other timed out", told["call"], state="ended", endReason="answered")
     call = ring(alice, bob, carol)
     bob.reject(call)
@@ -152,7 +152,7 @@ def a_common_call_ends_when_nobody_is_pending(scene: Scene) -> None:
     fields("cancelled last", alice.cancel(call)["call"], state="ended", endReason="cancelled")
     call = ring(alice, bob, carol, timeout=1)
     bob.reject(call)
-    fields("timed out last", alice.change(call, carol, "timeout")["call"], state="ended", endReason="timeout")
+    fields("timed out last", alice.expect_change(call, carol, "timeout")["call"], state="ended", endReason="timeout")
 
 
 @sentence("3", "advanced: ends on call.end (hangup, endedBy)")
@@ -164,7 +164,7 @@ def an_advanced_call_ends_on_call_end(scene: Scene) -> None:
         expected = {"state": "ended", "endReason": "hangup", "endedBy": device.user, "endedAt": ended["time"]}
         fields("the call", ended["call"], **expected)
         for other in {alice, bob} - {device}:
-            fields("the call that the other one hears of", other.event("call.ended", call)["call"], **expected)
+            fields("the call that the other one hears of", other.expect("call.ended", call)["call"], **expected)
 
 
 @sentence(
@@ -188,7 +188,7 @@ def an_advanced_call_ends_by_itself(scene: Scene) -> None:
     call = ring(alice, bob, mode="advanced")
     fields("after the cancel", alice.cancel(call)["call"], state="ended", endReason="cancelled")
     call = ring(alice, bob, mode="advanced", timeout=1)
-    fields("after the timeout", bob.event("call.timeout", call)["call"], state="ended", endReason="timeout")
+    fields("after the timeout", bob.expect("call.timeout", call)["call"], state="ended", endReason="timeout")
 
 
 @sentence("3", "as soon as nobody is accepted … pending members become cancelled")
@@ -199,7 +199,7 @@ def pending_members_are_cancelled_when_nobody_is_accepted(scene: Scene) -> None:
     fields("the call", ended, state="ended", endReason="quit")
     equal("the states", states(ended), ["quit", "cancelled", "cancelled"])
     for device in (bob, carol):
-        device.event("call.cancelled", call)
+        device.expect("call.cancelled", call)
 
 
 @sentence("3", "With autoEnd: false it stays until call.end")
@@ -208,12 +208,12 @@ def a_call_without_auto_end_stays(scene: Scene) -> None:
     call = talk(alice, bob, autoEnd=False)
     equal("after bob's quit", bob.quit(call)["call"]["state"], "active")
     alice.quit(call)
-    equal("after alice's quit", alice.call(call)["state"], "active")
+    equal("after alice's quit", alice.get(call)["state"], "active")
     bob.join(call)
     equal("after call.end", bob.end(call)["call"]["state"], "ended")
     call = ring(alice, bob, mode="advanced", autoEnd=False)
     bob.reject(call)
-    equal("with the inviter alone", alice.call(call)["state"], "ringing")
+    equal("with the inviter alone", alice.get(call)["state"], "ringing")
     carol = scene.device("carol")
     alice.add(call, carol)
     equal("after the answer of one who was added", carol.accept(call)["call"]["state"], "active")
@@ -231,12 +231,12 @@ def a_call_without_auto_end_ends_when_nobody_is_live_for_its_time(scene: Scene) 
     left = alice.quit(call)["time"]
     empty = scene.timings.empty_call_timeout
     alice.heard_nothing("end before the time", lambda m: m.is_event("call.ended", call), 0, empty - 1)
-    equal("the call before the time", alice.call(call)["state"], "active")
+    equal("the call before the time", alice.get(call)["state"], "active")
     dave.send({"type": "call.heartbeat", "callID": kept})
     alice.heard_nothing("event", lambda m: m.is_event("call.invited"), alice.mark, 2)
-    ended = alice.call(call)
+    ended = alice.get(call)
     fields("the call after it", ended, state="ended", endReason="quit")
-    equal("a call that somebody joined in time", dave.call(kept)["state"], "active")
+    equal("a call that somebody joined in time", dave.get(kept)["state"], "active")
     between("milliseconds until the end", ended["endedAt"] - left, empty * 1000, empty * 1000 + LATE_MS)
 
 
@@ -252,7 +252,7 @@ def a_logout_of_the_inviting_device_cancels_at_once(scene: Scene) -> None:
         alice, bob = scene.devices("alice", "bob")
         call = ring(alice, bob, mode=mode)
         alice.logout()
-        fields("the call", bob.event("call.cancelled", call)["call"], state="ended", endReason="callerLost")
+        fields("the call", bob.expect("call.cancelled", call)["call"], state="ended", endReason="callerLost")
 
 
 @sentence(
@@ -268,7 +268,7 @@ def a_lost_inviting_device_cancels_after_the_grace(scene: Scene) -> None:
     dave.accept(answered)
     alice.drop()
     bob.heard_nothing("end within the grace", lambda m: m.is_event("call.cancelled"), 0, grace * 0.8)
-    fields("the call", bob.event("call.cancelled", call, seconds=grace * 0.2 + 3)["call"], endReason="callerLost")
+    fields("the call", bob.expect("call.cancelled", call, seconds=grace * 0.2 + 3)["call"], endReason="callerLost")
     equal("a call that was answered within the grace", _call_and_member(dave, answered, erin), ("active", "received"))
 
 
@@ -286,9 +286,9 @@ def a_caller_who_comes_back_within_the_grace_goes_on(scene: Scene) -> None:
     begun = ring(carol, dave)
     seconds = scene.timings.caller_grace + 2
     bob.heard_nothing("end after the return", lambda m: m.is_event("call.cancelled"), 0, seconds)
-    equal("a call that was begun after the return", dave.call(begun)["state"], "ringing")
+    equal("a call that was begun after the return", dave.get(begun)["state"], "ringing")
     bob.accept(call)
-    alice.change(call, bob, "accepted")
+    alice.expect_change(call, bob, "accepted")
 
 
 @sentence("3 Caller lost", "Members become cancelled, reason callerLost.")
@@ -296,9 +296,9 @@ def members_of_a_lost_caller_become_cancelled(scene: Scene) -> None:
     alice, bob, carol = scene.devices("alice", "bob", "carol")
     call = ring(alice, bob, carol)
     carol.reject(call)
-    bob.change(call, carol, "rejected")
+    bob.expect_change(call, carol, "rejected")
     alice.logout()
-    cancelled = bob.event("call.cancelled", call)
+    cancelled = bob.expect("call.cancelled", call)
     fields("bob", member(cancelled["call"], bob), state="cancelled", reason="callerLost")
     fields("carol", member(cancelled["call"], carol), state="rejected")
     fields("the event", cancelled.body, missed=True)
@@ -324,7 +324,7 @@ def another_device_of_the_inviter_does_not_cancel(scene: Scene) -> None:
         carol.logout()  # nor does an invitee
     equal("the call's and carol's state", _call_and_member(bob, call, carol), ("ringing", "received"))
     alice.logout()
-    bob.event("call.cancelled", call)
+    bob.expect("call.cancelled", call)
 
 
 @sentence(
@@ -336,12 +336,12 @@ def the_timeout_bounds_the_ringing_when_nobody_says_that_the_caller_left(scene: 
     alice, bob = scene.devices("alice", "bob")
     call = ring(alice, bob, timeout=2)
     alice.close()  # with a DISCONNECT, so that the will does not fire, and without a logout
-    told = bob.event("call.timeout", call)
+    told = bob.expect("call.timeout", call)
     fields("the call", told["call"], state="ended", endReason="timeout")
 
 
 def _call_and_member(device: Device, call: str, user: Device) -> tuple[str, str]:
-    now = device.call(call)
+    now = device.get(call)
     return now["state"], member(now, user)["state"]
 
 
@@ -360,7 +360,7 @@ def the_accept_of_a_one_to_one_common_call_ends_it(scene: Scene) -> None:
     expected = {"state": "ended", "endReason": "answered", "acceptedAt": accepted["time"], "endedAt": accepted["time"]}
     fields("the call", accepted["call"], **expected)
     equal("bob's state", member(accepted["call"], bob)["state"], "accepted")
-    told = alice.change(call, bob, "accepted")
+    told = alice.expect_change(call, bob, "accepted")
     fields("what alice hears", told["call"], **expected)
 
 
@@ -383,11 +383,11 @@ def a_member_who_was_pending_at_call_end_stays_so(scene: Scene) -> None:
     alice, bob, carol = scene.devices("alice", "bob", "carol")
     call = talk(alice, bob)
     alice.add(call, carol)
-    bob.change(call, carol, "received")
+    bob.expect_change(call, carol, "received")
     bob.end(call)
     for type_ in ("call.accept", "call.reject"):
         equal("carol's state", carol.refused(type_, "callEnded", callID=call)["state"], "received")
-    equal("in the call", member(carol.call(call), carol)["state"], "received")
+    equal("in the call", member(carol.get(call), carol)["state"], "received")
 
 
 @sentence("3", "Of an expiry, a not-received check or a heartbeat timeout nobody is the actor (section 5).", waits=2)
@@ -396,7 +396,7 @@ def nobody_is_the_actor_of_a_timer(scene: Scene) -> None:
     bob = scene.absent("bob")
     call = alice.invite(bob, notReceivedCheck=True, notReceivedAfter=1, timeout=2)
     for state in ("notYetReceived", "timeout"):
-        told = alice.change(call, bob, state)
+        told = alice.expect_change(call, bob, state)
         equal(f"the actor of {state}", told.get("actor"), None)
         equal("the change", change(told, bob)["state"], state)
 
@@ -414,16 +414,16 @@ def a_late_request_does_not_hit_the_next_call(scene: Scene) -> None:
     first = ring(alice, bob, mode="advanced")
     alice.end(first)
     second = ring(alice, bob, mode="advanced")
-    before = alice.call(second)
+    before = alice.get(second)
     bob.refused("call.accept", "callEnded", callID=first)
     bob.refused("call.reject", "callEnded", callID=first)
     alice.refused("call.cancel", "callEnded", callID=first)
     alice.refused("call.end", "callEnded", callID=first)
-    equal("the second call", alice.call(second), before)
+    equal("the second call", alice.get(second), before)
     alice.end(second)
     third, fourth = ring(alice, bob), ring(bob, alice)
     bob.accept(third)
-    equal("the fourth call's state", alice.call(fourth)["state"], "ringing")
+    equal("the fourth call's state", alice.get(fourth)["state"], "ringing")
 
 
 @sentence("3", "One user is accepted in at most one live advanced call (configurable): alreadyInCall.")
@@ -434,5 +434,5 @@ def a_user_is_in_at_most_one_live_advanced_call(scene: Scene) -> None:
     equal("the own call", bob.refused("call.accept", "alreadyInCall", callID=second)["callID"], first)
     bob.quit(first)
     equal("bob's state", member(bob.accept(second)["call"], bob)["state"], "accepted")
-    equal("the first call's state", alice.call(first)["state"], "ended")
+    equal("the first call's state", alice.get(first)["state"], "ended")
     true("the invite of one who is free again", alice.invite(scene.absent("dave"), callID=new_id()) != first)

@@ -16,10 +16,10 @@ def the_revision_grows_by_one_with_every_change(scene: Scene) -> None:
     alice, bob, carol = scene.devices("alice", "bob", "carol")
     response = alice.ok("call.invite", invitees=[bob.user], mode="advanced")
     call = response["callID"]
-    revisions = [response["revision"], alice.change(call, bob, "received")["revision"]]
+    revisions = [response["revision"], alice.expect_change(call, bob, "received")["revision"]]
     revisions.append(bob.accept(call)["revision"])
     revisions.append(alice.add(call, carol)["revision"])
-    revisions.append(alice.change(call, carol, "received")["revision"])
+    revisions.append(alice.expect_change(call, carol, "received")["revision"])
     revisions.append(carol.reject(call)["revision"])
     revisions.append(bob.end(call)["revision"])
     equal("the revisions", revisions, [1, 2, 3, 4, 5, 6, 7])
@@ -50,14 +50,14 @@ def members_stand_in_the_order_in_which_they_were_invited(scene: Scene) -> None:
     bea.join(call)
     adam.add(call, zoe)
     expected = [device.user for device in (alice, zoe, adam, mia, bea)]
-    equal("the members", [m["userID"] for m in alice.call(call)["members"]], expected)
+    equal("the members", [m["userID"] for m in alice.get(call)["members"]], expected)
 
 
 @sentence("4", "A field that does not apply is null or left out: acceptedAt until the first invitee accepted")
 def accepted_at_is_when_the_first_invitee_accepted(scene: Scene) -> None:
     alice, bob, carol = scene.devices("alice", "bob", "carol")
     call = ring(alice, bob, carol, mode="advanced")
-    equal("acceptedAt while it rings", alice.call(call).get("acceptedAt"), None)
+    equal("acceptedAt while it rings", alice.get(call).get("acceptedAt"), None)
     accepted = bob.accept(call)
     equal("after the first accept", accepted["call"]["acceptedAt"], accepted["time"])
     equal("after the second", carol.accept(call)["call"]["acceptedAt"], accepted["time"])
@@ -67,7 +67,7 @@ def accepted_at_is_when_the_first_invitee_accepted(scene: Scene) -> None:
 def ended_at_and_end_reason_come_with_the_end(scene: Scene) -> None:
     alice, bob = scene.devices("alice", "bob")
     call = talk(alice, bob)
-    fields("the call while it lives", alice.call(call), endedAt=None, endReason=None)
+    fields("the call while it lives", alice.get(call), endedAt=None, endReason=None)
     ended = bob.quit(call)
     fields("after the end", ended["call"], endedAt=ended["time"], endReason="quit")
 
@@ -76,7 +76,7 @@ def ended_at_and_end_reason_come_with_the_end(scene: Scene) -> None:
 def ended_by_comes_with_call_end_alone(scene: Scene) -> None:
     alice, bob = scene.devices("alice", "bob")
     call = talk(alice, bob)
-    equal("of a living call", alice.call(call).get("endedBy"), None)
+    equal("of a living call", alice.get(call).get("endedBy"), None)
     equal("of a call left", bob.quit(call)["call"].get("endedBy"), None)
     equal("of a call rejected", bob.reject(ring(alice, bob))["call"].get("endedBy"), None)
     equal("of a call ended", bob.end(talk(alice, bob))["call"]["endedBy"], bob.user)
@@ -97,7 +97,7 @@ def accepted_members_have_a_device_and_pending_ones_none(scene: Scene) -> None:
 
 
 def bobs_device_is(expected: str | None, alice: Device, bob: Device, call: str) -> None:
-    members = alice.call(call)
+    members = alice.get(call)
     equal("bob's device", member(members, bob).get("device"), expected)
     equal("alice's device", member(members, alice)["device"], "phone")
 
@@ -121,8 +121,8 @@ def pending_members_have_an_invitation(scene: Scene) -> None:
     call = talk(alice, bob)
     response = bob.add(call, carol, timeout=20)
     fields("carol", member(response["call"], carol), invitedBy=bob.user, expiresAt=response["time"] + 20_000)
-    alice.change(call, carol, "received")
-    fields("carol, received", member(alice.call(call), carol), invitedBy=bob.user, expiresAt=response["time"] + 20_000)
+    alice.expect_change(call, carol, "received")
+    fields("carol, received", member(alice.get(call), carol), invitedBy=bob.user, expiresAt=response["time"] + 20_000)
 
 
 @sentence("4", "a rejected one always has reason")
@@ -130,7 +130,7 @@ def rejected_members_have_a_reason(scene: Scene) -> None:
     alice, bob, carol = scene.devices("alice", "bob", "carol")
     call = ring(alice, bob, carol)
     equal("without a reason", member(bob.reject(call)["call"], bob)["reason"], "declined")
-    equal("as others see it", member(carol.call(call), bob)["reason"], "declined")
+    equal("as others see it", member(carol.get(call), bob)["reason"], "declined")
 
 
 @sentence("4", "Null fields are left out of everything else that the service sends.")
@@ -139,12 +139,12 @@ def nulls_stand_in_call_objects_alone(scene: Scene) -> None:
     tablet = scene.another(bob, "tablet")
     call = talk(alice, bob)
     alice.add(call, carol)
-    carol.event("call.invited", call)
+    carol.expect("call.invited", call)
     alice.cancel(call, carol)
     bob.refused("call.accept", "invalidState", callID=call)
     alice.answer(b"x", "badRequest")
     alice.end(call)
-    bob.event("call.ended", call)
+    bob.expect("call.ended", call)
     for device in (alice, bob, carol, tablet):
         for message in device.messages:
             outside = {name: value for name, value in message.body.items() if name not in ("call", "calls")}
@@ -168,7 +168,7 @@ def the_call_of_a_message_is_that_of_its_revision(scene: Scene) -> None:
     alice, bob, carol = scene.devices("alice", "bob", "carol")
     call = talk(alice, bob, carol)
     alice.end(call)
-    carol.event("call.ended", call)
+    carol.expect("call.ended", call)
     for device in (alice, bob, carol):
         _same_calls(device)
 
@@ -188,7 +188,7 @@ def members_have_the_time_of_their_last_change(scene: Scene) -> None:
     call = response["callID"]
     for device in (alice, bob, carol):
         equal("updatedAt at first", member(response["call"], device)["updatedAt"], response["time"])
-    received = alice.change(call, carol, "received")
+    received = alice.expect_change(call, carol, "received")
     between("updatedAt after the ack", member(received["call"], carol)["updatedAt"], response["time"], received["time"])
     accepted = bob.accept(call)
     equal("bob's updatedAt", member(accepted["call"], bob)["updatedAt"], accepted["time"])

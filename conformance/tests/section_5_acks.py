@@ -24,8 +24,8 @@ TOLERANCE = 1.0
 def an_ack_is_cumulative(scene: Scene) -> None:
     alice, bob, carol = scene.device("alice", auto_ack=False), scene.device("bob"), scene.device("carol")
     call = alice.invite(bob, carol)
-    alice.change(call, bob, "received")
-    alice.change(call, carol, "received")
+    alice.expect_change(call, bob, "received")
+    alice.expect_change(call, carol, "received")
     alice.ack(call, carol.ok("call.get", callID=call)["revision"])
     alice.settle()
     alice.heard_nothing("resend", lambda m: m.is_event(), alice.mark, 1.6)
@@ -35,9 +35,9 @@ def an_ack_is_cumulative(scene: Scene) -> None:
 def an_ack_above_the_current_revision_counts_as_the_current_one(scene: Scene) -> None:
     alice, bob = scene.device("alice"), scene.device("bob", auto_ack=False)
     call = alice.invite(bob)
-    bob.event("call.invited", call)
+    bob.expect("call.invited", call)
     bob.ack(call, 1_000_000)
-    alice.change(call, bob, "received")
+    alice.expect_change(call, bob, "received")
     bob.heard_nothing("resend", lambda m: m.is_event(), bob.mark, 1.3)
     alice.cancel(call)
     bob.copy(2, "call.cancelled", call, 3)
@@ -48,15 +48,15 @@ def an_ack_from_before_an_invitation_does_not_make_it_received(scene: Scene) -> 
     alice, bob, carol = scene.device("alice"), scene.device("bob"), scene.device("carol", auto_ack=False)
     call = talk(alice, bob)
     alice.add(call, carol)
-    first = carol.event("call.invited", call)["revision"]
+    first = carol.expect("call.invited", call)["revision"]
     carol.reject(call)
     again = alice.add(call, carol)["revision"]
-    carol.event("call.invited", call, after=again - 1)
+    carol.expect("call.invited", call, after=again - 1)
     carol.ack(call, first)
     time.sleep(QUIET)  # nothing may come of it
-    equal("carol's state after the old ack", member(alice.call(call), carol)["state"], "inviting")
+    equal("carol's state after the old ack", member(alice.get(call), carol)["state"], "inviting")
     carol.ack(call, again)
-    alice.change(call, carol, "received", after=again)
+    alice.expect_change(call, carol, "received", after=again)
 
 
 @sentence("5 Acks", "one below the current revision is answered at once with what is owed.")
@@ -65,9 +65,9 @@ def an_ack_below_the_current_revision_is_answered_at_once(scene: Scene) -> None:
     for missed in (2, 1):
         # Of one call it is answered once a second.
         call = alice.invite(bob, carol)
-        alice.change(call, bob, "received")
-        alice.change(call, carol, "received")
-        current = bob.call(call)["revision"]
+        alice.expect_change(call, bob, "received")
+        alice.expect_change(call, carol, "received")
+        current = bob.get(call)["revision"]
         acked = current - missed
         since = alice.mark
         alice.ack(call, acked)
@@ -81,7 +81,7 @@ def an_ack_below_the_current_revision_is_answered_at_once(scene: Scene) -> None:
 def a_phone_that_rings_for_a_call_that_is_over_is_told_at_once(scene: Scene) -> None:
     alice, bob = scene.device("alice"), scene.device("bob", auto_ack=False)
     call = alice.invite(bob)
-    revision = bob.event("call.invited", call)["revision"]
+    revision = bob.expect("call.invited", call)["revision"]
     bob.close()
     alice.cancel(call)
     # By its welcome, which does not list the call.
@@ -93,9 +93,9 @@ def a_phone_that_rings_for_a_call_that_is_over_is_told_at_once(scene: Scene) -> 
     # By its late ack of the invitation, which is answered.
     alice_again, carol = scene.device("alice"), scene.device("carol", auto_ack=False)
     second = alice_again.invite(carol)
-    revision = carol.event("call.invited", second)["revision"]
+    revision = carol.expect("call.invited", second)["revision"]
     alice_again.cancel(second)
-    carol.event("call.cancelled", second)
+    carol.expect("call.cancelled", second)
     since = carol.mark
     carol.ack(second, revision)
     told = carol.wait(lambda m: m.is_event("call.cancelled", second), 1, "call.cancelled", since=since)
@@ -139,7 +139,7 @@ def an_unacked_invitation_is_resent_until_it_expires(scene: Scene) -> None:
     # A device that is silent for longer than its lease is not known any more.
     known = [copy for copy in copies[1:] if copy.at < copies[0].at + scene.timings.presence_lease - 1]
     equal("those of the resends", {copy.topic for copy in known}, {bob.device_topic})
-    bob.event("call.timeout", call, seconds=6)
+    bob.expect("call.timeout", call, seconds=6)
     equal("the copies of the invitation", len(bob.copies("call.invited", call)), 7)
 
 
@@ -147,7 +147,7 @@ def an_unacked_invitation_is_resent_until_it_expires(scene: Scene) -> None:
 def other_unacked_events_are_resent_for_their_time(scene: Scene) -> None:
     alice, bob = scene.device("alice"), scene.device("bob", auto_ack=False)
     call = alice.invite(bob)
-    bob.event("call.invited", call)
+    bob.expect("call.invited", call)
     alice.cancel(call)
     first = bob.copy(1, "call.cancelled", call, 5)
     retention = scene.timings.ended_retention
@@ -177,8 +177,8 @@ def an_acked_event_is_not_resent(scene: Scene) -> None:
     tablet = scene.another(bob, "tablet")
     call = ring(alice, bob, mode="advanced")
     bob.accept(call)
-    tablet.event("call.handledElsewhere", call)
-    alice.change(call, bob, "accepted")
+    tablet.expect("call.handledElsewhere", call)
+    alice.expect_change(call, bob, "accepted")
     time.sleep(QUIET)  # until the acks are served
     marks = {device: device.mark for device in (alice, bob, tablet)}
     for device, mark in marks.items():
@@ -191,11 +191,11 @@ def what_is_owed_is_sent_when_the_device_comes_online(scene: Scene) -> None:
     call = talk(alice, bob)
     bob.drop()
     alice.add(call, carol)
-    alice.change(call, carol, "received")
+    alice.expect_change(call, carol, "received")
     bob.open()
     since = bob.mark
     welcome = bob.come_online()
-    owed = bob.event("call.userStateChanged", call, since=since)
+    owed = bob.expect("call.userStateChanged", call, since=since)
     between("seconds from the welcome to what is owed", owed.at - welcome.at, 0, 0.5)
 
 
@@ -225,7 +225,7 @@ def an_expired_invitation_is_not_sent_any_more(scene: Scene) -> None:
     alice, bob = scene.device("alice"), scene.device("bob", auto_ack=False)
     response = alice.ok("call.invite", invitees=[bob.user], timeout=3, mode="advanced")
     call = response["callID"]
-    bob.event("call.timeout", call)
+    bob.expect("call.timeout", call)
     bob.heard_nothing("invitation", lambda m: m.is_event("call.invited"), bob.mark, 1.2)
     for message in bob.copies("call.invited", call):
         true("an invitation has time left", message["expiresIn"] > 0, message["expiresIn"])
@@ -235,9 +235,9 @@ def an_expired_invitation_is_not_sent_any_more(scene: Scene) -> None:
 def a_call_that_is_over_is_never_resent_as_ringing(scene: Scene) -> None:
     alice, bob = scene.device("alice"), scene.device("bob", auto_ack=False)
     call = alice.invite(bob)
-    bob.event("call.invited", call)
+    bob.expect("call.invited", call)
     alice.cancel(call)
-    bob.event("call.cancelled", call)
+    bob.expect("call.cancelled", call)
     since = bob.mark
     bob.copy(3, "call.cancelled", call, 5)
     equal("events after the cancel", {m["event"] for m in bob.find(lambda m: m.is_event(), since)}, {"call.cancelled"})
@@ -271,7 +271,7 @@ def an_invitation_expires_at_the_broker_with_its_timeout(scene: Scene) -> None:
 def no_invitation_outlives_its_timeout_at_the_broker(scene: Scene) -> None:
     alice, bob = scene.device("alice"), scene.device("bob", auto_ack=False)
     call = alice.invite(bob, timeout=4)
-    bob.event("call.timeout", call)
+    bob.expect("call.timeout", call)
     copies = bob.copies("call.invited", call)
     true("copies were sent", len(copies) >= 3, len(copies))
     for copy in copies:
@@ -283,13 +283,13 @@ def other_events_expire_at_the_broker_after_60_seconds(scene: Scene) -> None:
     alice, bob, carol = scene.devices("alice", "bob", "carol")
     tablet = scene.another(bob, "tablet")
     call = talk(alice, bob)
-    tablet.event("call.handledElsewhere", call)
+    tablet.expect("call.handledElsewhere", call)
     alice.add(call, carol)
-    carol.event("call.invited", call)
+    carol.expect("call.invited", call)
     alice.cancel(call, carol)
-    carol.event("call.cancelled", call)
+    carol.expect("call.cancelled", call)
     alice.end(call)
-    bob.event("call.ended", call)
+    bob.expect("call.ended", call)
     for device in (alice, bob, carol, tablet):
         for message in device.find(lambda m: m.is_event() and m["event"] != "call.invited"):
             equal(f"Message Expiry of {message['event']}", message.expiry, 60)

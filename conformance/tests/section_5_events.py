@@ -51,7 +51,7 @@ def the_inviters_other_devices_hear_that_a_call_was_created(scene: Scene) -> Non
     with stranger.hears_nothing("event", lambda m: m.is_event()):
         with alice.hears_nothing("call.created on the acting device", lambda m: m.is_event("call.created")):
             call = alice.invite(bob)
-            created = tablet.event("call.created", call)
+            created = tablet.expect("call.created", call)
     fields("the event", created.body, revision=1, actor=alice.user)
     equal("its topic", created.topic, tablet.device_topic)
 
@@ -62,7 +62,7 @@ def all_devices_of_an_invitee_are_invited(scene: Scene) -> None:
     tablet = scene.another(bob, "tablet")
     call = alice.invite(bob, carol, media="video", extendedData="x")
     for device in (bob, tablet, carol):
-        invited = device.event("call.invited", call)
+        invited = device.expect("call.invited", call)
         fields(f"the event at {device}", invited.body, revision=1, actor=alice.user)
         fields("its call", invited["call"], inviter=alice.user, media="video", extendedData="x", state="ringing")
         equal("its topic", invited.topic, device.user_topic)
@@ -78,29 +78,29 @@ def every_live_member_hears_of_every_change(scene: Scene) -> None:
     alice, bob = scene.devices("alice", "bob")
     carol, dave, erin = scene.device("carol", auto_ack=False), scene.device("dave"), scene.device("erin")
     call = alice.invite(bob, carol, mode="advanced", joinPolicy="anyone", notReceivedCheck=True, notReceivedAfter=1)
-    carol_revision = carol.event("call.invited", call)["revision"]
+    carol_revision = carol.expect("call.invited", call)["revision"]
     for state, act in {
         "received": lambda: None,
         "accepted": lambda: bob.accept(call),
     }.items():
         act()
-        told = alice.change(call, bob, state)
+        told = alice.expect_change(call, bob, state)
         fields(f"the event of {state}", told.body, event="call.userStateChanged", actor=bob.user)
     for device in (alice, bob):
-        device.change(call, carol, "notYetReceived")
+        device.expect_change(call, carol, "notYetReceived")
     carol.ack(call, carol_revision)
     carol.auto_ack = True
     for device in (alice, bob):
-        device.change(call, carol, "received")
+        device.expect_change(call, carol, "received")
     bob.add(call, dave)
-    fields("the event of the added one", alice.change(call, dave, "inviting").body, actor=bob.user)
-    carol.change(call, dave, "inviting")  # pending members are live too
+    fields("the event of the added one", alice.expect_change(call, dave, "inviting").body, actor=bob.user)
+    carol.expect_change(call, dave, "inviting")  # pending members are live too
     dave.reject(call)
     for device in (alice, bob, carol):
-        device.change(call, dave, "rejected")
+        device.expect_change(call, dave, "rejected")
     erin.join(call)
     for device in (alice, bob, carol):
-        fields("the event of the joined one", device.change(call, erin, "accepted").body, actor=erin.user)
+        fields("the event of the joined one", device.expect_change(call, erin, "accepted").body, actor=erin.user)
 
 
 @sentence("5", "and the one who quit")
@@ -108,9 +108,9 @@ def the_one_who_quit_hears_of_it(scene: Scene) -> None:
     alice, bob, carol = scene.devices("alice", "bob", "carol")
     tablet = scene.another(bob, "tablet")
     call = talk(alice, bob, carol)
-    tablet.event("call.handledElsewhere", call)
+    tablet.expect("call.handledElsewhere", call)
     quit_ = tablet.quit(call)
-    told = bob.event("call.userStateChanged", call, after=quit_["revision"] - 1)
+    told = bob.expect("call.userStateChanged", call, after=quit_["revision"] - 1)
     equal("the own change that the accepted device hears of", change(told, bob)["state"], "quit")
 
 
@@ -119,18 +119,18 @@ def members_who_are_not_live_hear_nothing_more(scene: Scene) -> None:
     alice, bob, carol, dave = scene.devices("alice", "bob", "carol", "dave")
     call = talk(alice, bob, carol, dave)
     bob.quit(call)
-    alice.change(call, bob, "quit")
+    alice.expect_change(call, bob, "quit")
     erin, frank = scene.devices("erin", "frank")
     alice.add(call, frank)
-    frank.event("call.invited", call)
+    frank.expect("call.invited", call)
     alice.cancel(call, frank)
-    frank.event("call.cancelled", call)
+    frank.expect("call.cancelled", call)
     with frank.hears_nothing("event", _of(call)), bob.hears_nothing("event", lambda m: m.is_event(None, call)):
         alice.add(call, erin)
         erin.reject(call)
-        carol.change(call, erin, "rejected")
+        carol.expect_change(call, erin, "rejected")
         alice.end(call)
-        carol.event("call.ended", call)
+        carol.expect("call.ended", call)
 
 
 @sentence("5", "call.cancelled | the cancelled invitee")
@@ -143,7 +143,7 @@ def the_cancelled_invitee_hears_of_it(scene: Scene) -> None:
         for device in (bob, tablet):
             cancelled = _on_user_topic(device, "call.cancelled", call)
             fields("the event", cancelled.body, actor=alice.user, missed=True)
-    equal("what carol hears", _changes(carol.change(call, bob, "cancelled"))[bob.user], "cancelled")
+    equal("what carol hears", _changes(carol.expect_change(call, bob, "cancelled"))[bob.user], "cancelled")
 
 
 @sentence("5", "call.timeout | the invitee whose invitation expired", waits=1)
@@ -154,7 +154,7 @@ def the_invitee_whose_invitation_expired_hears_of_it(scene: Scene) -> None:
     expired = _on_user_topic(carol, "call.timeout", call)
     fields("the event", expired.body, actor=None, missed=True)
     for device in (alice, bob):
-        equal("what the others hear", device.change(call, carol, "timeout")["event"], "call.userStateChanged")
+        equal("what the others hear", device.expect_change(call, carol, "timeout")["event"], "call.userStateChanged")
 
 
 @sentence("5", "call.ended | every live member, when an advanced call ended")
@@ -162,13 +162,13 @@ def every_live_member_hears_that_an_advanced_call_ended(scene: Scene) -> None:
     alice, bob, carol, dave = scene.devices("alice", "bob", "carol", "dave")
     call = talk(alice, bob, dave)
     alice.add(call, carol)
-    bob.change(call, carol, "received")
+    bob.expect_change(call, carol, "received")
     dave.quit(call)
-    bob.change(call, dave, "quit")
+    bob.expect_change(call, dave, "quit")
     with dave.hears_nothing("call.ended", _of(call, "call.ended")):
         alice.end(call)
         for device in (bob, carol):
-            fields("the event", device.event("call.ended", call).body, actor=alice.user)
+            fields("the event", device.expect("call.ended", call).body, actor=alice.user)
 
 
 @sentence(
@@ -180,10 +180,10 @@ def the_other_devices_hear_that_one_handled_it(scene: Scene) -> None:
     tablet = scene.another(bob, "tablet")
     for answer, state in (("call.accept", "accepted"), ("call.reject", "rejected"), ("call.join", "accepted")):
         call = ring(alice, bob, carol, mode="advanced")
-        tablet.event("call.invited", call)
+        tablet.expect("call.invited", call)
         with bob.hears_nothing("call.handledElsewhere", lambda m: m.is_event("call.handledElsewhere"), 0.2):
             bob.ok(answer, callID=call)
-            told = tablet.event("call.handledElsewhere", call)
+            told = tablet.expect("call.handledElsewhere", call)
         fields(f"bob after {answer}", member(told["call"], bob), state=state)
         equal("the topic", told.topic, tablet.device_topic)
         alice.end(call)
@@ -199,14 +199,14 @@ def the_other_devices_hear_that_one_handled_it(scene: Scene) -> None:
 def a_pending_device_that_did_not_ack_is_owed_the_invitation(scene: Scene) -> None:
     alice, bob, carol = scene.device("alice"), scene.device("bob", auto_ack=False), scene.device("carol")
     call = alice.invite(bob, carol)
-    bob.event("call.invited", call)
-    alice.change(call, carol, "received")
+    bob.expect("call.invited", call)
+    alice.expect_change(call, carol, "received")
     revision = carol.reject(call)["revision"]
-    owed = bob.event("call.invited", call, after=revision - 1)
+    owed = bob.expect("call.invited", call, after=revision - 1)
     fields("the invitation, sent again", owed.body, revision=revision)
     equal("carol's state in it", member(owed["call"], carol)["state"], "rejected")
     bob.ack(call, revision)
-    alice.change(call, bob, "received")
+    alice.expect_change(call, bob, "received")
     bob.heard_nothing("further invitation", lambda m: m.is_event("call.invited"), bob.mark, 1.5)
 
 
@@ -219,14 +219,14 @@ def a_device_whose_user_answered_elsewhere_hears_nothing_more(scene: Scene) -> N
     tablet = scene.another(bob, "tablet")
     call = ring(alice, bob, carol, mode="advanced")
     bob.accept(call)
-    tablet.event("call.handledElsewhere", call)
-    alice.change(call, bob, "accepted")
+    tablet.expect("call.handledElsewhere", call)
+    alice.expect_change(call, bob, "accepted")
     time.sleep(QUIET)  # until the tablet's ack is served
     with tablet.hears_nothing("event after the ack", lambda m: m.is_event(None, call)):
         carol.accept(call)
-        bob.change(call, carol, "accepted")
+        bob.expect_change(call, carol, "accepted")
         alice.end(call)
-        bob.event("call.ended", call)
+        bob.expect("call.ended", call)
 
 
 @sentence("5 Derived", "(a device takes the call over with call.join)")
@@ -234,12 +234,12 @@ def a_device_takes_the_call_over_with_a_join(scene: Scene) -> None:
     alice, bob, carol = scene.devices("alice", "bob", "carol")
     tablet = scene.another(bob, "tablet")
     call = talk(alice, bob)
-    tablet.event("call.handledElsewhere", call)
+    tablet.expect("call.handledElsewhere", call)
     tablet.join(call)
-    bob.event("call.handledElsewhere", call)
+    bob.expect("call.handledElsewhere", call)
     with bob.hears_nothing("event after the hand-over", _of(call, "call.userStateChanged")):
         alice.add(call, carol)
-        tablet.change(call, carol, "received")
+        tablet.expect_change(call, carol, "received")
 
 
 @sentence("5 Derived", "the inviter's other devices get call.created likewise")
@@ -247,14 +247,14 @@ def a_device_that_acked_call_created_hears_nothing_more(scene: Scene) -> None:
     alice, bob = scene.devices("alice", "bob")
     tablet = scene.another(alice, "tablet")
     call = alice.invite(bob, mode="advanced")
-    tablet.event("call.created", call)
+    tablet.expect("call.created", call)
     time.sleep(QUIET)  # until its ack is served
-    alice.change(call, bob, "received")
+    alice.expect_change(call, bob, "received")
     with tablet.hears_nothing("event after the ack", _of(call)):
         bob.accept(call)
-        alice.change(call, bob, "accepted")
+        alice.expect_change(call, bob, "accepted")
         alice.end(call)
-        bob.event("call.ended", call)
+        bob.expect("call.ended", call)
 
 
 @sentence("5 Derived", "its user became cancelled or timeout since → that;", waits=1)
@@ -262,10 +262,10 @@ def a_device_whose_user_was_cancelled_or_timed_out_is_owed_that(scene: Scene) ->
     alice, bob = scene.device("alice"), scene.device("bob", auto_ack=False)
     for event in ("call.cancelled", "call.timeout"):
         call = alice.invite(bob, timeout=1)
-        revision = bob.event("call.invited", call)["revision"]
+        revision = bob.expect("call.invited", call)["revision"]
         if event == "call.cancelled":
             alice.cancel(call)
-        bob.event(event, call)
+        bob.expect(event, call)
         equal("what an old ack is answered with", _answer_to_ack(bob, call, revision)["event"], event)
 
 
@@ -273,11 +273,11 @@ def a_device_whose_user_was_cancelled_or_timed_out_is_owed_that(scene: Scene) ->
 def a_device_whose_advanced_call_ended_is_owed_that(scene: Scene) -> None:
     alice, bob, carol = scene.devices("alice", "bob", "carol")
     call = talk(alice, bob)
-    revision = alice.call(call)["revision"]
+    revision = alice.get(call)["revision"]
     bob.auto_ack = False
     alice.add(call, carol)
     alice.end(call)
-    bob.event("call.ended", call)
+    bob.expect("call.ended", call)
     equal("what an old ack is answered with", _answer_to_ack(bob, call, revision)["event"], "call.ended")
 
 
@@ -286,9 +286,9 @@ def all_changes_since_the_ack_come_in_one_event(scene: Scene) -> None:
     alice, bob, carol, dave = scene.device("alice", auto_ack=False), *scene.devices("bob", "carol", "dave")
     call = alice.invite(bob, carol, dave)
     for device in (bob, carol, dave):
-        alice.change(call, device, "received")
+        alice.expect_change(call, device, "received")
     carol.reject(call, reason="driving")
-    alice.change(call, carol, "rejected")
+    alice.expect_change(call, carol, "rejected")
     owed = _answer_to_ack(alice, call, 1)
     expected = {bob.user: "received", carol.user: "rejected", dave.user: "received"}
     equal("all changes since revision 1", _changes(owed), expected)
@@ -299,8 +299,8 @@ def all_changes_since_the_ack_come_in_one_event(scene: Scene) -> None:
 def what_is_owed_has_the_current_call(scene: Scene) -> None:
     alice, bob, carol = scene.device("alice", auto_ack=False), scene.device("bob"), scene.device("carol")
     call = alice.invite(bob, carol)
-    alice.change(call, carol, "received")
-    alice.change(call, bob, "received")
+    alice.expect_change(call, carol, "received")
+    alice.expect_change(call, bob, "received")
     current = bob.ok("call.get", callID=call)
     time.sleep(QUIET)  # until the first sends have come
     again = alice.wait(lambda m: m.is_event(None, call), 3, "a resend", since=alice.mark)
@@ -318,12 +318,12 @@ def a_device_that_missed_changes_gets_one_event(scene: Scene) -> None:
     over = ring(carol, bob)
     bob.drop()
     alice.add(call, dave)
-    alice.change(call, dave, "received")
+    alice.expect_change(call, dave, "received")
     dave.reject(call)
     carol.cancel(over)
     since = bob.mark
     bob.connect()
-    owed = bob.event("call.userStateChanged", call, since=since)
+    owed = bob.expect("call.userStateChanged", call, since=since)
     equal("dave's state", change(owed, dave)["state"], "rejected")
     bob.heard_nothing("second event", lambda m: m.is_event() and m is not owed, since)
 
@@ -335,7 +335,7 @@ def a_restarted_app_is_told_again_of_a_call_that_rings(scene: Scene) -> None:
     bob.close()
     since = bob.mark
     bob.connect()
-    again = bob.event("call.invited", call, since=since)
+    again = bob.expect("call.invited", call, since=since)
     equal("its topic", again.topic, bob.device_topic)
 
 
@@ -360,9 +360,9 @@ def a_new_session_is_not_told_of_calls_that_are_over(scene: Scene) -> None:
 def a_call_that_ended_long_ago_is_not_owed(scene: Scene) -> None:
     alice, bob = scene.device("alice"), scene.device("bob", auto_ack=False)
     call = alice.invite(bob)
-    revision = bob.event("call.invited", call)["revision"]
+    revision = bob.expect("call.invited", call)["revision"]
     alice.cancel(call)
-    bob.event("call.cancelled", call)
+    bob.expect("call.cancelled", call)
     retention = scene.timings.ended_retention
     # By the schedule the copies come at most 8 s apart: the last of them while the call is still owed.
     bob.heard_nothing("invitation", lambda m: m.is_event("call.invited"), bob.mark, retention - 1)
@@ -397,7 +397,7 @@ def an_event_says_what_changed_and_who_did_it(scene: Scene) -> None:
     alice, bob, carol = scene.devices("alice", "bob", "carol")
     call = ring(alice, bob, carol, mode="advanced")
     accepted = bob.accept(call, extendedData="on my way")
-    told = alice.change(call, bob, "accepted")
+    told = alice.expect_change(call, bob, "accepted")
     expected = {"type": "event", "event": "call.userStateChanged", "actor": bob.user}
     fields(
         "the event", told.body, **expected, **{name: accepted[name] for name in ("callID", "revision", "time", "call")}
@@ -405,7 +405,7 @@ def an_event_says_what_changed_and_who_did_it(scene: Scene) -> None:
     entry = {"userID": bob.user, "state": "accepted", "device": "phone", "extendedData": "on my way"}
     equal("the change", change(told, bob), entry)
     carol.reject(call, reason="driving")
-    fields("the next change", change(alice.change(call, carol, "rejected"), carol), reason="driving", extendedData=None)
+    fields("the next change", change(alice.expect_change(call, carol, "rejected"), carol), reason="driving", extendedData=None)
 
 
 @sentence(
@@ -422,11 +422,11 @@ def expires_in_and_missed_stand_where_they_belong(scene: Scene) -> None:
     alice.cancel(call, carol)
     dave.reject(call)
     alice.add(call, dave, timeout=1)
-    dave.event("call.timeout", call)
+    dave.expect("call.timeout", call)
     alice.end(call)
     for device in (bob, erin):
-        device.event("call.ended", call)
-    tablets[1].event("call.handledElsewhere", call)
+        device.expect("call.ended", call)
+    tablets[1].expect("call.handledElsewhere", call)
     seen = set()
     for device in (alice, bob, carol, dave, erin, *tablets):
         for message in device.find(lambda m: m.is_event()):
@@ -463,12 +463,12 @@ def a_call_that_was_never_responded_to_is_missed(scene: Scene) -> None:
     call = ring(alice, bob, carol, mode="advanced")
     carol.accept(call)
     alice.end(call)
-    equal("missed when the call was ended", bob.event("call.ended", call).get("missed"), True)
+    equal("missed when the call was ended", bob.expect("call.ended", call).get("missed"), True)
     call = ring(alice, bob)
     alice.cancel(call)
-    equal("missed when cancelled", bob.event("call.cancelled", call).get("missed"), True)
+    equal("missed when cancelled", bob.expect("call.cancelled", call).get("missed"), True)
     call = ring(alice, bob, timeout=1)
-    equal("missed when timed out", bob.event("call.timeout", call).get("missed"), True)
+    equal("missed when timed out", bob.expect("call.timeout", call).get("missed"), True)
 
 
 @sentence(
@@ -485,10 +485,10 @@ def one_who_had_responded_earlier_did_not_miss_the_call(scene: Scene) -> None:
             device.quit(call)
         for event, timeout in (("call.cancelled", 60), ("call.timeout", 1)):
             added = alice.add(call, device, timeout=timeout)
-            device.event("call.invited", call, after=added["revision"] - 1)
+            device.expect("call.invited", call, after=added["revision"] - 1)
             if event == "call.cancelled":
                 alice.cancel(call, device)
-            told = device.event(event, call, after=added["revision"])
+            told = device.expect(event, call, after=added["revision"])
             equal(f"missed in {event} after {answer}", told.get("missed"), None)
 
 
@@ -503,7 +503,7 @@ def a_common_call_ends_with_a_state_change(scene: Scene) -> None:
     bob.accept(call)
     carol.reject(call)
     for device in (alice, bob):
-        told = device.change(call, carol, "rejected")
+        told = device.expect_change(call, carol, "rejected")
         fields("the event", told.body, event="call.userStateChanged")
         fields("its call", told["call"], state="ended", endReason="answered")
     for device in (alice, bob, carol):
@@ -515,9 +515,9 @@ def one_who_is_pending_at_call_end_hears_call_ended(scene: Scene) -> None:
     alice, bob, carol = scene.device("alice"), scene.device("bob"), scene.device("carol", auto_ack=False)
     call = talk(alice, bob)
     alice.add(call, carol)
-    carol.event("call.invited", call)
+    carol.expect("call.invited", call)
     alice.end(call)
-    ended = carol.event("call.ended", call)
+    ended = carol.expect("call.ended", call)
     equal("carol's state", member(ended["call"], carol)["state"], "inviting")
     since = carol.mark
     carol.copy(2, "call.ended", call, 3)
@@ -532,12 +532,12 @@ def one_who_is_pending_at_call_end_hears_call_ended(scene: Scene) -> None:
 def a_state_change_does_not_list_the_own_entry(scene: Scene) -> None:
     alice, bob, carol = scene.device("alice"), scene.device("bob", auto_ack=False), scene.device("carol")
     call = alice.invite(bob, carol)
-    invited = bob.event("call.invited", call)["revision"]
-    alice.change(call, carol, "received")
+    invited = bob.expect("call.invited", call)["revision"]
+    alice.expect_change(call, carol, "received")
     bob.ack(call, invited)
-    alice.change(call, bob, "received")
+    alice.expect_change(call, bob, "received")
     rejected = carol.reject(call)
-    told = bob.event("call.userStateChanged", call, after=rejected["revision"] - 1)
+    told = bob.expect("call.userStateChanged", call, after=rejected["revision"] - 1)
     equal("the changes since revision 1", _changes(told), {carol.user: "rejected"})
 
 
@@ -546,14 +546,14 @@ def other_events_list_the_own_entry(scene: Scene) -> None:
     alice, bob, carol = scene.devices("alice", "bob", "carol")
     call = alice.invite(bob, carol, mode="advanced")
     expected = {alice.user: "accepted", bob.user: "inviting", carol.user: "inviting"}
-    equal("the changes of the invitation", _changes(bob.event("call.invited", call)), expected)
-    alice.change(call, bob, "received")
-    alice.change(call, carol, "received")
+    equal("the changes of the invitation", _changes(bob.expect("call.invited", call)), expected)
+    alice.expect_change(call, bob, "received")
+    alice.expect_change(call, carol, "received")
     alice.cancel(call, bob)
-    equal("of the cancel", _changes(bob.event("call.cancelled", call))[bob.user], "cancelled")
-    carol.change(call, bob, "cancelled")
+    equal("of the cancel", _changes(bob.expect("call.cancelled", call))[bob.user], "cancelled")
+    carol.expect_change(call, bob, "cancelled")
     carol.reject(call)
-    told = alice.event("call.ended", call)
+    told = alice.expect("call.ended", call)
     equal("of the end", _changes(told)[carol.user], "rejected")
 
 
@@ -562,9 +562,9 @@ def an_event_names_who_did_it_unless_it_was_a_timer(scene: Scene) -> None:
     alice, bob, carol = scene.devices("alice", "bob", "carol")
     call = ring(alice, bob, carol, mode="advanced", timeout=2)
     rejected = carol.reject(call)
-    told = alice.event("call.userStateChanged", call, after=rejected["revision"] - 1)
+    told = alice.expect("call.userStateChanged", call, after=rejected["revision"] - 1)
     equal("the actor of a rejection", told.get("actor"), carol.user)
-    told = bob.event("call.timeout", call)
+    told = bob.expect("call.timeout", call)
     equal("the actor of a timeout", told.get("actor"), None)
 
 
@@ -587,9 +587,9 @@ def the_inviter_and_accepted_users_hear_on_their_devices_topic(scene: Scene) -> 
     call = talk(alice, bob)
     alice.add(call, carol)
     for device in (alice, bob):
-        equal(f"the topic of {device}", device.change(call, carol, "received").topic, device.device_topic)
+        equal(f"the topic of {device}", device.expect_change(call, carol, "received").topic, device.device_topic)
     alice.end(call)
-    equal("the topic of the end", bob.event("call.ended", call).topic, bob.device_topic)
+    equal("the topic of the end", bob.expect("call.ended", call).topic, bob.device_topic)
 
 
 @sentence("5 Topics of first sends", "call.created and call.handledElsewhere on the topic of each other online device.")
@@ -599,7 +599,7 @@ def what_other_devices_hear_comes_on_their_own_topic(scene: Scene) -> None:
     call = ring(alice, bob)
     bob.accept(call)
     for device, event in zip(others, ["call.created"] * 2 + ["call.handledElsewhere"] * 2):
-        equal(f"the topic of {event}", device.event(event, call).topic, device.device_topic)
+        equal(f"the topic of {event}", device.expect(event, call).topic, device.device_topic)
 
 
 @sentence(
@@ -613,13 +613,13 @@ def a_device_without_presence_that_acked_is_told_like_online_ones(scene: Scene) 
     deaf = scene.another(bob, "deaf", presence=False, auto_ack=False)
     web = scene.another(alice, "web", presence=False)
     call = ring(alice, bob)
-    silent.event("call.invited", call)
-    deaf.event("call.invited", call)
+    silent.expect("call.invited", call)
+    deaf.expect("call.invited", call)
     time.sleep(QUIET)  # until the ack is served
     web.heard_nothing("call.created", lambda m: m.is_event(), 0, 0)
     with deaf.hears_nothing("call.handledElsewhere", lambda m: m.is_event("call.handledElsewhere")):
         bob.accept(call)
-        told = silent.event("call.handledElsewhere", call)
+        told = silent.expect("call.handledElsewhere", call)
     equal("its topic", told.topic, silent.device_topic)
     equal("bob's state", member(told["call"], bob)["state"], "accepted")
 
@@ -646,7 +646,7 @@ def the_acting_device_gets_no_event_of_its_own_request(scene: Scene) -> None:
 def the_revision_of_a_response_counts_as_acked(scene: Scene) -> None:
     alice, bob = scene.device("alice", auto_ack=False), scene.device("bob")
     response = alice.ok("call.invite", invitees=[bob.user])
-    told = alice.change(response["callID"], bob, "received")
+    told = alice.expect_change(response["callID"], bob, "received")
     equal("the changes since the response", _changes(told), {bob.user: "received"})
     equal("the states", states(told["call"]), ["accepted", "received"])
     true("the revision is above the response's", told["revision"] > response["revision"])

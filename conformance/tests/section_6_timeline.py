@@ -47,7 +47,7 @@ def a_trace_has_the_call_and_its_entries_in_order(scene: Scene) -> None:
     times = [entry["time"] for entry in entries]
     equal("the times", times, sorted(times))
     response = bob.ok("call.trace", callID=call)
-    equal("the call", response["call"], bob.call(call))
+    equal("the call", response["call"], bob.get(call))
     equal("omitted", response.get("omitted"), None)
     kinds = {entry["kind"] for entry in entries}
     true(
@@ -94,7 +94,7 @@ def an_entry_tells_its_time_since_the_call_and_the_entry_before(scene: Scene) ->
     time.sleep(0.2)
     bob.reject(call)
     entries = _trace(scene, alice, call)
-    created = alice.call(call)["createdAt"]
+    created = alice.get(call)["createdAt"]
     equal("at", [e["at"] for e in entries], [e["time"] - created for e in entries])
     after = [later["time"] - earlier["time"] for earlier, later in zip(entries, entries[1:])]
     equal("after", [e["after"] for e in entries[1:]], after)
@@ -129,9 +129,9 @@ def a_trace_tells_how_the_call_changed(scene: Scene) -> None:
     alice, bob = scene.devices("alice", "bob")
     call = ring(alice, bob)
     bob.reject(call, reason="driving")
-    told = alice.change(call, bob, "rejected")
+    told = alice.expect_change(call, bob, "rejected")
     expired = ring(alice, bob, timeout=1)
-    bob.event("call.timeout", expired)
+    bob.expect("call.timeout", expired)
     entries = _trace(scene, alice, call)
     created = _has(entries, "transition", revision=1, state="ringing", actor=alice.user)
     changed = {entry["userID"]: entry["state"] for entry in created["changes"]}
@@ -195,7 +195,7 @@ def a_trace_tells_the_presence_of_members(scene: Scene) -> None:
 def a_trace_tells_deadlines(scene: Scene) -> None:
     alice, bob = scene.devices("alice", "bob")
     call = ring(alice, bob, timeout=1)
-    bob.event("call.timeout", call)
+    bob.expect("call.timeout", call)
     between("late", _has(_trace(scene, alice, call), "deadline")["late"], 0, 1000)
 
 
@@ -215,7 +215,7 @@ def signals_heartbeats_and_repeated_acks_are_not_recorded(scene: Scene) -> None:
     alice, bob = scene.devices("alice", "bob")
     call = talk(alice, bob)
     alice.settle()
-    revision = alice.call(call)["revision"]
+    revision = alice.get(call)["revision"]
     before = len(_of(_trace(scene, alice, call), "ack"))
     for _ in range(3):
         alice.send({"type": "call.heartbeat", "callID": call})

@@ -169,5 +169,5 @@ def a_wrong_key_opens_nothing(scene: Scene) -> None:
             ):
                 equal(name, headers.get(name), value)
             equal("credentials", headers.get("access-control-allow-credentials"), None)
-    states = {member["userID"]: member["state"] for member in alice.call(call)["members"]}
+    states = {member["userID"]: member["state"] for member in alice.get(call)["members"]}
     equal("who was asked about with a wrong key", states[bob.user], "inviting")

@@ -50,7 +50,7 @@ def ring(caller: Device, *callees: Device, **fields: Any) -> str:
     """A call whose caller knows that it rings at every callee; its id."""
     call = caller.invite(*callees, **fields)
     for callee in callees:
-        caller.change(call, callee, "received")
+        caller.expect_change(call, callee, "received")
     return call
 
 
@@ -61,7 +61,7 @@ def talk(caller: Device, *callees: Device, **fields: Any) -> str:
     for callee in callees:
         callee.accept(call)
         for other in [caller, *accepted]:
-            other.change(call, callee, "accepted")
+            other.expect_change(call, callee, "accepted")
         accepted.append(callee)
     return call
 

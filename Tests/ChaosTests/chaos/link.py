@@ -10,8 +10,13 @@ from typing import Any
 
 import paho.mqtt.client as mqtt
 
+from conformance.client import Broker, Endpoint, Will, connect, make_client, no_delay
+
 from .history import History
 from .loop import Loop
+
+
+_KEEPALIVE_SECONDS = 30
 
 
 @dataclass
@@ -32,11 +37,10 @@ class Link:
         loop: Loop,
         history: History,
         rng: random.Random,
-        port: int,
-        name: str,
+        broker: Broker,
+        phone: Endpoint,
         *,
-        topics: list[str],
-        will: tuple[str, bytes],
+        will: Will,
         qos: int,
         on_ready: Callable[[], None],
         on_message: Callable[[bytes], None],
@@ -44,28 +48,26 @@ class Link:
     ) -> None:
         self.trouble: Trouble | None = None
         self.is_open = True
-        self._loop, self._history, self._rng, self._name, self._qos = loop, history, rng, name, qos
+        self._loop, self._history, self._rng, self._name, self._qos = loop, history, rng, phone.client_id, qos
         self._on_message, self._on_end = on_message, on_end
         self._socket: socket.socket | None = None
-        client = mqtt.Client(mqtt.CallbackAPIVersion.VERSION2, name, protocol=mqtt.MQTTv5, reconnect_on_failure=False)
-        client.max_inflight_messages_set(1000)
-        client.will_set(will[0], will[1], qos=1)
+        client = make_client(broker, "5", phone.client_id, phone.level, None, will)
         client.on_socket_open = self._opened
         client.on_socket_close = self._closed
-        client.on_connect = lambda c, *_: c.subscribe([(topic, qos) for topic in topics])
+        client.on_connect = lambda c, *_: c.subscribe([(phone.user_topic, qos), (phone.device_topic, qos)])
         client.on_subscribe = lambda *_: on_ready()
         client.on_message = self._received
         client.on_disconnect = lambda *_: self.end()
         self._client = client
         try:
-            client.connect("127.0.0.1", port, keepalive=30, clean_start=True)
+            connect(client, broker, "5", _KEEPALIVE_SECONDS)
         except OSError:
             loop.after(0, self.end)
             return
         self._tick()
 
     def _opened(self, _client: Any, _data: Any, sock: Any) -> None:
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        no_delay(sock)
         self._socket = sock
         self._loop.watch(sock, self._readable)
 

@@ -101,8 +101,8 @@ class Load:
 
     def rang(self, phone: Phone, event: Body) -> None:
         plan = self._plans.get(event["callID"])
-        if plan and phone.name not in plan.rang:
-            plan.rang.add(phone.name)
+        if plan and phone.client_id not in plan.rang:
+            plan.rang.add(phone.client_id)
             for act in plan.answers:
                 if (act.user, act.device) == (phone.user, phone.device):
                     self._loop.after(act.after, partial(self._do, act, plan))

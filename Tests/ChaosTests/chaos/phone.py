@@ -1,4 +1,4 @@
-"""A device that follows the protocol: resends, presence until it is welcomed, acks, and no old revisions."""
+"""A device of the conformance suite, driven by the loop: it resends, comes back by itself, and tells what it sees as it comes."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol
 
-from harness.topics import ROOT, encode_user
+from conformance.client import BACKOFF, ROOT, Broker, Endpoint, ack_of, encode, without_none
 
 from .history import History
 from .link import Link, Trouble
 from .loop import Loop, Timer
 
-BACKOFF = (1, 2, 4, 8)
 TEMPORARY = {"unavailable", "rateLimited", "internal"}
 Body = dict[str, Any]
 
@@ -38,7 +37,7 @@ class Pending:
     timer: Timer | None = None
 
 
-class Phone:
+class Phone(Endpoint):
     """One device of one user. `online` and `offline` say what its owner wants; the network may have it otherwise."""
 
     def __init__(
@@ -46,15 +45,14 @@ class Phone:
         loop: Loop,
         history: History,
         rng: random.Random,
-        port: int,
+        broker: Broker,
         user: str,
         device: str,
         qos: int,
         listener: Listener,
         presence: bool = True,
     ) -> None:
-        self.user, self.device = user, device
-        self.name = f"{encode_user(user)}/{device}"
+        super().__init__(ROOT, user, device)
         self.is_welcome = False
         self.is_wanted = False
         self.welcomed_at = 0
@@ -66,17 +64,13 @@ class Phone:
         self.unreceipted: dict[tuple[str, str], Body] = {}
         """Requests of messages that the service took, by recipient and id, while there is no receipt."""
         self.trouble: Trouble | None = None
-        self._loop, self._history, self._rng, self._port, self._qos = loop, history, rng, port, qos
+        self._loop, self._history, self._rng, self._broker, self._qos = loop, history, rng, broker, qos
         self._listener, self._has_presence = listener, presence
         self._link: Link | None = None
-        self._session = ""
         self._pending: dict[str, Pending] = {}
         self._presence_timer: Timer | None = None
         self._heartbeats: set[str] = set()
         self._is_ready = False
-
-    def __repr__(self) -> str:
-        return self.name
 
     # Connection
 
@@ -92,16 +86,15 @@ class Phone:
     def _connect(self) -> None:
         if self._link is not None or not self.is_wanted:
             return
-        self._session = f"{self._rng.getrandbits(48):012x}"
+        will = self.begin_session(f"{self._rng.getrandbits(48):012x}")
         self.views.clear()
         self._link = Link(
             self._loop,
             self._history,
             self._rng,
-            self._port,
-            self.name,
-            topics=[f"{ROOT}/down/{encode_user(self.user)}", f"{ROOT}/down/{self.name}"],
-            will=(self._presence_topic, encode({"online": False, "reason": "lost", "session": self._session})),
+            self._broker,
+            self,
+            will=will,
             qos=self._qos,
             on_ready=self._ready,
             on_message=self._received,
@@ -119,7 +112,7 @@ class Phone:
 
     def _ready(self) -> None:
         self._is_ready = True
-        self._history.device("connected", self.name, session=self._session)
+        self._history.device("connected", self.client_id, session=self.session)
         if self._has_presence:
             self._present(list(BACKOFF))
         for request in list(self._pending):
@@ -128,7 +121,7 @@ class Phone:
     def _present(self, backoff: list[int]) -> None:
         if not self._is_ready or not self._link:
             return
-        self._link.publish("presented", self._presence_topic, encode({"online": True, "session": self._session}))
+        self._link.publish("presented", self.presence_topic, self.presence(True))
         # The last pause repeats until somebody answers.
         pause = backoff.pop(0) if len(backoff) > 1 else backoff[0]
         if self._presence_timer:
@@ -137,7 +130,7 @@ class Phone:
 
     def _ended(self) -> None:
         if self._is_ready:
-            self._history.device("disconnected", self.name)
+            self._history.device("disconnected", self.client_id)
         self._link, self._is_ready, self.is_welcome = None, False, False
         if self._presence_timer:
             self._presence_timer.cancel()
@@ -155,9 +148,8 @@ class Phone:
         """Says goodbye and comes back after `away` seconds."""
         if self._link and self._is_ready:
             self.is_wanted = False
-            goodbye = {"online": False, "reason": "logout", "session": self._session}
             self._link.trouble = None
-            self._link.publish("presented", self._presence_topic, encode(goodbye))
+            self._link.publish("presented", self.presence_topic, self.presence(False, "logout"))
             self._link.close()
             self._loop.after(away, self.online)
 
@@ -186,7 +178,7 @@ class Phone:
     ) -> None:
         """Sends a request, again after 1, 2, 4, 8 s, and gives up after that: then `done` gets None."""
         identity = f"{self._rng.getrandbits(64):016x}"
-        body = {"type": type_, "id": identity} | {k: v for k, v in fields.items() if v is not None}
+        body = {"type": type_, "id": identity} | without_none(fields)
         self.repeat(body, done, double_after)
 
     def repeat(
@@ -213,9 +205,7 @@ class Phone:
             return
         key = (body["to"], response["messageID"])
         if response["state"] == "sent":
-            self.unreceipted[key] = {"type": "message.send", "id": response["id"]} | {
-                name: value for name, value in body.items() if value is not None
-            }
+            self.unreceipted[key] = {"type": "message.send", "id": response["id"]} | without_none(body)
         else:
             self.unreceipted.pop(key, None)
 
@@ -225,10 +215,10 @@ class Phone:
             return
         payload = encode(pending.body)
         link = self._link
-        link.publish("sent", self._up, payload)
+        link.publish("sent", self.up, payload)
         if pending.double_after is not None:
             self._loop.after(
-                pending.double_after, lambda: link.publish("sent", self._up, payload) if link.is_open else None
+                pending.double_after, lambda: link.publish("sent", self.up, payload) if link.is_open else None
             )
             pending.double_after = None
         if pending.timer:
@@ -248,13 +238,14 @@ class Phone:
     # Receiving
 
     def _received(self, payload: bytes) -> None:
-        self._history.device("received", self.name, payload)
+        self._history.device("received", self.client_id, payload)
         body = json.loads(payload)
+        if ack := ack_of(body):
+            self._publish_up(ack)
         match body["type"]:
             case "welcome":
                 self._welcomed(body)
             case "event":
-                self._publish_up({"type": "ack", "callID": body["callID"], "revision": body["revision"]})
                 if self._learn(body["call"]) and body["event"] == "call.invited":
                     self._listener.rang(self, body)
             case "message":
@@ -270,13 +261,12 @@ class Phone:
                 self._answered(body["id"], body)
 
     def _received_message(self, body: Body) -> None:
-        self._publish_up({"type": "ack", "messageID": body["messageID"]})
         # A device drops a message that it has had (§2). Ids come again only long after.
         if body["messageID"] not in self.shown:
             self.shown = [*self.shown[-500:], body["messageID"]]
 
     def _welcomed(self, body: Body) -> None:
-        if body["session"] != self._session:
+        if body["session"] != self.session:
             self._present(list(BACKOFF))
             return
         self.is_welcome = True
@@ -315,19 +305,7 @@ class Phone:
 
     def _publish_up(self, body: Body) -> None:
         if self._link and self._is_ready:
-            self._link.publish("sent", self._up, encode(body))
-
-    @property
-    def _up(self) -> str:
-        return f"{ROOT}/up/{self.name}"
-
-    @property
-    def _presence_topic(self) -> str:
-        return f"{ROOT}/presence/{self.name}"
-
-
-def encode(body: Body) -> bytes:
-    return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
+            self._link.publish("sent", self.up, encode(body))
 
 
 def member(call: Body, user: str) -> Body | None:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from conformance.client import Broker
 from harness import executable
 
 from .backend import Backend
@@ -131,9 +132,9 @@ class Run:
 
     def _phone(self, user: str, device: str, presence: bool = True) -> Phone:
         rng = random.Random(self._network.random())
-        port = self._deployment.broker.port
+        broker = Broker.at(self._deployment.broker.url, None, lambda _: None)
         return Phone(
-            self._loop, self._history, rng, port, user, device, self._options.qos, self._load, presence=presence
+            self._loop, self._history, rng, broker, user, device, self._options.qos, self._load, presence=presence
         )
 
     def _note_stalls(self) -> None:

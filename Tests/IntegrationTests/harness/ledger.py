@@ -8,9 +8,10 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
+from conformance.client import decode_level
+
 from .contract import Contract
 from .tap import Tap, Tapped
-from .topics import decode_level
 
 _PENDING = {"inviting", "notYetReceived", "received"}
 _LIVE = _PENDING | {"accepted"}

@@ -15,8 +15,9 @@ from typing import Any
 import jwt
 import paho.mqtt.client as mqtt
 
+from conformance.client import stop_loop
+
 from .broker import COMMON, Broker
-from .paho_thread import stop_loop
 from .processes import free_port
 from .service import PROJECT, executable, run
 

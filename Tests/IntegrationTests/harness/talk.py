@@ -7,7 +7,9 @@ import time
 from contextlib import suppress
 from typing import Any
 
-from .device import Device, Pending, Received
+from conformance.client import Message, Request
+
+from .device import Device
 from .processes import wait_until
 from .world import World
 
@@ -29,7 +31,7 @@ def member(call: dict[str, Any], user: Device | str) -> dict[str, Any]:
     return found[0]
 
 
-def change_in(message: Received, user: Device | str) -> dict[str, Any]:
+def change_in(message: Message, user: Device | str) -> dict[str, Any]:
     """The entry of `user` in an event's changes."""
     name = user if isinstance(user, str) else user.user
     found = [entry for entry in message["changes"] if entry["userID"] == name]
@@ -54,7 +56,7 @@ def talk(caller: Device, *callees: Device, **fields: Any) -> str:
     return call
 
 
-def answers(requests: list[Pending], patience: int = 10) -> list[dict[str, Any]]:
+def answers(requests: list[Request], patience: int = 10) -> list[dict[str, Any]]:
     """The responses, all ok, to requests that are on their way together. What has none is sent again each second."""
     for _ in range(patience):
         with suppress(AssertionError):
@@ -75,6 +77,6 @@ def is_online(world: World, user: str) -> bool:
     return user not in response["offline"]
 
 
-def welcomes(device: Device, session: str) -> list[Received]:
+def welcomes(device: Device, session: str) -> list[Message]:
     """The welcomes that name this session."""
     return [m for m in device.messages if m.type == "welcome" and m["session"] == session]

@@ -15,7 +15,7 @@ from typing import Any
 import paho.mqtt.client as mqtt
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
-from .paho_thread import stop_loop
+from conformance.client import stop_loop
 
 _TOPIC = re.compile(r"^.+?/(up|down|presence)/(.*)$", re.DOTALL)
 

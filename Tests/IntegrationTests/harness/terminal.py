@@ -7,11 +7,12 @@ import secrets
 from pathlib import Path
 from typing import Any
 
+from conformance.client import ROOT, encode_user
+
 from .broker import Broker
 from .processes import Child
 from .service import executable
 from .tap import Tapped
-from .topics import encode_user
 
 
 class Terminal:
@@ -38,7 +39,7 @@ class Terminal:
 
     def wait_online(self, timeout: float = 10) -> Terminal:
         """Waits for the service's welcome, seen on the broker."""
-        topic = f"bellwire/v1/down/{encode_user(self.user)}/{self.device}"
+        topic = f"{ROOT}/down/{encode_user(self.user)}/{self.device}"
 
         def welcome(message: Tapped) -> bool:
             return message.topic == topic and message.body.get("type") == "welcome"

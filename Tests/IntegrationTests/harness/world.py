@@ -50,7 +50,7 @@ class World:
         """A device of exactly this user."""
         made = Device(self.broker, user, device, **options)
         self._devices.append(made)
-        return made.connect(presence) if connect else made
+        return made.connect(presence=presence) if connect else made
 
     def borrow(self) -> Iterator[World]:
         """This deployment for one test, whose phones are closed after it. For `yield from` in a fixture."""
