@@ -480,7 +480,8 @@ def test_a_broker_that_restarts_is_told_and_what_was_missed(rig: Any, tmp_path: 
     world.broker.start()
     alice.connection(CONNECTED, SUCCESS, 30, since)
     bob.ask("accept", within=40, callID=call)
-    alice.becomes(call, bob, ACCEPTED, 30)
+    for app in (alice, bob):
+        app.becomes(call, bob, ACCEPTED, 30)
     connection = [(line["state"], line["reason"]) for line in alice.told("connection", since=since)]
     assert connection == [(RECONNECTING, LOGIN_INTERRUPTED), (CONNECTED, SUCCESS)]
     assert bob.of(call) == ["received", "accept", "states bob:1"]
