@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -15,29 +16,62 @@ from harness.processes import clean_environment
 DOCS = PROJECT / "docs"
 
 
-def named_tests() -> list[str]:
-    pattern = r"`(section_\d\w+::\w+|test_\w+\.py::test_\w+|(?!XTests)\w+Tests/\w+\.[a-z]\w+)`"
-    return sorted(set(re.findall(pattern, (DOCS / "sources.md").read_text())))
+NAMED = re.compile(
+    r"`(?:(?P<section>section_\d\w+)(?:::(?P<scenario>\w+))?"
+    r"|(?P<file>test_\w+\.py)(?:::(?P<of_file>test_\w+))?"
+    r"|(?P<case>test_\w+)"
+    r"|(?!XTests)(?:(?P<target>\w+Tests)/)?(?P<suite>\w+Tests)(?:\.(?P<method>[a-z]\w+))?)`"
+)
+"""A scenario of the conformance suite, an integration test, or a Swift test: their forms in the documents."""
+SWIFT = {path: path.read_text() for path in (PROJECT / "Tests").rglob("*.swift")}
+DOCUMENTS = sorted(str(path.relative_to(DOCS)) for path in DOCS.rglob("*.md"))
 
 
-def test_every_test_that_sources_md_names_exists() -> None:
-    """The table proves something only as long as its tests are there."""
-    missing = []
-    for test in named_tests():
-        if test.startswith("section"):
-            file, name = test.split("::")
-            path, definition = PROJECT / "conformance/tests" / f"{file}.py", rf"^def {name}\("
-        elif "::" in test:
-            file, name = test.split("::")
-            path, definition = PROJECT / "Tests/IntegrationTests" / file, rf"^def {name}\("
-        else:
-            directory, rest = test.split("/")
-            file, name = rest.split(".")
-            path, definition = PROJECT / "Tests" / directory / f"{file}.swift", rf"func {name}\b"
-        if not path.exists() or not re.search(definition, path.read_text(), re.MULTILINE):
-            missing.append(test)
-    assert named_tests()
-    assert not missing
+def defines(paths: Iterable[Path], name: str | None) -> bool:
+    return any(path.exists() and (name is None or re.search(rf"^def {name}\(", path.read_text(), re.MULTILINE)) for path in paths)
+
+
+def exists(named: re.Match[str]) -> bool:
+    if named["section"]:
+        return defines([PROJECT / "conformance/tests" / f"{named['section']}.py"], named["scenario"])
+    integration = PROJECT / "Tests/IntegrationTests"
+    if named["file"]:
+        return defines([integration / named["file"]], named["of_file"])
+    if named["case"]:
+        return defines(integration.glob("test_*.py"), named["case"])
+    suite, method = named["suite"], named["method"]
+    if named["target"] is None and method is None and (PROJECT / "Tests" / suite).is_dir():
+        return True
+    texts = [
+        text
+        for path, text in SWIFT.items()
+        if named["target"] in (None, path.parent.name)
+        and (path.stem == suite or re.search(rf"(struct|class|extension) {suite}\b", text))
+    ]
+    return any(method is None or re.search(rf"func {method}\b", text) for text in texts)
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_every_test_that_a_document_names_exists(document: str) -> None:
+    """What a document promises is guarded only as long as its test is there."""
+    text = (DOCS / document).read_text()
+    assert [named[0] for named in NAMED.finditer(text) if not exists(named)] == []
+
+
+def test_the_tables_of_promises_name_tests() -> None:
+    for document, least in (("sources.md", 100), ("threat-model.md", 60)):
+        assert len(list(NAMED.finditer((DOCS / document).read_text()))) >= least, document
+
+
+def test_whatever_test_a_document_names_is_run_by_scripts_test() -> None:
+    """Every Swift test and every integration test, among them the conformance suite; and the scripts that the documents name as proof."""
+    steps = (PROJECT / "scripts/test").read_text()
+    for part in ('swift test --skip-build --skip "$waiting"', 'swift test --skip-build --filter "$waiting"', '-m "not alone"', "-m alone"):
+        assert part in steps, part
+    assert "pytest Tests/IntegrationTests" in steps
+    proofs = set(re.findall(r"`(scripts/[a-z-]+)", (DOCS / "threat-model.md").read_text() + (DOCS / "sources.md").read_text()))
+    assert {"scripts/hostile", "scripts/test-compose"} <= proofs
+    assert [script for script in proofs if script not in steps] == []
 
 
 def test_every_contradiction_that_sources_md_refers_to_is_listed() -> None:
