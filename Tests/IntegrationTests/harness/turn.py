@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hmac
+import socket
 import subprocess
 import time
 from collections.abc import Callable
@@ -38,7 +39,18 @@ class Turn(Child):
             "BELLWIRE_TURN_EXTERNAL_IP": "127.0.0.1",
         }  # fmt: skip
         super().__init__([str(_DEPLOY / "bellwire-turn")], self.log, env=clean_environment(environment))
-        wait_until(lambda: listening(self.port), 10, "coturn listens")
+        wait_until(lambda: listening(self.port) and self._answers(), 10, "coturn listens")
+
+    def _answers(self) -> bool:
+        """A STUN request over UDP, which it takes up later than TCP, is answered."""
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+            probe.settimeout(0.5)
+            try:
+                probe.connect(("127.0.0.1", self.port))
+                probe.send(b"\x00\x01\x00\x00\x21\x12\xa4\x42" + bytes(12))
+                return bool(probe.recv(1500))
+            except OSError:
+                return False
 
     def ask(self, username: str, credential: str, *options: str) -> str:
         """What a client with these says of its attempt."""
