@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Generator, Iterator
 from pathlib import Path
@@ -94,6 +95,43 @@ class Deployments:
 
 
 _deployments = Deployments()
+
+
+_LONG_FILES = {
+    "test_web_page": 150,
+    "test_web_push": 70,
+    "test_webhooks": 65,
+    "test_gateway_failures": 60,
+    "test_web_client": 50,
+    "test_zego_http": 50,
+    "test_push_crashes": 50,
+    "test_openapi_fuzz": 50,
+    "test_zego_call_compat": 45,
+    "test_zim_compat": 40,
+    "test_push_failures": 40,
+    "test_redis": 35,
+    "test_tokens": 30,
+    "test_races": 30,
+    "test_slow_reader": 30,
+    "test_hidden_page": 30,
+    "test_web_media": 25,
+    "test_restart": 25,
+}
+"""How many seconds they take, about, on an idle machine."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """How several processes share the tests (`--dist loadgroup`). Those of one file share its deployments and stay together; a test that is
+    marked `long` shares nothing with others. What takes longest begins first, so that in the end all processes are done at about the same time.
+    """
+    seconds = {}
+    for item in items:
+        long = item.get_closest_marker("long")
+        group = item.nodeid if long else item.path.stem
+        item.add_marker(pytest.mark.xdist_group(re.sub(r"\W+", "-", group)))
+        seconds[item] = long.args[0] if long else _LONG_FILES.get(item.path.stem, 0)
+    items.sort(key=lambda item: -seconds[item])
 
 
 @pytest.hookimpl(wrapper=True)
