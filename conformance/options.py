@@ -73,6 +73,8 @@ class Options:
     list_only: bool
     check_citations: bool
     quick: bool
+    slow: bool
+    """The opposite of `quick`."""
     junit: Path | None
     users: str
     trace: str
@@ -123,6 +125,7 @@ def parse(arguments: list[str]) -> Options:
         list_only=given.list,
         check_citations=given.check_citations,
         quick=given.quick,
+        slow=given.slow,
         junit=given.junit,
         users=given.users,
         trace=given.trace,
@@ -158,7 +161,9 @@ def _parser() -> argparse.ArgumentParser:
     add("--websocket", metavar="URL", help="with --device web: where browsers reach the broker, ws:// or wss://; --broker, if that is one")
     add("-k", metavar="PATTERN", default="", help="only tests whose section, sentence or name this regex finds")
     add("--list", action="store_true", help="lists the tests")
-    add("--quick", action="store_true", help="leaves out what waits for timers of more than 5 s")
+    speed = parser.add_mutually_exclusive_group().add_argument
+    speed("--quick", action="store_true", help="leaves out what waits for timers of more than 5 s")
+    speed("--slow", action="store_true", help="only what waits for timers of more than 5 s")
     add("--parallel", metavar="N", type=int, default=24, help="tests at once, waiting ones aside")
     add("--patience", metavar="SECONDS", type=float, default=5.0, help="how long to wait for what should come at once")
     add("--junit", metavar="FILE", type=Path, help="writes the results as JUnit XML")

@@ -19,7 +19,7 @@ from .suite import Skipped, Test
 Outcome = Literal["passed", "failed", "skipped"]
 
 LONG_SECONDS = 5.0
-"""Tests that wait longer run in threads of their own from the beginning, and are what --quick leaves out."""
+"""Tests that wait longer run in threads of their own from the beginning, and are what --quick leaves out, and --slow takes."""
 
 _JOURNAL_WIDTH = 700
 _VIOLATIONS_SHOWN = 5
@@ -92,6 +92,8 @@ class Runner:
         seconds = test.seconds(self._timings)
         if self._options.quick and seconds > LONG_SECONDS:
             return Result(test, version, "skipped", f"--quick: it waits {seconds:g} s", [], 0)
+        if self._options.slow and seconds <= LONG_SECONDS:
+            return Result(test, version, "skipped", f"--slow: it waits for at most {LONG_SECONDS:g} s", [], 0)
         began = time.monotonic()
         by_hand: dict[int, str] = {}
         while True:

@@ -322,7 +322,8 @@ def at_most_64_waiting_messages_go_at_once(scene: Scene) -> None:
     def all_had() -> bool:
         return len({m["messageID"] for m in device.find(_is_message())}) == MOST_AT_ONCE + 3
 
-    device.wait_for(lambda: all_had() or None, 9, "the others, by their resends")
+    # On a busy machine not by the first of them: the fifth comes 31 s after the message.
+    device.wait_for(lambda: all_had() or None, 33, "the others, by their resends")
 
 
 @sentence(

@@ -59,7 +59,8 @@ def check(broker: Broker, *options: str) -> str:
         # The first run makes a virtual environment: not two at once.
         fcntl.flock(lock, fcntl.LOCK_EX)
         subprocess.run([suite, "--list"], check=True, capture_output=True)
-    command = [suite, "--broker", broker.url, *options]
+    # Other tests run at the same time: what should come at once may take longer.
+    command = [suite, "--broker", broker.url, "--patience", "15", *options]
     done = subprocess.run(command, capture_output=True, text=True, timeout=290, check=False)
     failures = done.stdout[max(0, done.stdout.find("FAILED  ")) :]
     assert done.returncode == 0, failures[:60_000] + done.stderr[-2_000:]
