@@ -1,30 +1,14 @@
-"""`BellwireClientCore` by itself: a package of its sources and an app, in which no C library is named."""
+"""`BellwireClientCore` by itself: an app is made of it and of `SignalingProtocol`, and of no C library."""
 
 from __future__ import annotations
 
 import subprocess
 from pathlib import Path
 
-import pytest
-
 from harness import PROJECT
 
-PACKAGE = """// swift-tools-version: 6.2
-import PackageDescription
-
-let settings: [SwiftSetting] = [
-    .enableUpcomingFeature("ExistentialAny"),
-    .enableUpcomingFeature("MemberImportVisibility"),
-    .enableUpcomingFeature("NonisolatedNonsendingByDefault"),
-]
-let package = Package(
-    name: "app",
-    targets: [
-        .target(name: "SignalingProtocol", swiftSettings: settings),
-        .target(name: "BellwireClientCore", dependencies: ["SignalingProtocol"], swiftSettings: settings),
-        .executableTarget(name: "app", dependencies: ["BellwireClientCore"], swiftSettings: settings),
-    ])
-"""
+BUILD = PROJECT / ".build/debug"
+MODULES = ("SignalingProtocol", "BellwireClientCore")
 APP = """import BellwireClientCore
 
 /// A network that is never there.
@@ -48,22 +32,25 @@ await client.disconnect()
 """
 
 
-@pytest.mark.alone
-@pytest.mark.timeout(600)
-def test_it_builds_without_a_c_library_and_with_swift_in_it(tmp_path: Path) -> None:
-    """No shared library is needed but the system's own: neither Swift's nor OpenSSL or another of the service's."""
-    (tmp_path / "Package.swift").write_text(PACKAGE)
-    sources = tmp_path / "Sources"
-    (sources / "app").mkdir(parents=True)
-    (sources / "app/main.swift").write_text(APP)
-    for module in ("SignalingProtocol", "BellwireClientCore"):
-        (sources / module).symlink_to(PROJECT / "Sources" / module)
-    command = ["swift", "build", "--static-swift-stdlib", "--package-path", str(tmp_path), "--product", "app"]
-    built = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+def test_it_is_linked_without_a_c_library_and_with_swift_in_it(tmp_path: Path) -> None:
+    """The compiler is told of no module map, so that it refuses a module that imports C; and the linker has the objects of the two modules.
+    No shared library is needed but the system's own: neither Swift's nor OpenSSL or another of the service's."""
+    (tmp_path / "main.swift").write_text(APP)
+    objects = [str(path) for module in MODULES for path in sorted((BUILD / f"{module}.build").glob("*.o"))]
+    app = tmp_path / "app"
+    command = ["swiftc", "-static-stdlib", "-swift-version", "6", "-I", str(BUILD / "Modules"), "-o", str(app), str(tmp_path / "main.swift")]
+    built = subprocess.run([*command, *objects], capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
     assert built.returncode == 0, built.stdout[-4_000:] + built.stderr[-2_000:]
-    app = tmp_path / ".build/debug/app"
     needed = subprocess.run(["ldd", str(app)], capture_output=True, text=True, check=True).stdout
     libraries = {line.split()[0].rsplit("/")[-1].split(".so")[0] for line in needed.splitlines()}
     assert libraries <= {"linux-vdso", "libc", "libm", "libgcc_s", "libstdc++", "libpthread", "libdl", "ld-linux-x86-64", "ld-linux-aarch64"}
     said = subprocess.run([str(app)], capture_output=True, text=True, check=True, timeout=30).stdout
     assert "cannot reach the broker: alice/phone has no network" in said
+
+
+def test_what_imports_c_is_refused(tmp_path: Path) -> None:
+    """So that the test before means something: the SDK's own transport has OpenSSL under it."""
+    (tmp_path / "main.swift").write_text("import BellwireClient\n")
+    command = ["swiftc", "-typecheck", "-I", str(BUILD / "Modules"), str(tmp_path / "main.swift")]
+    refused = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+    assert "missing required module 'COpenSSL'" in refused.stderr

@@ -51,7 +51,6 @@ def converse(alice: Device, bob: Device, stop: threading.Event) -> list[dict[str
     return ended
 
 
-@pytest.mark.alone
 @pytest.mark.timeout(120)
 def test_kills_at_random_instants_lose_no_call(rig: Any, dice: random.Random) -> None:
     """SQLite: ten kill -9 under load; every conversation goes on, and every answered request still holds.

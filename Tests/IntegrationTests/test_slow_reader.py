@@ -15,12 +15,10 @@ import pytest
 
 from harness import Attempt, SecureBroker, wait_until
 
-pytestmark = pytest.mark.alone
-
 ROOT = "bellwire/v1"
 PAYLOAD = b"x" * 50_000
-MESSAGES = 2_000
-"""100 MB."""
+MESSAGES = 1_400
+"""70 MB."""
 MOST = 40e6
 """Bytes by which the broker may grow: a backlog of 4 MiB, what the allocator keeps, and the publisher's own messages."""
 
@@ -93,8 +91,8 @@ def test_what_waits_for_a_client_that_does_not_read_is_bounded(broker: SecureBro
             sender.publish(f"{ROOT}/down/other", str(number).encode())
             most = max(most, broker.resident())
         assert most - before < MOST, f"{(most - before) / 1e6:.0f} MB"
-        wait_until(lambda: "put off: slowReader" in broker.log.read_text(), 5, "a line about it")
-    wait_until(lambda: len(other.messages) == MESSAGES // 100, 5, "all that was for the other")
+        wait_until(lambda: "put off: slowReader" in broker.log.read_text(), 20, "a line about it")
+    wait_until(lambda: len(other.messages) == MESSAGES // 100, 20, "all that was for the other")
     sender.close()
     other.close()
 
@@ -107,7 +105,7 @@ def test_a_client_that_reads_gets_all_of_it(broker: SecureBroker) -> None:
     for _ in range(20):
         for _ in range(20):
             sender.publish(f"{ROOT}/down/reader", PAYLOAD)
-    wait_until(lambda: len(reader.messages) == 400, 10, "all 20 MB")
+    wait_until(lambda: len(reader.messages) == 400, 30, "all 20 MB")
     assert not reader.disconnected.is_set()
     sender.close()
     reader.close()

@@ -48,7 +48,6 @@ def line(process: subprocess.Popen[str]) -> str:
     return process.stdout.readline().strip()
 
 
-@pytest.mark.alone
 @pytest.mark.timeout(60)
 def test_its_programs_call_and_answer(world: World, tmp_path: Path) -> None:
     with standing_in(world.broker.port):
