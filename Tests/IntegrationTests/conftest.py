@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Generator, Iterator
 from contextlib import suppress
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from xdist.scheduler import LoadScopeScheduling
 
 from harness import (
     PROJECT,
@@ -103,41 +103,57 @@ class Deployments:
 _deployments = Deployments()
 
 
-_LONG_FILES = {
-    "test_web_page": 150,
-    "test_web_push": 70,
-    "test_webhooks": 65,
-    "test_gateway_failures": 60,
-    "test_web_client": 50,
-    "test_zego_http": 50,
-    "test_push_crashes": 50,
-    "test_openapi_fuzz": 50,
-    "test_zego_call_compat": 45,
-    "test_zim_compat": 40,
-    "test_push_failures": 40,
-    "test_redis": 35,
-    "test_tokens": 30,
-    "test_races": 30,
-    "test_slow_reader": 30,
-    "test_hidden_page": 30,
-    "test_web_media": 25,
-    "test_restart": 25,
+SECONDS = {
+    "test_web_page.py": 150,
+    "test_conformance.py::test_a_deployment_with_the_protocols_timers_conforms": 125,
+    "test_conformance.py::test_a_deployment_with_short_timers_conforms": 80,
+    "test_web_push.py": 70,
+    "test_webhooks.py": 65,
+    "test_zego_call_compat.py::test_an_invitation_that_expired_is_told_to_nobody": 65,
+    "test_zego_call_compat.py::test_a_caller_that_sends_no_heartbeat_is_answered_at_the_last_moment": 60,
+    "test_gateway_failures.py": 60,
+    "test_web_client.py": 50,
+    "test_zego_http.py": 50,
+    "test_push_crashes.py": 50,
+    "test_openapi_fuzz.py": 50,
+    "test_zego_call_compat.py": 45,
+    "test_conformance_sdks.py::test_the_swift_sdk_conforms_as_the_device": 45,
+    "test_zim_compat.py": 40,
+    "test_push_failures.py": 40,
+    "test_conformance_sdks.py::test_the_web_sdk_conforms_as_the_device": 40,
+    "test_redis.py": 35,
+    "test_tokens.py": 30,
+    "test_races.py": 30,
+    "test_slow_reader.py": 30,
+    "test_hidden_page.py": 30,
+    "test_web_media.py": 25,
+    "test_restart.py": 25,
+    "test_conformance.py": 25,
+    "test_conformance_sdks.py": 20,
 }
-"""How many seconds they take, about, on an idle machine."""
+"""What takes longest, and about how many seconds on an idle machine. A test that is named here has deployments of its own."""
+
+
+def share(nodeid: str) -> str:
+    """What is played by one process: the tests of one file share its deployments and browsers."""
+    test = nodeid.partition("[")[0]
+    return nodeid if test in SECONDS else test.partition("::")[0]
+
+
+class _Shares(LoadScopeScheduling):
+    def _split_scope(self, nodeid: str) -> str:
+        return share(nodeid)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
+    return _Shares(config, log)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """How several processes share the tests (`--dist loadgroup`). Those of one file share its deployments and stay together; a test that is
-    marked `long` shares nothing with others. What takes longest begins first, so that in the end all processes are done at about the same time.
-    """
-    seconds = {}
-    for item in items:
-        long = item.get_closest_marker("long")
-        group = item.nodeid if long else item.path.stem
-        item.add_marker(pytest.mark.xdist_group(re.sub(r"\W+", "-", group)))
-        seconds[item] = long.args[0] if long else _LONG_FILES.get(item.path.stem, 0)
-    items.sort(key=lambda item: -seconds[item])
+    """What takes longest begins first, so that in the end all processes are done at about the same time."""
+    items.sort(key=lambda item: -SECONDS.get(share(item.nodeid).partition("[")[0], 0))
 
 
 @pytest.hookimpl(wrapper=True)

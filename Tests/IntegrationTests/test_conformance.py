@@ -13,7 +13,6 @@ from harness.push_providers import PushProviders
 from harness.push_target import PLATFORMS
 
 
-@pytest.mark.long(80)
 @pytest.mark.timeout(300)
 def test_a_deployment_with_short_timers_conforms(tmp_path: Path) -> None:
     """Two coordinators that share Redis, both MQTT versions."""
@@ -25,7 +24,6 @@ def test_a_deployment_with_short_timers_conforms(tmp_path: Path) -> None:
         redis.stop()
 
 
-@pytest.mark.long(125)
 @pytest.mark.timeout(300)
 def test_a_deployment_with_the_protocols_timers_conforms(tmp_path: Path) -> None:
     """10 s, 30 s, 60 s and 120 s are waited for. What waits for less than that the other runs have."""
@@ -33,7 +31,6 @@ def test_a_deployment_with_the_protocols_timers_conforms(tmp_path: Path) -> None
         check(broker, "--mqtt", "5", "--slow")
 
 
-@pytest.mark.long(20)
 @pytest.mark.timeout(120)
 def test_a_deployment_for_registered_users_without_timelines_conforms(tmp_path: Path) -> None:
     """The policies that a stranger cannot change. The lease is short here alone: whoever renews presence is sent again what
@@ -43,7 +40,6 @@ def test_a_deployment_for_registered_users_without_timelines_conforms(tmp_path: 
         check(broker, "--users", "known", "--trace", "none", "--mqtt", "5", "-k", pattern)
 
 
-@pytest.mark.long(20)
 @pytest.mark.timeout(120)
 def test_a_deployment_with_push_conforms(tmp_path: Path) -> None:
     """What the suite registers is nobody's: the providers refuse it, and no push service is at push.invalid."""

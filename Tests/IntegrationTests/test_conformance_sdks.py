@@ -9,8 +9,6 @@ import pytest
 from harness.conformance import SHORT, check, scenarios, told, whole_deployment
 from harness.web import MISSING
 
-pytestmark = pytest.mark.long(45)
-
 
 @pytest.mark.timeout(300)
 @pytest.mark.skipif(bool(MISSING), reason=f"not here: {', '.join(MISSING)}")

@@ -490,7 +490,6 @@ def beat(party: Party) -> bool:
     return TIMED_OUT in party.notifications("silent")
 
 
-@pytest.mark.long(65)
 def test_an_invitation_that_expired_is_told_to_nobody(world: World, join: Join) -> None:
     """It rings for all of its 60 s, though the caller sends no heartbeat before the answer, as in the document."""
     alice, bob = join(world, "Alice"), join(world, "Bob")
@@ -505,7 +504,6 @@ def test_an_invitation_that_expired_is_told_to_nobody(world: World, join: Join) 
     assert (alice.notifications("expires"), bob.notifications("expires")) == ([], [INVITED])
 
 
-@pytest.mark.long(65)
 def test_a_caller_that_sends_no_heartbeat_is_answered_at_the_last_moment(world: World, join: Join) -> None:
     alice, bob = join(world, "Alice"), join(world, "Bob")
     began = time.monotonic()
