@@ -22,8 +22,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "IntegrationTests")
 
 from harness import Attempt, Device, Load, member, ring, wait_until
 from harness import page as browsers
+from harness.credentials import make_certificates
 from harness.push_providers import PushProviders
-from stack import PROBE_IMAGE, PROJECT, Stack, docker
+from stack import PROBE_IMAGE, Stack, docker
 
 BEGAN = time.monotonic()
 TIMERS_TOLERANCE_MS = 1500
@@ -119,7 +120,7 @@ def up_again(stack: Stack, say: Say) -> None:
 def own_certificate(stack: Stack, say: Say) -> None:
     """a certificate of the operator's own"""
     with tempfile.TemporaryDirectory() as directory:
-        subprocess.run([PROJECT / "scripts/dev-certs", directory], check=True, capture_output=True)
+        make_certificates(Path(directory))
         put = f"tar -c -C {directory} broker.crt broker.key | docker compose run --rm -T --entrypoint tar secrets"
         done = stack.script(put + " -x --no-same-owner -C /secrets/broker && docker compose restart mosquitto")
         assert done.returncode == 0, done.stderr

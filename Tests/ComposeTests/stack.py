@@ -12,10 +12,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-import jwt
-from harness import free_port, wait_until
+from harness import PROJECT, free_port, wait_until
+from harness.credentials import make_token
 
-PROJECT = Path(__file__).resolve().parents[2]
 PROBE_IMAGE = "debian:bookworm-slim"
 
 
@@ -47,8 +46,7 @@ class Published:
         return self.token(user)
 
     def token(self, user: str, **claims: Any) -> str:
-        claims = {"sub": user, "aud": "bellwire", "exp": int(time.time()) + 3600} | claims
-        return jwt.encode(claims, jwt.PyJWK(self.key).key, self.key["alg"], {"kid": self.key["kid"]})
+        return make_token(self.key, user, 3600, **claims)
 
     def tls(self) -> ssl.SSLContext:
         """Trusts the deployment's own authority, and nobody else."""

@@ -15,6 +15,8 @@ from multiprocessing.synchronize import Event
 from queue import Queue
 from typing import Any
 
+from conformance.client import ROOT, Endpoint
+
 Done = "Queue[tuple[str, dict[str, int]]]"
 
 
@@ -50,18 +52,25 @@ def subscribe_packet(*filters: str) -> bytes:
     return b"\x82" + length(len(body)) + body
 
 
-class Client:
+class Client(Endpoint):
     """A connection without manners."""
 
     def __init__(self, port: int, user: str, token: str) -> None:
-        self.user = user
+        super().__init__(ROOT, user, "phone")
         self.socket = socket.create_connection(("127.0.0.1", port), timeout=5)
-        self.socket.sendall(connect_packet(f"{user}/phone", user, token))
+        self.socket.sendall(connect_packet(self.client_id, self.level, token))
         answer = self.socket.recv(4)
         self.is_in = len(answer) == 4 and answer[3] == 0
 
     def publish(self, payload: bytes, topic: str | None = None) -> None:
-        self.socket.sendall(publish_packet(topic or f"bellwire/v1/up/{self.user}/phone", payload))
+        self.socket.sendall(publish_packet(topic or self.up, payload))
+
+    def present(self, online: bool, session: str) -> None:
+        self.publish(self.presence(online, session=session), self.presence_topic)
+
+    def subscribe(self) -> None:
+        """It reads no SUBACK: whatever comes is drained."""
+        self.socket.sendall(subscribe_packet(*self.down))
 
     def drain(self) -> None:
         self.socket.setblocking(False)
@@ -77,17 +86,17 @@ class Client:
 
 def flood(stop: Event, port: int, token: str, counts: Counter[str]) -> None:
     """As many messages as the broker takes: garbage, requests, acks, to its own topic and to others'."""
-    own = "bellwire/v1/up/flooder/phone"
+    own, load = Endpoint(ROOT, "flooder", "phone"), [Endpoint(ROOT, f"load-0-{side}", "phone") for side in "ab"]
     one = b"".join(
         [
-            publish_packet(own, b"garbage"),
-            publish_packet(own, b'{"type":"call.invite","id":"a","invitees":["victim"]}'),
-            publish_packet(own, b'{"type":"call.query","id":"b"}'),
-            publish_packet(own, b'{"type":"ack","callID":"x","revision":1}'),
-            publish_packet("bellwire/v1/presence/flooder/phone", b'{"online":true,"session":"s"}'),
-            publish_packet("bellwire/v1/up/load-0-a/phone", b'{"type":"call.query","id":"b"}'),
-            publish_packet("bellwire/v1/down/load-0-b", b'{"type":"forged"}'),
-            publish_packet(own, b"[" * 2000),
+            publish_packet(own.up, b"garbage"),
+            publish_packet(own.up, b'{"type":"call.invite","id":"a","invitees":["victim"]}'),
+            publish_packet(own.up, b'{"type":"call.query","id":"b"}'),
+            publish_packet(own.up, b'{"type":"ack","callID":"x","revision":1}'),
+            publish_packet(own.presence_topic, own.presence(True, session="s")),
+            publish_packet(load[0].up, b'{"type":"call.query","id":"b"}'),
+            publish_packet(load[1].user_topic, b'{"type":"forged"}'),
+            publish_packet(own.up, b"[" * 2000),
         ]
     )
     while not stop.is_set():
@@ -142,13 +151,13 @@ def hold(stop: Event, port: int, token: str, counts: Counter[str]) -> None:
 
 def replay(stop: Event, port: int, token: str, counts: Counter[str], calls: list[str]) -> None:
     """What others have sent, in its own name: it cannot in theirs."""
-    client = Client(port, "replayer", token)
+    client, victim = Client(port, "replayer", token), Endpoint(ROOT, "load-1-a", "phone")
     kinds = ("call.accept", "call.reject", "call.cancel", "call.end", "call.quit", "call.join", "call.get", "call.trace")
     while not stop.is_set():
         call = random.choice(calls)
         client.publish(f'{{"type":"{random.choice(kinds)}","id":"{secrets.token_hex(4)}","callID":"{call}"}}'.encode())
         client.publish(f'{{"type":"ack","callID":"{call}","revision":9}}'.encode())
-        client.publish(b'{"online":false,"reason":"logout","session":""}', "bellwire/v1/presence/load-1-a/phone")
+        client.publish(victim.presence(False, "logout"), victim.presence_topic)
         client.drain()
         counts["messages"] += 3
         stop.wait(0.01)
@@ -181,8 +190,8 @@ def forge(stop: Event, port: int, token: str, counts: Counter[str]) -> None:
 def ring(stop: Event, port: int, token: str, counts: Counter[str], victims_token: str) -> None:
     """One victim, again and again. The victim's phone listens, and never acks."""
     client, victim = Client(port, "ringer", token), Client(port, "victim", victims_token)
-    victim.socket.sendall(subscribe_packet("bellwire/v1/down/victim", "bellwire/v1/down/victim/phone"))
-    victim.publish(b'{"online":true,"session":"v"}', "bellwire/v1/presence/victim/phone")
+    victim.subscribe()
+    victim.present(True, "v")
     while not stop.is_set():
         request = f'{{"type":"call.invite","id":"{secrets.token_hex(8)}","invitees":["victim"],"timeout":10}}'
         client.publish(request.encode())
@@ -197,9 +206,8 @@ def flap(stop: Event, port: int, token: str, counts: Counter[str]) -> None:
     client = Client(port, "flapper", token)
     while not stop.is_set():
         session = secrets.token_hex(4)
-        for online in ("true", "false"):
-            payload = f'{{"online":{online},"session":"{session}"}}'.encode()
-            client.publish(payload, "bellwire/v1/presence/flapper/phone")
+        for online in (True, False):
+            client.present(online, session)
         client.drain()
         counts["flaps"] += 1
         stop.wait(0.005)

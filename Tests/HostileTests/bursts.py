@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import distance
-from attackers import Client, publish_packet, subscribe_packet
+from attackers import Client, publish_packet
 from harness import Device, Load, Message, RedisServer, SecureBroker, Service, free_port
 
 ONE_WAY = 0.0002
@@ -98,9 +98,8 @@ def burst(kind: str, port: int, user: str, token: str, stop: Event) -> None:
         try:
             if client is None:
                 client = Client(port, user, token)
-                client.socket.sendall(subscribe_packet(f"bellwire/v1/down/{user}", f"bellwire/v1/down/{user}/phone"))
-            topic = f"bellwire/v1/up/{user}/phone"
-            client.socket.sendall(b"".join(publish_packet(topic, m.encode()) for m in KINDS[kind]()))
+                client.subscribe()
+            client.socket.sendall(b"".join(publish_packet(client.up, m.encode()) for m in KINDS[kind]()))
             stop.wait(2)
             client.drain()
         except OSError:
@@ -113,7 +112,7 @@ def hammer(port: int, user: str, token: str, call: str, stop: Event) -> None:
     os.nice(19)
     client = Client(port, user, token)
     texts = [f'{{"type":"call.heartbeat","callID":"{call}"}}', '{"type":"user.blockList","id":"b"}']
-    packets = b"".join(publish_packet(f"bellwire/v1/up/{user}/phone", text.encode()) for text in texts * 10)
+    packets = b"".join(publish_packet(client.up, text.encode()) for text in texts * 10)
     with suppress(OSError):
         while not stop.is_set():
             client.socket.sendall(packets)
@@ -256,7 +255,7 @@ def rung(
     for number in range(SLOW):
         user = f"slow-{number}"
         client = Client(broker.port, user, broker.token(user, 3600))
-        client.publish(b'{"online":true,"session":"s"}', f"bellwire/v1/presence/{user}/phone")
+        client.present(True, "s")
         slow.append(client)
     stop = spawn.Event()
     tokens = [broker.token(f"ringer-{n}", 3600) for n in range(CALLERS)]

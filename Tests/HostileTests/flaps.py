@@ -22,9 +22,8 @@ def run(port: int, tokens: list[tuple[str, str]], changes: int, done: Any) -> No
     clients = []
     for user, token in tokens:
         client = Client(port, user, token)
-        topic = f"bellwire/v1/presence/{user}/phone"
         packets = [
-            publish_packet(topic, b'{"online":%s,"session":"%d"}' % (b"false" if turn % 2 else b"true", turn // 2))
+            publish_packet(client.presence_topic, client.presence(turn % 2 == 0, session=str(turn // 2)))
             for turn in range(changes)
         ]
         client.socket.sendall(b"".join(packets))

@@ -12,7 +12,7 @@ from contextlib import suppress
 from multiprocessing.synchronize import Event
 from typing import Any
 
-from attackers import Client, subscribe_packet
+from attackers import Client
 
 PER_SECOND = 900
 """Messages of one user: a little less than the broker lets pass."""
@@ -46,8 +46,8 @@ class Greedy(Client):
 
     def __init__(self, port: int, user: str, token: str) -> None:
         super().__init__(port, user, token)
-        self.socket.sendall(subscribe_packet(f"bellwire/v1/down/{user}", f"bellwire/v1/down/{user}/phone"))
-        self.publish(b'{"online":true,"session":"s"}', f"bellwire/v1/presence/{user}/phone")
+        self.subscribe()
+        self.present(True, "s")
         self.sent = self.received = self.granted = self.refused = 0
 
     def send(self, text: str) -> None:
@@ -135,7 +135,7 @@ def ack(client: Greedy, stop: Event, counts: Counter[str]) -> None:
     added = invite(call, [f"ghost-{call}-{n}" for n in range(8)], 600, HEAVY)
     client.send(added.replace('"call.invite"', '"call.add"').replace('"id":"', '"id":"add-'))
     client.listen(0.3)
-    client.publish(b'{"online":true,"session":"t"}', f"bellwire/v1/presence/{client.user}/phone")
+    client.present(True, "t")
     client.listen(0.3)
 
     def requests() -> Iterator[str]:

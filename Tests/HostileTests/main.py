@@ -10,6 +10,7 @@ import tempfile
 import time
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "IntegrationTests"))
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
@@ -21,6 +22,7 @@ import slow
 import storm
 from attackers import ATTACKERS, attack
 from harness import Load, RedisServer, SecureBroker, Service
+from harness.measuring import milliseconds, percentile
 
 WORST_RATIO = 2.0
 FLAPS_PER_DEVICE = 1000
@@ -139,7 +141,7 @@ def hurt(broker: SecureBroker, services: list[Service], options: argparse.Namesp
         problems.append("the flooder was never kept out")
     if most > BROKER_BYTES:
         problems.append(f"the broker had {most / 1e6:.0f} MB")
-    ratio = percentile(attacked, 0.99) / max(NOISE, percentile(undisturbed, 0.99))
+    ratio = percentile(attacked, 99) / max(NOISE, percentile(undisturbed, 99))
     print(f"p99 under attack: {ratio:.2f} times the undisturbed one")
     if ratio > WORST_RATIO:
         problems.append(f"more than {WORST_RATIO}")
@@ -160,13 +162,9 @@ def largest(broker: SecureBroker, seconds: float) -> int:
     return most
 
 
-def percentile(times: list[float], share: float) -> float:
-    return times[min(len(times) - 1, int(len(times) * share))]
-
-
 def describe(times: list[float]) -> str:
     assert times, "no call was made"
-    parts = [f"p{name} {percentile(times, share) * 1000:.1f} ms" for name, share in (("50", 0.5), ("99", 0.99))]
+    parts = [f"p{percent} {milliseconds(times, percent)}" for percent in (50, 99)]
     return f"{len(times)} calls, invite → ring {', '.join(parts)}, longest {times[-1] * 1000:.0f} ms"
 
 

@@ -9,6 +9,8 @@ from collections import Counter
 from contextlib import suppress
 from multiprocessing.synchronize import Event
 
+from conformance.client import ROOT, Endpoint
+
 from attackers import Client, field, length, publish_packet
 
 QUERIES = 400
@@ -18,26 +20,25 @@ INVITATIONS = 60
 DEVICES = 27
 
 
-class Deaf:
+class Deaf(Endpoint):
     """Connected by MQTT 5 with the largest Receive Maximum; has subscribed, and reads no more."""
 
     def __init__(self, port: int, user: str, device: str, token: str, qos: int) -> None:
-        self.topic = f"bellwire/v1/up/{user}/{device}"
+        super().__init__(ROOT, user, device)
         self.socket = socket.create_connection(("127.0.0.1", port), timeout=5)
         connect = b"\x00\x04MQTT\x05\xc2" + struct.pack("!H", 60) + b"\x03\x21\xff\xff"
-        connect += field(f"{user}/{device}".encode()) + field(user.encode()) + field(token.encode())
+        connect += field(self.client_id.encode()) + field(self.level.encode()) + field(token.encode())
         self.socket.sendall(b"\x10" + length(len(connect)) + connect)
         answer = self.socket.recv(100)
         self.is_in = len(answer) > 3 and answer[0] == 0x20 and answer[3] == 0
-        filters = (f"bellwire/v1/down/{user}", f"bellwire/v1/down/{user}/{device}")
-        subscribe = b"\x00\x01\x00" + b"".join(field(text.encode()) + bytes([qos]) for text in filters)
+        subscribe = b"\x00\x01\x00" + b"".join(field(text.encode()) + bytes([qos]) for text in self.down)
         self.socket.sendall(b"\x82" + length(len(subscribe)) + subscribe)
-        presence = b'{"online":true,"session":"%s"}' % secrets.token_hex(4).encode()
-        self.publish(presence, f"bellwire/v1/presence/{user}/{device}")
+        self.begin_session()
+        self.publish(self.presence(True), self.presence_topic)
 
     def publish(self, payload: bytes, topic: str | None = None) -> None:
         """In the MQTT 5 form: without properties."""
-        body = field((topic or self.topic).encode()) + b"\x00" + payload
+        body = field((topic or self.up).encode()) + b"\x00" + payload
         self.socket.sendall(b"\x30" + length(len(body)) + body)
 
 
@@ -52,7 +53,7 @@ def ask(stop: Event, port: int, token: str, counts: Counter[str], user: str, qos
                 f'{{"type":"call.invite","id":"{secrets.token_hex(8)}","invitees":["nobody-{secrets.token_hex(4)}"],'
                 f'"timeout":600,"extendedData":"{filler}"}}'
             )
-            client.socket.sendall(publish_packet(f"bellwire/v1/up/{user}/phone", request.encode()))
+            client.socket.sendall(publish_packet(client.up, request.encode()))
             client.drain()
             stop.wait(0.02)
         client.close()

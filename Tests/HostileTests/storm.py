@@ -9,6 +9,8 @@ import resource
 import time
 from typing import Any
 
+from conformance.client import ROOT, Endpoint
+
 from attackers import connect_packet, length, publish_packet, subscribe_packet
 
 BACKOFF = (0.25, 0.5, 1, 2, 4, 8, 8, 8)
@@ -27,16 +29,17 @@ async def packet(reader: asyncio.StreamReader) -> tuple[int, bytes]:
 
 
 async def device(port: int, user: str, token: str, began: float, welcomes: list[float]) -> None:
+    one = Endpoint(ROOT, user, "phone")
     for longest in BACKOFF:
         await asyncio.sleep(random.uniform(longest / 2, longest))
         try:
             reader, writer = await asyncio.wait_for(asyncio.open_connection("127.0.0.1", port), 10)
-            writer.write(connect_packet(f"{user}/phone", user, token))
+            writer.write(connect_packet(one.client_id, one.level, token))
             kind, body = await asyncio.wait_for(packet(reader), 10)
             if kind >> 4 != 2 or body[1] != 0:
                 raise ConnectionError
-            writer.write(subscribe_packet(f"bellwire/v1/down/{user}", f"bellwire/v1/down/{user}/phone"))
-            presence = publish_packet(f"bellwire/v1/presence/{user}/phone", b'{"online":true,"session":"%d"}' % id(writer))
+            writer.write(subscribe_packet(*one.down))
+            presence = publish_packet(one.presence_topic, one.presence(True, session=str(id(writer))))
             await asyncio.wait_for(packet(reader), 10)
             for pause in RESENDS:
                 writer.write(presence)

@@ -9,8 +9,6 @@ import select
 import shutil
 import threading
 from collections.abc import Callable, Iterator
-from functools import partial
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -19,10 +17,11 @@ import pytest
 
 from conftest import Rig
 from harness import PROJECT, Child, World
+from harness.page import CHROMIUM
+from harness.site import Answers, Site
 from harness.turn import Turn, options
 from harness.web import MISSING, build_sdk
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 pytestmark = [
     pytest.mark.skipif(bool(MISSING), reason=f"there is no {', '.join(MISSING)}"),
     pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium"),
@@ -40,20 +39,14 @@ FLAGS = [
 ]
 
 
-class Pages:
+class Pages(Site):
     """Serves the page and the SDK, takes what pages tell, and hands them orders."""
 
     def __init__(self) -> None:
         self.told: list[dict[str, Any]] = []
         self.changed = threading.Condition()
         self._orders: dict[str, queue.Queue[str]] = {}
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Handler, self))
-        self._server.daemon_threads = True
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_port}/"
+        super().__init__(_Answers)
 
     def orders(self, user: str) -> queue.Queue[str]:
         return self._orders.setdefault(user, queue.Queue())
@@ -63,29 +56,18 @@ class Pages:
             self.told.append(what)
             self.changed.notify_all()
 
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
 
-
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-
-    def __init__(self, pages: Pages, *arguments: Any) -> None:
-        self.pages = pages
-        super().__init__(*arguments)
-
-    def log_message(self, *_: Any) -> None:
-        pass
+class _Answers(Answers):
+    site: Pages
 
     def do_POST(self) -> None:
-        self.pages.tell(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-        self._answer(b"", "text/plain")
+        self.site.tell(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+        self.answer()
 
     def do_GET(self) -> None:
         path = self.path.split("?")[0]
         if path.startswith("/orders/"):
-            orders = self.pages.orders(path.removeprefix("/orders/"))
+            orders = self.site.orders(path.removeprefix("/orders/"))
             try:
                 order = orders.get(timeout=1)
             except queue.Empty:
@@ -96,20 +78,13 @@ class _Handler(BaseHTTPRequestHandler):
                     orders.put(order)
                 self.close_connection = True
                 return None
-            return self._answer(order.encode(), "text/plain")
+            return self.answer(order.encode())
         if path == "/":
-            return self._answer((PROJECT / "Tests/IntegrationTests/web_client/media.html").read_bytes(), "text/html")
+            return self.answer((PROJECT / "Tests/IntegrationTests/web_client/media.html").read_bytes(), "text/html")
         file = PROJECT / "clients/web" / path.lstrip("/")
         if file.suffix != ".js" or not file.is_file():
             return self.send_error(404)
-        self._answer(file.read_bytes(), "text/javascript")
-
-    def _answer(self, body: bytes, kind: str) -> None:
-        self.send_response(200)
-        self.send_header("Content-Type", kind)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
+        self.answer(file.read_bytes(), "text/javascript")
 
 
 class Page:

@@ -5,9 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import multiprocessing
-import os
 import secrets
-import subprocess
 import sys
 import tempfile
 import threading
@@ -22,8 +20,10 @@ sys.path[:0] = [str(ROOT / "Tests/IntegrationTests"), str(ROOT / "Tests/ChaosTes
 import paho.mqtt.client as mqtt
 from chaos.deployment import ChaosBroker
 from harness import UNLIMITED, RedisServer, Service, stop_loop, wait_until
+from harness.credentials import make_certificates
 from harness.device import Device
 from harness.http2 import Asked, Http2Server, Reply
+from harness.measuring import milliseconds, processor_seconds
 from harness.push_target import App
 
 EXTRA_RATE = 20
@@ -131,7 +131,7 @@ class Bench:
         self.options = options
         self.directory = directory / "push"
         self.directory.mkdir()
-        subprocess.run([ROOT / "scripts/dev-certs", self.directory], check=True, capture_output=True)
+        make_certificates(self.directory)
         self.provider = Provider(self.directory)
         self.broker = ChaosBroker(directory / "broker")
         self.redis = RedisServer(directory / "redis", start=False)
@@ -184,17 +184,17 @@ class Bench:
         # The first call opens the connections.
         self.invite(crowd, self.sleepers(crowd, 1))
         users = self.sleepers(crowd, self.options.calls)
-        spent = cpu(self.services[0].pid)
+        spent = processor_seconds(self.services[0].pid)
         times = self.invite(crowd, users)
-        spent = (cpu(self.services[0].pid) - spent) / len(times) * 1e6
+        spent = (processor_seconds(self.services[0].pid) - spent) / len(times) * 1e6
         print(
-            f"{len(times)} calls at once to sleeping devices: invite → push at the provider p50 {percentile(times, 50)}, "
-            f"p99 {percentile(times, 99)}, the last {percentile(times, 100)}; "
+            f"{len(times)} calls at once to sleeping devices: invite → push at the provider p50 {milliseconds(times, 50)}, "
+            f"p99 {milliseconds(times, 99)}, the last {milliseconds(times, 100)}; "
             f"{spent:.0f} µs of the first coordinator's processor time each"
         )
         users = self.sleepers(crowd, 200)
         alone = [self.invite(crowd, {user: token})[0] for user, token in users.items()]
-        print(f"one after the other: p50 {percentile(alone, 50)}, p99 {percentile(alone, 99)}")
+        print(f"one after the other: p50 {milliseconds(alone, 50)}, p99 {milliseconds(alone, 99)}")
 
     def invite(self, crowd: Crowd, users: dict[str, str]) -> list[float]:
         """How long each push took, in seconds."""
@@ -234,23 +234,12 @@ class Bench:
         for delay, what in ((0.0, "at once"), (2.0, "after 2 s")):
             pushed, rung = results[delay]
             print(
-                f"FCM answers {what}, {EXTRA_RATE} pushes a second to it: others' invite → push p50 {percentile(pushed, 50)} "
-                f"p99 {percentile(pushed, 99)}, invite → ring of who is online p50 {percentile(rung, 50)} p99 {percentile(rung, 99)} "
+                f"FCM answers {what}, {EXTRA_RATE} pushes a second to it: others' invite → push p50 {milliseconds(pushed, 50)} "
+                f"p99 {milliseconds(pushed, 99)}, invite → ring of who is online p50 {milliseconds(rung, 50)} p99 {milliseconds(rung, 99)} "
                 f"({len(pushed)} and {len(rung)})"
             )
         for device in (alice, bob):
             device.close()
-
-
-def percentile(times: list[float], percent: int) -> str:
-    ordered = sorted(times)
-    return f"{ordered[min(len(ordered) - 1, len(ordered) * percent // 100)] * 1000:.1f} ms"
-
-
-def cpu(pid: int) -> float:
-    """Seconds of processor time, of all threads."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 if __name__ == "__main__":

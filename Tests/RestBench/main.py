@@ -6,10 +6,8 @@ import argparse
 import asyncio
 import http.client
 import json
-import os
 import secrets
 import ssl
-import subprocess
 import sys
 import tempfile
 import threading
@@ -23,8 +21,10 @@ sys.path[:0] = [str(ROOT / "Tests/IntegrationTests"), str(ROOT / "Tests/ChaosTes
 
 from chaos.deployment import ChaosBroker
 from harness import UNLIMITED, RedisServer, Service, wait_until
+from harness.credentials import make_certificates
 from harness.device import Device
 from harness.gateway import Gateway
+from harness.measuring import milliseconds, processor_seconds, resident
 from harness.receiver import new_secret
 
 CONNECTIONS = 32
@@ -73,16 +73,12 @@ class Bench:
     # The gateway
 
     def memory(self, gateway: Gateway) -> None:
-        def resident() -> float:
-            status = Path(f"/proc/{gateway.pid}/status").read_text()
-            return next(int(line.split()[1]) / 1024 for line in status.splitlines() if line.startswith("VmRSS"))
-
-        before = resident()
+        before = resident(gateway.pid) / 2**20
         clients = [http.client.HTTPConnection("127.0.0.1", gateway.port) for _ in range(1000)]
         for client in clients:
             client.request("GET", "/healthz")
             client.getresponse().read()
-        print(f"memory: {before:.0f} MiB, with 1,000 connections that have asked once {resident():.0f} MiB")
+        print(f"memory: {before:.0f} MiB, with 1,000 connections that have asked once {resident(gateway.pid) / 2**20:.0f} MiB")
         for client in clients:
             client.close()
 
@@ -98,12 +94,12 @@ class Bench:
             return f"POST /v1/calls HTTP/1.1\r\n{head}Content-Length: {len(body)}\r\n\r\n{body}".encode()
 
         for name, request, status in (("GET a call", get, 200), ("POST a call", post, 201)):
-            before = cpu(gateway.pid)
+            before = processor_seconds(gateway.pid)
             times = asyncio.run(hammer(gateway.port, request, status, self.seconds))
-            spent = (cpu(gateway.pid) - before) / len(times) * 1e6
+            spent = (processor_seconds(gateway.pid) - before) / len(times) * 1e6
             print(
-                f"{name}, {CONNECTIONS} connections: {len(times) / self.seconds:.0f} requests/s, p50 {percentile(times, 50)}, "
-                f"p99 {percentile(times, 99)}, {spent:.0f} µs of the gateway's processor time each"
+                f"{name}, {CONNECTIONS} connections: {len(times) / self.seconds:.0f} requests/s, p50 {milliseconds(times, 50)}, "
+                f"p99 {milliseconds(times, 99)}, {spent:.0f} µs of the gateway's processor time each"
             )
 
     def ringing(self, gateway: Gateway, what: str) -> None:
@@ -125,8 +121,8 @@ class Bench:
             mqtt.append(bob.expect("call.invited", call).at - began)
             alice.cancel(call)
         print(
-            f"invite → ring, {what}: REST p50 {percentile(rest, 50)} p99 {percentile(rest, 99)}, "
-            f"MQTT p50 {percentile(mqtt, 50)} p99 {percentile(mqtt, 99)}, "
+            f"invite → ring, {what}: REST p50 {milliseconds(rest, 50)} p99 {milliseconds(rest, 99)}, "
+            f"MQTT p50 {milliseconds(mqtt, 50)} p99 {milliseconds(mqtt, 99)}, "
             f"REST {(median(rest) - median(mqtt)) * 1000:+.2f} ms ({len(rest)} of each, in turns)"
         )
         for device in (alice, bob):
@@ -155,13 +151,13 @@ class Bench:
             time.sleep(2.5)
         began = time.monotonic()
         worker = self.gateway(webhooks=str(settings))
-        before, started = cpu(worker.pid), endpoint.taken
+        before, started = processor_seconds(worker.pid), endpoint.taken
         count = last - started
         wait_until(lambda: endpoint.taken >= last, 300, "all webhooks")
         took = time.monotonic() - began
         print(
             f"webhooks: {last:.0f} in {took:.1f} s, {last / took:.0f} a second and worker, "
-            f"{(cpu(worker.pid) - before) / count * 1e6:.0f} µs of its processor time each"
+            f"{(processor_seconds(worker.pid) - before) / count * 1e6:.0f} µs of its processor time each"
         )
         self.ringing(gateway, "with an endpoint that answers at once")
         endpoint.delay = 5
@@ -176,7 +172,7 @@ class Endpoint:
         directory.mkdir(parents=True)
         self.taken = 0
         self.delay = 0.0
-        subprocess.run([ROOT / "scripts/dev-certs", directory], check=True, capture_output=True)
+        make_certificates(directory)
         self._port: int | None = None
         ready = threading.Event()
         threading.Thread(target=lambda: asyncio.run(self._serve(ready)), daemon=True).start()
@@ -237,17 +233,6 @@ async def hammer(port: int, request: Any, status: int, seconds: float) -> list[f
 
     await asyncio.gather(*(client() for _ in range(CONNECTIONS)))
     return times
-
-
-def percentile(times: list[float], percent: int) -> str:
-    ordered = sorted(times)
-    return f"{ordered[min(len(ordered) - 1, len(ordered) * percent // 100)] * 1000:.2f} ms"
-
-
-def cpu(pid: int) -> float:
-    """Seconds of processor time, of all threads."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 main()

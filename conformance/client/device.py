@@ -170,7 +170,7 @@ class Device(Endpoint):
         self._log("·", "", f"connected, MQTT {self._version}")
 
     def _filters(self) -> list[str]:
-        return [f"{self.user_topic}/#"] if self._hears_all else [self.user_topic, self.device_topic]
+        return [f"{self.user_topic}/#"] if self._hears_all else [*self.down]
 
     def come_online(self) -> Message:
         """Publishes its presence, again after 1, 2, 4, 8 s, until a `welcome` names its session."""

@@ -45,6 +45,7 @@ class Endpoint:
         self.presence_topic = f"{root}/presence/{self.client_id}"
         self.user_topic = f"{root}/down/{self.level}"
         self.device_topic = f"{root}/down/{self.client_id}"
+        self.down = (self.user_topic, self.device_topic)
         self.session = ""
         self._highest: dict[str, int] = {}
         """By call, the highest revision had in this session."""

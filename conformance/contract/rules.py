@@ -9,7 +9,7 @@ from typing import Any
 from ..client import Device, Message
 from .schema import Schemas
 
-_DOWN_BYTES = 256 * 1024
+DOWN_BYTES = 256 * 1024
 _PENDING = {"inviting", "notYetReceived", "received"}
 _LIVE = _PENDING | {"accepted"}
 _CALL_STATES = ["ringing", "active", "ended"]
@@ -57,7 +57,7 @@ class Judge:
     def _message(self, device: Device, message: Message) -> Iterator[str]:
         if message.retained:
             yield "a retained message"
-        if len(message.raw) > _DOWN_BYTES:
+        if len(message.raw) > DOWN_BYTES:
             yield f"a message of {len(message.raw)} bytes"
         if violation := self._schemas.violation(message.raw):
             yield f"breaks the schema at {violation}"
@@ -77,39 +77,17 @@ class Judge:
         for listed in message.get("calls") or []:
             yield from self._revision(listed, None)
         if message.type == "event":
-            yield from self._event(device, message)
+            yield from event_problems(device.user, message.body)
 
     def _revision(self, call: dict[str, Any], time: int | None) -> Iterator[str]:
         """Keeps a call at a revision, with its time where that was told, and compares it with what it was before."""
         revisions = self._revisions.setdefault(call["callID"], {})
-        text, _, known = revisions.get(call["revision"], (_text(call), call, None))
-        if text != _text(call):
+        text, _, known = revisions.get(call["revision"], (call_text(call), call, None))
+        if text != call_text(call):
             yield f"the same revision looked otherwise before: {text}"
         if None not in (known, time) and known != time:
             yield f"the same revision had another time before: {known}"
         revisions[call["revision"]] = (text, call, time if known is None else known)
-
-    def _event(self, device: Device, message: Message) -> Iterator[str]:
-        call, event = message["call"], message["event"]
-        members = {entry["userID"]: entry["state"] for entry in call["members"]}
-        state = members.get(device.user)
-        if state is None:
-            yield f"an event for {device.user}, who is no member"
-            return
-        fits = {
-            "call.created": device.user == call["inviter"],
-            "call.invited": state in _PENDING and call["state"] != "ended",
-            "call.userStateChanged": state in _LIVE or state == "quit",
-            "call.cancelled": state == "cancelled",
-            "call.timeout": state == "timeout",
-            "call.ended": call["state"] == "ended" and call["mode"] == "advanced",
-            "call.handledElsewhere": state not in _PENDING,
-        }
-        if not fits[event]:
-            yield f"{event} for a member who is {state} in a call that is {call['state']}"
-        for entry in message["changes"]:
-            if members.get(entry["userID"]) != entry["state"]:
-                yield f"the change of {entry['userID']} is not that of the call"
 
     def _responses(self, device: Device) -> Iterator[str]:
         had: dict[str, list[tuple[int, Message]]] = {}
@@ -144,6 +122,36 @@ class Judge:
                     yield from (f"{call}, revision {higher}: {move}" for move in _wrong_moves(earlier, later))
 
 
+def event_problems(user: str | None, event: dict[str, Any]) -> Iterator[str]:
+    """What is wrong with an event for this user: it is about a call of the user, agrees with the user's state there, and its changes stand in
+    the call (section 5)."""
+    call, name = event["call"], event["event"]
+    members = {entry["userID"]: entry["state"] for entry in call["members"]}
+    if user not in members:
+        yield f"an event for {user}, who is no member"
+        return
+    state = members[user]
+    fits = {
+        "call.created": user == call["inviter"],
+        "call.invited": state in _PENDING and call["state"] != "ended",
+        "call.userStateChanged": state in _LIVE or state == "quit",
+        "call.cancelled": state == "cancelled",
+        "call.timeout": state == "timeout",
+        "call.ended": call["state"] == "ended" and call["mode"] == "advanced",
+        "call.handledElsewhere": state not in _PENDING,
+    }
+    if not fits[name]:
+        yield f"{name} for a member who is {state} in a call that is {call['state']}"
+    for entry in event.get("changes") or []:
+        if members.get(entry["userID"]) != entry["state"]:
+            yield f"the change of {entry['userID']} is not that of the call"
+
+
+def call_text(call: dict[str, Any]) -> str:
+    """The same for two calls that look the same: null stands for absent."""
+    return json.dumps(_without_nulls(call), sort_keys=True, ensure_ascii=False)
+
+
 def _wrong_moves(earlier: dict[str, Any], later: dict[str, Any]) -> Iterator[str]:
     before = {entry["userID"]: entry["state"] for entry in earlier["members"]}
     for entry in later["members"]:
@@ -152,10 +160,6 @@ def _wrong_moves(earlier: dict[str, Any], later: dict[str, Any]) -> Iterator[str
             yield f"{entry['userID']} went from {state} to {entry['state']}"
     after = {entry["userID"] for entry in later["members"]}
     yield from (f"{user} is no member any more" for user in before if user not in after)
-
-
-def _text(call: dict[str, Any]) -> str:
-    return json.dumps(_without_nulls(call), sort_keys=True, ensure_ascii=False)
 
 
 def _without_nulls(value: Any) -> Any:

@@ -27,9 +27,7 @@ class Schemas:
     """`DownMessage`: everything that the service sends."""
 
     def __init__(self, path: Path) -> None:
-        document = yaml.safe_load(path.read_text(encoding="utf-8"))
-        registry: Registry[Any] = Registry().with_resource(_DOCUMENT, DRAFT7.create_resource(document))
-        self._validator = Draft7Validator({"$ref": f"{_DOCUMENT}#/components/schemas/DownMessage"}, registry=registry)
+        self._validator = validators(path)["DownMessage"]
         self._lock = threading.Lock()
         self._remembered = lru_cache(_REMEMBERED)(self._judge)
 
@@ -46,10 +44,26 @@ class Schemas:
             message = json.loads(raw)
         except (ValueError, RecursionError) as problem:
             return f"not JSON: {problem}"
-        if self._validator.is_valid(message):
-            return None
-        error = best_match(self._validator.iter_errors(message))
-        return f"{error.json_path}: {error.message[:500]}"
+        return violation(self._validator, message)
+
+
+def validators(path: Path) -> dict[str, Draft7Validator]:
+    """Of the messages of both directions (AsyncAPI 3: JSON Schema draft 7)."""
+    document = yaml.safe_load(path.read_text(encoding="utf-8"))
+    registry: Registry[Any] = Registry().with_resource(_DOCUMENT, DRAFT7.create_resource(document))
+    found = {}
+    for name in ("UpMessage", "PresenceMessage", "DownMessage"):
+        Draft7Validator.check_schema(document["components"]["schemas"][name])
+        found[name] = Draft7Validator({"$ref": f"{_DOCUMENT}#/components/schemas/{name}"}, registry=registry)
+    return found
+
+
+def violation(validator: Draft7Validator, message: Any) -> str | None:
+    """What is wrong with a message, None when it meets the schema."""
+    if validator.is_valid(message):
+        return None
+    error = best_match(validator.iter_errors(message))
+    return f"{error.json_path}: {error.message[:500]}"
 
 
 def _alike(found: re.Match[bytes]) -> bytes:

@@ -5,24 +5,11 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import socket
 import sys
 from pathlib import Path
 from typing import Any
 
-from harness import UNLIMITED, Broker, Child, Service, free_port, wait_until
-
-_REDIS = """\
-bind 127.0.0.1
-port {port}
-dir {directory}
-appendonly yes
-appendfsync {fsync}
-save ""
-daemonize no
-loglevel notice
-"""
-
+from harness import UNLIMITED, Broker, Child, RedisServer, Service
 
 class _NoTap:
     """The harness records all traffic for its tests; here the devices do, and a long run must not keep it all."""
@@ -37,36 +24,6 @@ class ChaosBroker(Broker):
     def __init__(self, directory: Path) -> None:
         super().__init__(directory, start=False)
         self.tap = _NoTap()  # type: ignore[assignment]
-
-
-class Redis:
-    """redis-server on a free loopback port, with an append-only file."""
-
-    def __init__(self, directory: Path, fsync: str) -> None:
-        directory.mkdir(parents=True, exist_ok=True)
-        self.port = free_port()
-        self._log = directory / "redis.log"
-        self._configuration = directory / "redis.conf"
-        self._configuration.write_text(_REDIS.format(port=self.port, directory=directory, fsync=fsync))
-        self._child: Child | None = None
-
-    def start(self) -> None:
-        self._child = Child(["redis-server", str(self._configuration)], stdout=self._log)
-
-    @property
-    def is_ready(self) -> bool:
-        """It answers, and is not loading its file."""
-        try:
-            with socket.create_connection(("127.0.0.1", self.port), timeout=0.2) as connection:
-                connection.sendall(b"PING\r\n")
-                return connection.recv(64).startswith(b"+PONG")
-        except OSError:
-            return False
-
-    def end(self, number: signal.Signals) -> None:
-        if self._child:
-            self._child.signal(number)
-            self._child.wait(10)
 
 
 class Deployment:
@@ -87,8 +44,8 @@ class Deployment:
             # A run begins with nothing, also where an earlier one was kept: the same seed makes the same call ids.
             shutil.rmtree(directory / part, ignore_errors=True)
         self.broker = ChaosBroker(directory / "broker")
-        self.redis = Redis(directory / "redis", fsync) if store == "redis" else None
-        url = f"redis://127.0.0.1:{self.redis.port}" if self.redis else "sqlite"
+        self.redis = RedisServer(directory / "redis", fsync, start=False) if store == "redis" else None
+        url = self.redis.url if self.redis else "sqlite"
         flags: dict[str, Any] = self.FLAGS | {"publish_qos": str(qos), "webhooks": str(webhooks)}
         if fault:
             flags["fault"] = fault
@@ -109,9 +66,8 @@ class Deployment:
 
     def start(self) -> None:
         self.broker.start()
-        if redis := self.redis:
-            redis.start()
-            wait_until(lambda: redis.is_ready, 10, "Redis answers")
+        if self.redis:
+            self.redis.start()
         for coordinator in self.coordinators:
             coordinator.start(ready=False)
         for coordinator in self.coordinators:
@@ -133,12 +89,7 @@ class Deployment:
 
     def memory_kb(self) -> int:
         """The resident memory of the coordinator that has most."""
-        sizes = [0]
-        for coordinator in self.coordinators:
-            if coordinator.running:
-                status = Path(f"/proc/{coordinator.pid}/status").read_text()
-                sizes += [int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS")]
-        return max(sizes)
+        return max([0, *(coordinator.resident() // 1024 for coordinator in self.coordinators if coordinator.running)])
 
     def stop(self) -> None:
         for coordinator in self.coordinators:
@@ -147,6 +98,6 @@ class Deployment:
                 coordinator.stop()
         self.broker.stop()
         if self.redis:
-            self.redis.end(signal.SIGKILL)
+            self.redis.stop()
         if self._canary:
             self._canary.kill()

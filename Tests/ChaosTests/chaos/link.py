@@ -54,7 +54,7 @@ class Link:
         client = make_client(broker, "5", phone.client_id, phone.level, None, will)
         client.on_socket_open = self._opened
         client.on_socket_close = self._closed
-        client.on_connect = lambda c, *_: c.subscribe([(phone.user_topic, qos), (phone.device_topic, qos)])
+        client.on_connect = lambda c, *_: c.subscribe([(topic, qos) for topic in phone.down])
         client.on_subscribe = lambda *_: on_ready()
         client.on_message = self._received
         client.on_disconnect = lambda *_: self.end()

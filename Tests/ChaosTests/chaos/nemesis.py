@@ -182,13 +182,13 @@ class Nemesis:
             kill = self._rng.random() < 0.7
 
             def heal() -> None:
-                redis.start()
+                redis.start(ready=False)
                 self._end_when("store", lambda: redis.is_ready and self._are_coordinators_ready())
 
             name = "store killed" if kill else "store restarted"
             self.store_kills += kill
             self._begin("store", "killed" if kill else "stopped", name, heal, self._rng.uniform(0.05, 1.5))
-            redis.end(signal.SIGKILL if kill else signal.SIGTERM)
+            redis.kill() if kill else redis.terminate()
 
     # Clients
 

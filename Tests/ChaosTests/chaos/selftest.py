@@ -11,6 +11,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from harness.processes import mortal
+
 EXPECTED = {
     "no-compare-and-set": {"twoFaces", "illegalTransition", "twoWinners", "okNotReflected", "finalStateChanged"},
     "no-resend": {"notTold"},
@@ -33,7 +35,7 @@ def self_test(directory: Path, seed: int) -> int:
 def _start(directory: Path, seed: int, options: list[str]) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "chaos", "--seconds", _SECONDS, "--seed", str(seed)]
     return subprocess.Popen(
-        ["setpriv", "--pdeathsig", "KILL", "--", *command, "--keep", str(directory), *options],
+        mortal(*command, "--keep", str(directory), *options),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

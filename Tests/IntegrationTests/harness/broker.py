@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from .measuring import resident
 from .processes import Child, free_port, listening, wait_until
 from .tap import Tap
 
@@ -96,9 +97,8 @@ class Broker:
         return self._child.pid
 
     def resident(self) -> int:
-        """Its memory, in bytes."""
-        pages = int(Path(f"/proc/{self.pid}/statm").read_text().split()[1])
-        return pages * os.sysconf("SC_PAGE_SIZE")
+        """Bytes of memory in use."""
+        return resident(self.pid)
 
     @contextmanager
     def frozen(self) -> Iterator[None]:

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from .processes import Value, clean_environment, wait_until
+from .processes import Value, clean_environment, mortal, wait_until
 from .service import PROJECT, executable
 
 Told = dict[str, Any]
@@ -43,7 +43,7 @@ class DropIn:
         with open(self._errors, "ab") as errors:
             # It ends with its input, and also dies with its parent when it is frozen.
             self._process = subprocess.Popen(
-                ["setpriv", "--pdeathsig", "KILL", "--", probe_path(product), *arguments],
+                mortal(probe_path(product), *arguments),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,

@@ -6,15 +6,13 @@ import http.client
 import json
 import socket
 import subprocess
-import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-import jwt
-
+from .credentials import make_token
 from .device import Device
 from .openapi import OpenAPI
 from .processes import Child, free_port, wait_until
@@ -66,8 +64,7 @@ class Gateway:
 
     def make_token(self, user: str = "backend", ttl: float = 600, **claims: Any) -> str:
         key = json.loads(self.keys.read_bytes())["keys"][0]
-        claims = {"sub": user, "aud": "bellwire", "exp": int(time.time() + ttl)} | claims
-        return jwt.encode(claims, jwt.PyJWK(key).key, algorithm=key["alg"], headers={"kid": key["kid"]})
+        return make_token(key, user, ttl, **claims)
 
     @property
     def pid(self) -> int:

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
 from conformance.client import decode_level
+from conformance.contract.rules import DOWN_BYTES, call_text, event_problems
 
 from .contract import Contract
 from .tap import Tap, Tapped
-
-_PENDING = {"inviting", "notYetReceived", "received"}
-_LIVE = _PENDING | {"accepted"}
-_DOWN_BYTES = 256 * 1024
 
 
 class Ledger:
@@ -64,7 +60,7 @@ class Ledger:
         body = message.body
         if message.retain:
             yield "retained"
-        if len(message.raw) > _DOWN_BYTES:
+        if len(message.raw) > DOWN_BYTES:
             yield f"{len(message.raw)} bytes"
         if problem := self._contract.violation("DownMessage", body):
             yield problem
@@ -104,37 +100,17 @@ class Ledger:
         if body.get("extendedDataOmitted"):
             # What it leaves out is compared where it stands.
             return
-        text = json.dumps(_without_nulls(call), sort_keys=True)
+        text = call_text(call)
         known = self._calls.setdefault((call["callID"], call["revision"]), text)
         if known != text:
             yield f"the same revision looked otherwise before: {known}"
 
     def _event(self, message: Tapped, body: dict[str, Any]) -> Iterator[str]:
-        call, name = body["call"], body["event"]
-        members = {member["userID"]: member for member in call["members"]}
-        user = decode_level(message.levels[0])
-        if user not in members:
-            yield "an event for somebody who is no member"
-            return
-        state = members[user]["state"]
-        allowed = {
-            "call.created": user == call["inviter"],
-            "call.invited": state in _PENDING and call["state"] != "ended",
-            "call.userStateChanged": state in _LIVE or state == "quit",
-            "call.cancelled": state == "cancelled",
-            "call.timeout": state == "timeout",
-            "call.ended": call["state"] == "ended" and call["mode"] == "advanced",
-            "call.handledElsewhere": state not in _PENDING,
-        }
-        if not allowed[name]:
-            yield f"{name} for a member who is {state} in a call that is {call['state']}"
-        if name == "call.invited" and not 0 < body["expiresIn"] <= 600_000:
+        yield from event_problems(decode_level(message.levels[0]), body)
+        if body["event"] == "call.invited" and not 0 < body["expiresIn"] <= 600_000:
             yield "expiresIn is out of range"
-        if name == "call.userStateChanged" and not body["changes"]:
+        if body["event"] == "call.userStateChanged" and not body["changes"]:
             yield "no changes"
-        for change in body.get("changes", []):
-            if members.get(change["userID"], {}).get("state") != change["state"]:
-                yield f"the change of {change['userID']} is not in the call"
 
 
 def _answered_on(message: Tapped) -> str:
@@ -145,11 +121,3 @@ def _answered_on(message: Tapped) -> str:
     named = message.response_topic or ""
     level = named.removeprefix(wanted)
     return f"{own}/{level}" if named.startswith(wanted) and re.fullmatch(r"[A-Za-z0-9_-]{1,64}", level) else own
-
-
-def _without_nulls(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
-    if isinstance(value, list):
-        return [_without_nulls(item) for item in value]
-    return value

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import json
 import shutil
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 from .processes import Value, clean_environment, wait_until
 from .service import PROJECT
+from .site import Answers, Site
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 CHROMEDRIVER = shutil.which("chromedriver")
@@ -49,6 +47,7 @@ _GRANTED = "--use-fake-ui-for-media-stream"
 _DIST = PROJECT / "clients/web/dist/page"
 _KINDS = {".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8"}
 
+
 def policy(broker_url: str) -> str:
     """The Content-Security-Policy of the page: what it needs, and no more."""
     return (
@@ -57,7 +56,7 @@ def policy(broker_url: str) -> str:
     )
 
 
-class PageServer:
+class PageServer(Site):
     """Serves the page as the service does: static files, `page.json`, and the policy."""
 
     def __init__(self, broker_url: str, tokens: bool = False, push_key: str | None = None) -> None:
@@ -68,59 +67,33 @@ class PageServer:
         """It does not know where the broker is."""
         self.unknown: list[str] = []
         """What was asked for and is not there."""
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Handler, self))
-        self._server.daemon_threads = True
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
-
-    @property
-    def port(self) -> int:
-        return self._server.server_port
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}/"
+        super().__init__(_Answers)
 
     @property
     def insecure_url(self) -> str:
         """The same by a name that is no loopback address for a browser."""
         return f"http://insecure.test:{self.port}/"
 
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
 
-
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-
-    def __init__(self, server: PageServer, *arguments: Any) -> None:
-        self.pages = server
-        super().__init__(*arguments)
-
-    def log_message(self, *_: Any) -> None:
-        pass
+class _Answers(Answers):
+    site: PageServer
 
     def do_GET(self) -> None:
         path = self.path.split("?")[0]
-        if path == "/page.json" and not self.pages.is_broken:
-            settings = {"url": self.pages.broker_url, "tokens": self.pages.tokens}
-            if self.pages.push_key is not None:
-                settings["applicationServerKey"] = self.pages.push_key
-            return self._answer(200, json.dumps(settings).encode(), "application/json")
+        if path == "/page.json" and not self.site.is_broken:
+            settings = {"url": self.site.broker_url, "tokens": self.site.tokens}
+            if self.site.push_key is not None:
+                settings["applicationServerKey"] = self.site.push_key
+            return self._page(json.dumps(settings).encode(), "application/json")
         file = _DIST / ("index.html" if path == "/" else path[1:])
         if file.parent == _DIST and file.suffix in _KINDS and file.is_file():
-            return self._answer(200, file.read_bytes(), _KINDS[file.suffix])
-        self.pages.unknown.append(path)
-        self._answer(404, b"", "text/plain")
+            return self._page(file.read_bytes(), _KINDS[file.suffix])
+        self.site.unknown.append(path)
+        self._page(b"", "text/plain", 404)
 
-    def _answer(self, status: int, body: bytes, kind: str) -> None:
-        self.send_response(status)
-        self.send_header("Content-Type", kind)
-        self.send_header("Content-Length", str(len(body)))
-        self.send_header("Content-Security-Policy", policy(self.pages.broker_url))
-        self.send_header("X-Content-Type-Options", "nosniff")
-        self.end_headers()
-        self.wfile.write(body)
+    def _page(self, body: bytes, kind: str, status: int = 200) -> None:
+        headers = {"Content-Security-Policy": policy(self.site.broker_url), "X-Content-Type-Options": "nosniff"}
+        self.answer(body, kind, status, headers)
 
 
 class Browser:

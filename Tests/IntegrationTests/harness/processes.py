@@ -66,6 +66,11 @@ def wait_until(condition: Callable[[], Value | None], timeout: float, what: str,
         time.sleep(every)
 
 
+def mortal(*argv: str | Path) -> list[str | Path]:
+    """The words that run `argv` as a process which the kernel kills when the thread that started it ends."""
+    return ["setpriv", "--pdeathsig", "KILL", "--", *argv]
+
+
 class Child:
     """A process that dies with its parent, however the parent ends, and is only ever ended by its own pid.
 
@@ -80,7 +85,7 @@ class Child:
         self.argv = list(argv)
         with open(stdout, "ab") as out, open(stderr or stdout, "ab") as err:
             self._process = subprocess.Popen(
-                ["setpriv", "--pdeathsig", "KILL", "--", *argv],
+                mortal(*argv),
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=err,

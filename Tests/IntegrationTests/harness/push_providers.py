@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import secrets
-import subprocess
 import threading
 import time
 from collections import Counter, deque
@@ -14,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from .credentials import make_certificates
 from .device import Device
 from .http2 import Asked, Http2Server, Reply
 from .processes import wait_until
@@ -22,7 +22,6 @@ from .push_content import Pushed, Wrong, bearer
 from .push_fcm import Tokens, check_fcm
 from .push_target import PLATFORMS, PUBLIC_URL, App, Target
 from .push_web import check_web_push
-from .service import PROJECT
 
 GONE = {
     "apns": lambda: Reply(410, {"reason": "Unregistered", "timestamp": int(time.time() * 1000)}),
@@ -45,7 +44,7 @@ class PushProviders:
         directory.mkdir(parents=True, exist_ok=True)
         self.directory = directory
         self.host = host
-        subprocess.run([PROJECT / "scripts/dev-certs", directory, host], check=True, capture_output=True)
+        make_certificates(directory, host)
         self.apps = apps or (App(),)
         self.problems: list[str] = []
         self.pushed: list[Pushed] = []

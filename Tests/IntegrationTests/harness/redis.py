@@ -44,20 +44,23 @@ class RedisServer:
         assert self._child is not None
         return self._child.pid
 
-    def start(self) -> None:
+    def start(self, ready: bool = True) -> None:
         self._child = Child(self._arguments, stdout=self.log, env=self._env)
-        wait_until(self._answers, 10, "Redis answers")
+        if ready:
+            wait_until(lambda: self.is_ready, 10, "Redis answers")
 
-    def _answers(self) -> bool:
+    @property
+    def is_ready(self) -> bool:
+        """It answers, and is not loading its file."""
         try:
-            return self.command("PING") == b"+PONG\r\n"
+            return self.command("PING", timeout=0.2) == b"+PONG\r\n"
         except OSError:
             return False
 
-    def command(self, *words: str) -> bytes:
+    def command(self, *words: str, timeout: float = 2) -> bytes:
         """The first bytes of the answer."""
         request = f"*{len(words)}\r\n" + "".join(f"${len(w.encode())}\r\n{w}\r\n" for w in words)
-        with socket.create_connection(("127.0.0.1", self.port), timeout=2) as connection:
+        with socket.create_connection(("127.0.0.1", self.port), timeout=timeout) as connection:
             connection.sendall(request.encode())
             return connection.recv(65536)
 
@@ -71,6 +74,11 @@ class RedisServer:
         """As a crash of the process."""
         assert self._child is not None
         self._child.kill()
+
+    def terminate(self) -> None:
+        """SIGTERM; returns when it has ended."""
+        assert self._child is not None
+        self._child.terminate()
 
     def stop(self) -> None:
         if self._child is not None and self._child.running:

@@ -1,4 +1,4 @@
-"""A mosquitto that checks tokens, with TLS. Tokens are made by PyJWT, as a stranger's backend would make them."""
+"""A mosquitto that checks tokens, with TLS."""
 
 from __future__ import annotations
 
@@ -6,18 +6,16 @@ import json
 import os
 import re
 import ssl
-import subprocess
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
-import jwt
 import paho.mqtt.client as mqtt
 
 from conformance.client import stop_loop
 
 from .broker import COMMON, Broker
+from .credentials import make_certificates, make_token
 from .processes import free_port
 from .service import PROJECT, executable, run
 
@@ -70,7 +68,7 @@ class SecureBroker(Broker):
         self.coordinator_port = free_port()
         self.options = {"coordinator": "coordinator"} | options
         directory.mkdir(parents=True, exist_ok=True)
-        subprocess.run([PROJECT / "scripts/dev-certs", self.certs], check=True, capture_output=True)
+        make_certificates(self.certs)
         self.add_key("ES256")
         self.publish_keys()
         super().__init__(directory, start)
@@ -116,14 +114,7 @@ class SecureBroker(Broker):
 
     def token(self, user: str, ttl: float = 600, *, key: int = 0, header: dict[str, Any] | None = None, **claims: Any) -> str:
         """A token of one of the keys. Claims that are None are left out."""
-        material = self.key_set()[key]
-        all_claims = {"sub": user, "aud": "bellwire", "exp": int(time.time() + ttl)} | claims
-        return jwt.encode(
-            {name: value for name, value in all_claims.items() if value is not None},
-            jwt.PyJWK(material).key,
-            algorithm=material["alg"],
-            headers={"kid": material["kid"]} | (header or {}),
-        )
+        return make_token(self.key_set()[key], user, ttl, header=header, **claims)
 
     def password(self, user: str, device: str) -> str | None:
         return self.token(user)

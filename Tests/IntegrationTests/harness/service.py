@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
+from .measuring import resident
 from .processes import Child, clean_environment, free_port, wait_until
 
 PROJECT = Path(__file__).resolve().parents[3]
@@ -90,8 +91,7 @@ class Service:
 
     def resident(self) -> int:
         """Bytes of memory in use."""
-        status = Path(f"/proc/{self.pid}/status").read_text()
-        return next(int(line.split()[1]) * 1024 for line in status.splitlines() if line.startswith("VmRSS"))
+        return resident(self.pid)
 
     def start(self, ready: bool = True) -> None:
         assert not self.running

@@ -9,7 +9,7 @@ import subprocess
 import threading
 from typing import Any
 
-from .processes import clean_environment
+from .processes import clean_environment, mortal
 from .service import PROJECT
 
 NODE = shutil.which("node")
@@ -66,7 +66,7 @@ class WebClient:
         self._orders = 0
         settings = {"sdk": str(SDK), "url": url, "user": user} | options
         self._process = subprocess.Popen(
-            ["setpriv", "--pdeathsig", "KILL", "--", NODE, "--experimental-websocket", _SCRIPT, json.dumps(settings)],
+            mortal(NODE, "--experimental-websocket", _SCRIPT, json.dumps(settings)),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
