@@ -222,6 +222,7 @@ def test_no_process_is_busy_after_its_peers_were_started_again(rig: Rig, gateway
                     thread.start()
                 if is_loaded:
                     wait_until(lambda: answers[201] > before + 20, 20, "calls are made")
+                seen = len(world.tap.messages)
                 restart()
                 wait_until(is_ready, 15, "all are ready")
                 if is_loaded:
@@ -230,6 +231,10 @@ def test_no_process_is_busy_after_its_peers_were_started_again(rig: Rig, gateway
                 halt.set()
                 for thread in load:
                     thread.join(20)
+                if restart is restart_broker:
+                    # Gateway and coordinator may be back before the tap, which has then not seen the request to an answer.
+                    world.tap.settle()
+                    del world.tap.messages[seen:]
                 last = (1.0, "nobody")
                 deadline = time.monotonic() + 10
                 while last[0] > 0.02 and time.monotonic() < deadline:
