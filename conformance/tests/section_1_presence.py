@@ -326,7 +326,9 @@ def only_a_welcome_that_left_out_calls_says_so(scene: Scene) -> None:
     callers[0].invite(bob, timeout=60)
     for number in range(26):
         callers[number % 7].invite(carol, extendedData="\u0001" * 2048, timeout=60)  # six bytes each in JSON
-    welcomes = [scene.device_of(user).messages[0] for user in (bob, carol)]
+    # An invitation may come before: a device subscribes, is sent what is due again, and is welcomed once it has said that it is online.
+    devices = [scene.device_of(user) for user in (bob, carol)]
+    welcomes = [next(message for message in device.messages if message.type == "welcome") for device in devices]
     equal("omittedCalls of a welcome with one call", welcomes[0].get("omittedCalls"), None)
     equal("calls told and left out", len(welcomes[1]["calls"]) + welcomes[1]["omittedCalls"], 26)
 
