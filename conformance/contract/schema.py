@@ -49,7 +49,7 @@ class Schemas:
 
 def validators(path: Path) -> dict[str, Draft7Validator]:
     """Of the messages of both directions (AsyncAPI 3: JSON Schema draft 7)."""
-    document = yaml.safe_load(path.read_text(encoding="utf-8"))
+    document = yaml.load(path.read_text(encoding="utf-8"), getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     registry: Registry[Any] = Registry().with_resource(_DOCUMENT, DRAFT7.create_resource(document))
     found = {}
     for name in ("UpMessage", "PresenceMessage", "DownMessage"):
