@@ -16,6 +16,8 @@ let package = Package(
     platforms: [.macOS(.v15), .iOS(.v18), .tvOS(.v18), .watchOS(.v11), .visionOS(.v2)],
     products: [
         .executable(name: "bellwire", targets: ["bellwire"]),
+        // For those who develop Bellwire: measurements, simulation, faults. Not in the image.
+        .executable(name: "bellwire-lab", targets: ["bellwire-lab"]),
         .library(name: "BellwireClient", targets: ["BellwireClient"]),
         .library(name: "BellwireMosquitto", targets: ["BellwireMosquitto"]),
         // Without Glibc and C libraries: for apps that bring their own MQTT client.
@@ -141,17 +143,27 @@ let package = Package(
                 "HistoryChecker", "SplitMix", "Delivery", "HTTPSending", "SettingsFiles", "Webhooks", "Push",
                 "SystemClocks", "Tokens",
             ], swiftSettings: strict),
-        .executableTarget(
-            name: "bellwire",
+        .target(
+            name: "BellwireCommands",
             dependencies: [
                 "Coordinator", "CallDeciding", "CallStore", "CallCore", "BellwireClient", "BellwireClientCore",
                 "SignalingProtocol", "MQTTClient", "CProcess", "SystemClocks", "SystemThreads", "Delivery",
-                "HTTPSending", "Webhooks",
-                "Gateway", "HTTPServing", "Push", "SettingsFiles",
-                "HistoryChecker", "BellwireSimulator", "Tokens",
+                "HTTPSending", "Webhooks", "Gateway", "HTTPServing", "Push", "SettingsFiles", "Tokens",
+            ],
+            swiftSettings: strict),
+        .executableTarget(
+            name: "bellwire", dependencies: ["BellwireCommands"], swiftSettings: strict,
+            // A coordinator makes and drops many small things: a tenth less processor time (docs/performance.md).
+            linkerSettings: [.linkedLibrary("jemalloc")]
+        ),
+        .executableTarget(
+            name: "bellwire-lab",
+            dependencies: [
+                "BellwireClientCore", "BellwireCommands", "BellwireSimulator", "CallCore", "CallStore",
+                "HistoryChecker", "MQTTClient", "SignalingProtocol", "SystemClocks",
             ],
             swiftSettings: strict,
-            // A coordinator makes and drops many small things: a tenth less processor time (docs/performance.md).
+            // What is measured beside a coordinator has its allocator.
             linkerSettings: [.linkedLibrary("jemalloc")]
         ),
 

@@ -1,41 +1,30 @@
-import Glibc
+import BellwireCommands
 
-/// The one executable: a thin layer of subcommands over the libraries.
+/// What operators run: a thin layer of subcommands over the libraries.
 @main
 struct Main {
-    /// Synchronous, so that a subcommand runs before any other thread exists: signals are set up for the whole process
-    /// by whoever comes first. A subcommand that awaits goes through `runAsync`.
     static func main() {
-        // A reader that goes away, of output or of a socket, must not end the process: writes fail with EPIPE instead.
-        signal(SIGPIPE, SIG_IGN)
-        var words = Array(CommandLine.arguments.dropFirst())
-        let name = words.isEmpty ? "help" : words.removeFirst()
-        do {
-            switch name {
+        let program = Program(name: "bellwire", help: help)
+        program.main { command, words in
+            switch command {
             case "dev": try DevCommand.run(words)
             case "gateway": try GatewayCommand.run(words)
             case "serve": try ServeCommand.run(words)
-            case "call": runAsync(name) { [words] in try await Phone.call(words) }
-            case "send": runAsync(name) { [words] in try await SendCommand.run(words) }
-            case "trace": runAsync(name) { [words] in try await TraceCommand.run(words) }
+            case "call": program.runAsync(command) { try await Phone.call(words) }
+            case "send": program.runAsync(command) { try await SendCommand.run(words) }
+            case "trace": program.runAsync(command) { try await TraceCommand.run(words) }
             case "keys": try KeysCommand.run(words)
             case "token": try TokenCommand.run(words)
-            case "simulate": try SimulateCommand.run(words)
-            case "bench": try BenchCommand.run(words)
             case "push": try PushCommand.run(words)
             case "webhooks": try WebhooksCommand.run(words)
-            case "check-history": try CheckHistoryCommand.run(words)
-            case "listen": runAsync(name) { [words] in try await Phone.listen(words) }
-            case "help", "--help", "-h": print(help)
-            case "version", "--version": print("bellwire \(version)")
-            default: throw UsageError("bellwire: unknown command \(name); see bellwire help")
+            case "listen": program.runAsync(command) { try await Phone.listen(words) }
+            case "bench", "simulate", "check-history":
+                throw UsageError("bellwire: unknown command \(command): it is bellwire-lab \(command)")
+            default: return false
             }
-        } catch {
-            exit(reported(error, name))
+            return true
         }
     }
-
-    static let version = "0.2.0"
 
     private static let help = """
         usage: bellwire COMMAND [options]
@@ -52,34 +41,7 @@ struct Main {
           token    make a token
           push     keys for pushes to sleeping phones
           webhooks what waits for endpoints, dead letters, and sending them again
-          bench    measure full calls through a deployment on this machine
-          simulate play deployments with faults in virtual time
-          check-history
-                   hold what devices saw against what the protocol promises
 
         bellwire COMMAND --help lists a command's options.
         """
-}
-
-/// Writes what went wrong in one line. Returns the exit status for it.
-func reported(_ error: any Error, _ command: String) -> Int32 {
-    if let usage = error as? UsageError {
-        // What was given may hold anything: it is one line, and drives no terminal.
-        writeError(PhoneTimeline.printable("\(usage)"))
-        return UsageError.exitStatus
-    }
-    writeError("bellwire \(command): \(error)")
-    return 1
-}
-
-/// Runs a subcommand that awaits, and exits with the status that it returns.
-func runAsync(_ command: String, _ body: @escaping @Sendable () async throws -> Int32) -> Never {
-    Task.detached {
-        do {
-            exit(try await body())
-        } catch {
-            exit(reported(error, command))
-        }
-    }
-    while true { pause() }
 }

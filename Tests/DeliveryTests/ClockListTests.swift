@@ -50,15 +50,15 @@ import Testing
         for (file, count) in try places(of: "store.now()", in: nil) { found[file, default: 0] += count }
         #expect(
             found == [
-                "CallStore/FaultyCallStore.swift": 1, "Coordinator/Service/Serving.swift": 1,
+                "bellwire-lab/Faults/FaultyCallStore.swift": 1, "Coordinator/Service/Serving.swift": 1,
                 "Delivery/Deliverer.swift": 5,  // ages, and when to try again
                 "Delivery/Pusher.swift": 3,  // the age of what waits
                 "Delivery/Pusher+answers.swift": 4,  // when to try again, and timelines
                 "Delivery/Pusher+holding.swift": 2, "Delivery/Pusher+looking.swift": 3,  // what is due, for how long
                 "Gateway/Reader.swift": 2,  // answers by the service's clock
-                "bellwire/Bench/LiveCalls.swift": 1,
-                "bellwire/Push/PushTest.swift": 1,  // for how long
-                "bellwire/Webhooks/WebhooksCommand.swift": 1,  // for how long the oldest has waited
+                "bellwire-lab/Bench/LiveCalls.swift": 1,
+                "BellwireCommands/Push/PushTest.swift": 1,  // for how long
+                "BellwireCommands/Webhooks/WebhooksCommand.swift": 1,  // for how long the oldest has waited
             ])
     }
 
@@ -71,15 +71,15 @@ import Testing
                 "SystemClocks/WallTime.swift": 1,
                 "CallStore/StoreClock.swift": 1,  // by which a store's time begins
                 // The same in memory.
-                "BellwireTestKit/MemoryCoordinator.swift": 1, "bellwire/Serve/StoreAddress.swift": 1,
+                "BellwireTestKit/MemoryCoordinator.swift": 1, "BellwireCommands/Serve/StoreAddress.swift": 1,
                 "Coordinator/Observing/Log.swift": 1,  // when a line was written
                 "Coordinator/Service/ServiceContext.swift": 1,  // TURN; a token's end, told by the service's clock
                 "Delivery/Deliverer.swift": 1, "Delivery/Pusher.swift": 1,  // signatures, tokens, expiries
-                "bellwire/Push/PushTest.swift": 2,  // the same
+                "BellwireCommands/Push/PushTest.swift": 2,  // the same
                 "Gateway/BearerCheck.swift": 3,  // whether a token has ended; tokens that are made
                 "BellwireBrokerAuth/Plugin.swift": 5,  // whether a token has ended
-                "bellwire/Options/RefusalCause.swift": 1, "bellwire/Tokens/TokenCommand.swift": 1,
-                "bellwire/Dev/DevGateway.swift": 1,  // tokens that are made
+                "BellwireCommands/Options/RefusalCause.swift": 1, "BellwireCommands/Tokens/TokenCommand.swift": 1,
+                "BellwireCommands/Dev/DevGateway.swift": 1,  // tokens that are made
             ])
     }
 

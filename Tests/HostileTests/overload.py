@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 
-from harness import executable
+from harness import lab
 
 TIMES = 3
 """So many times the calls that go through at most are offered."""
@@ -18,7 +18,7 @@ ROUNDS = 2
 
 def calls_per_second(seconds: int, *options: str) -> tuple[float, int]:
     """And how many failed."""
-    words = [str(executable()), "bench", "--soak", "--seconds", str(seconds), "--json", *options]
+    words = [lab(), "bench", "--soak", "--seconds", str(seconds), "--json", *options]
     done = subprocess.run(words, capture_output=True, text=True, timeout=seconds * 3 + 120, check=False)
     if not done.stdout:
         raise AssertionError(f"{' '.join(words)}: {done.stderr}")

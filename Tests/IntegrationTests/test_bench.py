@@ -1,8 +1,9 @@
-"""`bellwire bench`: what it prints is what it measured (docs/performance.md)."""
+"""`bellwire-lab`: it is no part of `bellwire`, and what its `bench` prints is what it measured (docs/performance.md)."""
 
 from __future__ import annotations
 
 import json
+import shutil
 import xml.etree.ElementTree as ElementTree
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -10,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from harness import run
+from harness import executable, lab, run
 
 pytestmark = pytest.mark.alone
 
 
 def bench(*arguments: str) -> dict[str, Any]:
-    process = run("bench", "--seconds", "1", "--at-once", "8", "--json", *arguments, timeout=120)
+    process = run("bench", "--seconds", "1", "--at-once", "8", "--json", *arguments, program=lab(), timeout=120)
     assert process.returncode == 0, process.stdout + process.stderr
     return json.loads(process.stdout)
 
@@ -92,9 +93,9 @@ def test_the_curve_is_a_picture(tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_what_cannot_be_measured_is_refused_in_one_line(arguments: list[str]) -> None:
-    process = run("bench", *arguments)
+    process = run("bench", *arguments, program=lab())
     assert process.returncode == 64
-    assert process.stderr.startswith("bellwire bench: ") and process.stderr.count("\n") == 1
+    assert process.stderr.startswith("bellwire-lab bench: ") and process.stderr.count("\n") == 1
 
 
 def test_a_soak_tells_how_memory_grows(reports: dict[str, dict[str, Any]]) -> None:
@@ -102,3 +103,57 @@ def test_a_soak_tells_how_memory_grows(reports: dict[str, dict[str, Any]]) -> No
     assert report["failedCalls"] == 0 and report["callsPerSecond"] > 10
     assert report["relayCallsPerSecond"] == 0, "nothing but calls"
     assert report["coordinatorMemoryKBByMinute"] == [report["coordinatorMemoryKB"]]
+
+
+COMMANDS = ("bench", "simulate", "check-history")
+
+
+@pytest.mark.parametrize("name", [b"BellwireSimulator", b"HistoryChecker", b"FaultyCallStore", b"LoadGenerator"])
+def test_the_program_that_operators_run_has_no_lab_in_it(name: bytes) -> None:
+    assert name in Path(lab()).read_bytes()
+    assert name not in Path(executable()).read_bytes()
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_bellwire_says_where_the_labs_commands_are(command: str) -> None:
+    assert command not in run("--help").stdout.split()
+    process = run(command, "--seconds", "1")
+    assert process.returncode == 64 and process.stdout == ""
+    assert process.stderr == f"bellwire: unknown command {command}: it is bellwire-lab {command}\n"
+
+
+@pytest.mark.parametrize("command", [*COMMANDS, "serve"])
+def test_the_labs_help_tells_its_commands_and_their_options(command: str) -> None:
+    assert f"  {command}" in run("--help", program=lab()).stdout
+    shown = run(command, "--help", program=lab())
+    assert shown.returncode == 0 and shown.stdout.startswith(f"usage: bellwire-lab {command} [options]")
+
+
+def test_a_store_is_broken_by_name_or_not_at_all() -> None:
+    for arguments in ([], ["--fault", "none"]):
+        process = run("serve", "--store", "memory:", *arguments, program=lab())
+        assert process.returncode == 64
+        assert process.stderr.startswith("bellwire-lab serve: --fault") and process.stderr.count("\n") == 1
+    assert run("serve", "--fault", "no-resend").stderr == "bellwire serve: unknown option --fault\n"
+
+
+def test_a_bench_without_the_program_that_it_measures_says_so(tmp_path: Path) -> None:
+    """It looks beside itself, unless one is named."""
+    alone = shutil.copy(lab(), tmp_path)
+    for arguments, missing in (([], tmp_path / "bellwire"), (["--bin", "/nowhere/bellwire"], "/nowhere/bellwire")):
+        process = run("bench", "--store", "memory", *arguments, program=alone)
+        assert process.returncode == 1 and process.stdout == ""
+        assert process.stderr == (
+            f"bellwire-lab bench: {missing}: No such file or directory: build it (swift build -c release --product bellwire), "
+            "or name another with --bin or BELLWIRE_BIN\n"
+        )
+
+
+def test_the_program_that_is_measured_may_be_named(tmp_path: Path) -> None:
+    alone = shutil.copy(lab(), tmp_path)
+    process = run(
+        "bench", "--seconds", "1", "--at-once", "8", "--json", "--store", "memory", program=alone,
+        env={"BELLWIRE_BIN": executable()}, timeout=60,
+    )  # fmt: skip
+    assert process.returncode == 0, process.stderr
+    assert json.loads(process.stdout)["failedCalls"] == 0

@@ -31,7 +31,7 @@ def test_redis_has_room_to_rewrite_its_file() -> None:
     assert 2 * size(command[command.index("--maxmemory") + 1]) <= size(SERVICES["redis"]["mem_limit"])
 
 
-@pytest.mark.parametrize("path", ["deploy/mosquitto/mosquitto.conf", "Sources/bellwire/Processes/BrokerProcess.swift"])
+@pytest.mark.parametrize("path", ["deploy/mosquitto/mosquitto.conf", "Sources/BellwireCommands/Processes/BrokerProcess.swift"])
 def test_every_broker_of_ours_bounds_what_it_holds(path: str) -> None:
     text = (PROJECT / path).read_text()
     found = {name: int(value) for name, value in re.findall(r"^ *(max_\w+|memory_limit) (\d+)$", text, re.MULTILINE)}

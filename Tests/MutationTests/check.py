@@ -92,19 +92,19 @@ def run(command: list[str], mutant: int, timeout: float) -> tuple[bool, str]:
 
 def build() -> Path:
     common = ["swift", "build", "--scratch-path", str(WORK / "build")]
-    subprocess.run([*common, "-c", "release", "--product", "bellwire"], cwd=SOURCE, check=True, stdout=sys.stderr)
+    subprocess.run([*common, "-c", "release", "--product", "bellwire-lab"], cwd=SOURCE, check=True, stdout=sys.stderr)
     subprocess.run([*common, "--build-tests"], cwd=SOURCE, check=True, stdout=sys.stderr)
-    return WORK / "build" / "release" / "bellwire"
+    return WORK / "build" / "release" / "bellwire-lab"
 
 
-def caught_by(number: int, bellwire: Path) -> str | None:
+def caught_by(number: int, lab: Path) -> str | None:
     """What noticed the mutant; None when nothing did."""
     for what, options in (
         ("seeds", ["--seeds", "200", "--seconds", "12", "--brief"]),
         ("seeds without faults", ["--seeds", "200", "--seconds", "8", "--brief", "--lite"]),
         ("small worlds", ["--exhaustive", "--seconds", "12", "--depth", "5"]),
     ):
-        passed, output = run([str(bellwire), "simulate", *options], number, 120)
+        passed, output = run([str(lab), "simulate", *options], number, 120)
         if not passed:
             return f"{what}: {evidence(output)}"
     # One run at a time: what fails beside another one may do so because it had to wait.
@@ -135,15 +135,15 @@ def main() -> int:
         return 0
     chosen = [int(word) for word in sys.argv[1:]] or list(range(1, len(MUTANTS) + 1))
     copy_source()
-    bellwire = build()
-    what = caught_by(0, bellwire)
+    lab = build()
+    what = caught_by(0, lab)
     if what:
         print(f"without any mutant: {what}")
         return 1
 
     def judge(number: int) -> bool:
         started = time.monotonic()
-        what = caught_by(number, bellwire)
+        what = caught_by(number, lab)
         took = time.monotonic() - started
         print(f"{number:3}  {MUTANTS[number - 1].name:70} {what or 'SURVIVES'} ({took:.0f} s)", flush=True)
         return what is not None

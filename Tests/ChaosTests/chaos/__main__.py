@@ -83,7 +83,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--users", type=int, default=24)
     parser.add_argument("--keep", metavar="DIR", help="keep history and logs there")
     parser.add_argument("--calm", action="store_true", help="no faults but bad networks")
-    parser.add_argument("--fault", help="one of bellwire serve --fault, in a build with BELLWIRE_FAULTS")
+    parser.add_argument("--fault", help="break the stores of all coordinators: one of bellwire-lab serve --fault")
     parser.add_argument("--patience", type=float, default=1, help="multiplies the bounds of settling")
     parser.add_argument("--self-test", action="store_true", help="show that the checker catches a broken service")
     return parser.parse_args()

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from harness import UNLIMITED, Broker, Child, RedisServer, Service
+from harness import UNLIMITED, Broker, Child, RedisServer, Service, lab
 
 class _NoTap:
     """The harness records all traffic for its tests; here the devices do, and a long run must not keep it all."""
@@ -56,6 +56,8 @@ class Deployment:
                 store=url,
                 name=f"coordinator-{number + 1}",
                 start=False,
+                # The store of `bellwire` itself cannot be broken.
+                program=lab() if fault else None,
                 **flags,
             )
             for number in range(coordinators)

@@ -1,4 +1,4 @@
-"""What devices saw and what was done to the service, one JSON object a line, for `bellwire check-history`."""
+"""What devices saw and what was done to the service, one JSON object a line, for `bellwire-lab check-history`."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from conformance.client import Broker
-from harness import executable
+from harness import lab
 
 from .backend import Backend
 from .deployment import Deployment
@@ -195,5 +195,5 @@ class Run:
 def judge(history: Path) -> subprocess.CompletedProcess[str]:
     """The checker's word on a history."""
     return subprocess.run(
-        [executable(), "check-history", str(history)], capture_output=True, text=True, timeout=600, check=False
+        [lab(), "check-history", str(history)], capture_output=True, text=True, timeout=600, check=False
     )

@@ -18,7 +18,7 @@ from .processes import Child, free_port, wait_until
 from .redis import RedisServer
 from .sanitizer import needs_full_speed
 from .secure import Attempt, SecureBroker
-from .service import PROJECT, UNLIMITED, Service, executable, run
+from .service import PROJECT, UNLIMITED, Service, executable, lab, run
 from .talk import answers, call_id, change_in, is_online, member, now_ms, ring, talk, welcomes
 from .terminal import Terminal
 from .wire import Wire
@@ -54,6 +54,7 @@ __all__ = [
     "executable",
     "free_port",
     "is_online",
+    "lab",
     "member",
     "needs_full_speed",
     "now_ms",

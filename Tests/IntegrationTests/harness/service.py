@@ -23,11 +23,20 @@ def executable() -> str:
     return str(path)
 
 
-def run(*arguments: str, env: Mapping[str, str] | None = None, timeout: float = 10) -> subprocess.CompletedProcess[str]:
-    """Runs the executable to its end, in an empty directory: its default store is a file there."""
+def lab() -> str:
+    """The `bellwire-lab` that stands beside the `bellwire` under test."""
+    path = Path(executable()).with_name("bellwire-lab")
+    assert path.is_file(), f"{path} is missing: build it with `swift build -c release --product bellwire-lab`"
+    return str(path)
+
+
+def run(
+    *arguments: str, program: str | None = None, env: Mapping[str, str] | None = None, timeout: float = 10
+) -> subprocess.CompletedProcess[str]:
+    """Runs a program, `bellwire` unless another is named, to its end, in an empty directory: its default store is a file there."""
     with tempfile.TemporaryDirectory() as directory:
         return subprocess.run(
-            [executable(), *arguments],
+            [program or executable(), *arguments],
             capture_output=True,
             text=True,
             timeout=timeout,
@@ -63,6 +72,7 @@ class Service:
         name: str = "coordinator",
         start: bool = True,
         env: Mapping[str, str] | None = None,
+        program: str | None = None,
         **flags: str,
     ) -> None:
         directory.mkdir(parents=True, exist_ok=True)
@@ -72,6 +82,7 @@ class Service:
         self.http_port = free_port()
         self.store = f"sqlite:{directory / 'bellwire.db'}" if store == "sqlite" else store
         self._env = env
+        self._program = program
         self._arguments = ["serve", "--broker", broker_url, "--store", self.store, "--id", name]
         self._arguments += ["--http", f"127.0.0.1:{self.http_port}"]
         for flag, value in flags.items():
@@ -95,7 +106,7 @@ class Service:
 
     def start(self, ready: bool = True) -> None:
         assert not self.running
-        self._child = Child([executable(), *self._arguments], stdout=self.log, env=self._env)
+        self._child = Child([self._program or executable(), *self._arguments], stdout=self.log, env=self._env)
         if ready:
             self.wait_ready()
 

@@ -1,0 +1,166 @@
+import CallCore
+import CallDeciding
+import CallStore
+import Coordinator
+import Glibc
+import MQTTClient
+import Synchronization
+import SystemThreads
+
+/// `bellwire dev`: broker, coordinator and a demonstration call, all on this machine.
+package enum DevCommand {
+    static let command = Command(
+        name: "dev", arguments: "",
+        summary: """
+            Runs a broker, a coordinator and a gateway on this machine, shows a call between two devices, and stays up.
+            """,
+        options: [
+            Option("port", "PORT", default: "1883", "where MQTT is served on 127.0.0.1"),
+            Option("websocket-port", "PORT", default: "8083", "where MQTT over WebSocket is served on 127.0.0.1"),
+            Option(
+                "gateway-port", "PORT", default: "8080", "where REST for backends is served on 127.0.0.1; any when 0"),
+            Option("data", "DIRECTORY", default: ".bellwire", "where the store and the broker's files are kept"),
+            Option("http", "PORT", default: "0", "where /healthz, /readyz and /metrics are served; any when 0"),
+            Option("rounds", "N", default: "200", "how many calls the demonstration measures"),
+            Option("log-level", "LEVEL", default: "warning", "debug, info, warning or error"),
+            Option(switch: "once", "exit after the demonstration, with status 1 if it did not go as it should"),
+            PageOptions.page,
+            SettingsOptions.takeOverStore,
+        ] + PushDelivery.options + TurnOptions.all + SettingsOptions.all,
+        positionals: 0...0)
+
+    /// What the other threads tell the main one.
+    private final class State: Sendable {
+        let demonstration = Mutex<Result<Void, DeploymentError>?>(nil)
+        let hasStopped = Atomic<Bool>(false)
+    }
+
+    package static func run(_ words: [String]) throws {
+        let arguments = try Arguments(command, words)
+        let ports = 1...65535
+        let port = try arguments.integer("port", in: ports)
+        let webSocketPort = try arguments.integer("websocket-port", in: ports)
+        let gatewayPort = try arguments.integer("gateway-port", in: 0...65535)
+        let rounds = try arguments.integer("rounds", in: 0...10_000)
+        let directory = arguments.text("data") ?? ".bellwire"
+        let page = try PageOptions.devPage(arguments, webSocketPort: webSocketPort)
+        guard port != webSocketPort else { throw UsageError("bellwire dev: --port and --websocket-port must differ") }
+        var configuration = Coordinator.Configuration(
+            broker: BrokerAddress(host: "127.0.0.1", port: port), id: "coordinator-dev")
+        configuration.settings = try SettingsOptions.settings(arguments)
+        configuration.turn = try TurnOptions.servers(arguments)
+        let log = Log(
+            level: try arguments.required("log-level", "debug, info, warning or error", Log.Level.init(rawValue:)),
+            coordinator: configuration.id)
+        let httpPort = try arguments.integer("http", in: 0...65535)
+
+        guard mkdir(directory, 0o755) == 0 || errno == EEXIST else {
+            throw DeploymentError("\(directory): \(String(cString: strerror(errno)))")
+        }
+        let status = CoordinatorStatus()
+        let signals = TerminationSignals()
+        signals.onSignal { status.stop() }
+        let store = directory + "/bellwire.db"
+        let server = try StatusServer(host: "127.0.0.1", port: httpPort, status: status)
+        // From the main thread: the broker lives as long as the thread that started it.
+        let broker = try DevBroker(port: port, webSocketPort: webSocketPort, directory: directory)
+        defer { broker.stop() }
+        let state = State()
+        let opened = try SQLiteCallStore(
+            path: store, stamp: SettingsOptions.stamp(arguments, configuration.settings),
+            historyPerUser: try arguments.integer("history-per-user", in: SettingsOptions.historyPerUser),
+            lease: configuration.settings.presence.lease)
+        let settings = configuration.settings
+        let push = try PushDelivery(
+            try arguments.file("push"),
+            PushDelivery.Surroundings(
+                command: "bellwire dev", name: configuration.id, lease: settings.presence.lease,
+                traces: settings.trace, traceLife: settings.historyRetention, delivers: true, log: log),
+            beside: opened
+        ) { opened }
+        defer { push?.stop() }
+        status.alsoShow(allMetrics(nil, push))
+        startCoordinator(configuration, opened, push, status, log, state)
+        defer { waitForCoordinator(status, state) }
+
+        writeOutput("broker       mqtt://127.0.0.1:\(port)  ws://127.0.0.1:\(webSocketPort)")
+        writeOutput("coordinator  store sqlite:\(store)  http://127.0.0.1:\(server.port)/metrics")
+        try waitUntilListening(status, broker)
+        guard !status.isStopRequested else { return }
+        let topics = configuration.settings.topics
+        let gateway = try DevGateway(
+            port: gatewayPort, directory: directory, store: store, broker: configuration.broker, topics: topics,
+            lease: configuration.settings.presence.lease, page: page)
+        defer { gateway.stop() }
+        writeOutput("gateway      http://127.0.0.1:\(gateway.port)  token \(gateway.token)")
+        writeOutput(
+            page == nil
+                ? "call page    not built: scripts/run builds it where nodejs, esbuild and node-typescript are installed"
+                : "call page    http://127.0.0.1:\(gateway.port)/  open it in two tabs")
+        demonstrate(Demonstration(broker: configuration.broker, topics: topics, rounds: rounds), state)
+        try withExtendedLifetime(server) {
+            let howTo = HowToConnect.text(port: port, topics: topics, gateway)
+            try supervise(status, broker, state, isOnce: arguments.isSet("once"), howTo: howTo)
+        }
+    }
+
+    private static func startCoordinator(
+        _ configuration: Coordinator.Configuration, _ store: SQLiteCallStore, _ push: PushDelivery?,
+        _ status: CoordinatorStatus, _ log: Log, _ state: State
+    ) {
+        // The coordinator's thread alone uses the store from here on.
+        nonisolated(unsafe) let coordinator = Coordinator(
+            configuration: configuration, store: store, status: status, log: log, companions: companions(nil, push),
+            owesPushes: push?.owesPushes ?? { _ in })
+        startDetachedThread {
+            coordinator.run()
+            state.hasStopped.store(true, ordering: .releasing)
+        }
+    }
+
+    /// The broker must outlive the coordinator, which says goodbye to it.
+    private static func waitForCoordinator(_ status: CoordinatorStatus, _ state: State) {
+        status.stop()
+        for _ in 0..<250 where !state.hasStopped.load(ordering: .acquiring) { _ = poll(nil, 0, 20) }
+    }
+
+    private static func waitUntilListening(_ status: CoordinatorStatus, _ broker: DevBroker) throws {
+        for _ in 0..<500 {
+            if status.snapshot.isListening || status.isStopRequested { return }
+            if let failure = broker.failure { throw DeploymentError(failure) }
+            _ = poll(nil, 0, 20)
+        }
+        throw DeploymentError("the coordinator did not reach the broker within 10 s")
+    }
+
+    private static func demonstrate(_ demonstration: Demonstration, _ state: State) {
+        Task.detached {
+            var result: Result<Void, DeploymentError> = .success(())
+            do {
+                try await demonstration.run()
+            } catch {
+                result = .failure(DeploymentError("the demonstration failed: \(error)"))
+            }
+            state.demonstration.withLock { $0 = result }
+        }
+    }
+
+    /// Waits for the demonstration, and then for Ctrl-C.
+    private static func supervise(
+        _ status: CoordinatorStatus, _ broker: DevBroker, _ state: State, isOnce: Bool, howTo: String
+    ) throws {
+        var isShown = false
+        while !status.isStopRequested {
+            try broker.keepRunning()
+            if state.hasStopped.load(ordering: .acquiring) { throw DeploymentError("the coordinator ended by itself") }
+            if !isShown, let result = state.demonstration.withLock({ $0 }) {
+                isShown = true
+                if isOnce { return try result.get() }
+                if case .failure(let error) = result { writeError("bellwire dev: \(error)") }
+                writeOutput(howTo)
+            }
+            _ = poll(nil, 0, 20)
+        }
+        writeOutput("stopping")
+    }
+}

@@ -1,0 +1,153 @@
+import CallDeciding
+import CallStore
+import Coordinator
+import Dispatch
+import Gateway
+import Glibc
+import HTTPServing
+import MQTTClient
+import SettingsFiles
+import SignalingProtocol
+import Tokens
+import Webhooks
+
+/// `bellwire gateway`: REST for backends, beside any number of coordinators (docs/backend.md).
+package enum GatewayCommand {
+    static let command = Command(
+        name: "gateway", arguments: "",
+        summary: """
+            REST for backends: each request is judged by a coordinator, like those of devices. Any number of gateways may
+            stand behind any load balancer.
+            """,
+        options: [
+            Option("http", "HOST:PORT", default: "127.0.0.1:8080", "where it serves"),
+            Option("http-cert", "FILE", default: "", "serve HTTPS with this certificate (PEM, with its chain)"),
+            Option("http-key", "FILE", default: "", "and its key"),
+        ] + ConnectionOptions.all + [
+            Option(
+                "broker", "URL", default: "mqtt://127.0.0.1:1883", isSecret: true,
+                "mqtt://[user[:password]@]host:port, or mqtts://"),
+            Option("broker-ca", "FILE", default: "", "certificate authorities to trust with mqtts://"),
+            Option(
+                "token-file", "FILE", default: "",
+                "where this gateway's own token stands (role server), where the broker checks tokens"),
+            Option(
+                "keys", "FILE",
+                "the key set by which backends' tokens are checked, and with private keys made; required"),
+            Option("issuer", "TEXT", "iss that tokens must have, and get"),
+            Option(
+                "audience", "TEXT", default: Token.standardAudience, "aud that they must have, and get; empty for none"),
+            Option(
+                "name", "NAME", default: "", "MQTT client id, unique among the clients of the broker; random when empty"
+            ),
+            PageOptions.webSocketURL, PageOptions.page, PageOptions.brokerTokens,
+            SettingsOptions.topicRoot, SettingsOptions.presenceLease,
+            Option("log-level", "LEVEL", default: "info", "debug, info, warning or error"),
+            Option("log-format", "FORMAT", default: "text", "text or json"),
+        ] + StoreOptions.visiting + WebhookDelivery.options + PushDelivery.options + [
+            SettingsOptions.trace, SettingsOptions.historyRetention,
+        ], positionals: 0...0)
+
+    package static func run(_ words: [String]) throws {
+        let arguments = try Arguments(command, words)
+        // Its memory holds tokens and keys: none of it belongs on a disk.
+        var none = rlimit(rlim_cur: 0, rlim_max: 0)
+        setrlimit(__rlimit_resource_t(RLIMIT_CORE.rawValue), &none)
+        // Before any other thread exists.
+        let signals = TerminationSignals()
+        var settings = try settings(arguments)
+        let warning = try ConnectionOptions.read(arguments, into: &settings.http)
+        let log = Log(
+            level: try arguments.required("log-level", "debug, info, warning or error", Log.Level.init(rawValue:)),
+            format: try arguments.required("log-format", "text or json", Log.Format.init(rawValue:)),
+            coordinator: settings.name)
+        var service = ServiceSettings()
+        service.topics = settings.topics
+        let bearers = try BearerCheck(
+            keys: try arguments.required("keys", "a file") { $0.isEmpty ? nil : $0 },
+            issuer: arguments.text("issuer"), audience: arguments.text("audience").flatMap { $0.isEmpty ? nil : $0 })
+        if let warning { log(.warning, "there are fewer connections than asked for", warning) }
+        log.warn(ofUnusableKeys: bearers.unusableKeys)
+        let store = try StoreOptions.open(arguments, service, isVisited: true)
+        let delivery = try WebhookDelivery(arguments, "bellwire gateway", log: log) {
+            try StoreOptions.open(arguments, service, isVisited: true)
+        }
+        let push = try PushDelivery(
+            try arguments.file("push"),
+            PushDelivery.Surroundings(
+                command: "bellwire gateway", name: settings.name, lease: settings.lease,
+                traces: try SettingsOptions.trace(arguments),
+                traceLife: try SettingsOptions.historyRetention(arguments),
+                delivers: try WebhookDelivery.delivers(arguments), log: log)
+        ) { try StoreOptions.open(arguments, service, isVisited: true) }
+        let status = GatewayStatus { log($0) }
+        status.alsoShow(allMetrics(delivery, push))
+        nonisolated(unsafe) let own: Gateway.Store = store
+        let gateway = try Gateway(settings, own, bearers, status)
+        log(
+            .info, "gateway starts",
+            ["name": settings.name, "port": "\(gateway.port)", "broker": settings.broker.description])
+
+        let end = DispatchSemaphore(value: 0)
+        signals.onSignal { end.signal() }
+        end.wait()
+        gateway.stop()
+        delivery?.stop()
+        push?.stop()
+        log(.info, "gateway stopped", ["name": settings.name])
+    }
+
+    private static func settings(_ arguments: Arguments) throws(UsageError) -> Gateway.Settings {
+        guard let address = try ListenAddress(arguments) else {
+            throw UsageError("bellwire gateway: --http is required")
+        }
+        let name = arguments.text("name").flatMap { $0.isEmpty ? nil : $0 } ?? "gateway-" + randomHex(bytes: 6)
+        guard RequestID(name) != nil else {
+            throw UsageError("bellwire gateway: --name \(name): expected 1 to 64 of A-Z a-z 0-9 _ -")
+        }
+        let broker = try arguments.required(
+            "broker", "mqtt://[user[:password]@]host:port or mqtts://…", BrokerAddress.init(url:))
+        var settings = Gateway.Settings(
+            host: address.host, port: address.port, broker: broker, name: name,
+            lease: try SettingsOptions.presenceLease(arguments))
+        settings.certificateAuthorityFile = try arguments.file("broker-ca")
+        settings.tokenFile = try arguments.file("token-file")
+        settings.topics = try SettingsOptions.topics(arguments)
+        let (certificates, key) = (try arguments.file("http-cert"), try arguments.file("http-key"))
+        guard (certificates == nil) == (key == nil) else {
+            throw UsageError("bellwire gateway: --http-cert and --http-key go together")
+        }
+        if let certificates, let key {
+            settings.http.tls = .init(certificates: try text(of: certificates), key: try text(of: key))
+        }
+        settings.page = try PageOptions.page(arguments)
+        return settings
+    }
+
+    private static func text(of path: String) throws(UsageError) -> String {
+        do throws(SettingsError) {
+            return String(decoding: try readFile(path, maxBytes: 1 << 20), as: UTF8.self)
+        } catch {
+            throw UsageError("bellwire gateway: \(error.description)")
+        }
+    }
+}
+
+extension Log {
+    fileprivate func warn(ofUnusableKeys keys: [String]) {
+        for key in keys { self(.warning, "a key cannot be used and is passed over", ["key": key]) }
+    }
+
+    fileprivate func callAsFunction(_ notice: GatewayStatus.Notice) {
+        switch notice {
+        case .listening: self(.info, "listening")
+        case .brokerLost(let reason): self(.warning, "broker connection lost", ["reason": reason])
+        case .storeFails(let reason): self(.warning, "the store fails", ["reason": reason])
+        case .storeIsBack: self(.info, "the store is back")
+        case .keysRead(let unusable):
+            self(.info, "the key set was read again")
+            warn(ofUnusableKeys: unusable)
+        case .keysUnreadable(let reason): self(.error, "the key set cannot be read", ["reason": reason])
+        }
+    }
+}

@@ -1,0 +1,228 @@
+import Glibc
+
+/// One flag of a subcommand. Its environment variable is `BELLWIRE_` and the name in capitals, with `_` for `-`.
+package struct Option {
+    let name: String
+    /// What stands for the value in the help, as `HOST:PORT`; nil for a flag without a value.
+    let placeholder: String?
+    /// Shown in the help, and used when neither flag nor variable is given.
+    let standard: String?
+    let help: String
+    /// The value may hold a password, and is never shown.
+    var isSecret = false
+
+    /// A flag with a value.
+    package init(
+        _ name: String, _ placeholder: String, default standard: String? = nil, isSecret: Bool = false, _ help: String
+    ) {
+        self.isSecret = isSecret
+        self.name = name
+        self.placeholder = placeholder
+        self.standard = standard
+        self.help = help
+    }
+
+    /// A flag without a value: given or not.
+    package init(switch name: String, _ help: String) {
+        self.name = name
+        placeholder = nil
+        standard = nil
+        self.help = help
+    }
+
+    var environmentName: String {
+        "BELLWIRE_" + String(name.uppercased().map { $0 == "-" ? "_" : $0 })
+    }
+}
+
+/// A command line that cannot be used: one line for people, exit status 64 (`EX_USAGE`).
+package struct UsageError: Error, CustomStringConvertible {
+    static let exitStatus: Int32 = 64
+    package let description: String
+
+    package init(_ description: String) { self.description = description }
+}
+
+/// A subcommand's name, flags and help.
+package struct Command {
+    /// Whose subcommand it is: `bellwire`, or `bellwire-lab`.
+    let program: String
+    let name: String
+    let arguments: String
+    let summary: String
+    let options: [Option]
+    /// How many words without a flag it takes.
+    let positionals: ClosedRange<Int>
+
+    package init(
+        program: String = "bellwire", name: String, arguments: String, summary: String, options: [Option],
+        positionals: ClosedRange<Int>
+    ) {
+        self.program = program
+        self.name = name
+        self.arguments = arguments
+        self.summary = summary
+        self.options = options
+        self.positionals = positionals
+    }
+
+    /// The same in another program, with more options.
+    package func variant(in program: String, summary: String, more: [Option]) -> Command {
+        Command(
+            program: program, name: name, arguments: arguments, summary: summary, options: more + options,
+            positionals: positionals)
+    }
+
+    /// As it is typed, and as an error of it begins.
+    var title: String { "\(program) \(name)" }
+
+    var help: String {
+        var text =
+            "usage: \(title) [options]\(arguments.isEmpty ? "" : " " + arguments)\n\n\(summary)\n\noptions:\n"
+        for option in options {
+            let left = "  --\(option.name)" + (option.placeholder.map { " " + $0 } ?? "")
+            let value = option.standard.map { $0.isEmpty ? " (default: none)" : " (default: \($0))" } ?? ""
+            text += left.padded(to: 38) + " " + option.help + value + "\n"
+        }
+        text += "  --help".padded(to: 38) + " show this\n"
+        return text + "\nEach option can also be given as an environment variable, as BELLWIRE_BROKER for --broker.\n"
+    }
+}
+
+/// The values of a command line, each from its flag, else its environment variable, else its default.
+package struct Arguments {
+    let command: Command
+    package let positionals: [String]
+    private var given: [String: String] = [:]
+
+    /// Prints the help and exits when it is asked for.
+    package init(_ command: Command, _ words: [String]) throws(UsageError) {
+        self.command = command
+        var positionals: [String] = []
+        var rest = words[...]
+        while let word = rest.popFirst() {
+            if word == "--help" || word == "-h" {
+                print(command.help, terminator: "")
+                exit(0)
+            }
+            if word == "--" {
+                positionals += rest
+                break
+            }
+            guard word.hasPrefix("-"), word.count > 1 else {
+                positionals.append(word)
+                continue
+            }
+            guard word.hasPrefix("--") else { throw UsageError("\(command.title): unknown option \(word)") }
+            let parts = word.dropFirst(2).split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+            guard let option = command.options.first(where: { $0.name == parts[0] }) else {
+                throw UsageError("\(command.title): unknown option --\(parts[0])")
+            }
+            if option.placeholder == nil {
+                guard parts.count == 1 else {
+                    throw UsageError("\(command.title): --\(option.name) takes no value")
+                }
+                given[option.name] = "true"
+            } else if parts.count == 2 {
+                given[option.name] = String(parts[1])
+            } else if let value = rest.popFirst() {
+                given[option.name] = value
+            } else {
+                throw UsageError("\(command.title): --\(option.name) needs a value")
+            }
+        }
+        guard command.positionals.contains(positionals.count) else {
+            throw UsageError(
+                positionals.count < command.positionals.lowerBound
+                    ? "\(command.title): missing argument: \(command.arguments)"
+                    : "\(command.title): unexpected argument \(positionals[command.positionals.upperBound])")
+        }
+        self.positionals = positionals
+    }
+
+    /// The text of `name`, from flag, environment or default.
+    package func text(_ name: String) -> String? {
+        guard let option = command.options.first(where: { $0.name == name }) else {
+            preconditionFailure("\(name) is not an option of \(command.name)")
+        }
+        if let value = given[name] { return value }
+        if let value = getenv(option.environmentName) { return String(cString: value) }
+        return option.standard
+    }
+
+    /// Whether a flag without a value was given.
+    package func isSet(_ name: String) -> Bool {
+        guard let text = text(name) else { return false }
+        return text != "false" && text != "0" && !text.isEmpty
+    }
+
+    /// Reads `name` with `parse`; nil when it has no value at all.
+    func value<Value>(_ name: String, _ expected: String, _ parse: (String) -> Value?) throws(UsageError) -> Value? {
+        guard let text = text(name) else { return nil }
+        guard let value = parse(text) else {
+            let isSecret = command.options.contains { $0.name == name && $0.isSecret }
+            let shown = isSecret ? "" : " \(text)"
+            throw UsageError("\(command.title): --\(name)\(shown): expected \(expected)")
+        }
+        return value
+    }
+
+    /// An option that has a default, so that it always has a value.
+    package func required<Value>(_ name: String, _ expected: String, _ parse: (String) -> Value?) throws(UsageError)
+        -> Value
+    {
+        guard let value = try value(name, expected, parse) else {
+            throw UsageError("\(command.title): --\(name) is required")
+        }
+        return value
+    }
+
+    /// A file that can be read; nil when none is named.
+    func file(_ name: String) throws(UsageError) -> String? {
+        guard let path = text(name), !path.isEmpty else { return nil }
+        guard access(path, R_OK) == 0 else {
+            throw UsageError(
+                "\(command.title): --\(name) \(path): cannot be read: \(String(cString: strerror(errno)))")
+        }
+        return path
+    }
+
+    /// Milliseconds from `500ms`, `5s`, `1m`, `2h`, `7d`.
+    package func milliseconds(_ name: String, in range: ClosedRange<Int64>) throws(UsageError) -> Int64 {
+        let expected =
+            "a duration as 500ms, 5s or 1m, from \(duration(range.lowerBound)) to \(duration(range.upperBound))"
+        return try required(name, expected) { text in parseDuration(text).flatMap { range.contains($0) ? $0 : nil } }
+    }
+
+    package func integer(_ name: String, in range: ClosedRange<Int>) throws(UsageError) -> Int {
+        try required(name, "a whole number from \(range.lowerBound) to \(range.upperBound)") { text in
+            Int(text).flatMap { range.contains($0) ? $0 : nil }
+        }
+    }
+}
+
+private let durationUnits: [(suffix: String, milliseconds: Int64)] = [
+    ("ms", 1), ("s", 1000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000),
+]
+
+/// Milliseconds of a duration as `500ms`, `5s`, `1m`, `2h`, `7d`; nil when it is none.
+func parseDuration(_ text: String) -> Int64? {
+    for unit in durationUnits where text.hasSuffix(unit.suffix) {
+        guard let number = Int64(text.dropLast(unit.suffix.count)), number >= 0 else { continue }
+        let (value, overflow) = number.multipliedReportingOverflow(by: unit.milliseconds)
+        return overflow ? nil : value
+    }
+    return nil
+}
+
+/// A duration as text, in the largest unit that needs no fraction.
+func duration(_ milliseconds: Int64) -> String {
+    let unit = durationUnits.last { milliseconds % $0.milliseconds == 0 } ?? durationUnits[0]
+    return milliseconds == 0 ? "0s" : "\(milliseconds / unit.milliseconds)\(unit.suffix)"
+}
+
+extension String {
+    package func padded(to width: Int) -> String {
+        count >= width ? self : self + String(repeating: " ", count: width - count)
+    }
+}

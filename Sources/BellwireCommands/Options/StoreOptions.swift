@@ -1,0 +1,103 @@
+import CallDeciding
+import CallStore
+import Glibc
+import MQTTClient
+import SignalingProtocol
+
+/// The flags that say which store, and what is to be known of it.
+enum StoreOptions {
+    static let all = [
+        Option(
+            "store", "STORE", default: "sqlite:bellwire.db", isSecret: true,
+            "memory:, sqlite:PATH or redis://[user:password@]host:port[/db]"),
+        Option("sqlite-synchronous", "MODE", default: "normal", "normal, or full: a power cut loses nothing answered"),
+        redisPasswordFile,
+        redisPrefix,
+        Option("redis-wait-replicas", "N", default: "0", "how many Redis replicas must have a write before it counts"),
+        SettingsOptions.takeOverStore,
+    ]
+
+    /// For a process that does not serve the store itself.
+    static let visiting = [
+        Option(
+            "store", "STORE", default: "sqlite:bellwire.db", isSecret: true,
+            "sqlite:PATH or redis://[user:password@]host:port[/db]: the coordinators'"),
+        redisPasswordFile, redisPrefix,
+    ]
+
+    private static let redisPasswordFile = Option(
+        "redis-password-file", "FILE", default: "", "where the password of Redis stands, if not in --store")
+    private static let redisPrefix = Option(
+        "redis-prefix", "NAME", default: "bellwire", "what all Redis keys begin with")
+
+    /// Of groups, coordinators and Redis prefixes: 1 to 64 of `A-Z a-z 0-9 . _ -`.
+    static func isName(_ text: String) -> Bool { DeviceID(text) != nil && !text.contains("~") }
+
+    /// `isVisited`: another process serves it.
+    static func open(
+        _ arguments: Arguments, _ settings: ServiceSettings, isVisited: Bool = false
+    ) throws -> any CallStore & OutboxStore {
+        var options = StoreAddress.Options()
+        options.isVisited = isVisited
+        if !isVisited {
+            options.synchronous = try arguments.required(
+                "sqlite-synchronous", "normal or full", SQLiteCallStore.Synchronous.init(rawValue:))
+            options.historyPerUser = try arguments.integer("history-per-user", in: SettingsOptions.historyPerUser)
+            options.waitReplicas = try arguments.integer("redis-wait-replicas", in: 0...10)
+        }
+        options.redisPrefix = try prefix(arguments)
+        options.stamp =
+            isVisited
+            ? DeploymentStamp(topicRoot: settings.topics.root, takesOver: false)
+            : SettingsOptions.stamp(arguments, settings)
+        var address = try arguments.required("store", StoreAddress.forms, StoreAddress.init)
+        try readPassword(arguments, into: &address)
+        return try address.open(options, settings)
+    }
+
+    /// A store that others serve meanwhile, for a command that looks into it and knows nothing of their settings. Unlike `open` it makes no
+    /// new file.
+    static func visited(_ arguments: Arguments) throws -> any CallStore & OutboxStore {
+        let command = "\(arguments.command.title)"
+        var address = try arguments.required("store", "sqlite:PATH or redis://…", StoreAddress.init)
+        var options = StoreAddress.Options()
+        options.isVisited = true
+        options.redisPrefix = try prefix(arguments)
+        if case .sqlite(let path) = address, access(path, R_OK | W_OK) != 0 {
+            throw UsageError("\(command): --store sqlite:\(path): \(String(cString: strerror(errno)))")
+        }
+        try readPassword(arguments, into: &address)
+        return try address.open(options)
+    }
+
+    private static func prefix(_ arguments: Arguments) throws(UsageError) -> String {
+        try arguments.required("redis-prefix", "1 to 64 of A-Z a-z 0-9 . _ -") { isName($0) ? $0 : nil }
+    }
+
+    private static func readPassword(_ arguments: Arguments, into address: inout StoreAddress) throws(UsageError) {
+        guard let file = try arguments.file("redis-password-file"), case .redis(var redis) = address else { return }
+        guard let password = readSecret(file) else {
+            throw UsageError("\(arguments.command.title): --redis-password-file \(file): no password in it")
+        }
+        redis.password = password
+        address = .redis(redis)
+    }
+}
+
+/// Where a process listens: `--http HOST:PORT`.
+struct ListenAddress {
+    let host: String
+    let port: Int
+
+    /// Nil when it is not given.
+    init?(_ arguments: Arguments) throws(UsageError) {
+        guard let text = arguments.text("http"), !text.isEmpty else { return nil }
+        guard let colon = text.lastIndex(of: ":"), colon != text.startIndex,
+            let port = Int(text[text.index(after: colon)...]), (0...65535).contains(port)
+        else { throw UsageError("\(arguments.command.title): --http \(text): expected HOST:PORT") }
+        let name = text[..<colon]
+        // `[::1]` as `::1`.
+        host = name.hasPrefix("[") && name.hasSuffix("]") ? String(name.dropFirst().dropLast()) : String(name)
+        self.port = port
+    }
+}

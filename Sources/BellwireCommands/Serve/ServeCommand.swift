@@ -1,0 +1,119 @@
+import CallCore
+import CallDeciding
+import CallStore
+import Coordinator
+import Glibc
+import MQTTClient
+import SignalingProtocol
+
+/// `bellwire serve`: one coordinator.
+package enum ServeCommand {
+    package static let command = Command(
+        name: "serve", arguments: "",
+        summary: "Runs a coordinator: it takes its share of the requests at the broker and rings phones.",
+        options: connectionOptions + StoreOptions.all + WebhookDelivery.options + PushDelivery.options
+            + TurnOptions.all
+            + SettingsOptions.all,
+        positionals: 0...0)
+
+    private static let connectionOptions = [
+        Option(
+            "broker", "URL", default: "mqtt://127.0.0.1:1883", isSecret: true,
+            "mqtt://[user[:password]@]host:port, or mqtts://"),
+        Option("broker-ca", "FILE", default: "", "certificate authorities to trust with mqtts://"),
+        Option("broker-cert", "FILE", default: "", "this coordinator's certificate, where the broker asks for one"),
+        Option("broker-key", "FILE", default: "", "and its key"),
+        Option("token-file", "FILE", default: "", "where this coordinator's token stands; read for each connection"),
+        Option("group", "NAME", default: "coordinators", "share group: coordinators of one group share the load"),
+        Option("id", "ID", default: "", "MQTT client id, unique among the coordinators; random when empty"),
+        Option("publish-qos", "0|1", default: "1", "QoS of what is sent to devices"),
+        Option("http", "HOST:PORT", default: "", "serve /healthz, /readyz and /metrics there"),
+        Option("log-level", "LEVEL", default: "info", "debug, info, warning or error"),
+        Option("log-format", "FORMAT", default: "text", "text or json"),
+    ]
+
+    package static func run(_ words: [String]) throws { try run(try Arguments(command, words)) { $0 } }
+
+    /// `arguments`: of this command, or of one with more options. `served`: the store as the coordinator is to see it.
+    package static func run(_ arguments: Arguments, _ served: (any CallStore) throws -> any CallStore) throws {
+        // Its memory holds a token, and what users say to each other: none of it belongs on a disk.
+        var none = rlimit(rlim_cur: 0, rlim_max: 0)
+        setrlimit(__rlimit_resource_t(RLIMIT_CORE.rawValue), &none)
+        // Before any other thread exists.
+        let signals = TerminationSignals()
+        var configuration = try coordinatorConfiguration(arguments)
+        let log = Log(
+            level: try arguments.required("log-level", "debug, info, warning or error", Log.Level.init(rawValue:)),
+            format: try arguments.required("log-format", "text or json", Log.Format.init(rawValue:)),
+            coordinator: configuration.id)
+        let store = try served(try StoreOptions.open(arguments, configuration.settings))
+        let settings = configuration.settings
+        let delivery = try WebhookDelivery(arguments, "bellwire serve", beside: store, log: log) {
+            try StoreOptions.open(arguments, settings)
+        }
+        configuration.endpoints = delivery?.endpoints ?? []
+        let push = try PushDelivery(
+            try arguments.file("push"),
+            PushDelivery.Surroundings(
+                command: "bellwire serve", name: configuration.id, lease: settings.presence.lease,
+                traces: settings.trace, traceLife: settings.historyRetention,
+                delivers: try WebhookDelivery.delivers(arguments), log: log),
+            beside: store
+        ) { try StoreOptions.open(arguments, settings) }
+        let status = CoordinatorStatus()
+        status.alsoShow(allMetrics(delivery, push))
+        let server = try statusServer(arguments, status)
+
+        signals.onSignal { status.stop() }
+        let coordinator = Coordinator(
+            configuration: configuration, store: store, status: status, log: log,
+            companions: companions(delivery, push), owes: delivery?.owes ?? { _ in },
+            owesPushes: push?.owesPushes ?? { _ in })
+        // The loop blocks this thread for the life of the process; nothing else waits for it.
+        coordinator.run()
+        delivery?.stop()
+        push?.stop()
+        withExtendedLifetime(server) {}
+    }
+
+    private static func coordinatorConfiguration(_ arguments: Arguments) throws(UsageError) -> Coordinator.Configuration
+    {
+        let broker = try arguments.required(
+            "broker", "mqtt://[user[:password]@]host:port or mqtts://…", BrokerAddress.init(url:))
+        let id = arguments.text("id").flatMap { $0.isEmpty ? nil : $0 } ?? "coordinator-" + randomHex(bytes: 6)
+        guard StoreOptions.isName(id) else {
+            throw UsageError("bellwire serve: --id \(id): expected 1 to 64 of A-Z a-z 0-9 . _ -")
+        }
+        var configuration = Coordinator.Configuration(broker: broker, id: id)
+        configuration.group = try arguments.required("group", "1 to 64 of A-Z a-z 0-9 . _ -") {
+            StoreOptions.isName($0) ? $0 : nil
+        }
+        configuration.publishQoS = try arguments.required("publish-qos", "0 or 1") { Int32($0).flatMap(QoS.init) }
+        configuration.certificateAuthorityFile = try arguments.file("broker-ca")
+        configuration.certificateFile = try arguments.file("broker-cert")
+        configuration.certificateKeyFile = try arguments.file("broker-key")
+        guard (configuration.certificateFile == nil) == (configuration.certificateKeyFile == nil) else {
+            throw UsageError("bellwire serve: --broker-cert and --broker-key go together")
+        }
+        let cause = RefusalCause(client: .coordinator(hasCertificate: configuration.certificateFile != nil))
+        configuration.cause = { cause($0, $1) }
+        configuration.tokenFile = try arguments.file("token-file")
+        configuration.settings = try SettingsOptions.settings(arguments)
+        configuration.turn = try TurnOptions.servers(arguments)
+        return configuration
+    }
+
+    private static func statusServer(_ arguments: Arguments, _ status: CoordinatorStatus) throws -> StatusServer? {
+        guard let address = try ListenAddress(arguments) else { return nil }
+        return try StatusServer(host: address.host, port: address.port, status: status)
+    }
+}
+
+func randomHex(bytes count: Int) -> String {
+    var text = ""
+    for _ in 0..<count {
+        let byte = String(UInt8.random(in: 0...255), radix: 16)
+        text += byte.count == 1 ? "0" + byte : byte
+    }
+    return text
+}

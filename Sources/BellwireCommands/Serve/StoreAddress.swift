@@ -1,0 +1,71 @@
+import CallCore
+import CallDeciding
+import CallStore
+import Coordinator
+import SystemClocks
+
+/// Which store: `memory:`, `sqlite:PATH` or `redis://[user:password@]host:port[/db]`.
+package enum StoreAddress: CustomStringConvertible {
+    case memory
+    case sqlite(path: String)
+    case redis(RedisAddress)
+
+    static let forms = "memory:, sqlite:PATH or redis://[user:password@]host:port[/db]"
+
+    /// Nil for what is none of `forms`.
+    package init?(_ text: String) {
+        if text == "memory:" {
+            self = .memory
+        } else if text.hasPrefix("sqlite:"), text.count > "sqlite:".count {
+            self = .sqlite(path: String(text.dropFirst("sqlite:".count)))
+        } else if let address = RedisAddress(url: text) {
+            self = .redis(address)
+        } else {
+            return nil
+        }
+    }
+
+    /// Without credentials.
+    package var description: String {
+        switch self {
+        case .memory: "memory:"
+        case .sqlite(let path): "sqlite:\(path)"
+        case .redis(let address): address.description
+        }
+    }
+
+    /// What else an operator may say of a store.
+    package struct Options {
+        package init() {}
+
+        var synchronous = SQLiteCallStore.Synchronous.normal
+        var redisPrefix = "bellwire"
+        var waitReplicas = 0
+        var historyPerUser = Retention.historyPerUser
+        /// Whose the store must be; nil: anybody's.
+        var stamp: DeploymentStamp?
+        /// Another process serves it: it is not kept waiting.
+        var isVisited = false
+    }
+
+    package func open(_ options: Options = Options(), _ settings: ServiceSettings = ServiceSettings()) throws -> any CallStore
+        & OutboxStore
+    {
+        let lease = settings.presence.lease
+        switch self {
+        case .memory:
+            return MemoryCallStore(
+                historyPerUser: options.historyPerUser, lease: lease, clock: { SystemClock.wall.milliseconds })
+        case .sqlite(let path):
+            return try SQLiteCallStore(
+                path: path, stamp: options.stamp, synchronous: options.synchronous,
+                historyPerUser: options.historyPerUser, lease: lease, isVisited: options.isVisited)
+        case .redis(let address):
+            let store = RedisCallStore(
+                address: address, prefix: options.redisPrefix, stamp: options.stamp, waitReplicas: options.waitReplicas,
+                historyPerUser: options.historyPerUser, historyRetention: settings.historyRetention, lease: lease)
+            try store.refuseForeign()
+            return store
+        }
+    }
+}

@@ -1,0 +1,166 @@
+import BellwireCommands
+import Glibc
+import MQTTClient
+
+/// One measurement: what it is told, and what it does in which order.
+struct Bench {
+    /// The program that serves as coordinators.
+    var bellwire = ""
+    var store = BenchDeployment.Store.redis
+    var coordinators = 1
+    /// Of all rounds together.
+    var seconds = 10.0
+    /// Calls per second that are offered; nil for as many as can be.
+    var rate: Double?
+    /// Calls under way at the same time, at most.
+    var atOnce = 128
+    var qos = QoS.atLeastOnce
+    /// Calls in the store before it begins.
+    var live = 0
+    var shape = CallLoad.Shape()
+    /// Where the curve of latency against offered rate is drawn; nil for nowhere.
+    var plot: String?
+    /// Nothing but calls for the whole time, with a look at the memory every minute.
+    var isSoak = false
+
+    /// Service and relay are measured in turns, since machines have good and bad moments.
+    private static let rounds = 3
+    /// The first calls warm everything up.
+    private static let warmUp = 2.0
+    private static let unloaded = 3.0
+    private static let soakStep = 60.0
+    /// Calls per second, so that each is over before the next one begins.
+    private static let unloadedRate = 50.0
+
+    func run() throws -> BenchReport {
+        let deployment = try BenchDeployment(store, bellwire: bellwire)
+        defer { deployment.stop() }
+        var report = BenchReport(bench: self)
+        if live > 0 {
+            let before = deployment.redis.map { ProcessUsage(of: $0.pid).memory }
+            try LiveCalls.write(live, into: deployment.storeAddress)
+            if let redis = deployment.redis, let before {
+                report.storeBytesPerLiveCall = Double(ProcessUsage(of: redis.pid).memory - before) * 1024 / Double(live)
+            }
+        }
+        // Ended calls of a whole hour would only show how large a store can be.
+        try deployment.startCoordinators(
+            coordinators, qos: Int(qos.rawValue), isSoak ? ["--retain-history", "5m"] : [])
+        let phones = try LoadGenerator(
+            CallLoad(places: atOnce, run: "bench", shape: shape), places: atOnce, broker: deployment.address,
+            clientID: "bench-phones", qos: qos)
+        try phones.prepare(phones.work.presence, awaiting: phones.work.presence.count)
+        let first = try phones.run(seconds: min(Self.warmUp, seconds), atOnce: atOnce, rate: rate)
+
+        guard !isSoak else {
+            try soak(deployment, phones, &report)
+            return report
+        }
+        let relay = try deployment.startRelay(qos: Int(qos.rawValue))
+        defer { relay.stop() }
+        let relayed = try relayLoad(first, deployment.address)
+        try measureUnloaded(phones, relayed, &report)
+        for _ in 0..<Self.rounds {
+            try measureCalls(deployment, phones, &report)
+            try measureRelay(relay, relayed, &report)
+        }
+        try measureHalf(phones, &report)
+        if let plot { try drawCurve(phones, report, to: plot) }
+        if let failure = deployment.failure { throw DeploymentError(failure) }
+        return report
+    }
+
+    private func relayLoad(
+        _ calls: LoadOutcome, _ broker: BrokerAddress
+    ) throws -> LoadGenerator<RelayLoad> {
+        guard calls.done > 0 else { throw DeploymentError("no call came about") }
+        let exchanges = (calls.messagesPerCall / 2).rounded()
+        let load = RelayLoad(
+            places: atOnce, exchanges: max(1, Int(exchanges)), bytesUp: calls.bytesUp / calls.messagesUp,
+            bytesDown: calls.bytesDown / calls.messagesDown)
+        let generator = try LoadGenerator(
+            load, places: atOnce, broker: broker, clientID: "bench-relayed", qos: qos)
+        try generator.prepare([], awaiting: 1)
+        return generator
+    }
+
+    /// Now and then a call: latency with nothing in the way.
+    private func measureUnloaded(
+        _ phones: LoadGenerator<CallLoad>, _ relayed: LoadGenerator<RelayLoad>, _ report: inout BenchReport
+    ) throws {
+        let seconds = min(Self.unloaded, seconds)
+        phones.work.forgetLatencies()
+        report.failedCalls += try phones.run(seconds: seconds, atOnce: 1, rate: Self.unloadedRate).failed
+        report.unloadedInviteToRing = phones.work.inviteToRing
+        // One after each pause, as the invitation comes after one.
+        let exchanges = relayed.work.exchanges
+        relayed.work.exchanges = 1
+        _ = try relayed.run(seconds: seconds, atOnce: 1, rate: Self.unloadedRate)
+        relayed.work.exchanges = exchanges
+        report.relayRoundTrip = relayed.work.roundTrip
+        phones.work.forgetLatencies()
+    }
+
+    private func measureCalls(
+        _ deployment: BenchDeployment, _ phones: LoadGenerator<CallLoad>, _ report: inout BenchReport
+    ) throws {
+        let before = Usage(of: deployment)
+        let outcome = try phones.run(seconds: seconds / Double(Self.rounds), atOnce: atOnce, rate: rate)
+        report.add(outcome, Usage(of: deployment) - before)
+        report.response = phones.work.response
+        report.inviteToRing = phones.work.inviteToRing
+        report.acceptToKnown = phones.work.acceptToKnown
+    }
+
+    /// `seconds` of calls. What grows is seen in what the memory was, minute by minute.
+    private func soak(
+        _ deployment: BenchDeployment, _ phones: LoadGenerator<CallLoad>, _ report: inout BenchReport
+    ) throws {
+        phones.work.forgetLatencies()
+        var rest = seconds
+        while rest > 0 {
+            let step = min(rest, Self.soakStep)
+            let before = Usage(of: deployment)
+            let outcome = try phones.run(seconds: step, atOnce: atOnce, rate: rate)
+            report.add(outcome, Usage(of: deployment) - before)
+            report.coordinatorMemorySamples.append(Usage(of: deployment).coordinatorMemory)
+            report.inviteToRing = phones.work.inviteToRing
+            // An hour's latencies would be the largest thing in memory here.
+            phones.work.forgetLatencies()
+            rest -= step
+            if let failure = deployment.failure { throw DeploymentError(failure) }
+        }
+    }
+
+    private func measureRelay(
+        _ relay: ChildProcess, _ relayed: LoadGenerator<RelayLoad>, _ report: inout BenchReport
+    ) throws {
+        let before = ProcessUsage(of: relay.pid).cpu
+        report.relay += try relayed.run(seconds: seconds / Double(Self.rounds), atOnce: atOnce)
+        report.relayCPU += ProcessUsage(of: relay.pid).cpu - before
+    }
+
+    /// Half of what it can do.
+    private func measureHalf(_ phones: LoadGenerator<CallLoad>, _ report: inout BenchReport) throws {
+        phones.work.forgetLatencies()
+        let outcome = try phones.run(
+            seconds: seconds / 2, atOnce: atOnce, rate: max(1, report.calls.perSecond / 2))
+        report.failedCalls += outcome.failed
+        report.halfRate = outcome.perSecond
+        report.inviteToRingAtHalf = phones.work.inviteToRing
+    }
+
+    /// From a tenth of the highest rate to a little more than it.
+    private func drawCurve(_ phones: LoadGenerator<CallLoad>, _ report: BenchReport, to path: String) throws {
+        var points: [LatencyCurve.Point] = []
+        for tenths in 1...11 {
+            let offered = report.calls.perSecond * Double(tenths) / 10
+            phones.work.forgetLatencies()
+            _ = try phones.run(seconds: max(1, seconds / 5), atOnce: atOnce, rate: offered)
+            let latencies = phones.work.inviteToRing
+            points.append(
+                .init(offered: offered, p50: latencies.percentile(0.5), p99: latencies.percentile(0.99)))
+        }
+        try write(LatencyCurve(title: report.title, points: points).svg, to: path)
+    }
+}

@@ -1,0 +1,123 @@
+import BellwireCommands
+import Glibc
+import MQTTClient
+
+/// A broker, a store and coordinators, each a process of its own on loopback, for one measurement.
+final class BenchDeployment {
+    enum Store: String, CaseIterable { case redis, sqlite, memory }
+
+    let broker: BrokerProcess
+    let storeAddress: StoreAddress
+    private(set) var redis: ChildProcess?
+    private(set) var coordinators: [(process: ChildProcess, http: Int)] = []
+    private let bellwire: String
+    private let directory: String
+    private let brokerPort: Int
+
+    var address: BrokerAddress { BrokerAddress(host: "127.0.0.1", port: brokerPort) }
+
+    init(_ store: Store, bellwire: String) throws(DeploymentError) {
+        self.bellwire = bellwire
+        var template = Array("/tmp/bellwire-bench-XXXXXX".utf8CString)
+        guard mkdtemp(&template) != nil else {
+            throw DeploymentError("no directory: \(String(cString: strerror(errno)))")
+        }
+        directory = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
+        brokerPort = try Loopback.freePort()
+        broker = try BrokerProcess(port: brokerPort, webSocketPort: try Loopback.freePort(), directory: directory)
+        switch store {
+        case .redis:
+            let port = try Loopback.freePort()
+            redis = try Self.startRedis(port, directory)
+            storeAddress = StoreAddress("redis://127.0.0.1:\(port)")!
+        case .sqlite: storeAddress = StoreAddress("sqlite:\(directory)/bellwire.db")!
+        case .memory: storeAddress = .memory
+        }
+    }
+
+    /// As docs/deployment.md has it: every write is logged, and on disk within a second. A log that has doubled is not written
+    /// anew: with a million calls that takes half a minute and a core, and would fall into some measurements and not into others.
+    private static func startRedis(_ port: Int, _ directory: String) throws(DeploymentError) -> ChildProcess {
+        let process = try ChildProcess(
+            "redis-server", try ChildProcess.find("redis-server"),
+            [
+                "--port", "\(port)", "--bind", "127.0.0.1", "--save", "", "--appendonly", "yes", "--appendfsync",
+                "everysec", "--auto-aof-rewrite-percentage", "0", "--dir", directory,
+            ], logPath: directory + "/redis.log")
+        try process.waitUntil("listens on port \(port)") {
+            Loopback.connected(to: port).map { close($0) } != nil
+        }
+        return process
+    }
+
+    func startCoordinators(_ count: Int, qos: Int, _ options: [String] = []) throws(DeploymentError) {
+        for number in 1...count {
+            let http = try Loopback.freePort()
+            let process = try ChildProcess(
+                "coordinator \(number)", bellwire,
+                [
+                    "serve", "--broker", "mqtt://127.0.0.1:\(brokerPort)", "--store", "\(storeAddress)", "--id",
+                    "coordinator-\(number)", "--publish-qos", "\(qos)", "--http", "127.0.0.1:\(http)", "--log-level",
+                    "warning", "--trace", "off", "--request-rate", "0/0", "--device-rate", "0/0", "--pair-rate", "0/0",
+                    "--callee-rate", "0/0", "--invite-rate", "0/0", "--sent-bytes-rate", "0/0", "--live-invitations",
+                    "1000000", "--stored-bytes", "1000000000000", "--pair-invitations", "1000000", "--pair-bytes-rate",
+                    "0/0", "--callee-bytes-rate", "0/0",
+                ] + options, logPath: directory + "/coordinator-\(number).log")
+            coordinators.append((process, http))
+        }
+        for (process, http) in coordinators {
+            try process.waitUntil("is ready") {
+                Loopback.get("/readyz", port: http)?.hasPrefix("HTTP/1.1 200") ?? false
+            }
+        }
+    }
+
+    func startRelay(qos: Int) throws(DeploymentError) -> ChildProcess {
+        try ChildProcess(
+            "relay", "/proc/self/exe", ["bench", "--relay", "\(brokerPort)", "--qos", "\(qos)"],
+            logPath: directory + "/relay.log")
+    }
+
+    /// The sum of a metric over all coordinators, with whatever labels.
+    func metric(_ name: String) -> Double {
+        coordinators.reduce(0) { sum, coordinator in
+            let lines = (Loopback.get("/metrics", port: coordinator.http) ?? "").split(separator: "\n")
+            return sum
+                + lines.filter { $0.hasPrefix(name + " ") || $0.hasPrefix(name + "{") }
+                .compactMap { $0.split(separator: " ").last.flatMap { Double($0) } }.reduce(0, +)
+        }
+    }
+
+    /// What ended by itself, if anything did.
+    var failure: String? {
+        broker.failure ?? redis?.failure ?? coordinators.lazy.compactMap(\.process.failure).first
+    }
+
+    func stop() {
+        for (process, _) in coordinators { process.stop() }
+        broker.stop()
+        redis?.stop()
+        removeFiles(in: directory)
+    }
+}
+
+/// Removes a directory with what is in it, and with what is in its directories: Redis has one for its log.
+private func removeFiles(in directory: String) {
+    guard let stream = opendir(directory) else { return }
+    var names: [String] = []
+    while let entry = readdir(stream) { names.append(entry.name) }
+    closedir(stream)
+    for name in names where name != "." && name != ".." {
+        let path = "\(directory)/\(name)"
+        if unlink(path) != 0 { removeFiles(in: path) }
+    }
+    rmdir(directory)
+}
+
+extension UnsafeMutablePointer<dirent> {
+    var name: String {
+        withUnsafePointer(to: &pointee.d_name) { pointer in
+            pointer.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) }
+        }
+    }
+}

@@ -1,0 +1,185 @@
+import BellwireCommands
+import Glibc
+import MQTTClient
+import SystemClocks
+
+/// What a load consists of: exchanges over the broker, in places that do one after the other.
+protocol Load {
+    /// What is to be subscribed before anything is sent.
+    var filters: [String] { get }
+    /// Begins the next exchange in this place.
+    mutating func begin(_ place: Int, now: Int64, _ send: (String, [UInt8]) -> Void)
+    /// A message has arrived. Returns the place whose exchange is done with it, if it is.
+    mutating func received(_ topic: String, _ payload: [UInt8], now: Int64, _ send: (String, [UInt8]) -> Void) -> Int?
+    /// Gives up what this place is at.
+    mutating func giveUp(_ place: Int)
+}
+
+/// What one phase of a load came to.
+struct LoadOutcome {
+    /// Also those that were under way when the time was over.
+    var done = 0
+    /// Done before the time was over.
+    var inTime = 0
+    var failed = 0
+    /// Not begun because every place was taken.
+    var skipped = 0
+    var seconds = 0.0
+    var messagesUp = 0
+    var bytesUp = 0
+    var messagesDown = 0
+    var bytesDown = 0
+
+    var perSecond: Double { seconds > 0 ? Double(inTime) / seconds : 0 }
+    var messagesPerCall: Double { Double(messagesUp + messagesDown) / Double(max(1, done)) }
+    var bytesPerMessageUp: Double { Double(bytesUp) / Double(max(1, messagesUp)) }
+    var bytesPerMessageDown: Double { Double(bytesDown) / Double(max(1, messagesDown)) }
+
+    static func += (sum: inout LoadOutcome, next: LoadOutcome) {
+        sum.done += next.done
+        sum.inTime += next.inTime
+        sum.failed += next.failed
+        sum.skipped += next.skipped
+        sum.seconds += next.seconds
+        sum.messagesUp += next.messagesUp
+        sum.bytesUp += next.bytesUp
+        sum.messagesDown += next.messagesDown
+        sum.bytesDown += next.bytesDown
+    }
+}
+
+/// Drives a load over one connection, with one thread and no parsing, so that it costs little.
+final class LoadGenerator<Work: Load> {
+    /// Microseconds after which an exchange has failed.
+    private static var patience: Int64 { 10_000_000 }
+
+    private let connection: MQTTConnection
+    private let qos: QoS
+    var work: Work
+    private var outcome = LoadOutcome()
+    private var outbox: [(topic: String, payload: [UInt8])] = []
+    /// When each place began; nil while it is free.
+    private var began: [Int64?]
+    private var free: [Int] = []
+
+    init(_ work: Work, places: Int, broker: BrokerAddress, clientID: String, qos: QoS) throws {
+        self.work = work
+        self.qos = qos
+        began = [Int64?](repeating: nil, count: places)
+        var configuration = MQTTConnection.Configuration(broker: broker, clientID: clientID)
+        // While others are measured, nobody looks at this connection.
+        configuration.keepAlive = .max
+        connection = try MQTTConnection(configuration)
+        try connection.connect()
+        while connection.state == .connecting { _ = try connection.poll(milliseconds: 100) }
+        var waiting = Set(try work.filters.map { try connection.subscribe($0, qos: qos) })
+        while !waiting.isEmpty {
+            _ = try connection.poll(milliseconds: 100)
+            waiting.subtract(connection.acknowledged)
+        }
+    }
+
+    /// Publishes something beside the exchanges, such as presence, and waits until `count` messages have arrived.
+    func prepare(_ messages: [(topic: String, payload: [UInt8])], awaiting count: Int) throws {
+        var arrived = 0
+        var rest = messages[...]
+        let end = SystemClock.boot.microseconds + Self.patience + Int64(messages.count) * 2_000
+        while arrived < count {
+            // Some at a time: a coordinator drops what has waited for 2 s.
+            for message in rest.prefix(max(0, 256 - (messages.count - rest.count - arrived))) {
+                try connection.publish(MQTTMessage(topic: message.topic, payload: message.payload, qos: qos))
+                rest = rest.dropFirst()
+            }
+            arrived += try connection.poll(milliseconds: 50).count
+            guard SystemClock.boot.microseconds < end else {
+                throw DeploymentError("only \(arrived) of \(count) answers came")
+            }
+        }
+    }
+
+    /// Runs for so many seconds, with so many exchanges at a time at most; `rate`: how many are begun per second, nil for as
+    /// many as can be. What has begun is finished and counted.
+    func run(seconds: Double, atOnce: Int, rate: Double? = nil) throws -> LoadOutcome {
+        outcome = LoadOutcome()
+        free = Array((0..<min(atOnce, began.count)).reversed())
+        let start = SystemClock.boot.microseconds
+        let end = start + Int64(seconds * 1_000_000)
+        var scheduled = 0.0
+        while true {
+            let now = SystemClock.boot.microseconds
+            if now < end {
+                begin(now, &scheduled, start, rate)
+            } else {
+                if outcome.seconds == 0 {
+                    outcome.seconds = Double(now - start) / 1_000_000
+                    outcome.inTime = outcome.done
+                }
+                if free.count == min(atOnce, began.count) { break }
+            }
+            try flush()
+            let wait = rate.map { min(20, max(0, (scheduled + 1) / $0 * 1000 - Double(now - start) / 1000)) } ?? 20
+            for message in try connection.poll(milliseconds: now < end ? Int32(wait) : 20) {
+                receive(message)
+            }
+            try flush()
+            giveUpLate()
+        }
+        return outcome
+    }
+
+    private func begin(_ now: Int64, _ scheduled: inout Double, _ start: Int64, _ rate: Double?) {
+        guard let rate else {
+            while let place = free.popLast() { begin(place, now) }
+            return
+        }
+        let due = Double(now - start) / 1_000_000 * rate
+        while scheduled < due.rounded(.down) {
+            scheduled += 1
+            if let place = free.popLast() { begin(place, now) } else { outcome.skipped += 1 }
+        }
+    }
+
+    private func begin(_ place: Int, _ now: Int64) {
+        began[place] = now
+        work.begin(place, now: now) { outbox.append(($0, $1)) }
+    }
+
+    private func receive(_ message: MQTTMessage) {
+        outcome.messagesDown += 1
+        outcome.bytesDown += message.payload.count
+        let now = SystemClock.boot.microseconds
+        guard let place = work.received(message.topic, message.payload, now: now, { outbox.append(($0, $1)) }) else {
+            return
+        }
+        began[place] = nil
+        free.append(place)
+        outcome.done += 1
+    }
+
+    private func flush() throws {
+        guard !outbox.isEmpty else { return }
+        try connection.together { () throws(MQTTError) in
+            for (topic, payload) in outbox {
+                outcome.messagesUp += 1
+                outcome.bytesUp += payload.count
+                try connection.publish(MQTTMessage(topic: topic, payload: payload, qos: qos))
+            }
+        }
+        outbox.removeAll(keepingCapacity: true)
+    }
+
+    private var nextLook: Int64 = 0
+
+    private func giveUpLate() {
+        let now = SystemClock.boot.microseconds
+        guard now >= nextLook else { return }
+        nextLook = now + 250_000
+        for place in began.indices {
+            guard let since = began[place], now - since > Self.patience else { continue }
+            work.giveUp(place)
+            began[place] = nil
+            free.append(place)
+            outcome.failed += 1
+        }
+    }
+}
