@@ -41,79 +41,58 @@ let package = Package(
         .target(name: "CProcess"),
         .target(name: "CBrokerSocket"),
         .target(name: "COpenSSL", linkerSettings: [.linkedLibrary("ssl"), .linkedLibrary("crypto")]),
-        .target(name: "SplitMix", swiftSettings: strict),
-        .target(name: "SystemClocks", swiftSettings: strict),
-        .target(name: "SystemThreads", swiftSettings: strict),
 
-        .target(name: "ServerURL", swiftSettings: strict),
+        .target(name: "Support", swiftSettings: strict),
         .target(name: "SignalingProtocol", swiftSettings: strict),
         .target(name: "CallCore", dependencies: ["SignalingProtocol"], swiftSettings: strict),
-        .target(name: "CallDeciding", dependencies: ["CallCore", "SignalingProtocol"], swiftSettings: strict),
         .target(
             name: "CallStore",
-            dependencies: [
-                "CallCore", "SignalingProtocol", "ServerURL", "SplitMix", "SystemClocks", "CSQLite", "CHiredis",
-            ],
+            dependencies: ["CallCore", "SignalingProtocol", "Support", "CSQLite", "CHiredis"],
             swiftSettings: strict),
-        .target(name: "MQTTClient", dependencies: ["ServerURL", "SystemClocks", "COpenSSL"], swiftSettings: strict),
+        .target(name: "MQTTClient", dependencies: ["Support", "COpenSSL"], swiftSettings: strict),
         .target(
             name: "Delivery",
             dependencies: [
-                "CallCore", "CallDeciding", "CallStore", "HTTPSending", "Push", "SettingsFiles", "SignalingProtocol",
-                "SystemClocks", "SystemThreads", "Webhooks",
+                "CallCore", "CallStore", "HTTPSending", "SignalingProtocol", "Support", "Tokens", "ZegoCallProtocol",
+                "COpenSSL",
             ],
             swiftSettings: strict),
         .target(
-            name: "HTTPSending", dependencies: ["SystemClocks", "SystemThreads", "CCurl", "COpenSSL"],
+            name: "HTTPSending", dependencies: ["Support", "CCurl", "COpenSSL"],
             swiftSettings: strict),
         .target(
-            name: "HTTPServing", dependencies: ["SystemClocks", "SystemThreads", "CMicrohttpd"],
+            name: "HTTPServing", dependencies: ["Support", "CMicrohttpd"],
             swiftSettings: strict),
         .target(
             name: "Coordinator",
             dependencies: [
-                "SignalingProtocol", "CallCore", "CallDeciding", "CallStore", "HTTPServing", "MQTTClient",
-                "SystemClocks", "Tokens",
+                "SignalingProtocol", "CallCore", "CallStore", "HTTPServing", "MQTTClient", "Support", "Tokens",
             ],
             swiftSettings: strict
         ),
         .target(
             name: "Gateway",
             dependencies: [
-                "CallCore", "CallStore", "HTTPServing", "MQTTClient", "Push", "SettingsFiles", "SignalingProtocol",
-                "SystemClocks", "SystemThreads", "Tokens", "ZegoCallProtocol",
+                "CallCore", "CallStore", "HTTPServing", "MQTTClient", "Delivery", "SignalingProtocol", "Support",
+                "Tokens", "ZegoCallProtocol",
             ], resources: [.embedInCode("openapi.yaml")], swiftSettings: strict),
         .target(
-            name: "Tokens", dependencies: ["SignalingProtocol", "SystemClocks", "COpenSSL"], swiftSettings: strict),
-        .target(name: "SettingsFiles", dependencies: ["SignalingProtocol", "ServerURL"], swiftSettings: strict),
+            name: "Tokens", dependencies: ["SignalingProtocol", "Support", "COpenSSL"], swiftSettings: strict),
         .target(name: "ZegoCallProtocol", dependencies: ["SignalingProtocol", "Tokens"], swiftSettings: strict),
-        .target(
-            name: "Webhooks",
-            dependencies: [
-                "CallCore", "SettingsFiles", "SignalingProtocol", "SystemClocks", "Tokens", "ZegoCallProtocol",
-            ],
-            swiftSettings: strict),
-        .target(
-            name: "Push",
-            dependencies: [
-                "CallCore", "HTTPSending", "ServerURL", "SettingsFiles", "SignalingProtocol", "SystemClocks", "Tokens",
-                "COpenSSL",
-            ], swiftSettings: strict),
         .target(name: "BrokerAuth", dependencies: ["SignalingProtocol", "Tokens"], swiftSettings: strict),
         .target(
             name: "BellwireBrokerAuth",
             dependencies: [
-                "BrokerAuth", "Tokens", "SignalingProtocol", "CMosquittoBroker", "CBrokerSocket", "COpenSSL",
-                "SystemClocks",
+                "BrokerAuth", "Tokens", "SignalingProtocol", "CMosquittoBroker", "CBrokerSocket", "COpenSSL", "Support",
             ],
             swiftSettings: strict),
         .target(name: "BellwireClientCore", dependencies: ["SignalingProtocol"], swiftSettings: strict),
         .target(
-            name: "BellwireClient", dependencies: ["BellwireClientCore", "MQTTClient", "SystemThreads"],
+            name: "BellwireClient", dependencies: ["BellwireClientCore", "MQTTClient", "Support"],
             swiftSettings: strict),
         .target(
             name: "BellwireMosquitto",
-            dependencies: ["BellwireClientCore", "CMosquitto", "ServerURL", "SystemThreads"], swiftSettings: strict),
+            dependencies: ["BellwireClientCore", "CMosquitto", "Support"], swiftSettings: strict),
         .target(
             name: "DropInSupport", dependencies: ["BellwireClient", "SignalingProtocol", "Tokens"],
             swiftSettings: strict),
@@ -131,24 +110,20 @@ let package = Package(
             ], swiftSettings: strict),
         .target(
             name: "BellwireTestKit",
-            dependencies: [
-                "BellwireClientCore", "CallCore", "CallDeciding", "CallStore", "Coordinator", "SystemClocks",
-                "SystemThreads",
-            ], swiftSettings: strict),
+            dependencies: ["BellwireClientCore", "CallCore", "CallStore", "Coordinator", "Support"],
+            swiftSettings: strict),
         .target(name: "HistoryChecker", dependencies: ["SignalingProtocol"], swiftSettings: strict),
         .target(
             name: "BellwireSimulator",
             dependencies: [
-                "Coordinator", "CallDeciding", "CallStore", "CallCore", "BellwireClientCore", "SignalingProtocol",
-                "HistoryChecker", "SplitMix", "Delivery", "HTTPSending", "SettingsFiles", "Webhooks", "Push",
-                "SystemClocks", "Tokens",
+                "Coordinator", "CallCore", "CallStore", "BellwireClientCore", "SignalingProtocol", "HistoryChecker",
+                "Support", "Delivery", "HTTPSending", "Tokens",
             ], swiftSettings: strict),
         .target(
             name: "BellwireCommands",
             dependencies: [
-                "Coordinator", "CallDeciding", "CallStore", "CallCore", "BellwireClient", "BellwireClientCore",
-                "SignalingProtocol", "MQTTClient", "CProcess", "SystemClocks", "SystemThreads", "Delivery",
-                "HTTPSending", "Webhooks", "Gateway", "HTTPServing", "Push", "SettingsFiles", "Tokens",
+                "Coordinator", "CallCore", "CallStore", "BellwireClient", "BellwireClientCore", "SignalingProtocol",
+                "MQTTClient", "CProcess", "Support", "Delivery", "HTTPSending", "Gateway", "HTTPServing", "Tokens",
             ],
             swiftSettings: strict),
         .executableTarget(
@@ -160,7 +135,7 @@ let package = Package(
             name: "bellwire-lab",
             dependencies: [
                 "BellwireClientCore", "BellwireCommands", "BellwireSimulator", "CallCore", "CallStore",
-                "HistoryChecker", "MQTTClient", "SignalingProtocol", "SystemClocks",
+                "HistoryChecker", "MQTTClient", "SignalingProtocol", "Support",
             ],
             swiftSettings: strict,
             // What is measured beside a coordinator has its allocator.
@@ -169,70 +144,50 @@ let package = Package(
 
         .target(name: "TemporaryFiles", path: "Tests/TemporaryFiles", swiftSettings: strict),
         .testTarget(
-            name: "SignalingProtocolTests", dependencies: ["SignalingProtocol", "FuzzEntries", "SplitMix"],
+            name: "SignalingProtocolTests", dependencies: ["SignalingProtocol", "FuzzEntries", "Support"],
             swiftSettings: strict),
         .testTarget(
-            name: "CallCoreTests", dependencies: ["CallCore", "SignalingProtocol", "SplitMix"], swiftSettings: strict),
-        .testTarget(
-            name: "CallDecidingTests", dependencies: ["CallDeciding", "CallCore", "SignalingProtocol"],
-            swiftSettings: strict),
+            name: "CallCoreTests", dependencies: ["CallCore", "SignalingProtocol", "Support"], swiftSettings: strict),
         .testTarget(
             name: "CallStoreTests",
-            dependencies: ["CallStore", "CallCore", "SignalingProtocol", "CProcess", "FuzzEntries", "SplitMix"],
+            dependencies: ["CallStore", "CallCore", "SignalingProtocol", "CProcess", "FuzzEntries", "Support"],
             swiftSettings: strict),
         .testTarget(
-            name: "TokensTests", dependencies: ["Tokens", "SignalingProtocol", "SplitMix", "SystemClocks"],
-            swiftSettings: strict),
-        .testTarget(
-            name: "WebhooksTests",
-            dependencies: [
-                "Webhooks", "CallCore", "SettingsFiles", "SignalingProtocol", "SystemClocks", "TemporaryFiles",
-                "Tokens",
-            ],
-            swiftSettings: strict),
-        .testTarget(name: "SettingsFilesTests", dependencies: ["SettingsFiles"], swiftSettings: strict),
-        .testTarget(
-            name: "PushTests",
-            dependencies: [
-                "Push", "CallCore", "HTTPSending", "SettingsFiles", "SignalingProtocol", "SystemClocks",
-                "TemporaryFiles", "Tokens", "COpenSSL",
-            ],
+            name: "TokensTests", dependencies: ["Tokens", "SignalingProtocol", "Support"],
             swiftSettings: strict),
         .testTarget(
             name: "BrokerAuthTests", dependencies: ["BrokerAuth", "Tokens", "SignalingProtocol"],
             swiftSettings: strict),
-        .testTarget(name: "ServerURLTests", dependencies: ["ServerURL"], swiftSettings: strict),
+        .testTarget(name: "SupportTests", dependencies: ["Support"], swiftSettings: strict),
         .testTarget(
-            name: "MQTTClientTests", dependencies: ["MQTTClient", "SystemClocks", "COpenSSL"], swiftSettings: strict),
+            name: "MQTTClientTests", dependencies: ["MQTTClient", "Support", "COpenSSL"], swiftSettings: strict),
         .testTarget(
             name: "DeliveryTests",
             dependencies: [
-                "Delivery", "CallCore", "CallDeciding", "CallStore", "FuzzEntries", "HTTPSending", "Push",
-                "SettingsFiles", "SignalingProtocol", "SystemClocks", "Tokens", "Webhooks",
+                "Delivery", "CallCore", "CallStore", "FuzzEntries", "HTTPSending", "SignalingProtocol", "Support",
+                "Tokens", "TemporaryFiles", "COpenSSL",
             ], swiftSettings: strict),
         .testTarget(
-            name: "HTTPSendingTests", dependencies: ["HTTPSending", "SystemClocks", "COpenSSL"], swiftSettings: strict),
+            name: "HTTPSendingTests", dependencies: ["HTTPSending", "Support", "COpenSSL"], swiftSettings: strict),
         .testTarget(
             name: "GatewayTests",
             dependencies: [
-                "Gateway", "CallCore", "CallStore", "HTTPServing", "Push", "SignalingProtocol", "TemporaryFiles",
+                "Gateway", "CallCore", "CallStore", "HTTPServing", "Delivery", "SignalingProtocol", "TemporaryFiles",
                 "Tokens", "ZegoCallProtocol",
             ],
             swiftSettings: strict),
         .testTarget(
-            name: "HTTPServingTests", dependencies: ["HTTPServing", "HTTPSending", "SystemClocks", "SystemThreads"],
+            name: "HTTPServingTests", dependencies: ["HTTPServing", "HTTPSending", "Support"],
             swiftSettings: strict),
         .testTarget(
             name: "CoordinatorTests",
-            dependencies: [
-                "Coordinator", "CallDeciding", "CallStore", "CallCore", "SignalingProtocol", "SplitMix", "SystemClocks",
-            ],
+            dependencies: ["Coordinator", "CallCore", "CallStore", "SignalingProtocol", "Support"],
             swiftSettings: strict
         ),
         .testTarget(
             name: "BellwireClientTests",
             dependencies: [
-                "BellwireClient", "BellwireClientCore", "BellwireTestKit", "SignalingProtocol", "SplitMix",
+                "BellwireClient", "BellwireClientCore", "BellwireTestKit", "SignalingProtocol", "Support",
                 "TemporaryFiles",
             ],
             swiftSettings: strict),
@@ -300,9 +255,8 @@ let package = Package(
         .target(
             name: "FuzzEntries",
             dependencies: [
-                "SignalingProtocol", "CallCore", "CallStore", "CallDeciding", "Coordinator", "BellwireClientCore",
-                "HistoryChecker",
-                "MQTTClient", "ServerURL", "SplitMix", "Tokens",
+                "SignalingProtocol", "CallCore", "CallStore", "Coordinator", "BellwireClientCore", "HistoryChecker",
+                "MQTTClient", "Support", "Tokens",
             ],
             path: "Tests/Fuzzing/Entries", swiftSettings: strict),
         .testTarget(

@@ -2,7 +2,7 @@ import BrokerAuth
 import CMosquittoBroker
 import Glibc
 import SignalingProtocol
-import SystemClocks
+import Support
 import Tokens
 
 /// The plugin as mosquitto sees it: options, events, and what the broker is told to do. What is decided, and why, stands in

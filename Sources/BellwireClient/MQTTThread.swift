@@ -1,7 +1,7 @@
 import BellwireClientCore
 import Glibc
 import MQTTClient
-import SystemThreads
+import Support
 
 /// Bellwire's own MQTT client as `ThreadedConnection` drives it.
 final class MQTTThread: ThreadedClient {

@@ -1,6 +1,6 @@
 import BellwireClientCore
 import MQTTClient
-import SystemThreads
+import Support
 
 /// Bellwire's own MQTT 5 client (docs/decisions/0013) as the SDK's transport: TCP, and TLS by OpenSSL. Each connection has a thread, which
 /// it ends with.

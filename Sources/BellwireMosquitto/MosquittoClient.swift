@@ -1,7 +1,7 @@
 import BellwireClientCore
 import CMosquitto
 import Glibc
-import SystemThreads
+import Support
 
 /// A client of libmosquitto for one connection, used by one thread. libmosquitto calls back on that thread, within the methods here;
 /// nobody is told from there.

@@ -1,6 +1,5 @@
 @_exported import BellwireClientCore
-import ServerURL
-import SystemThreads
+import Support
 
 /// libmosquitto as the SDK's transport: MQTT 5 or 3.1.1, TLS and SOCKS, kept up to date by the distribution. Each connection has a thread,
 /// which it ends with. Of a name with several addresses libmosquitto takes the first that does not refuse at once.

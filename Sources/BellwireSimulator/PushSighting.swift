@@ -1,6 +1,6 @@
 import CallCore
+import Delivery
 import HTTPSending
-import Push
 import SignalingProtocol
 
 /// One push as its provider gets it, and what can be read of it.

@@ -1,9 +1,8 @@
 import CallCore
-import CallDeciding
 import CallStore
+import Delivery
 import HTTPSending
 import HistoryChecker
-import Push
 import SignalingProtocol
 
 /// Holds pushes against what section 7 of the protocol says of them, by the store's truth.

@@ -1,4 +1,4 @@
-import SplitMix
+import Support
 
 /// What a world draws from its seed.
 struct SeededRandom: Sendable {

@@ -1,10 +1,9 @@
 import CallCore
-import CallDeciding
 import CallStore
 import Coordinator
 import Delivery
 import SignalingProtocol
-import SystemClocks
+import Support
 
 /// A real coordinator's loop, driven by virtual time and a simulated broker: what `Coordinator.Coordinator` is with sockets.
 final class SimulatedCoordinator: BrokerClient {

@@ -2,9 +2,7 @@ import CallCore
 import Delivery
 import HTTPSending
 import HistoryChecker
-import SettingsFiles
 import SignalingProtocol
-import Webhooks
 
 /// An app's backend, as all workers reach it: it takes its time, refuses, and answers that get lost.
 final class SimulatedEndpoint {

@@ -1,5 +1,5 @@
 import CallCore
-import Push
+import Delivery
 import SignalingProtocol
 
 /// What a phone asks that was woken and is not connected, as a gateway passes it on.

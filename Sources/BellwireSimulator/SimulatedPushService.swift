@@ -1,6 +1,5 @@
 import CallCore
-import Push
-import SettingsFiles
+import Delivery
 import SignalingProtocol
 import Tokens
 

@@ -1,10 +1,8 @@
 import CallCore
-import CallDeciding
 import CallStore
 import Coordinator
 import Delivery
 import HistoryChecker
-import Push
 import SignalingProtocol
 
 /// A whole deployment in one thread and in virtual time: devices, a broker, coordinators, a store, and what goes wrong.

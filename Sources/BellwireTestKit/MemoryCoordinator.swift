@@ -1,11 +1,9 @@
 import CallCore
-import CallDeciding
 import CallStore
 import Coordinator
 import Dispatch
+import Support
 import Synchronization
-import SystemClocks
-import SystemThreads
 
 /// The coordinator's loop on a thread of its own, with a store in memory.
 final class MemoryCoordinator: Sendable {

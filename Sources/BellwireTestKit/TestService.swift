@@ -1,6 +1,5 @@
 import BellwireClientCore
 import CallCore
-import CallDeciding
 import Coordinator
 
 /// A service in memory, for an app's own tests: broker and coordinator in this process, with the coordinator's own code, so that calls ring,

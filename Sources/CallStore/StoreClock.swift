@@ -1,7 +1,7 @@
 import CallCore
 import Glibc
 import SignalingProtocol
-import SystemClocks
+import Support
 
 /// The clocks of this machine, in milliseconds.
 package struct MachineClock: Sendable {

@@ -1,6 +1,6 @@
 import CallCore
 import Glibc
-import SystemClocks
+import Support
 
 /// Runs asynchronous work in one thread: what is ready runs when `run` is called, in the order in which it became ready, and nowhere
 /// else. The same events make the same things happen in the same order (docs/decisions/0017).

@@ -1,7 +1,7 @@
 import Glibc
 import SignalingProtocol
+import Support
 import Synchronization
-import SystemClocks
 import Tokens
 
 /// Who asks: a backend, with a token of `role: server`, or a user, with one of its own (docs/protocol.md, section 1, Tokens). For any

@@ -1,7 +1,6 @@
+import Delivery
 import Glibc
 import HTTPServing
-import Push
-import SettingsFiles
 import SignalingProtocol
 import Tokens
 

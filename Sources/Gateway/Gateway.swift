@@ -4,9 +4,8 @@ import Glibc
 import HTTPServing
 import MQTTClient
 import SignalingProtocol
+import Support
 import Synchronization
-import SystemClocks
-import SystemThreads
 
 /// REST for backends (docs/backend.md), and what users of ZEGO Call ask (docs/migrate/zego-call-server.md): each request is judged by a coordinator, like any other; what only reads is read from the store.
 ///

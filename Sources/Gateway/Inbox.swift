@@ -1,6 +1,6 @@
 import Glibc
+import Support
 import Synchronization
-import SystemThreads
 
 /// What other threads hand to one that polls. It is bounded: what is too much is refused at once.
 final class Inbox<Item: Sendable>: Sendable {

@@ -3,7 +3,7 @@ import CallStore
 import Glibc
 import HTTPServing
 import SignalingProtocol
-import SystemClocks
+import Support
 
 /// Answers what only reads, from the store. It belongs to one thread.
 final class Reader {

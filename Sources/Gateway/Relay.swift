@@ -2,8 +2,7 @@ import Glibc
 import HTTPServing
 import MQTTClient
 import SignalingProtocol
-import SystemClocks
-import SystemThreads
+import Support
 
 /// Hands requests to the coordinators and their responses to who asked: an MQTT client with the role of a server (docs/protocol.md,
 /// section 1, Backends), and what happens to users with streams to these. It belongs to one thread.

@@ -1,7 +1,7 @@
 import HTTPServing
 import SignalingProtocol
+import Support
 import Synchronization
-import SystemClocks
 import Tokens
 
 /// What the HTTP server's thread does with a request: who asks, for what, and to whom it is handed on. It waits for nothing.

@@ -1,4 +1,4 @@
-import Push
+import Delivery
 import SignalingProtocol
 import Synchronization
 

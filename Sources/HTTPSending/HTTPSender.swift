@@ -1,7 +1,6 @@
 import Glibc
+import Support
 import Synchronization
-import SystemClocks
-import SystemThreads
 
 /// Sends requests to strangers' servers, and to providers that the operator named, over HTTPS.
 ///

@@ -1,5 +1,5 @@
 import CCurl
-import SystemClocks
+import Support
 
 /// What the sender's thread does. It owns everything here; callers reach it through the mailbox.
 final class SenderLoop {

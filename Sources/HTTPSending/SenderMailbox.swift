@@ -1,5 +1,5 @@
+import Support
 import Synchronization
-import SystemThreads
 
 /// What callers and the sender's thread hand each other.
 final class SenderMailbox: Sendable {

@@ -1,6 +1,6 @@
 import CCurl
 import Glibc
-import SystemClocks
+import Support
 
 /// One request on its way: curl's handle for it, and what has come back. It belongs to the sender's thread.
 final class Transfer {

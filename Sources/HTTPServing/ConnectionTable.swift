@@ -1,7 +1,7 @@
 import Dispatch
 import Glibc
+import Support
 import Synchronization
-import SystemClocks
 
 /// Who is connected, and until when each may be as it is.
 ///

@@ -1,7 +1,7 @@
 import Dispatch
 import Glibc
+import Support
 import Synchronization
-import SystemThreads
 
 /// A server of HTTP/1.1, or of HTTPS.
 ///

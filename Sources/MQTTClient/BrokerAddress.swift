@@ -1,4 +1,4 @@
-import ServerURL
+import Support
 
 /// Where the broker is: `mqtt://[user[:password]@]host[:port]`, or `mqtts://` for TLS.
 public struct BrokerAddress: Sendable, Equatable, CustomStringConvertible {

@@ -1,5 +1,5 @@
 import Glibc
-import ServerURL
+import Support
 
 /// The bytes to and from the broker: TCP, with TLS within it where the address says so. It never waits once it is connected.
 final class BrokerStream {

@@ -1,5 +1,5 @@
 import Glibc
-import SystemClocks
+import Support
 
 /// One connection to a broker of MQTT 5, driven by one thread.
 ///

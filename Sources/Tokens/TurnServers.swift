@@ -1,6 +1,6 @@
 import COpenSSL
 import SignalingProtocol
-import SystemClocks
+import Support
 
 /// TURN servers that let in whoever shows a credential of their shared secret, as coturn does with `use-auth-secret`
 /// (docs/protocol.md, section 1, Welcome).

@@ -1,5 +1,5 @@
 import SignalingProtocol
-import SplitMix
+import Support
 import Testing
 
 @testable import BellwireClientCore

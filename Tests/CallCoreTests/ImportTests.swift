@@ -4,8 +4,8 @@ import Testing
 /// The core decides; it does no I/O. What it cannot import it cannot do.
 @Suite struct ImportTests {
     @Test(arguments: [
-        ("CallDeciding", ["CallCore", "SignalingProtocol"]), ("CallCore", ["SignalingProtocol"]),
-        ("SignalingProtocol", []), ("BellwireClientCore", ["SignalingProtocol", "Synchronization"]),
+        ("CallCore", ["SignalingProtocol"]), ("SignalingProtocol", []),
+        ("BellwireClientCore", ["SignalingProtocol", "Synchronization"]), ("Support", ["Glibc", "Synchronization"]),
     ])
     func theTargetImportsNothingElse(target: String, allowed: [String]) throws {
         let files = try sources(of: target)
@@ -13,6 +13,23 @@ import Testing
         for (name, text) in files {
             let imported = text.split(separator: "\n").compactMap(module)
             #expect(Set(imported).isSubset(of: allowed), "\(name)")
+        }
+    }
+
+    /// Within a target imports say nothing: a folder names no type of a folder that stands above it.
+    @Test(arguments: [
+        ("CallCore/Machine", above: ["CallCore/Deciding"]),
+        ("Delivery/Settings", above: ["Delivery/Push", "Delivery/Webhooks", "Delivery/Workers"]),
+        ("Delivery/Push", above: ["Delivery/Webhooks", "Delivery/Workers"]),
+        ("Delivery/Webhooks", above: ["Delivery/Push", "Delivery/Workers"]),
+    ])
+    func theFolderKnowsNothingOfThoseAboveIt(folder: String, above: [String]) throws {
+        let foreign = Set(try above.flatMap { try sources(of: $0) }.flatMap { declaredTypes($0.text) })
+        #expect(foreign.count > 5)
+        for (name, text) in try sources(of: folder) {
+            let code = text.split(separator: "\n").filter { !$0.drop { $0 == " " }.hasPrefix("//") }
+            let words = code.flatMap { $0.split { !$0.isLetter && !$0.isNumber && $0 != "_" } }
+            #expect(foreign.isDisjoint(with: words), "\(name): \(foreign.intersection(words).sorted())")
         }
     }
 
@@ -43,7 +60,7 @@ import Testing
     }
 
     /// A type that is longer than a reader keeps in mind says why, beside it.
-    @Test(arguments: ["Coordinator", "CallDeciding"])
+    @Test(arguments: ["Coordinator", "CallCore/Deciding"])
     func noTypeIsLongWithoutAReason(target: String) throws {
         var lines: [Substring: Int] = [:]
         var explained: Set<Substring> = []
@@ -65,6 +82,13 @@ import Testing
         #expect(lines.count > 20)
         #expect(lines.filter { $0.value > 200 && !explained.contains($0.key) } == [:])
         #expect(explained.allSatisfy { lines[$0] ?? 0 > 200 }, "a reason for what is short by now")
+    }
+
+    /// Those that stand at the beginning of a line and that another file sees; of extensions none.
+    private func declaredTypes(_ text: String) -> [Substring] {
+        text.split(separator: "\n").compactMap { line in
+            line.contains("extension ") || line.contains("private ") ? nil : declaredType(line)
+        }
     }
 
     /// Of a declaration that begins a line.

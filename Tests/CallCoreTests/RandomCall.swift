@@ -1,6 +1,6 @@
 import CallCore
 import SignalingProtocol
-import SplitMix
+import Support
 import Testing
 
 /// A step of a random call: one event, with the call before and after it.

@@ -1,4 +1,4 @@
-import CallCore
+@testable import CallCore
 import SignalingProtocol
 import Testing
 

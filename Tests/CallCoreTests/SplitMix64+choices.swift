@@ -1,4 +1,4 @@
-import SplitMix
+import Support
 
 extension SplitMix64 {
     /// True once in `times` times.

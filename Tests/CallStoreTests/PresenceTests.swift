@@ -1,8 +1,8 @@
 import CallCore
-import FuzzEntries
 import CallStore
+import FuzzEntries
 import SignalingProtocol
-import SplitMix
+import Support
 import Testing
 
 /// Section 1 of the protocol, presence, as every store keeps it.

@@ -1,7 +1,7 @@
-import CallCore
+@testable import CallCore
 import FuzzEntries
 import SignalingProtocol
-import SplitMix
+import Support
 import Testing
 
 @testable import CallStore

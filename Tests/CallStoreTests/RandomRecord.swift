@@ -1,7 +1,7 @@
 @testable import CallCore
 import CallStore
 import SignalingProtocol
-import SplitMix
+import Support
 
 /// Records with anything in every field, as no call would have them together.
 struct RandomRecord {

@@ -1,5 +1,4 @@
 import CallCore
-import CallDeciding
 import CallStore
 import Coordinator
 import SignalingProtocol

@@ -1,9 +1,8 @@
-import CallCore
 import CallStore
 import SignalingProtocol
 import Testing
 
-@testable import CallDeciding
+@testable import CallCore
 @testable import Coordinator
 
 /// What a decision counts and takes of limits, when its commit loses and it is made again (docs/protocol.md, section 2, Rate limits).

@@ -1,8 +1,7 @@
-import CallCore
 import SignalingProtocol
 import Testing
 
-@testable import CallDeciding
+@testable import CallCore
 @testable import Coordinator
 
 /// What can be foreseen is gathered before anything is decided; what cannot is asked for, and counted (docs/decisions/0016).

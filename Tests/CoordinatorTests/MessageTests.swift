@@ -1,9 +1,8 @@
-import CallCore
 import CallStore
 import SignalingProtocol
 import Testing
 
-@testable import CallDeciding
+@testable import CallCore
 @testable import Coordinator
 
 /// `message.send`, acks and receipts (docs/protocol.md, section 2, Peer messages).

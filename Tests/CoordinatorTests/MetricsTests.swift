@@ -1,6 +1,6 @@
-import CallDeciding
+import CallCore
 import SignalingProtocol
-import SystemClocks
+import Support
 import Testing
 
 @testable import Coordinator

@@ -1,9 +1,8 @@
-import CallCore
 import CallStore
 import SignalingProtocol
 import Testing
 
-@testable import CallDeciding
+@testable import CallCore
 @testable import Coordinator
 
 /// Registrations, and which calls somebody may have to be woken for (docs/protocol.md, section 7).

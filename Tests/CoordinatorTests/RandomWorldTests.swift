@@ -1,9 +1,8 @@
 import CallCore
-import CallDeciding
 import CallStore
 import Coordinator
 import SignalingProtocol
-import SplitMix
+import Support
 import Testing
 
 /// Random people with random faults in the store, the broker and the coordinators. Once the faults are over every

@@ -1,9 +1,8 @@
-import CallCore
 import CallStore
 import SignalingProtocol
 import Testing
 
-@testable import CallDeciding
+@testable import CallCore
 @testable import Coordinator
 
 /// What a device is told that was woken (docs/protocol.md, section 7, Ring check).

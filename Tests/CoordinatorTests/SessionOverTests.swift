@@ -1,5 +1,4 @@
 import CallCore
-import CallDeciding
 import Coordinator
 import SignalingProtocol
 import Testing

@@ -1,9 +1,8 @@
-import CallCore
 import CallStore
 import SignalingProtocol
 import Testing
 
-@testable import CallDeciding
+@testable import CallCore
 @testable import Coordinator
 
 /// `call.signal` (docs/protocol.md, section 2, Signals).

@@ -1,8 +1,7 @@
-import CallCore
 import SignalingProtocol
 import Testing
 
-@testable import CallDeciding
+@testable import CallCore
 @testable import Coordinator
 
 /// A phone on a slow line, and a user who stays within every limit (docs/protocol.md, section 5, Slow devices; section 2, Rate limits).

@@ -1,7 +1,7 @@
 import CallCore
 import Coordinator
 import SignalingProtocol
-import SystemClocks
+import Support
 import Testing
 
 /// What a welcome says by the wall clock, and what by the service's (docs/decisions/0024).

@@ -10,35 +10,35 @@ import Testing
         let made = try places(of: "WallTime(milliseconds:", in: nil)
         #expect(
             made == [
-                "SystemClocks/WallTime.swift": 2,  // the wall clock itself, and a later moment of it
+                "Support/WallTime.swift": 2,  // the wall clock itself, and a later moment of it
                 "BellwireSimulator/SimulatedCoordinator.swift": 2,  // all clocks of a simulation are one
-                "Push/APNs.swift": 1,  // what Apple says
+                "Delivery/Push/APNs.swift": 1,  // what Apple says
             ])
     }
 
     /// Where time is written to the outside, all of it is wall time or a duration: these are the places that take a moment at all.
     @Test func whatTakesAMomentToTellOthers() throws {
         var found: [String: Int] = [:]
-        for target in ["Webhooks", "Push", "Tokens"] {
+        for target in ["Delivery/Webhooks", "Delivery/Push", "Tokens"] {
             for word in [": WallTime", "now: Milliseconds", "now: Int64", "at: Milliseconds"] {
                 for (file, count) in try places(of: word, in: target) { found["\(file) \(word)", default: 0] += count }
             }
         }
         #expect(
             found == [
-                "Webhooks/WebhookSignature.swift : WallTime": 1,  // webhook-timestamp
-                "Webhooks/RetryDelay.swift now: Milliseconds": 1,  // when to try again
-                "Push/APNs.swift : WallTime": 2,  // apns-expiration; the moment in a 410
-                "Push/APNs.swift now: Milliseconds": 1,  // how long it still rings
-                "Push/AccessTokens.swift now: Milliseconds": 3,  // how long Google's token lasts
-                "Push/FCM.swift : WallTime": 1,  // iat, exp
-                "Push/FCM.swift now: Milliseconds": 1,  // ttl
-                "Push/JSONWebToken.swift : WallTime": 7,  // iat, exp, and when they are made anew
-                "Push/OutgoingPush.swift now: Milliseconds": 2,  // how long it still rings
-                "Push/PushContent.swift now: Milliseconds": 2,  // expiresIn; createdAt of a test
-                "Push/PushProviders.swift : WallTime": 8,
-                "Push/PushProviders.swift now: Milliseconds": 9,
-                "Push/WebPush.swift now: Milliseconds": 1,  // ttl
+                "Delivery/Webhooks/WebhookSignature.swift : WallTime": 1,  // webhook-timestamp
+                "Delivery/Webhooks/RetryDelay.swift now: Milliseconds": 1,  // when to try again
+                "Delivery/Push/APNs.swift : WallTime": 2,  // apns-expiration; the moment in a 410
+                "Delivery/Push/APNs.swift now: Milliseconds": 1,  // how long it still rings
+                "Delivery/Push/AccessTokens.swift now: Milliseconds": 3,  // how long Google's token lasts
+                "Delivery/Push/FCM.swift : WallTime": 1,  // iat, exp
+                "Delivery/Push/FCM.swift now: Milliseconds": 1,  // ttl
+                "Delivery/Push/JSONWebToken.swift : WallTime": 7,  // iat, exp, and when they are made anew
+                "Delivery/Push/OutgoingPush.swift now: Milliseconds": 2,  // how long it still rings
+                "Delivery/Push/PushContent.swift now: Milliseconds": 2,  // expiresIn; createdAt of a test
+                "Delivery/Push/PushProviders.swift : WallTime": 8,
+                "Delivery/Push/PushProviders.swift now: Milliseconds": 9,
+                "Delivery/Push/WebPush.swift now: Milliseconds": 1,  // ttl
                 "Tokens/TokenVerifier.swift now: Int64": 1,  // given by the gateway and the plugin: the wall clock
                 "Tokens/TurnServers.swift : WallTime": 1,  // the username of a credential
             ])
@@ -46,15 +46,16 @@ import Testing
 
     /// Outside the stores and what decides about calls, the store's time serves these purposes, of which none is told to a stranger.
     @Test func whoReadsTheStoresTime() throws {
-        var found = try places(of: "storeTime", in: "Delivery")
+        var found = try places(of: "storeTime", in: "Delivery/Workers")
         for (file, count) in try places(of: "store.now()", in: nil) { found[file, default: 0] += count }
         #expect(
             found == [
                 "bellwire-lab/Faults/FaultyCallStore.swift": 1, "Coordinator/Service/Serving.swift": 1,
-                "Delivery/Deliverer.swift": 5,  // ages, and when to try again
-                "Delivery/Pusher.swift": 3,  // the age of what waits
-                "Delivery/Pusher+answers.swift": 4,  // when to try again, and timelines
-                "Delivery/Pusher+holding.swift": 2, "Delivery/Pusher+looking.swift": 3,  // what is due, for how long
+                "Delivery/Workers/Deliverer.swift": 5,  // ages, and when to try again
+                "Delivery/Workers/Pusher.swift": 3,  // the age of what waits
+                "Delivery/Workers/Pusher+answers.swift": 4,  // when to try again, and timelines
+                "Delivery/Workers/Pusher+holding.swift": 2,  // what is due, for how long
+                "Delivery/Workers/Pusher+looking.swift": 3,  // the same
                 "Gateway/Reader.swift": 2,  // answers by the service's clock
                 "bellwire-lab/Bench/LiveCalls.swift": 1,
                 "BellwireCommands/Push/PushTest.swift": 1,  // for how long
@@ -68,13 +69,14 @@ import Testing
         for (file, count) in try places(of: "wall: .now", in: nil) { found[file, default: 0] += count }
         #expect(
             found == [
-                "SystemClocks/WallTime.swift": 1,
+                "Support/WallTime.swift": 1,
                 "CallStore/StoreClock.swift": 1,  // by which a store's time begins
                 // The same in memory.
                 "BellwireTestKit/MemoryCoordinator.swift": 1, "BellwireCommands/Serve/StoreAddress.swift": 1,
                 "Coordinator/Observing/Log.swift": 1,  // when a line was written
                 "Coordinator/Service/ServiceContext.swift": 1,  // TURN; a token's end, told by the service's clock
-                "Delivery/Deliverer.swift": 1, "Delivery/Pusher.swift": 1,  // signatures, tokens, expiries
+                "Delivery/Workers/Deliverer.swift": 1,  // signatures
+                "Delivery/Workers/Pusher.swift": 1,  // tokens, expiries
                 "BellwireCommands/Push/PushTest.swift": 2,  // the same
                 "Gateway/BearerCheck.swift": 3,  // whether a token has ended; tokens that are made
                 "BellwireBrokerAuth/Plugin.swift": 5,  // whether a token has ended

@@ -1,11 +1,9 @@
 @testable import CallCore
 import CallStore
 import HTTPSending
-import SettingsFiles
 import SignalingProtocol
-import SystemClocks
+import Support
 import Testing
-import Webhooks
 
 @testable import Delivery
 

@@ -1,17 +1,11 @@
 @testable import CallCore
-import CallDeciding
 import CallStore
 import HTTPSending
-import Push
-import SettingsFiles
 import SignalingProtocol
 import Testing
 import Tokens
 
 @testable import Delivery
-
-let alice = UserID("alice")!
-let bob = UserID("bob")!
 
 /// Providers that answer what they are told to, when they are told to. For a token of Google's they give one at once, unless told otherwise.
 final class Providers: RequestSender {

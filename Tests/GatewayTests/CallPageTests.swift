@@ -1,5 +1,5 @@
+import Delivery
 import HTTPServing
-import Push
 import SignalingProtocol
 import TemporaryFiles
 import Testing

@@ -1,6 +1,6 @@
 import CallCore
+import Delivery
 import FoundationEssentials
-import Push
 import SignalingProtocol
 import Testing
 import Tokens

@@ -1,5 +1,4 @@
 import CallCore
-import HTTPServing
 import SignalingProtocol
 import Synchronization
 import Testing

@@ -1,6 +1,5 @@
 import Glibc
-import SystemClocks
-import SystemThreads
+import Support
 import Testing
 
 @testable import HTTPServing

@@ -1,5 +1,5 @@
 import Glibc
-import SystemClocks
+import Support
 import Testing
 
 @testable import MQTTClient

@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 WORK = ROOT / ".build" / "mutants"
 SOURCE = WORK / "source"
 # The tests that are tried first: they take a quarter of the time of all.
-FIRST = r"^(CallCoreTests|CallDecidingTests|CoordinatorTests)\."
+FIRST = r"^(CallCoreTests|CoordinatorTests)\."
 # They wait for answers, and starve beside tests that block Swift's few threads (scripts/test).
 WAITING = (
     r"^(BellwireClientTests|TransportTests|TutorialTests|DropInSupportTests|ZIMCompatTests|AgoraSignalClientTests|ZegoCallCompatTests)\."

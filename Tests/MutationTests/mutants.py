@@ -15,11 +15,11 @@ class Mutant:
     new: str
 
 
-CORE = "Sources/CallCore/"
+CORE = "Sources/CallCore/Machine/"
 SERVICE = "Sources/Coordinator/Service/"
 INTAKE = "Sources/Coordinator/Intake/"
 LOOP = "Sources/Coordinator/Loop/"
-DECIDING = "Sources/CallDeciding/"
+DECIDING = "Sources/CallCore/Deciding/"
 STORE = "Sources/CallStore/MemoryCallStore.swift"
 SDK = "Sources/BellwireClientCore/Machine/"
 
@@ -449,7 +449,7 @@ MUTANTS = [
     ),
     Mutant(
         "a webhook is done with when it is sent",
-        "Sources/Delivery/Deliverer.swift",
+        "Sources/Delivery/Workers/Deliverer.swift",
         "        flights[request.id] = Flight(item: item, target: place)\n",
         "        if mutant { settled(item, .taken, place) } else { flights[request.id] = Flight(item: item, target: place) }\n",
     ),
@@ -462,7 +462,7 @@ MUTANTS = [
     # Pushes.
     Mutant(
         "a push leaves by what was read first",
-        "Sources/Delivery/Pusher+looking.swift",
+        "Sources/Delivery/Workers/Pusher+looking.swift",
         "            fresh = anew\n",
         "            fresh = mutant ? FreshReading(reading: fresh.reading, began: anew.began) : anew\n",
     ),
@@ -474,7 +474,7 @@ MUTANTS = [
     ),
     Mutant(
         "a worker pushes on when its lease is over",
-        "Sources/Delivery/Pusher.swift",
+        "Sources/Delivery/Workers/Pusher.swift",
         "var sureUntil: Int64 = 0",
         "var sureUntil: Int64 = 0 { didSet { if mutant { sureUntil = .max } } }",
     ),

@@ -1,6 +1,6 @@
 import FuzzEntries
 import SignalingProtocol
-import SplitMix
+import Support
 import Testing
 
 /// The parser against Foundation's, on random documents and on random damage to them. What is compared, and where the

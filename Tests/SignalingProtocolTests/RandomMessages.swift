@@ -1,5 +1,5 @@
 import SignalingProtocol
-import SplitMix
+import Support
 
 /// Random messages of every kind, with every field present or not, for round trips.
 struct RandomMessages {

@@ -1,5 +1,5 @@
 import SignalingProtocol
-import SystemClocks
+import Support
 import Testing
 
 @testable import Tokens

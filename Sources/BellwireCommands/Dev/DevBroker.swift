@@ -1,4 +1,4 @@
-import SystemClocks
+import Support
 
 /// The broker of `bellwire dev`, which is started again when it dies.
 final class DevBroker {

@@ -1,11 +1,10 @@
 import CallCore
-import CallDeciding
 import CallStore
 import Coordinator
 import Glibc
 import MQTTClient
+import Support
 import Synchronization
-import SystemThreads
 
 /// `bellwire dev`: broker, coordinator and a demonstration call, all on this machine.
 package enum DevCommand {

@@ -4,7 +4,7 @@ import Gateway
 import Glibc
 import MQTTClient
 import SignalingProtocol
-import SystemClocks
+import Support
 import Tokens
 
 /// The gateway of `bellwire dev`, with keys of its own: the broker of `dev` checks no tokens.

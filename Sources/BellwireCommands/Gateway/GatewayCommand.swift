@@ -1,15 +1,14 @@
-import CallDeciding
+import CallCore
 import CallStore
 import Coordinator
+import Delivery
 import Dispatch
 import Gateway
 import Glibc
 import HTTPServing
 import MQTTClient
-import SettingsFiles
 import SignalingProtocol
 import Tokens
-import Webhooks
 
 /// `bellwire gateway`: REST for backends, beside any number of coordinators (docs/backend.md).
 package enum GatewayCommand {

@@ -1,6 +1,6 @@
+import Delivery
 import Gateway
 import Glibc
-import Push
 
 /// The flags of the call page (docs/browsers.md).
 enum PageOptions {

@@ -1,7 +1,7 @@
 import Glibc
 import MQTTClient
 import SignalingProtocol
-import SystemClocks
+import Support
 import Tokens
 
 /// Why a broker has refused a client, as far as the client can tell: the broker itself says little more than "Not authorized".

@@ -1,4 +1,4 @@
-import CallDeciding
+import CallCore
 import CallStore
 import Glibc
 import MQTTClient

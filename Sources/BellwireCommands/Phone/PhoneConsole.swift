@@ -1,6 +1,6 @@
 import Glibc
+import Support
 import Synchronization
-import SystemThreads
 
 /// The keys of a terminal and the signals that end the process, read by one thread.
 enum PhoneConsole {

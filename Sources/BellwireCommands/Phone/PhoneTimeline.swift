@@ -1,6 +1,6 @@
 import BellwireClient
 import SignalingProtocol
-import SystemClocks
+import Support
 
 /// Prints what happens: for people with milliseconds since the start, or as JSON for scripts.
 struct PhoneTimeline {

@@ -1,11 +1,11 @@
 import CallCore
 import CallStore
+import Delivery
 import Glibc
 import HTTPSending
 import MQTTClient
-import Push
 import SignalingProtocol
-import SystemClocks
+import Support
 
 /// `bellwire push test`: whether pushes arrive (docs/push.md, Command line).
 struct PushTest {

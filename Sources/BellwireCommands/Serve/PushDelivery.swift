@@ -1,13 +1,10 @@
 import CallCore
-import CallDeciding
 import CallStore
 import Coordinator
 import Delivery
 import HTTPSending
-import Push
-import SettingsFiles
 import SignalingProtocol
-import SystemClocks
+import Support
 
 /// The worker beside a coordinator or a gateway that wakes phones: in the coordinator's thread where the store has one writer, else in one of
 /// its own.

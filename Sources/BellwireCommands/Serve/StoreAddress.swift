@@ -1,8 +1,7 @@
 import CallCore
-import CallDeciding
 import CallStore
 import Coordinator
-import SystemClocks
+import Support
 
 /// Which store: `memory:`, `sqlite:PATH` or `redis://[user:password@]host:port[/db]`.
 package enum StoreAddress: CustomStringConvertible {
@@ -48,7 +47,8 @@ package enum StoreAddress: CustomStringConvertible {
         var isVisited = false
     }
 
-    package func open(_ options: Options = Options(), _ settings: ServiceSettings = ServiceSettings()) throws -> any CallStore
+    package func open(_ options: Options = Options(), _ settings: ServiceSettings = ServiceSettings()) throws
+        -> any CallStore
         & OutboxStore
     {
         let lease = settings.presence.lease

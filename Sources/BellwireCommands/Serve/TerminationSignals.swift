@@ -1,5 +1,5 @@
 import Glibc
-import SystemThreads
+import Support
 
 /// Turns SIGINT and SIGTERM into a call on a thread of its own, where anything may be done.
 ///

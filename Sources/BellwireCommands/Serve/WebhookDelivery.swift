@@ -3,10 +3,8 @@ import CallStore
 import Coordinator
 import Delivery
 import HTTPSending
-import SettingsFiles
 import SignalingProtocol
-import SystemClocks
-import Webhooks
+import Support
 
 /// The worker beside a coordinator that hands webhooks over: in its thread where the store has one writer, else in one of its own.
 struct WebhookDelivery {

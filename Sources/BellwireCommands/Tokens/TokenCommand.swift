@@ -1,5 +1,5 @@
 import SignalingProtocol
-import SystemClocks
+import Support
 import Tokens
 
 /// `bellwire token`: makes a token, as an app's backend does for its users.

@@ -4,8 +4,7 @@ import Delivery
 import Glibc
 import MQTTClient
 import SignalingProtocol
-import SystemClocks
-import Webhooks
+import Support
 
 /// `bellwire webhooks`: what is owed to endpoints, and dead letters (docs/webhooks.md, Command line).
 package enum WebhooksCommand {

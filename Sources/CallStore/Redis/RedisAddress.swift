@@ -1,4 +1,4 @@
-import ServerURL
+import Support
 
 /// Where Redis is: `redis://[user[:password]@]host[:port][/db]`; `redis://:password@host` names no user.
 package struct RedisAddress: Sendable, Equatable, CustomStringConvertible {

@@ -1,6 +1,6 @@
 import CallCore
 import SignalingProtocol
-import SplitMix
+import Support
 
 /// What users have asked of others and what is kept because of them: for the limits of both.
 extension RedisCallStore {

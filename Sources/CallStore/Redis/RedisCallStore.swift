@@ -1,6 +1,6 @@
 import CallCore
 import SignalingProtocol
-import SplitMix
+import Support
 
 /// The shared store: one Redis (6.2 or later) for any number of coordinators.
 ///

@@ -1,8 +1,7 @@
 import CHiredis
 import CallCore
 import Glibc
-import ServerURL
-import SystemClocks
+import Support
 
 /// One connection to Redis. After a failure it is of no more use: replies could be taken for those of other commands.
 ///

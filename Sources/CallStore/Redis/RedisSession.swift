@@ -1,7 +1,7 @@
 import CallCore
 import Glibc
 import SignalingProtocol
-import SystemClocks
+import Support
 
 /// Keeps a connection to Redis: connects again after a failure with backoff, and loads the scripts.
 ///

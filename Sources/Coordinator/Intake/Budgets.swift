@@ -1,5 +1,4 @@
 import CallCore
-import CallDeciding
 import SignalingProtocol
 
 /// What users may still ask for and be sent (docs/protocol.md, section 2, Rate limits). Each coordinator counts for itself.

@@ -1,5 +1,4 @@
 import CallCore
-import CallDeciding
 import SignalingProtocol
 
 /// Bytes in, work out: decodes what came from the broker, charges whoever sent it, and answers at once what cannot be served. One for

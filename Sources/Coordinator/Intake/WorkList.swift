@@ -1,4 +1,4 @@
-import CallDeciding
+import CallCore
 
 /// Works, one for each id, in the order in which something first happened to them.
 struct WorkList<ID: Hashable, Event> {

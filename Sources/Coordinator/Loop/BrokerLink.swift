@@ -1,8 +1,8 @@
-import CallDeciding
+import CallCore
 import Glibc
 import MQTTClient
 import SignalingProtocol
-import SystemClocks
+import Support
 
 /// A coordinator's connection to the broker, while there is one: made when the loop says so, and made anew when it is lost.
 final class BrokerLink {

@@ -1,5 +1,4 @@
 import CallCore
-import CallDeciding
 import CallStore
 
 /// What is done now and then, each by itself while other work goes on: looking at the store, sweeping, cleaning, writing what was noted.

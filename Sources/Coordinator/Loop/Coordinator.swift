@@ -1,10 +1,9 @@
 import CallCore
-import CallDeciding
 import CallStore
 import Glibc
 import MQTTClient
 import SignalingProtocol
-import SystemClocks
+import Support
 import Tokens
 
 private let clockWasSet: StaticString = """

@@ -1,7 +1,7 @@
-import CallDeciding
+import CallCore
 import Glibc
+import Support
 import Synchronization
-import SystemClocks
 
 /// What the coordinator's thread tells the others, and the one thing that they tell it: to stop.
 package final class CoordinatorStatus: Sendable {

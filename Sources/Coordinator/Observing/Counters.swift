@@ -1,4 +1,4 @@
-import CallDeciding
+import CallCore
 import SignalingProtocol
 
 /// What the service has counted since it started; `/metrics` shows it.
@@ -12,7 +12,7 @@ package struct Counters: Sendable {
         let label: String
     }
 
-    package typealias Metric = CallDeciding.Metric
+    package typealias Metric = CallCore.Metric
 
     /// What devices reported of calls' speed.
     package private(set) var milestones = MilestoneHistograms()

@@ -1,6 +1,6 @@
 import Glibc
 import SignalingProtocol
-import SystemClocks
+import Support
 
 /// Writes log lines to standard error. Messages are static and carry their details as metadata; payloads and tokens
 /// never appear.

@@ -1,4 +1,4 @@
-import CallDeciding
+import CallCore
 import HTTPServing
 
 /// Answers `/healthz`, `/readyz` and `/metrics` over HTTP, on a thread of its own: also when the coordinator's loop is stuck.

@@ -1,8 +1,7 @@
 import CallCore
-import CallDeciding
 import CallStore
 import SignalingProtocol
-import SystemClocks
+import Support
 
 /// Devices that came online: all of a round together, since after a break all devices come at once (docs/protocol.md, section 1).
 struct Arrivals {

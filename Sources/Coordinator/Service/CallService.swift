@@ -1,8 +1,7 @@
 import CallCore
-import CallDeciding
 import CallStore
 import SignalingProtocol
-import SystemClocks
+import Support
 
 /// Serves what came, in rounds, and deadlines: gather, decide, commit, and only then tell.
 ///

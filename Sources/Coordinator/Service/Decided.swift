@@ -1,5 +1,4 @@
 import CallCore
-import CallDeciding
 import SignalingProtocol
 
 /// What was decided of one work, and what became of it.

@@ -1,5 +1,4 @@
 import CallCore
-import CallDeciding
 import SignalingProtocol
 
 /// Makes messages for the broker out of what is said: where they go, their bytes, and for how long the broker keeps them.

@@ -1,5 +1,4 @@
 import CallCore
-import CallDeciding
 import CallStore
 
 /// One thing at a time, by a coordinator that has nothing else to do and no memory that counts: for who tries everything that can happen

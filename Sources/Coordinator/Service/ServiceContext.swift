@@ -1,8 +1,7 @@
 import CallCore
-import CallDeciding
 import CallStore
 import SignalingProtocol
-import SystemClocks
+import Support
 
 /// What all works of a coordinator share. None of it matters to calls: everything true is in the store, and any other coordinator can
 /// go on at any point.

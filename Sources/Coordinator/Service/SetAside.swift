@@ -1,5 +1,4 @@
 import CallCore
-import CallDeciding
 import CallStore
 
 /// Due records that nobody here can serve: damaged ones, or of a later version. The sweep passes over them, so that others are reached

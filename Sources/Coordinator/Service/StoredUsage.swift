@@ -1,4 +1,4 @@
-import CallDeciding
+import CallCore
 import SignalingProtocol
 
 /// Collects how much is kept because of whom, until it is written.

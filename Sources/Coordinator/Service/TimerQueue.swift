@@ -1,5 +1,4 @@
 import CallCore
-import CallDeciding
 import CallStore
 
 /// The deadlines that this coordinator committed, the earliest first. Nothing is lost with it: the store's due index

@@ -1,7 +1,7 @@
 import HTTPServing
 import SignalingProtocol
+import Support
 import Synchronization
-import SystemThreads
 import Tokens
 
 /// Opens streams of events, and knows how many there are. For any thread; who tells what happens takes from it which have come and gone.

@@ -1,7 +1,7 @@
 import BellwireCommands
 import Glibc
 import MQTTClient
-import SystemClocks
+import Support
 
 /// What a load consists of: exchanges over the broker, in places that do one after the other.
 protocol Load {

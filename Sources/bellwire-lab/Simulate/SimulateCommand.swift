@@ -4,7 +4,7 @@ import BellwireSimulator
 import Glibc
 import HistoryChecker
 import SignalingProtocol
-import SystemClocks
+import Support
 
 /// `bellwire-lab simulate`: plays worlds in virtual time (docs/simulation.md).
 enum SimulateCommand {

@@ -1,6 +1,5 @@
 import BellwireClientCore
 import CallCore
-import CallDeciding
 import CallStore
 import Coordinator
 import SignalingProtocol

@@ -1,4 +1,4 @@
-import SplitMix
+import Support
 
 /// Makes inputs from known ones: damages bytes, and moves whole values about as one who knows JSON would.
 package struct Mutator {

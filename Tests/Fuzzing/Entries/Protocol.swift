@@ -3,8 +3,8 @@ import CallStore
 import Coordinator
 import HistoryChecker
 import MQTTClient
-import ServerURL
 import SignalingProtocol
+import Support
 
 // The checks of what only decodes and encodes. Swift holds some different texts equal, so bytes are compared as well.
 

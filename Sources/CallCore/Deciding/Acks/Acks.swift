@@ -1,0 +1,73 @@
+import SignalingProtocol
+
+/// Acknowledgments (docs/protocol.md, section 5).
+extension Deciding {
+    func decideAck(_ device: DeviceAddress, _ revision: Int, _ decision: inout Decision) throws(Undecided) {
+        guard let call = decision.call, call.hasMember(device.userID) else { return }
+        let revision = min(revision, call.revision)
+        let ack = DeviceAck(device: device, session: facts.session(of: device), revision: revision)
+        let known = decision.subject.acks.first { $0.device == device }
+        if known.map({ !$0.isSession(ack.session) || $0.revision < revision }) ?? true {
+            decision.steps.append(.ack(device, revision: revision))
+        }
+        acknowledged(ack, call.callID, &decision)
+        if revision < call.revision {
+            decision.counts.add(.staleAcks)
+            if !decision.stale.contains(device), isAnswered(device, staleOn: call, &decision) {
+                decision.refresh.append(device)
+                decision.stale.append(device)
+            }
+        }
+        _ = decision.subject.machine?.acknowledged(by: device.userID, revision: revision, now: now)
+        heard(device, &decision)
+        if call.isOver { decideRest(try presence(of: call.members.map(\.userID)), &decision) }
+    }
+
+    /// A device that sends heartbeats takes itself for in the call. One that is not is told what became of its part: the store may have
+    /// lost what it was answered.
+    func decideHeartbeat(_ device: DeviceAddress, _ decision: inout Decision) {
+        heard(device, &decision)
+        guard let call = decision.call, call.mode == .advanced, let member = call.member(device.userID),
+            !call.isLive || member.state != .accepted || member.device != device.deviceID,
+            !decision.stale.contains(device), isAnswered(device, staleOn: call, &decision)
+        else { return }
+        decision.refresh.append(device)
+        decision.stale.append(device)
+        decision.astray.append(device)
+    }
+
+    /// Whether a device that acked an old revision is told at once what it is owed; else it has it with the next resend.
+    private func isAnswered(_ device: DeviceAddress, staleOn call: Call, _ decision: inout Decision) -> Bool {
+        // On a slow line the ack comes late, and what it does not know yet is on its way.
+        let candidate = ResendPacing.Candidate(
+            .call(call.callID), isRinging: call.member(device.userID)?.state.isPending ?? false,
+            createdAt: call.createdAt, bytes: call.approximateBytes, isFirst: true)
+        guard allowances.mayResend(candidate, to: .init(device.userID, device.deviceID), now: now) else {
+            decision.counts.add(.resendsHeldBack)
+            return false
+        }
+        guard allowances.mayAnswer(device, staleOn: call.callID, now: now) else {
+            decision.counts.add(.limited, "staleAcks")
+            return false
+        }
+        guard allowances.wait(forBytesOf: device.userID, now: now) == nil else {
+            decision.counts.add(.limited, RateLimiter.Key.sentBytes(device.userID).name)
+            return false
+        }
+        return true
+    }
+
+    /// Keeps the ack for the store, and in what delivery is about to look at.
+    func acknowledged(_ ack: DeviceAck, _ callID: CallID, _ decision: inout Decision) {
+        let acks = decision.subject.acks
+        let own = acks.filter { $0.device.userID == ack.device.userID }
+        guard own.count < ServiceBounds.acksPerUser || own.contains(where: { $0.device == ack.device }) else { return }
+        decision.subject.notes.append(.ack(callID, ack))
+        if let place = acks.firstIndex(where: { $0.device == ack.device }) {
+            let known = acks[place]
+            if !known.isSession(ack.session) || known.revision < ack.revision { decision.subject.acks[place] = ack }
+        } else {
+            decision.subject.acks.append(ack)
+        }
+    }
+}

@@ -1,0 +1,74 @@
+import SignalingProtocol
+
+/// Deadlines of a call: expiries, not-received checks, lost callers, silent members, resends.
+extension Deciding {
+    func decideDeadline(_ stored: StoredRecord?, _ decision: inout Decision) throws(Undecided) {
+        if stored?.record == .unreadable {
+            decision.counts.add(.unreadableRecords)
+            decision.isUnreadable = true
+        }
+        guard let machine = decision.subject.machine, let due = machine.nextDeadline, due <= now else { return }
+        decision.counts.add(.deadlines)
+        let presence = try presence(of: machine.call.members.map(\.userID))
+        var isInviterOnline = false
+        if let device = machine.call.members[0].device {
+            let inviter = DeviceAddress(userID: machine.call.inviter, deviceID: device)
+            isInviterOnline =
+                presence[inviter.userID]?.contains {
+                    $0.device == inviter && $0.isReachable(at: now, lease: settings.presence.lease)
+                } ?? false
+        }
+        decision.subject.machine?.deadlineReached(
+            CallMachine.DeadlineContext(
+                now: now,
+                heard: Dictionary((stored?.heard ?? []).map { ($0.userID, $0.at) }, uniquingKeysWith: { $1 }),
+                listeningSince: facts.listeningSince, isInviterOnline: isInviterOnline))
+        try decideUnmarked(&decision)
+        decideResends(presence, &decision)
+        // One of which nothing came is no part of the story.
+        if decision.isVisiblyChanged || decision.resends.contains(where: \.isTraced) {
+            decision.steps.append(.deadline(late: now - due))
+        }
+    }
+
+    /// Resends whose time has come, and when the next one is due.
+    private func decideResends(_ presence: Presence, _ decision: inout Decision) {
+        guard let call = decision.call, let due = call.deliveryDue, due <= now else { return }
+        let (resends, next) = delivering.resends(of: call, decision.subject.acks, presence)
+        pace(resends, of: call, &decision)
+        decision.subject.machine?.delivered(at: now, next: next)
+    }
+
+    /// Sends again what was held back from the device.
+    func decideReleased(_ device: DeviceAddress, _ decision: inout Decision) throws(Undecided) {
+        guard let call = decision.call, call.hasMember(device.userID) else { return }
+        let presence = try presence(of: [device.userID])
+        pace(delivering.resend(to: device, of: call, decision.subject.acks, presence), of: call, &decision)
+    }
+
+    /// Of what is due, sends again what the pace of each device allows; the rest is held back.
+    private func pace(_ resends: [Delivery], of call: Call, _ decision: inout Decision) {
+        for delivery in resends {
+            let target = ResendPacing.Target(delivery.user, delivery.device)
+            let candidate = ResendPacing.Candidate(
+                .call(call.callID), isRinging: delivery.owed.name == .invited, createdAt: call.createdAt,
+                bytes: call.approximateBytes, isFirst: delivery.isFirstResend)
+            if allowances.mayResend(candidate, to: target, now: now) {
+                decision.resends.append(delivery)
+                decision.sentAgain.append((candidate, target))
+            } else {
+                decision.heldBack.append((candidate, target))
+                decision.counts.add(.resendsHeldBack)
+            }
+        }
+    }
+
+    /// Once every device has acknowledged a call's end, no deadline is left to be served for it.
+    func decideRest(_ presence: Presence, _ decision: inout Decision) {
+        guard let call = decision.call, !call.isLive, call.deliveryDue != nil else { return }
+        let (resends, next) = delivering.resends(of: call, decision.subject.acks, presence)
+        if resends.isEmpty, next == nil { decision.subject.machine?.delivered(at: now, next: nil) }
+    }
+
+    var delivering: Delivering { Delivering(settings: settings, now: now) }
+}

@@ -1,0 +1,170 @@
+import SignalingProtocol
+
+/// Who is sent what (docs/protocol.md, section 5). First sends, resends, answers to old acks and returning devices all
+/// derive what is owed from the same function.
+package struct Delivering {
+    let settings: ServiceSettings
+    let now: Milliseconds
+
+    package init(settings: ServiceSettings, now: Milliseconds) {
+        self.settings = settings
+        self.now = now
+    }
+
+    /// What is sent to whom, now.
+    package func owed(_ decision: borrowing Decision, _ call: Call, _ presence: Presence) -> [Delivery] {
+        var firstSends: [Delivery] = []
+        if decision.isVisiblyChanged {
+            for member in call.members {
+                firstSends += self.firstSends(
+                    to: member, of: call, after: decision.subject.before?.revision ?? 0, decision.subject.acks,
+                    seen(presence, of: member))
+            }
+        }
+        let resends = decision.isVisiblyChanged ? [] : decision.resends
+        let told = firstSends + resends
+        let refreshes = refreshes(decision, call, presence).filter { refresh in
+            !told.contains { $0.user == refresh.user && ($0.device == nil || $0.device == refresh.device) }
+        }
+        if !firstSends.isEmpty {
+            let cause = cause(of: decision, call)
+            for index in firstSends.indices { firstSends[index].count(with: cause) }
+        }
+        return firstSends + (resends + refreshes).map(\.again)
+    }
+
+    /// The user whose `sentBytes` pay for what this decision writes to the outbox; nil when a timer caused the change.
+    package func payer(of decision: borrowing Decision) -> UserID? {
+        decision.call.flatMap { cause(of: decision, $0) }
+    }
+
+    /// Who asked for what has changed: that a member has received the invitation is of the inviter's doing, and of none of its own.
+    private func cause(of decision: borrowing Decision, _ call: Call) -> UserID? {
+        guard let actor = call.actor, !decision.answered.contains(actor) else { return call.actor }
+        return call.entry(actor)?.invitedBy
+    }
+
+    /// What is owed to the devices that are to be told at once: they came online, or acked an old revision.
+    private func refreshes(_ decision: borrowing Decision, _ call: Call, _ presence: Presence) -> [Delivery] {
+        decision.refresh.compactMap { device in
+            guard call.hasMember(device.userID) else { return nil }
+            return views(of: device.userID, decision.subject.acks, presence).first { $0.address == device }
+                .map { view in
+                    var view = view
+                    if decision.astray.contains(device) { (view.acked, view.knowsCall) = (0, true) }
+                    return view
+                }
+                .flatMap { call.owed(to: $0, now: now, settings: settings.calls) }
+                .map { delivery($0, to: device.userID, device.deviceID, presence) }
+                .map { delivery in
+                    guard decision.stale.contains(device) else { return delivery.asWelcome }
+                    var delivery = delivery
+                    delivery.count(with: device.userID)
+                    return delivery
+                }
+        }
+    }
+
+    /// What is new to the member's devices since revision `known`: one message to all of them when the user has taken
+    /// the call on none, else one to each.
+    private func firstSends(
+        to member: Member, of call: Call, after known: Int, _ acks: [DeviceAck], _ presence: Presence
+    ) -> [Delivery] {
+        var views = views(of: member.userID, acks, presence)
+        let isUnknown = views.isEmpty && member.handledRevision == 0
+        if isUnknown { views = [unknownDevice(of: member.userID)] }
+        let owed = views.map { view -> OwedEvent? in
+            var upToDate = view
+            upToDate.acked = max(view.acked, known)
+            // Nothing new for this device: what it has not acknowledged comes with its next resend.
+            guard call.owed(to: upToDate, now: now, settings: settings.calls) != nil else { return nil }
+            return call.owed(to: view, now: now, settings: settings.calls)
+        }
+        if member.handledRevision == 0, let first = owed[0], owed.allSatisfy({ $0?.name == first.name }) {
+            let since = owed.compactMap(\.?.since).min() ?? 0
+            return [delivery(OwedEvent(name: first.name, since: since), to: member.userID, nil, presence)]
+        }
+        return zip(views, owed).compactMap { view, owed in
+            owed.map { delivery($0, to: member.userID, view.address.deviceID, presence) }
+        }
+    }
+
+    /// To whom an invitation is withheld, that is treated like a user who is never online: who looks into the timeline sees no
+    /// difference.
+    private func seen(_ presence: Presence, of member: Member) -> Presence { member.isWithheld ? [:] : presence }
+
+    private func delivery(
+        _ owed: OwedEvent, to user: UserID, _ device: DeviceID?, _ presence: Presence
+    ) -> Delivery {
+        let online = (presence[user] ?? []).count { $0.isReachable(at: now, lease: settings.presence.lease) }
+        return Delivery(user: user, device: device, owed: owed, online: online)
+    }
+
+    /// A device of which nothing is known: it may be listening without presence. What is owed to a user who took the
+    /// call nowhere is the same for every device, so any valid name will do.
+    private func unknownDevice(of user: UserID) -> DeviceView {
+        DeviceView(address: DeviceAddress(userID: user, deviceID: DeviceID("unknown")!), acked: 0)
+    }
+
+    /// The devices of a user that can be told something now: those online, and those that publish no presence but
+    /// have acknowledged something of this call. The backend is told by webhooks.
+    func views(of user: UserID, _ acks: [DeviceAck], _ presence: Presence) -> [DeviceView] {
+        let known = presence[user] ?? []
+        var views: [DeviceView] = []
+        for device in known where device.isReachable(at: now, lease: settings.presence.lease) {
+            guard device.device.deviceID != .server else { continue }
+            let ack = acks.first { $0.device == device.device && $0.isSession(device.session) }
+            views.append(
+                DeviceView(
+                    address: device.device, acked: ack?.revision ?? 0, sessionStart: device.since,
+                    knowsCall: ack != nil))
+        }
+        for ack in acks where ack.device.userID == user && ack.session.isEmpty && ack.device.deviceID != .server {
+            guard !known.contains(where: { $0.device == ack.device }) else { continue }
+            views.append(DeviceView(address: ack.device, acked: ack.revision, knowsCall: true))
+        }
+        return views
+    }
+
+    /// What `device` has not acknowledged of the call, whenever its next resend is due.
+    func resend(
+        to device: DeviceAddress, of call: Call, _ acks: [DeviceAck], _ presence: Presence
+    ) -> [Delivery] {
+        guard let member = call.entry(device.userID) else { return [] }
+        let presence = seen(presence, of: member)
+        guard let view = views(of: device.userID, acks, presence).first(where: { $0.address == device }),
+            let owed = call.owed(to: view, now: now, settings: settings.calls),
+            now < call.resendEnd(owed, for: view)
+        else { return [] }
+        return [delivery(owed, to: device.userID, device.deviceID, presence)]
+    }
+
+    /// What is due now, and when the next resend is.
+    func resends(
+        of call: Call, _ acks: [DeviceAck], _ presence: Presence
+    ) -> (due: [Delivery], next: Milliseconds?) {
+        var due: [Delivery] = []
+        var next: Milliseconds?
+        for member in call.members {
+            let presence = seen(presence, of: member)
+            var views = views(of: member.userID, acks, presence)
+            let isUnknown = views.isEmpty && presence[member.userID]?.isEmpty ?? true && member.handledRevision == 0
+            if isUnknown { views = [unknownDevice(of: member.userID)] }
+            for view in views {
+                guard let owed = call.owed(to: view, now: now, settings: settings.calls) else { continue }
+                let anchor = call.resendAnchor(for: view)
+                let end = call.resendEnd(owed, for: view)
+                let slot = ResendSchedule.next(after: call.deliveryServedAt, from: anchor)
+                if slot <= now, slot < end {
+                    var delivery = delivery(
+                        owed, to: member.userID, isUnknown ? nil : view.address.deviceID, presence)
+                    delivery.isFirstResend = slot == anchor + ResendSchedule.firstDelay
+                    due.append(delivery)
+                }
+                let following = ResendSchedule.next(after: now, from: anchor)
+                if following < end { next = min(next ?? .max, following) }
+            }
+        }
+        return (due, next)
+    }
+}

@@ -1,0 +1,213 @@
+import SignalingProtocol
+
+/// What is decided about one peer message, as a value: written first, and then told.
+package struct MessageDecision {
+    /// Of the record as it was loaded; 0 when there was none.
+    package let version: Int64
+    package var before: PeerMessage?
+    package var message: PeerMessage?
+    package var replies: [Reply] = []
+    /// To which devices of the recipient it goes; nil: to all.
+    package var sends: [DeviceAddress?] = []
+    /// What is sent again and what is held back, for the pace of the recipient's devices.
+    package var sentAgain: [(ResendPacing.Candidate, ResendPacing.Target)] = []
+    package var heldBack: [(ResendPacing.Candidate, ResendPacing.Target)] = []
+    package var owesReceipt = false
+    package var counts = Counts()
+    /// Its record is due and nobody can read it: the sweep is to pass over it.
+    package var isUnreadable = false
+
+    /// Who has sent a message more that waits.
+    package var sender: UserID? { before == nil ? message?.origin.device.userID : nil }
+}
+
+/// Peer messages: kept, sent again until somebody acks them, and answered by one receipt (docs/protocol.md, section 2, Peer
+/// messages).
+extension Deciding {
+    /// Judges everything that happened to one message against what is stored of it.
+    package func decide(_ work: MessageWork, _ stored: StoredRecord?) throws(Undecided) -> MessageDecision {
+        var decision = MessageDecision(version: stored?.version ?? 0)
+        if case .message(let message)? = stored?.record {
+            decision.before = message
+            decision.message = message
+        }
+        for event in work.events {
+            switch event {
+            case .send(let received, let request): try decideSend(received, request, work.id, stored, &decision)
+            case .ack(let device):
+                // A message to oneself is for the other devices.
+                guard device != decision.message?.origin.device else { continue }
+                if decision.message?.acknowledged(now: now) ?? false { decision.owesReceipt = true }
+            case .cameOnline(let device):
+                send(work.id, to: device, &decision)
+            case .deadline: decideDeadline(work.id, stored, &decision)
+            case .released(let device): send(work.id, to: device, &decision)
+            case .receiptSent: decision.message?.receiptSent()
+            }
+        }
+        return decision
+    }
+
+    private func decideSend(
+        _ received: ReceivedRequest, _ request: Request.Message, _ id: RecordID, _ stored: StoredRecord?,
+        _ decision: inout MessageDecision
+    ) throws(Undecided) {
+        guard stored?.record != .unreadable else {
+            decision.counts.add(.unreadableRecords)
+            reply(received, .failure(SignalingError(.internal, "the message's record cannot be read")), &decision)
+            return
+        }
+        if let known = decision.message {
+            guard known.origin.device.userID == received.device.userID else {
+                let error = SignalingError(.badRequest, "messageID: a message to this user has it")
+                reply(received, .failure(error), &decision)
+                return
+            }
+            // Another message under the same request id must not pass for sent. (Under another request id, the message's id says which is meant.)
+            guard known.origin != received.key || known.digest == request.digest else {
+                reply(received, .failure(.usedID(for: received.request.body.type)), &decision)
+                return
+            }
+            reply(received, .answer(answer(known)), &decision)
+            return
+        }
+        guard case .message(let messageID, let user) = id else { return }
+        if settings.users == .known, try profile(of: user) == nil {
+            reply(received, .failure(SignalingError(.userNotRegistered, "to: is not registered")), &decision)
+            return
+        }
+        if let error = try crowd(
+            of: PeerMessage.bytesBesideData + request.data.bytes.count, from: received.device.userID, to: user,
+            &decision)
+        {
+            reply(received, .failure(error), &decision)
+            return
+        }
+        let ttl = request.ttl.map { Milliseconds($0) * 1000 } ?? settings.messageTTL
+        let isWithheld = try !blocking(received.device.userID, among: [user]).isEmpty
+        let message = PeerMessage(
+            request, messageID: messageID, origin: received.key, ttl: ttl, isWithheld: isWithheld, now: now)
+        decision.message = message
+        decision.sends.append(nil)
+        reply(received, .answer(answer(message)), &decision)
+    }
+
+    private func profile(of user: UserID) throws(Undecided) -> UserProfile? {
+        guard let profile = facts.profiles[user] else { throw .needs(Lookup(profiles: [user])) }
+        return profile
+    }
+
+    /// The refusal when as many messages wait as may, for the recipient or of the sender, or when as many bytes were sent to the recipient.
+    private func crowd(
+        of bytes: Int, from sender: UserID, to recipient: UserID, _ decision: inout MessageDecision
+    ) throws(Undecided) -> SignalingError? {
+        guard let inbox = facts.inboxes[recipient], let waiting = facts.waitingMessages[sender] else {
+            var lookup = Lookup()
+            lookup.expectCrowd(from: sender, to: recipient, now: now)
+            throw .needs(lookup)
+        }
+        guard inbox < ServiceBounds.messagesPerRecipient else {
+            decision.counts.add(.limited, "messagesPerRecipient")
+            return SignalingError(
+                .rateLimited, "too many messages wait for this user", retryAfter: ServiceBounds.fullInboxRetry)
+        }
+        guard waiting < settings.quotas.waitingMessages else {
+            decision.counts.add(.limited, "waitingMessages")
+            return SignalingError(
+                .rateLimited, "too many messages of this user wait", retryAfter: ServiceBounds.outstandingRetry)
+        }
+        if let refusal = allowances.refusal(of: bytes, from: sender, to: recipient, now: now) {
+            decision.counts.add(.limited, refusal.limit.name)
+            return SignalingError(
+                .rateLimited, "too many bytes wait for the recipient", retryAfter: refusal.retryAfter)
+        }
+        return nil
+    }
+
+    private func answer(_ message: PeerMessage) -> Answer {
+        .message(message.messageID, time: message.createdAt, state: message.state)
+    }
+
+    private func reply(_ received: ReceivedRequest, _ outcome: Response.Outcome, _ decision: inout MessageDecision) {
+        decision.counts.add(.responses, outcome.name)
+        decision.replies.append(
+            Reply(
+                device: received.device, content: .response(received.request.id, outcome),
+                path: received.path))
+    }
+
+    private func decideDeadline(_ id: RecordID, _ stored: StoredRecord?, _ decision: inout MessageDecision) {
+        if stored?.record == .unreadable {
+            decision.counts.add(.unreadableRecords)
+            decision.isUnreadable = true
+        }
+        guard let due = decision.message?.nextDeadline, due <= now else { return }
+        decision.counts.add(.deadlines)
+        decision.message?.deadlineReached(now: now)
+        if decision.message?.isWaiting ?? false {
+            send(id, to: nil, &decision)
+        } else {
+            decision.owesReceipt = true
+        }
+    }
+
+    /// Sends a message that waits to one device of the recipient or, without `device`, to all, at their pace.
+    private func send(_ id: RecordID, to device: DeviceAddress?, _ decision: inout MessageDecision) {
+        guard let message = decision.message, message.isWaiting else { return }
+        let target = ResendPacing.Target(message.to, device?.deviceID)
+        let candidate = ResendPacing.Candidate(
+            id, isRinging: false, createdAt: message.createdAt, bytes: message.approximateBytes)
+        guard allowances.mayResend(candidate, to: target, now: now) else {
+            decision.heldBack.append((candidate, target))
+            decision.counts.add(.resendsHeldBack)
+            return
+        }
+        decision.sends.append(device)
+        decision.sentAgain.append((candidate, target))
+    }
+}
+
+extension Lookup {
+    /// What a message that is new will ask for.
+    package mutating func expect(
+        _ request: Request.Message, from sender: UserID, _ settings: ServiceSettings, now: Milliseconds
+    ) {
+        expectCrowd(from: sender, to: request.to, now: now)
+        blocks.append(Block(by: request.to, of: sender))
+        if settings.users == .known { profiles.append(request.to) }
+    }
+
+    fileprivate mutating func expectCrowd(from sender: UserID, to recipient: UserID, now: Milliseconds) {
+        messages.append(MessageList(for: recipient, limit: ServiceBounds.messagesPerRecipient))
+        outstanding.append(OutstandingCount(.messages, of: sender, after: now))
+    }
+}
+
+extension Writing {
+    /// Nil when nothing has changed.
+    package func commit(of decision: MessageDecision, _ id: RecordID) -> Commit? {
+        guard let message = decision.message, message != decision.before else { return nil }
+        var commit = commit(
+            id, record: .message(message), expected: decision.version, deadline: message.nextDeadline,
+            expiresAt: message.finishedAt.map { $0 + settings.messageMemory })
+        let asked = Outstanding.message(id, by: message.origin.device.userID)
+        if decision.before == nil, message.isWaiting { commit.asked = [(asked, message.expiresAt)] }
+        if decision.before?.isWaiting ?? false, !message.isWaiting { commit.settled = [asked] }
+        commit.owed = owed(message, before: decision.before, id)
+        return commit
+    }
+
+    /// A message has two revisions: it is sent, and then delivered or expired. Its id may be used again once it is forgotten.
+    private func owed(_ message: PeerMessage, before: PeerMessage?, _ id: RecordID) -> Owed? {
+        let names = endpoints.filter(\.wantsMessages).map(\.name)
+        guard !names.isEmpty, before?.state != message.state else { return nil }
+        let isNew = message.state == .sent
+        return Owed(
+            to: names,
+            revisions: [
+                Owed.Revision(
+                    number: 2 * message.createdAt + (isNew ? 0 : 1), time: message.finishedAt ?? message.createdAt,
+                    record: .message(message))
+            ])
+    }
+}

@@ -1,0 +1,23 @@
+import SignalingProtocol
+
+/// A device of a member came online.
+extension Deciding {
+    func decideOnline(_ device: DeviceAddress, isTold: Bool, _ decision: inout Decision) throws(Undecided) {
+        if let call = decision.call, !call.hasMember(device.userID) { return }
+        decision.note(presence: "online", of: device)
+        _ = decision.subject.machine?.cameOnline(device)
+        decision.refresh.append(device)
+        guard let call = decision.call else { return }
+        let presence = try presence(of: [device.userID])
+        let views = delivering.views(of: device.userID, decision.subject.acks, presence)
+        guard var view = views.first(where: { $0.address == device }) else { return }
+        // It has ended since the welcome was made, maybe as of a time before this session began: the device is owed that.
+        if isTold { view.knowsCall = true }
+        guard call.owed(to: view, now: now, settings: settings.calls) != nil else { return }
+        if let known = presence[device.userID]?.first(where: { $0.device == device }) {
+            // Written before the device is told: somebody may be ending the call, as of a time before this session began.
+            acknowledged(DeviceAck(device: device, session: known.session, revision: 0), call.callID, &decision)
+        }
+        decision.subject.machine?.scheduleDelivery(at: now + ResendSchedule.firstDelay)
+    }
+}

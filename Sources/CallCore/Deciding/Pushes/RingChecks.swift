@@ -1,0 +1,85 @@
+import SignalingProtocol
+
+/// What a device asks that was woken and is not connected (docs/protocol.md, section 7, Ring check). The gateway has seen its key.
+extension Deciding {
+    func decideRingCheck(
+        _ check: Request.RingCheck, _ received: ReceivedRequest, _ stored: StoredRecord?, _ decision: inout Decision
+    ) {
+        do throws(SignalingError) {
+            let device = DeviceAddress(userID: received.device.userID, deviceID: check.device)
+            let state = try judge(check, of: device, received.request.id, stored, &decision)
+            decision.counts.add(.responses, "ok")
+            decision.reply(received, .answer(.ring(state)))
+        } catch {
+            decision.counts.add(.responses, error.code.rawValue)
+            decision.reply(received, .failure(error))
+        }
+    }
+
+    private func judge(
+        _ check: Request.RingCheck, of device: DeviceAddress, _ id: RequestID, _ stored: StoredRecord?,
+        _ decision: inout Decision
+    ) throws(SignalingError) -> RingState {
+        guard decision.subject.alias == nil, let call = decision.call, call.hasMember(device.userID),
+            call.endedAt.map({ now < $0 + ServiceBounds.ringCheckLife }) ?? true
+        else { throw .callNotFound }
+        if case .over(let reason) = call.ringState(of: device.userID, check.invitation, now: now) {
+            return .over(reason)
+        }
+        noteCheck(RingCheck(device: device, invitation: check.invitation), call.callID, stored, &decision)
+        if check.isRejected { try reject(call.callID, for: device, id, &decision) }
+        return decision.call?.ringState(of: device.userID, check.invitation, now: now) ?? .over(.ended)
+    }
+
+    /// It counts as an ack of the invitation. It is kept apart from those of live sessions: to the app that connects after it, the
+    /// invitation is still owed.
+    private func noteCheck(
+        _ check: RingCheck, _ callID: CallID, _ stored: StoredRecord?, _ decision: inout Decision
+    ) {
+        let known = stored?.checks.filter { $0.device.userID == check.device.userID } ?? []
+        let isKnown = known.contains(check) || decision.subject.notes.contains(.ringCheck(callID, check))
+        let hasRoom = known.count < ServiceBounds.acksPerUser || known.contains { $0.device == check.device }
+        if !isKnown, hasRoom {
+            decision.subject.notes.append(.ringCheck(callID, check))
+            decision.steps.append(.ack(check.device, revision: check.invitation))
+        }
+        _ = decision.subject.machine?.acknowledged(by: check.device.userID, revision: check.invitation, now: now)
+    }
+
+    /// The device itself declines, as if it had asked by `call.reject`.
+    private func reject(
+        _ callID: CallID, for device: DeviceAddress, _ id: RequestID, _ decision: inout Decision
+    ) throws(SignalingError) {
+        let acting = CallMachine.Acting(key: RequestKey(device: device, requestID: id), now: now)
+        let reject = Request.Reject(callID: callID)
+        try decision.subject.machine?.rejectRequested(reject, acting, isCheck: true)
+        decision.steps.append(.request(device, type: Request.Body.reject(reject).type, outcome: "ok"))
+    }
+}
+
+extension Call {
+    /// What becomes of the invitation of this revision, as the user's devices are told that were woken because of it.
+    func ringState(of user: UserID, _ invitation: Int, now: Milliseconds) -> RingState {
+        guard let member = member(user), member.invitedRevision == invitation else { return .over(.ended) }
+        switch member.state {
+        case .accepted, .quit: return .over(.answeredElsewhere)
+        case .rejected: return .over(.rejected)
+        case .cancelled: return .over(.cancelled)
+        case .timeout: return .over(.timeout)
+        case .inviting, .notYetReceived, .received:
+            guard isLive, let expiresAt = member.expiresAt else { return .over(.ended) }
+            // Nobody has served its expiry yet, but an invitation that is over must not ring.
+            guard now < expiresAt else { return .over(.timeout) }
+            return .ringing(expiresIn: Int(expiresAt - now), snapshot)
+        }
+    }
+}
+
+extension Decision {
+    fileprivate mutating func reply(_ received: ReceivedRequest, _ outcome: Response.Outcome) {
+        reply(
+            Reply(
+                device: received.device, content: .response(received.request.id, outcome), path: received.path,
+                isOfRingCheck: true))
+    }
+}

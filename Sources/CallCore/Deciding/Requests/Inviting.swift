@@ -1,0 +1,118 @@
+import SignalingProtocol
+
+/// What an invitation needs to know of other calls: claims and busy users. Glare is in a file of its own.
+extension Deciding {
+    func judgeInvite(
+        _ invite: Request.Invite, _ received: ReceivedRequest, _ callID: CallID, _ stored: StoredRecord?,
+        _ decision: inout Decision
+    ) throws -> Response.Outcome {
+        try CallMachine.check(invite, by: received.device.userID)
+        if decision.call != nil {
+            // Resends are answered before. An alias whose merge did not come about is judged again.
+            guard decision.subject.alias?.origin == received.key else { throw SignalingError.callExists }
+            // What was answered before it, under the same id, is of the call to which the alias leads, and is to be written first.
+            guard decision.answered.isEmpty else { throw SignalingError.unavailable }
+        }
+        let user = received.device.userID
+        var isCancelled = false
+        if case .cancelled(let owner, let at)? = decision.subject.record ?? stored?.record {
+            isCancelled = owner == user && at + settings.cancelMemory > now
+        }
+        if invite.isMergeable, !isCancelled {
+            if let merged = try judgeGlare(invite, received, callID, stored, &decision) { return merged }
+        }
+        let withheld = try blocking(user, among: invite.invitees)
+        let reserved = decision.reserved.count
+        let limited = try limit(
+            invite.invitees, by: user, bytes: invite.approximateBytes, withheld: withheld, &decision)
+        let ringing = isCancelled ? [] : invite.invitees.filter { !limited.contains($0) }
+        try checkQuotas(of: user, inviting: ringing, &decision)
+        let active = try activeCall(of: user, besides: [callID], &decision)
+        let busy = invite.ifBusy == .reject ? try busy(invite.invitees) : []
+        let known = try invitees(
+            invite.invitees, members: [user] + invite.invitees, limited: limited, withheld: withheld)
+        var machine = try CallMachine.invited(
+            CallMachine.Invitation(callID: callID, invite: invite, busy: busy, isCancelled: isCancelled),
+            CallMachine.Acting(key: received.key, now: now, digest: received.request.body.digest), known,
+            activeElsewhere: active, settings: settings.calls)
+        let errors = invite.invitees.compactMap(known.problem)
+        decision.giveBack(butFor: reserved, invitees: errors.map(\.userID))
+        let invited = invite.invitees.filter { user in !errors.contains { $0.userID == user } }
+        let outcome = RequestOutcome(
+            key: received.key, type: received.request.body.type, offline: try offline(invited, withheld: withheld),
+            errors: errors)
+        machine.remember(outcome)
+        // Whatever else was under way under this id was of the call to which its alias pointed.
+        decision.subject = Decision.Subject(version: stored?.version ?? 0, machine: machine)
+        return success(machine.call, outcome)
+    }
+
+    /// The live advanced call in which the user is accepted, if it is another one. The commit will fail if that
+    /// changes meanwhile.
+    func activeCall(
+        of user: UserID, besides own: [CallID], _ decision: inout Decision
+    ) throws(Undecided) -> CallID? {
+        guard settings.calls.oneActiveCall else { return nil }
+        let claim = Claim.activeCall(of: user)
+        let holder = try deservedHolder(of: claim, besides: own, &decision) { other in
+            other.isLive && other.mode == .advanced && other.member(user)?.state == .accepted
+        }
+        return holder?.id.callID
+    }
+
+    /// Looks at who holds a claim. Returns the record of the holder if it deserves the claim. Otherwise the commit expects
+    /// this holder and no other, and the holder is fenced first: its version is bumped, so that whoever is about to
+    /// make it deserve the claim loses that commit, and finds the claim taken.
+    func deservedHolder(
+        of claim: Claim, besides own: [CallID], _ decision: inout Decision, deserves: (Call) -> Bool
+    ) throws(Undecided) -> StoredRecord? {
+        guard let known = facts.holders[claim] else { throw .needs(Lookup(claims: [claim])) }
+        decision.expectedHolders.removeAll { $0.claim == claim }
+        decision.expectedHolders.append((claim, known))
+        guard let holder = known, !own.contains(holder.callID) else { return nil }
+        let stored = try records([holder.callID])[0]
+        if let stored, case .call(let call) = stored.record, deserves(call) { return stored }
+        // A record that nobody can read deserves nothing and cannot be changed by anybody.
+        if stored?.record == .unreadable || facts.fenced.contains(holder) { return nil }
+        // A holder without a call is most likely about to be committed; two replicas that fenced each other's
+        // invitations at once would never come to an end.
+        if stored?.isCall != true, facts.looks[claim, default: 0] < ServiceBounds.looksBeforeFencing {
+            throw .wait(claim)
+        }
+        throw .fence(claim)
+    }
+
+    /// Those of `users` who are calling, being called or in a live call.
+    private func busy(_ users: [UserID]) throws(Undecided) -> [UserID] {
+        let lists = try liveCalls(of: users)
+        _ = try records(lists.flatMap(\.self))
+        var busy: [UserID] = []
+        for (user, callIDs) in zip(users, lists) {
+            let isBusy = try records(callIDs).contains { stored in
+                guard case .call(let call)? = stored?.record else { return false }
+                return call.isLive && call.member(user)?.state.isLive ?? false
+            }
+            if isBusy { busy.append(user) }
+        }
+        return busy
+    }
+}
+
+extension Request.Invite {
+    /// About how large the event is that rings an invitee.
+    var approximateBytes: Int { 400 + 150 * invitees.count + jsonBytes(of: extendedData) }
+
+    /// It rings one user, and becomes the acceptance of a call in which that user rings this one.
+    package var isMergeable: Bool { glare == .merge && invitees.count == 1 }
+}
+
+/// How many bytes a text takes in JSON.
+func jsonBytes(of text: String?) -> Int {
+    text?.utf8.reduce(0) { count, byte in
+        switch byte {
+        case ..<0x20: count + 6
+        case UInt8(ascii: "\""), UInt8(ascii: "\\"): count + 2
+        default: count + 1
+        }
+    } ?? 0
+}

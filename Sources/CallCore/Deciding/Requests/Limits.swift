@@ -1,0 +1,145 @@
+import SignalingProtocol
+
+/// Limits of what is asked of others (docs/protocol.md, section 2, Rate limits). What comes in is counted when it comes.
+extension Deciding {
+    /// Reserves of the limits of pair and callee for each invitee. `bytes`: about how large the invitation is. Returns those beyond, who are not invited; throws when that is all.
+    /// Counted with the callee is who would ring: not who has blocked the inviter.
+    func limit(
+        _ invitees: [UserID], by user: UserID, bytes: Int, withheld: [UserID], _ decision: inout Decision
+    ) throws -> [UserID] {
+        var limited: [UserID] = []
+        var longest = 0
+        for invitee in invitees {
+            if let retryAfter = try wait(of: user, toInvite: invitee, bytes, &decision) {
+                limited.append(invitee)
+                longest = max(longest, retryAfter)
+                continue
+            }
+            let pair = RateLimiter.Key.pair(inviter: user, invitee: invitee)
+            var keys = [pair]
+            if !withheld.contains(invitee) { keys.append(.callee(invitee)) }
+            guard let retryAfter = reserve(keys, &decision) else { continue }
+            limited.append(invitee)
+            longest = max(longest, retryAfter)
+        }
+        if limited.count == invitees.count { throw SignalingError.rateLimited(longest) }
+        return limited
+    }
+
+    /// Throws when the user has sent a member who is being rung as many bytes as may be: a request that could be made again and again
+    /// would send more.
+    func checkBytes(of user: UserID, in call: Call, _ decision: inout Decision) throws(SignalingError) {
+        for member in call.members where member.state.isPending && member.userID != user {
+            guard let refusal = allowances.refusal(of: 0, from: user, to: member.userID, now: now) else { continue }
+            decision.counts.add(.limited, refusal.limit.name)
+            throw SignalingError.rateLimited(refusal.retryAfter)
+        }
+    }
+
+    /// How long the user must wait before inviting `invitee`, in milliseconds, because as many of the user's invitations ring there as
+    /// may, or because the invitee was sent as many bytes as may be; nil when the invitation may be made now.
+    private func wait(
+        of user: UserID, toInvite invitee: UserID, _ bytes: Int, _ decision: inout Decision
+    ) throws(Undecided) -> Int? {
+        guard let live = facts.liveInvitations[user] else { throw needsQuotas(of: user) }
+        let own = decision.rings.reduce(0) { $0 + ($1.user == user ? $1.invitees.count { $0 == invitee } : 0) }
+        guard live.byInvitee[invitee, default: 0] + own < settings.quotas.pairInvitations else {
+            decision.counts.add(.limited, "pairInvitations")
+            return ServiceBounds.outstandingRetry
+        }
+        guard let refusal = allowances.refusal(of: bytes, from: user, to: invitee, now: now) else { return nil }
+        decision.counts.add(.limited, refusal.limit.name)
+        return refusal.retryAfter
+    }
+
+    /// Reserves one of each, or nothing. Returns the milliseconds after which to try again; nil when it was reserved.
+    private func reserve(_ keys: [RateLimiter.Key], _ decision: inout Decision) -> Int? {
+        let reserved = decision.reserved.count
+        for key in keys {
+            if let retryAfter = allowances.wait(for: key, besides: decision.reserved.count { $0 == key }, now: now) {
+                decision.counts.add(.limited, key.name)
+                decision.reserved.removeSubrange(reserved...)
+                return retryAfter
+            }
+            decision.reserved.append(key)
+        }
+        return nil
+    }
+
+    /// Throws when the user has as many live invitations as may be, or has made the store keep as much. `invitees`: none for a call
+    /// that rings nobody, which is kept like others.
+    func checkQuotas(of user: UserID, inviting invitees: [UserID], _ decision: inout Decision) throws {
+        if settings.quotas.storedBytes > 0 {
+            guard let stored = facts.storedBytes[user] else { throw needsQuotas(of: user) }
+            guard stored <= settings.quotas.storedBytes else {
+                decision.counts.add(.limited, "storedBytes")
+                throw SignalingError(
+                    .rateLimited, "this user's calls take as much room as they may",
+                    retryAfter: ServiceBounds.storedBytesRetry)
+            }
+        }
+        guard !invitees.isEmpty else { return }
+        guard let live = facts.liveInvitations[user] else {
+            throw needsQuotas(of: user)
+        }
+        let own = decision.rings.reduce(0) { $0 + ($1.user == user ? $1.invitees.count : 0) }
+        guard live.count + own + invitees.count <= settings.quotas.liveInvitations else {
+            decision.counts.add(.limited, "liveInvitations")
+            throw SignalingError(
+                .rateLimited, "too many invitations of this user are live", retryAfter: ServiceBounds.outstandingRetry)
+        }
+        decision.rings.append((user, invitees))
+    }
+
+}
+
+extension Deciding {
+    private func needsQuotas(of user: UserID) -> Undecided {
+        var lookup = Lookup()
+        lookup.expectQuotas(of: user, settings, now: now)
+        return .needs(lookup)
+    }
+}
+
+extension Lookup {
+    /// What the quotas of a user who invites will ask for.
+    package mutating func expectQuotas(of user: UserID, _ settings: ServiceSettings, now: Milliseconds) {
+        outstanding.append(
+            OutstandingCount(.invitations, of: user, after: now, limit: settings.quotas.liveInvitations))
+        guard settings.quotas.storedBytes > 0 else { return }
+        let period = settings.storedPeriod(at: now)
+        stored += [StoredPeriod(of: user, number: period), StoredPeriod(of: user, number: period - 1)]
+    }
+}
+
+extension ServiceSettings {
+    /// Periods are as long as calls are kept: what was stored in one is forgotten in the course of the next.
+    package func storedPeriod(at now: Milliseconds) -> Int64 { now / historyRetention }
+}
+
+extension Decision {
+    /// Reserves nothing, beyond the first so many, for invitees who are not invited.
+    mutating func giveBack(butFor count: Int, invitees: [UserID]) {
+        guard !invitees.isEmpty else { return }
+        let kept = reserved[count...].filter { key in
+            switch key {
+            case .pair(_, let invitee), .callee(let invitee): !invitees.contains(invitee)
+            default: true
+            }
+        }
+        reserved.replaceSubrange(count..., with: kept)
+    }
+}
+
+extension SignalingError {
+    /// `retryAfter`: milliseconds.
+    package static func overloaded(retryAfter: Int) -> SignalingError {
+        SignalingError(.unavailable, "there is more to do than can be done now", retryAfter: retryAfter)
+    }
+
+    package static let unavailable = SignalingError(.unavailable, "the service cannot answer now: send again")
+
+    package static func rateLimited(_ retryAfter: Int) -> SignalingError {
+        SignalingError(.rateLimited, "too many requests", retryAfter: retryAfter)
+    }
+}

@@ -1,0 +1,210 @@
+import SignalingProtocol
+
+/// Requests on a call (docs/protocol.md, section 2).
+extension SignalingError {
+    static func usedID(for type: String) -> SignalingError {
+        var error = SignalingError(.badRequest, "id: was used for another request, \(type)")
+        error.isIDUsed = true
+        return error
+    }
+}
+
+extension Deciding {
+    func decideRequest(
+        _ received: ReceivedRequest, _ callID: CallID, _ stored: StoredRecord?, _ decision: inout Decision
+    ) throws(Undecided) {
+        guard stored?.record != .unreadable else {
+            decision.counts.add(.unreadableRecords)
+            reply(received, .failure(SignalingError(.internal, "the call's record cannot be read")), &decision)
+            return
+        }
+        if case .ringCheck(let check) = received.request.body {
+            decideRingCheck(check, received, stored, &decision)
+            return
+        }
+        heard(received.device, &decision)
+        if let alias = decision.subject.alias, alias.origin.device.userID != received.device.userID {
+            // To others the alias is an id in use and nothing more.
+            var error = SignalingError.callNotFound
+            if case .invite = received.request.body { error = .callExists }
+            reply(received, .failure(error), &decision)
+            return
+        }
+        if let outcome = knownOutcome(of: received, decision) {
+            reply(received, outcome, &decision)
+            return
+        }
+        let (reserved, rings) = (decision.reserved.count, decision.rings.count)
+        do {
+            let outcome = try judge(received, callID, stored, &decision)
+            // Once more: the request may have moved the call to this device.
+            heard(received.device, &decision)
+            if decision.isVisiblyChanged { noteActing(received.device, &decision) }
+            reply(received, outcome, &decision)
+        } catch let error as SignalingError {
+            decision.reserved.removeSubrange(reserved...)
+            decision.rings.removeSubrange(rings...)
+            reply(received, .failure(error), &decision)
+        } catch let error as Undecided {
+            throw error
+        } catch {
+            reply(received, .failure(SignalingError(.internal, "unexpected failure")), &decision)
+        }
+    }
+
+    /// The outcome of a request that succeeded before: a resend changes nothing, however late it comes.
+    private func knownOutcome(of received: ReceivedRequest, _ decision: borrowing Decision) -> Response.Outcome? {
+        guard let call = decision.call else { return nil }
+        let type = received.request.body.type
+        if let known = call.outcome(of: received.key) {
+            // A request that is another one is not the first one again: it must not pass for done.
+            guard call.isOutcome(known, of: received.request.body) else { return .failure(.usedID(for: known.type)) }
+            return success(call, known, isRepeated: tellsOfRepeats(received))
+        }
+        guard case .invite = received.request.body else {
+            return call.origin == received.key ? .failure(.usedID(for: "call.invite")) : nil
+        }
+        // The request that made the call is known for ever, beyond the ones that are remembered. An alias without its
+        // outcome is one whose merge did not come about.
+        guard decision.subject.alias == nil, call.origin == received.key else { return nil }
+        let outcome = RequestOutcome(key: received.key, type: type, offline: [])
+        guard call.isOutcome(outcome, of: received.request.body) else { return .failure(.usedID(for: type)) }
+        return success(call, outcome, isRepeated: tellsOfRepeats(received))
+    }
+
+    /// Only where a response goes back to one of many backends: to devices a repeat looks like the first time.
+    private func tellsOfRepeats(_ received: ReceivedRequest) -> Bool { received.path.level != nil }
+
+    /// Applies one request to the decision. Throws `SignalingError` for a refusal.
+    private func judge(
+        _ received: ReceivedRequest, _ callID: CallID, _ stored: StoredRecord?, _ decision: inout Decision
+    ) throws -> Response.Outcome {
+        if case .invite(let invite) = received.request.body {
+            return try judgeInvite(invite, received, callID, stored, &decision)
+        }
+        guard var machine = decision.subject.machine else {
+            if case .cancel = received.request.body { rememberCancel(received, stored, &decision) }
+            throw SignalingError.callNotFound
+        }
+        let acting = acting(received)
+        var outcome = RequestOutcome(
+            key: received.key, type: received.request.body.type, digest: received.request.body.digest)
+        let user = received.device.userID
+        switch received.request.body {
+        case .get:
+            try machine.getRequested(by: user)
+            return success(machine.call, outcome, reports: decision.reports ?? stored?.reports ?? [])
+        case .report(let report): return try judgeReport(report, received, stored, &decision)
+        case .trace:
+            try machine.getRequested(by: user)
+            guard let timeline = facts.timelines[machine.call.callID] else {
+                throw Undecided.timeline(machine.call.callID)
+            }
+            return success(
+                machine.call, outcome, reports: decision.reports ?? stored?.reports ?? [],
+                timeline: received.device.deviceID == .server ? timeline : timeline.told(to: user))
+        case .accept(let accept):
+            // A common call ends with its answer, so accepting one takes nobody out of another call.
+            let active =
+                machine.call.mode == .advanced
+                ? try activeCall(of: user, besides: [machine.call.callID], &decision) : nil
+            try machine.acceptRequested(accept, acting, activeElsewhere: active)
+        case .join(let join):
+            let active = try activeCall(of: user, besides: [machine.call.callID], &decision)
+            try checkBytes(of: user, in: machine.call, &decision)
+            let profile = !machine.call.hasMember(user) ? try profiles(of: [user])[user] : nil
+            try machine.joinRequested(join, acting, activeElsewhere: active, profile: profile)
+        case .reject(let reject): try machine.rejectRequested(reject, acting, isCheck: false)
+        case .cancel(let cancel) where decision.subject.alias != nil:
+            guard isMerged(decision) || machine.call.member(user)?.state.isPending ?? false else {
+                // What stands under the id is not, and will not be, the call to which the alias points.
+                decision.subject = Decision.Subject(version: decision.subject.alias?.version ?? 0)
+                rememberCancel(received, stored, &decision)
+                throw SignalingError.callNotFound
+            }
+            try machine.mergedCancelRequested(cancel, acting)
+        case .cancel(let cancel): outcome.errors = try machine.cancelRequested(cancel, acting)
+        case .add(let add):
+            // A stranger learns nothing, and uses up nothing.
+            try machine.getRequested(by: user)
+            try checkBytes(of: user, in: machine.call, &decision)
+            let withheld = try blocking(user, among: add.invitees)
+            let reserved = decision.reserved.count
+            let limited = try limit(
+                add.invitees, by: user,
+                bytes: machine.call.approximateBytes + jsonBytes(of: add.extendedData), withheld: withheld, &decision)
+            try checkQuotas(of: user, inviting: add.invitees.filter { !limited.contains($0) }, &decision)
+            let known = try invitees(add.invitees, members: add.invitees, limited: limited, withheld: withheld)
+            outcome.errors = try machine.addRequested(add, acting, known)
+            decision.giveBack(butFor: reserved, invitees: outcome.errors.map(\.userID))
+            outcome.offline = try offline(
+                add.invitees.filter { user in !outcome.errors.contains { $0.userID == user } },
+                withheld: withheld)
+        case .quit(let quit): try machine.quitRequested(quit, acting)
+        case .end(let end): try machine.endRequested(end, acting)
+        case .invite, .signal, .query, .message, .userUpdate, .userQuery, .userBlock, .userBlockList, .userSignOut,
+            .userDelete, .pushRegister, .pushUnregister, .ringCheck:
+            preconditionFailure("served elsewhere")
+        }
+        machine.remember(outcome)
+        decision.subject.machine = machine
+        return success(machine.call, outcome)
+    }
+
+    func acting(_ received: ReceivedRequest) -> CallMachine.Acting {
+        CallMachine.Acting(key: received.key, now: now)
+    }
+
+    /// Whether the invite that left the alias became the acceptance of the call to which it points. Between the two
+    /// commits somebody else may have been faster: then the invite makes a call of its own.
+    private func isMerged(_ decision: borrowing Decision) -> Bool {
+        guard let call = decision.call, let alias = decision.subject.alias else { return false }
+        return call.outcome(of: alias.origin) != nil
+    }
+
+    /// A cancel of a call that does not exist yet: an invite that comes later rings nobody (section 2).
+    private func rememberCancel(_ received: ReceivedRequest, _ stored: StoredRecord?, _ decision: inout Decision) {
+        if case .cancelled(let user, let at)? = stored?.record, user != received.device.userID,
+            at + settings.cancelMemory > now
+        {
+            return  // The first one to name an id keeps it; call ids are random, so this is no accident.
+        }
+        decision.subject.record = .cancelled(by: received.device.userID, at: now)
+    }
+
+    private func reply(_ received: ReceivedRequest, _ outcome: Response.Outcome, _ decision: inout Decision) {
+        decision.counts.add(.responses, outcome.name)
+        // A stranger's attempts are nobody's business, and there may be many; nor is a look at the timeline part of it.
+        if decision.call?.hasMember(received.device.userID) ?? false, !received.request.body.isTrace {
+            decision.steps.append(
+                .request(received.device, type: received.request.body.type, outcome: outcome.name))
+        }
+        decision.reply(
+            Reply(
+                device: received.device, content: .response(received.request.id, outcome),
+                path: received.path))
+    }
+
+    /// The acting device knows the revision from its response: that counts as its acknowledgment.
+    private func noteActing(_ device: DeviceAddress, _ decision: inout Decision) {
+        guard let call = decision.call, device.deviceID != .server else { return }
+        let ack = DeviceAck(device: device, session: facts.session(of: device), revision: call.revision)
+        acknowledged(ack, call.callID, &decision)
+    }
+}
+
+extension Request.Body {
+    fileprivate var isTrace: Bool {
+        if case .trace = self { true } else { false }
+    }
+}
+
+extension Response.Outcome {
+    /// `ok` or the error's code.
+    package var name: String {
+        switch self {
+        case .success, .answer: "ok"
+        case .failure(let error): error.code.rawValue
+        }
+    }
+}

@@ -1,0 +1,70 @@
+import SignalingProtocol
+
+/// What users are told of themselves and of others (docs/protocol.md, section 2, Queries and Users).
+package struct UserAnswers {
+    let settings: ServiceSettings
+    let now: Milliseconds
+
+    package init(settings: ServiceSettings, now: Milliseconds) {
+        self.settings = settings
+        self.now = now
+    }
+
+    package func isOnline(_ devices: [DevicePresence]) -> Bool {
+        devices.contains { $0.isReachable(at: now, lease: settings.presence.lease) }
+    }
+
+    /// `found`: profiles, presence, and whether each user has blocked the asking one, who is never online to that one then.
+    package func users(_ users: [UserID], _ found: Findings) -> Response.Outcome {
+        var known: [UserSnapshot] = []
+        var errors: [UserError] = []
+        for (index, user) in users.enumerated() {
+            if let profile = found.profiles[index] {
+                let isOnline = !found.isBlocked[index] && isOnline(found.presence[index])
+                known.append(profile.snapshot(of: user, isOnline: isOnline))
+            } else {
+                errors.append(UserError(userID: user, code: .userNotRegistered))
+            }
+        }
+        return .answer(.users(known, errors: errors))
+    }
+}
+
+/// One page of a user's calls: fewer calls rather than more bytes than allowed.
+package struct HistoryPage {
+    private let user: UserID
+    /// Where the user's calls stand, one more than the page may have, to know whether there is a next one.
+    private let places: [HistoryPlace]
+    private var rest: ArraySlice<HistoryPlace>
+    private var room = CallRoom()
+    private var page: [CallSnapshot] = []
+    private var last: HistoryPlace?
+
+    package init(of user: UserID, after place: HistoryPlace?, _ places: [HistoryPlace], count: Int) {
+        self.user = user
+        self.places = places
+        rest = places.prefix(count)
+        last = place
+    }
+
+    /// The calls to be looked at next; empty when the page is done. No more than there is room for, by and large.
+    package var wanted: [CallID] { room.isFull ? [] : rest.prefix(ServiceBounds.callsPerLoad).map(\.callID) }
+
+    /// Adds those that were wanted. Calls whose record is gone make the page shorter.
+    package mutating func add(_ records: [StoredRecord?]) {
+        for (place, stored) in zip(rest, records) where !room.isFull {
+            if case .call(let call)? = stored?.record, call.hasMember(user) {
+                let snapshot = call.snapshot
+                guard room.takes(snapshot) else { break }
+                page.append(snapshot)
+            }
+            last = place
+        }
+        rest = rest.dropFirst(records.count)
+    }
+
+    package var answer: Response.Outcome {
+        let isWhole = last == places.last || places.isEmpty
+        return .answer(.calls(page, cursor: isWhole ? Answer.lastCursor : last?.text ?? Answer.lastCursor))
+    }
+}

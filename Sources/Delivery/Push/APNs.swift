@@ -1,0 +1,66 @@
+import CallCore
+import HTTPSending
+import SignalingProtocol
+import Support
+
+/// Apple's push service.
+enum APNs {
+    /// Bytes of a request's body.
+    static let mostBytes = 4_096
+    static let mostVoIPBytes = 5_120
+
+    static func request(
+        _ push: OutgoingPush, to token: String, _ settings: APNsSettings, token bearer: String, id: UInt64,
+        now: Milliseconds, wall: WallTime
+    ) -> HTTPRequest {
+        let isVoIP = push.registration.key.platform == .apnsVoIP
+        var headers = [
+            (name: "authorization", value: "bearer \(bearer)"),
+            (name: "apns-topic", value: settings.bundleID + (isVoIP ? ".voip" : "")),
+            (name: "apns-push-type", value: isVoIP ? "voip" : "alert"),
+            (name: "apns-priority", value: "10"),
+            // In whole seconds, and not after the end. Apple holds its own clock against that.
+            (name: "apns-expiration", value: String((wall + push.life(at: now)).seconds)),
+            (name: "apns-id", value: push.uuid),
+            (name: "content-type", value: "application/json"),
+        ]
+        if !isVoIP, let callID = push.content.callID { headers.append(("apns-collapse-id", callID.string)) }
+        var request = HTTPRequest(
+            id: id, url: "\(settings.endpoint.text)/3/device/\(percentEncoded(token))", headers: headers,
+            body: body(push.content, isVoIP: isVoIP))
+        request.isToProvider = true
+        return request
+    }
+
+    static func body(_ content: PushContent, isVoIP: Bool) -> [UInt8] {
+        func written(_ content: PushContent) -> [UInt8] {
+            JSONWriter.object { writer in
+                writer.object("aps") { writer in if !isVoIP { writeAlert(content, &writer) } }
+                writer.object("bellwire") { content.write(to: &$0) }
+            }
+        }
+        return written(content.trimmed(to: isVoIP ? mostVoIPBytes : mostBytes) { written($0).count })
+    }
+
+    private static func writeAlert(_ content: PushContent, _ writer: inout JSONWriter) {
+        writer.object("alert") { writer in
+            writer.field("title", content.title)
+            writer.field("body", content.body)
+        }
+        writer.field("sound", "default")
+        writer.field("mutable-content", 1)
+    }
+
+    /// `registered`: when the registration was made, as late as that can have been. A token that ended before is not the one that was
+    /// registered then.
+    static func meaning(of response: HTTPAnswer.Response, registered: WallTime) -> ProviderAnswer {
+        let json = (try? JSONParser.parse(response.body))?.object
+        let reason = safeReason(json?["reason"]?.string)
+        if response.status == 410 {
+            let ended = json?["timestamp"]?.integer
+            return ProviderAnswer(
+                kind: ended.map { WallTime(milliseconds: $0) > registered } ?? false ? .gone : .refused, reason: reason)
+        }
+        return ProviderAnswer(kind: ProviderAnswer.kind(response.status), reason: reason)
+    }
+}

@@ -1,0 +1,213 @@
+import CallCore
+import HTTPSending
+import SignalingProtocol
+import Support
+import Tokens
+
+/// What can be done about a push.
+package enum PushPreparation: Sendable {
+    case send(HTTPRequest)
+    /// The provider wants a token first: the request for it, to be sent; nil while one is under way. Its answer is for `tokenAnswered`, and
+    /// then the push is to be prepared again.
+    case waitForToken(HTTPRequest?)
+    /// There is no token, and it is asked for again after so many milliseconds.
+    case again(after: Milliseconds, reason: String)
+    /// It cannot be sent.
+    case refused(reason: String)
+}
+
+/// What providers are asked, and what their answers mean. Of a process one; it belongs to one thread, and keeps the tokens.
+///
+/// `now` is the store's time, by which something lasts; `wall` is what providers hold their own clocks against (docs/decisions/0024).
+package final class PushProviders {
+    private enum UsedToken {
+        case apns(WallTime)
+        case fcm(Int)
+        case vapid(VAPIDTokens.Key, WallTime)
+    }
+
+    /// Milliseconds for all of a request.
+    static let timeout: Int64 = 10_000
+    /// Bytes of an answer.
+    static let mostAnswer = 64 * 1_024
+
+    private let settings: PushSettings
+    private var apnsTokens = APNsTokens()
+    private var accessTokens = AccessTokens()
+    private var vapidTokens = VAPIDTokens()
+    /// By the id of the request that has it.
+    private var used: [UInt64: UsedToken] = [:]
+    /// For whom a token is asked for, by the request's id.
+    private var asked: [UInt64: AccessTokens.Account] = [:]
+
+    package init(_ settings: PushSettings) { self.settings = settings }
+
+    /// `id`: of the request. Of each that is to be sent the answer must be given to `verdict`, or to `tokenAnswered`.
+    package func prepare(
+        _ push: OutgoingPush, id: UInt64, now: Milliseconds, wall: WallTime
+    ) -> PushPreparation {
+        let push = push.leaving(at: now)
+        guard let app = settings.apps[push.registration.key.app] else {
+            return .refused(reason: "the app is not one of the settings")
+        }
+        do throws(TokenError) {
+            switch push.registration.key.platform {
+            case .apns, .apnsVoIP:
+                if let apns = app.apns { return try apnsRequest(push, apns, id, now, wall) }
+            case .fcm:
+                if let fcm = app.fcm { return try fcmRequest(push, fcm, id, now, wall) }
+            case .webPush:
+                if let webPush = app.webPush { return try webPushRequest(push, webPush, id, now, wall) }
+            }
+        } catch {
+            return .refused(reason: error.description)
+        }
+        return .refused(reason: "the app's settings have no such platform")
+    }
+
+    private func apnsRequest(
+        _ push: OutgoingPush, _ settings: APNsSettings, _ id: UInt64, _ now: Milliseconds, _ wall: WallTime
+    ) throws(TokenError) -> PushPreparation {
+        guard case .token(let device) = push.registration.target else { return .refused(reason: "not a token") }
+        let token = try apnsTokens.token(settings, at: wall)
+        used[id] = .apns(token.time)
+        return send(APNs.request(push, to: device, settings, token: token.text, id: id, now: now, wall: wall))
+    }
+
+    private func fcmRequest(
+        _ push: OutgoingPush, _ settings: FCMSettings, _ id: UInt64, _ now: Milliseconds, _ wall: WallTime
+    ) throws(TokenError) -> PushPreparation {
+        guard case .token(let device) = push.registration.target else { return .refused(reason: "not a token") }
+        let account = settings.account.account
+        switch accessTokens.standing(account, at: now) {
+        case .usable(let token, let number):
+            used[id] = .fcm(number)
+            return send(FCM.request(push, to: device, settings, token: token, id: id, now: now))
+        case .underWay: return .waitForToken(nil)
+        case .failed(let after, let reason): return .again(after: after, reason: reason)
+        case .missing:
+            let request = try FCM.tokenRequest(settings.account, id: id, wall: wall)
+            accessTokens.asked(account)
+            asked[id] = account
+            return .waitForToken(request)
+        }
+    }
+
+    private func webPushRequest(
+        _ push: OutgoingPush, _ settings: WebPushSettings, _ id: UInt64, _ now: Milliseconds, _ wall: WallTime
+    ) throws(TokenError) -> PushPreparation {
+        guard let subscription = WebPush.Subscription(push.registration.target) else {
+            return .refused(reason: "not a subscription")
+        }
+        let key = VAPIDTokens.Key(app: push.registration.key.app, origin: subscription.origin)
+        let token = try vapidTokens.token(key, settings, at: wall)
+        used[id] = .vapid(key, token.time)
+        return send(try WebPush.request(push, to: subscription, settings, token: token.text, id: id, now: now))
+    }
+
+    private func send(_ request: HTTPRequest) -> PushPreparation {
+        guard request.url.utf8.count <= HTTPRequest.longestURL else {
+            used[request.id] = nil
+            return .refused(reason: "the URL is longer than \(HTTPRequest.longestURL) bytes")
+        }
+        var request = request
+        request.timeout = Self.timeout
+        request.mostAnswer = Self.mostAnswer
+        return .send(request)
+    }
+
+    // MARK: Answers
+
+    /// Nil when the answer is not to a request for a token.
+    package func tokenAnswered(_ answer: HTTPAnswer, now: Milliseconds) -> TokenOutcome? {
+        guard let account = asked.removeValue(forKey: answer.id) else { return nil }
+        return accessTokens.answered(account, answer, at: now)
+    }
+
+    /// `push`: as it was prepared.
+    package func verdict(
+        of answer: HTTPAnswer, for push: OutgoingPush, now: Milliseconds, wall: WallTime
+    ) -> PushVerdict {
+        let used = used.removeValue(forKey: answer.id)
+        switch answer.outcome {
+        case .notHandedOver: return PushVerdict(.notHandedOver)
+        case .notTried(let reason), .failed(let reason, _): return PushVerdict(.again(after: nil), reason: reason)
+        case .answered(let response):
+            let meaning = meaning(of: response, push, now, wall)
+            let step: PushVerdict.Step
+            switch meaning.kind {
+            case .taken: step = .sent
+            case .gone: step = .gone
+            case .refused: step = .refused
+            case .unauthorized: step = renewed(used, push, now, wall) && !push.hasNewToken ? .newToken : .refused
+            case .later: step = .again(after: response.retryAfter.map { Milliseconds($0) * 1_000 })
+            }
+            return PushVerdict(step, status: response.status, reason: meaning.reason)
+        }
+    }
+
+    private func meaning(
+        of response: HTTPAnswer.Response, _ push: OutgoingPush, _ now: Milliseconds, _ wall: WallTime
+    ) -> ProviderAnswer {
+        switch push.registration.key.platform {
+        case .apns, .apnsVoIP: APNs.meaning(of: response, registered: push.registration.made(at: wall, now: now))
+        case .fcm: FCM.meaning(of: response)
+        case .webPush: WebPush.meaning(of: response)
+        }
+    }
+
+    /// Whether another token is used from now on than the one that was refused.
+    private func renewed(
+        _ used: UsedToken?, _ push: OutgoingPush, _ now: Milliseconds, _ wall: WallTime
+    ) -> Bool {
+        let app = settings.apps[push.registration.key.app]
+        switch used {
+        case .apns(let time): return app?.apns.map { apnsTokens.refused($0, madeAt: time, at: wall) } ?? false
+        case .fcm(let number):
+            return app?.fcm.map { accessTokens.refused($0.account.account, number: number, at: now) } ?? false
+        case .vapid(let key, let time):
+            vapidTokens.refused(key, madeAt: time)
+            return true
+        case nil: return false
+        }
+    }
+}
+
+/// What a provider's answer means.
+struct ProviderAnswer: Equatable {
+    enum Kind: Equatable {
+        case taken
+        case gone
+        case refused
+        case unauthorized
+        /// It may be tried again.
+        case later
+    }
+
+    let kind: Kind
+    var reason: String?
+
+    /// What the status means wherever nothing more is known.
+    static func kind(_ status: Int) -> Kind {
+        switch status {
+        case 200...299: .taken
+        case 401, 403: .unauthorized
+        case 429, 500...599: .later
+        default: .refused
+        }
+    }
+}
+
+extension PushRegistration {
+    /// When it was made, by the wall clock that shows `wall` now: so long ago as it is old by the store's time. The store's time follows a
+    /// clock that was set by a thousandth, by which the age may be too long: the latest moment counts, since a registration that is kept by
+    /// mistake costs a request, and a phone whose registration is ended by mistake is silent.
+    func made(at wall: WallTime, now: Milliseconds) -> WallTime {
+        let age = max(0, now - since)
+        return wall + -(age - age / 1_000)
+    }
+}
+
+extension ServiceAccount {
+    fileprivate var account: AccessTokens.Account { .init(email: email, url: tokenURL.text) }
+}

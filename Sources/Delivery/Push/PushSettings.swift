@@ -1,0 +1,67 @@
+import CallCore
+import SignalingProtocol
+
+/// The file of `--push` (docs/push.md, Settings), and the keys that it names.
+package struct PushSettings: Sendable {
+    package static let maxFileBytes = 1 << 20
+    package static let maxApps = 64
+    /// In bytes; it stands in every push.
+    package static let longestPublicURL = 512
+    /// Seconds.
+    package static let afterRange = 0...60
+
+    /// Where a gateway is reached from outside, without a slash at its end; nil: pushes have no `check`.
+    package let publicURL: String?
+    /// How long a device that is online has for its ack before it is pushed, in milliseconds.
+    package let after: Milliseconds
+    /// Whose certificates providers may have, in PEM; nil for those that the system trusts.
+    package let certificateAuthorityFile: String?
+    package let apps: [AppName: PushApp]
+
+    package init(
+        publicURL: String?, after: Milliseconds = 1_000, certificateAuthorityFile: String? = nil,
+        apps: [AppName: PushApp]
+    ) {
+        self.publicURL = publicURL
+        self.after = after
+        self.certificateAuthorityFile = certificateAuthorityFile
+        self.apps = apps
+    }
+
+    package var policy: PushPolicy { PushPolicy(after: after, apps: apps.mapValues(\.platforms)) }
+
+    /// Where a device that was woken asks whether it is still to ring; nil without `publicURL`. `key`: `RingKey.text`.
+    package func check(_ callID: CallID, _ device: DeviceAddress, key: String) -> String? {
+        publicURL.map { url in
+            "\(url)/v1/ring/\(callID)?user=\(percentEncoded(device.userID.string))"
+                + "&device=\(percentEncoded(device.deviceID.string))&key=\(key)"
+        }
+    }
+}
+
+/// One of the deployment's apps, and through whom its devices are reached.
+package struct PushApp: Sendable {
+    /// For `apns` and `apnsVoIP`.
+    package let apns: APNsSettings?
+    package let fcm: FCMSettings?
+    package let webPush: WebPushSettings?
+    package let texts: PushTexts
+
+    package init(
+        apns: APNsSettings? = nil, fcm: FCMSettings? = nil, webPush: WebPushSettings? = nil,
+        texts: PushTexts = PushTexts()
+    ) {
+        self.apns = apns
+        self.fcm = fcm
+        self.webPush = webPush
+        self.texts = texts
+    }
+
+    package var platforms: Set<PushPlatform> {
+        var platforms: Set<PushPlatform> = []
+        if apns != nil { platforms.formUnion([.apns, .apnsVoIP]) }
+        if fcm != nil { platforms.insert(.fcm) }
+        if webPush != nil { platforms.insert(.webPush) }
+        return platforms
+    }
+}

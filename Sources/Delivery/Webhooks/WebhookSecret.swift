@@ -1,0 +1,61 @@
+import SignalingProtocol
+import Tokens
+
+/// What a backend and the service know of each other: the service signs with it (Standard Webhooks, Symmetric signatures).
+///
+/// It is shown nowhere: not in errors, nor when a value that holds it is printed or dumped.
+package struct WebhookSecret: Sendable, CustomStringConvertible, CustomReflectable {
+    package static let prefix = "whsec_"
+    /// How many bytes the specification allows.
+    package static let byteRange = 24...64
+    /// As many as there are while one replaces another.
+    package static let maxPerEndpoint = 2
+    /// Two of them and some empty lines.
+    static let maxFileBytes = 4096
+
+    let key: CryptographicKey
+
+    /// Reads `whsec_` and the secret's bytes in base 64.
+    package init(_ text: String) throws(SettingsError) {
+        let form = "\(Self.prefix) and \(Self.byteRange.lowerBound) to \(Self.byteRange.upperBound) bytes in base 64"
+        guard text.utf8.starts(with: Self.prefix.utf8) else {
+            throw SettingsError("a secret begins with \(form)")
+        }
+        guard let bytes = Base64.decode(Array(text.utf8.dropFirst(Self.prefix.utf8.count))) else {
+            throw SettingsError("what follows \(Self.prefix) is not base 64")
+        }
+        guard Self.byteRange.contains(bytes.count) else {
+            throw SettingsError("the secret has \(bytes.count) bytes; expected \(form)")
+        }
+        key = CryptographicKey(secret: bytes)
+    }
+
+    /// Reads a file of one secret, or of two: the old one and the new one, in any order. Empty lines and space around a secret do
+    /// not count.
+    package static func read(file path: String) throws(SettingsError) -> [WebhookSecret] {
+        let text = try readFile(path, maxBytes: maxFileBytes)
+        let lines = text.split { $0 == UInt8(ascii: "\n") }
+            .map { line in String(decoding: line.filter { !isSpace($0) }, as: UTF8.self) }
+            .filter { !$0.isEmpty }
+        guard !lines.isEmpty else { throw SettingsError("\(path): no secret in it") }
+        guard lines.count <= maxPerEndpoint else {
+            throw SettingsError("\(path): more than \(maxPerEndpoint) secrets, one a line")
+        }
+        var secrets: [WebhookSecret] = []
+        for (place, line) in lines.enumerated() {
+            do throws(SettingsError) {
+                secrets.append(try WebhookSecret(line))
+            } catch {
+                throw error.within("\(path): secret \(place + 1)")
+            }
+        }
+        return secrets
+    }
+
+    package var description: String { "a webhook secret" }
+    package var customMirror: Mirror { Mirror(self, children: []) }
+}
+
+private func isSpace(_ byte: UInt8) -> Bool {
+    byte == UInt8(ascii: " ") || byte == UInt8(ascii: "\t") || byte == UInt8(ascii: "\r")
+}

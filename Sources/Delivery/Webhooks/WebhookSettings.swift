@@ -1,0 +1,45 @@
+/// The file of `--webhooks` (docs/webhooks.md, Settings), and the secrets that it names.
+package struct WebhookSettings: Sendable {
+    package static let maxEndpoints = 64
+    package static let maxFileBytes = 1 << 20
+
+    /// Whose certificates endpoints may have, in PEM; nil for those that the system trusts.
+    package let certificateAuthorityFile: String?
+    /// In the order of the file.
+    package let endpoints: [WebhookEndpoint]
+
+    package init(certificateAuthorityFile: String?, endpoints: [WebhookEndpoint]) {
+        self.certificateAuthorityFile = certificateAuthorityFile
+        self.endpoints = endpoints
+    }
+
+    /// Reads all of it. The first mistake is thrown, with its place and in one sentence.
+    package init(path: String) throws(SettingsError) {
+        let bytes = try readFile(path, maxBytes: Self.maxFileBytes)
+        do throws(SettingsError) {
+            try self.init(bytes, path)
+        } catch {
+            throw error.within(path)
+        }
+    }
+
+    private init(_ bytes: [UInt8], _ path: String) throws(SettingsError) {
+        let json = try SettingsObject(
+            try parsedSettings(bytes), at: "", known: ["certificateAuthorityFile", "endpoints"])
+        guard let list = try json.list("endpoints") else { throw json.error("endpoints", "missing") }
+        guard list.count <= Self.maxEndpoints else {
+            throw json.error("endpoints", "more than \(Self.maxEndpoints)")
+        }
+        var endpoints: [WebhookEndpoint] = []
+        for (index, value) in list.enumerated() {
+            let place = "endpoints[\(index)]"
+            let endpoint = try WebhookEndpoint(value, at: place, settings: path)
+            guard !endpoints.contains(where: { $0.name == endpoint.name }) else {
+                throw SettingsError("\(place).name: \(endpoint.name) stands twice")
+            }
+            endpoints.append(endpoint)
+        }
+        self.init(
+            certificateAuthorityFile: try json.file("certificateAuthorityFile", besides: path), endpoints: endpoints)
+    }
+}

@@ -1,0 +1,97 @@
+import CallCore
+import CallStore
+import Glibc
+import HTTPSending
+import SignalingProtocol
+import Support
+import Synchronization
+
+/// A worker with a thread, a store and a sender of its own: it costs calls nothing.
+package final class DeliveryThread: Sendable {
+    private enum Bounds {
+        static let longestWait: Int64 = 200
+        /// How long it may take to give back what it has claimed.
+        static let patience: Int64 = 1_000
+    }
+
+    private struct Shared {
+        var hints: [RecordID] = []
+        var isStopping = false
+    }
+
+    /// Belongs to the thread from its start to its end.
+    private struct Work: @unchecked Sendable {
+        let worker: any DeliveryWorker
+        let store: any AnswersLater
+    }
+
+    private let shared = Mutex(Shared())
+    private let wakeUp: WakeUp
+    private let thread: Mutex<pthread_t?>
+
+    /// Nil when there is no thread or descriptor for it.
+    package init?(_ worker: any DeliveryWorker, _ store: any AnswersLater) {
+        guard let wakeUp = WakeUp() else { return nil }
+        self.wakeUp = wakeUp
+        thread = Mutex(nil)
+        let work = Work(worker: worker, store: store)
+        guard let started = startThread({ [self] in run(work) }) else {
+            return nil
+        }
+        thread.withLock { $0 = started }
+    }
+
+    /// Of these records there is something new. For any thread; it never waits.
+    package func committed(_ ids: [RecordID]) {
+        let wasEmpty = shared.withLock { shared in
+            defer { if shared.hints.count < 4_096 { shared.hints += ids } }
+            return shared.hints.isEmpty
+        }
+        if wasEmpty { wakeUp.wake() }
+    }
+
+    /// Gives back what it has claimed, and ends; waits for that.
+    package func stop() {
+        shared.withLock { $0.isStopping = true }
+        wakeUp.wake()
+        thread.withLock { thread in
+            if let running = thread { pthread_join(running, nil) }
+            thread = nil
+        }
+    }
+
+    private func run(_ work: Work) {
+        var end: Int64?
+        while true {
+            let now = SystemClock.boot.milliseconds
+            let (hints, isStopping) = shared.withLock { shared in
+                defer { shared.hints = [] }
+                return (shared.hints, shared.isStopping)
+            }
+            if isStopping, end == nil {
+                end = now + Bounds.patience
+                work.worker.stop()
+            }
+            if !hints.isEmpty { work.worker.committed(hints) }
+            work.worker.turn(now)
+            if let end, work.worker.hasStopped || now >= end { return }
+            wait(work, until: work.worker.nextTurn, now)
+        }
+    }
+
+    /// For an answer of an endpoint or of the store, for a hint, or for the next turn.
+    private func wait(_ work: Work, until next: Int64, _ now: Int64) {
+        let socket = work.store.socket
+        var waiting = [
+            pollfd(fd: wakeUp.descriptor, events: Int16(POLLIN), revents: 0),
+            pollfd(fd: work.worker.requests.descriptor, events: Int16(POLLIN), revents: 0),
+            pollfd(fd: socket?.descriptor ?? -1, events: Int16(POLLIN), revents: 0),
+        ]
+        if socket?.waitsToSend ?? false { waiting[2].events |= Int16(POLLOUT) }
+        var limit = min(max(0, next - now), Bounds.longestWait)
+        if let deadline = socket?.deadline { limit = min(limit, max(0, deadline - now) + 1) }
+        _ = poll(&waiting, nfds_t(waiting.count), Int32(limit))
+        if waiting[0].revents != 0 { wakeUp.clear() }
+        if waiting[2].revents != 0 || socket?.deadline != nil { work.store.receive() }
+    }
+}

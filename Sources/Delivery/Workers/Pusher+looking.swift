@@ -1,0 +1,241 @@
+import CallCore
+import CallStore
+import HTTPSending
+import SignalingProtocol
+
+/// A push that the sender has.
+struct PushFlight {
+    let call: HeldCall
+    let due: DuePush
+    let push: OutgoingPush
+    let provider: PushProvider
+}
+
+/// What was read of a call, and when that began, by the boot clock.
+private struct FreshReading {
+    let reading: PushReading
+    let began: Int64
+}
+
+extension Pusher {
+    /// One look: what is due is reserved and noted, and everything is read and judged once more before it leaves.
+    func look(at call: HeldCall) async throws(StoreError) {
+        call.due = nil
+        call.hasMore = false
+        guard var fresh = try await read(call) else { return giveUpAttempts(of: call) }
+        var due = judged(fresh.reading, call)
+        var chosen = choose(due, call)
+        if chosen.contains(where: { !(call.attempts[$0.id]?.isNoted ?? false) }) {
+            try await reserve(chosen, call)
+            guard let anew = try await read(call) else { return giveUpAttempts(of: call) }
+            fresh = anew
+            due = judged(fresh.reading, call)
+            let ids = Set(chosen.map(\.id))
+            chosen = due.filter { ids.contains($0.id) }
+        }
+        for push in chosen { handOver(push, fresh, call) }
+        try await write(call)
+    }
+
+    // MARK: Reading
+
+    /// All that the judgement needs, after what is to be written has been. Nil when there is no call, or when it is held no more: of a reading
+    /// of before nothing follows.
+    private func read(_ call: HeldCall) async throws(StoreError) -> FreshReading? {
+        try await endRegistrations(call)
+        var began = clock()
+        let notes = call.notes.values.sorted { $0.key < $1.key }
+        let lookup = Lookup(records: [.call(call.callID)], presence: call.users)
+        var found: Findings?
+        if !notes.isEmpty {
+            let written = try await store.write(
+                [], notes.map { .push(call.callID, $0, by: call.holder) }, thenRead: lookup)
+            call.wrote(notes)
+            found = written.findings
+        }
+        if found == nil {
+            began = clock()
+            found = try await store.read(lookup)
+        }
+        guard let found, let stored = found.records.first, case .call(let known)? = stored?.record else { return nil }
+        var presence = found.presence
+        let users = known.members.filter { $0.invitedRevision > 0 && !$0.isWithheld }.map(\.userID)
+        if users != call.users {
+            call.users = users
+            presence = try await store.read(Lookup(presence: users)).presence
+        }
+        let registrations = try await store.registrations(of: users)
+        let byUser = { (values: [[DevicePresence]]) in Dictionary(zip(users, values)) { $1 } }
+        let reading = PushReading(stored, byUser(presence), Dictionary(zip(users, registrations)) { $1 })
+        guard var reading, held[call.callID] === call else { return nil }
+        call.complete(&reading)
+        return FreshReading(reading: reading, began: began)
+    }
+
+    private func endRegistrations(_ call: HeldCall) async throws(StoreError) {
+        while let registration = call.gone.first {
+            try await store.end(registration)
+            call.gone.removeAll { $0 == registration }
+        }
+    }
+
+    /// Nothing is left to be written that is known.
+    func write(_ call: HeldCall) async throws(StoreError) {
+        try await endRegistrations(call)
+        guard !call.notes.isEmpty else { return }
+        let notes = call.notes.values.sorted { $0.key < $1.key }
+        _ = try await store.write([], notes.map { .push(call.callID, $0, by: call.holder) }, thenRead: Lookup())
+        call.wrote(notes)
+    }
+
+    // MARK: Judging
+
+    /// What is due. Attempts of what is not due (any more) come to their end.
+    private func judged(_ reading: PushReading, _ call: HeldCall) -> [DuePush] {
+        let time = storeTime
+        let judgement = judge.judge(reading, now: time, unsent: call.unsent)
+        for state in judgement.settled { call.note(state) }
+        for id in judgement.late { tell(call, id, .late) }
+        let due = Set(judgement.due.map(\.id))
+        for (id, attempt) in call.attempts where !due.contains(id) && !attempt.isUnderWay {
+            // Somebody else may have sent it.
+            let phase = reading.pushes.first { $0.key == id.key && $0.invitation == id.invitation }?[id.kind]
+            let isOpen = phase == nil || phase == .trying
+            if attempt.expiresAt <= time, isOpen, !judgement.late.contains(id) { tell(call, id, .late) }
+            end(id, of: call)
+        }
+        call.due = judgement.next
+        if isOwedElsewhere(reading, time) { call.due = min(call.due ?? .max, time + Bounds.search) }
+        return judgement.due
+    }
+
+    /// Something is due that other processes push, by the store, and this one was not told of: it is left to them.
+    private func isOwedElsewhere(_ reading: PushReading, _ time: Milliseconds) -> Bool {
+        guard let known = knownPolicy, known != judge.policy else { return false }
+        return PushJudge(policy: known, lease: judge.lease).judge(reading, now: time).due.contains { push in
+            !(judge.policy.apps[push.registration.key.app]?.contains(push.registration.key.platform) ?? false)
+        }
+    }
+
+    /// What may leave now: a push waits for the answer of the one before it to the same registration, for its next attempt, and for a place
+    /// with its provider.
+    private func choose(_ due: [DuePush], _ call: HeldCall) -> [DuePush] {
+        let underWay = call.underWay
+        return due.filter { push in
+            guard !underWay.contains(push.registration.key) else { return false }
+            // The device has registered another target since: to that one nothing was tried.
+            if push.kind == .ring, let known = call.attempts[push.id], known.target != push.registration.mark {
+                end(push.id, of: call)
+            }
+            let known = call.attempts[push.id]
+            guard known != nil || call.attempts.count < HeldCall.mostAttempts else {
+                call.hasMore = true
+                return false
+            }
+            var attempt = known ?? PushAttempt(push)
+            defer { call.attempts[push.id] = attempt }
+            // Somebody else has noted that, and may have sent it.
+            if !attempt.isNoted, push.state[push.kind] == .trying { attempt.mayHaveArrived = true }
+            guard attempt.notBefore <= now else { return false }
+            let provider = provider(of: push.registration)
+            if attempt.slot == nil, slots.take(provider, for: call.callID) { attempt.slot = provider }
+            return attempt.slot != nil
+        }
+    }
+
+    /// Of those that are tried for the first time: whether their devices may be sent that many. They are noted with the next reading.
+    private func reserve(_ chosen: [DuePush], _ call: HeldCall) async throws(StoreError) {
+        // `stop` goes with the ring that it ends: without it a phone would ring on.
+        let new = chosen.filter { $0.kind != .stop && !(call.attempts[$0.id]?.isReserved ?? false) }
+        let reservations = new.map { push in
+            PushReservation(device: push.registration.device, inviter: push.inviter, id: push.reservation(call.callID))
+        }
+        let answers = reservations.isEmpty ? [] : try await store.reserve(reservations)
+        for (push, mayGo) in zip(new, answers) {
+            if mayGo {
+                call.attempts[push.id]?.isReserved = true
+            } else {
+                call.note(push, .over)
+                tell(call, push.id, .limited)
+                end(push.id, of: call)
+            }
+        }
+        for push in chosen where !(call.attempts[push.id]?.isNoted ?? true) {
+            call.attempts[push.id]?.isNoted = true
+            if push.state[push.kind] != .trying { call.note(push, .trying) }
+        }
+    }
+
+    private func provider(of registration: PushRegistration) -> PushProvider {
+        let app = settings.push.apps[registration.key.app]
+        switch registration.key.platform {
+        case .apns, .apnsVoIP: return .named(app?.apns?.endpoint.text ?? "")
+        case .fcm: return .named(app?.fcm?.endpoint.text ?? "")
+        case .webPush: return .webPush(host: registration.target.host, user: registration.device.userID)
+        }
+    }
+
+    // MARK: Handing over
+
+    private func handOver(_ due: DuePush, _ fresh: FreshReading, _ call: HeldCall) {
+        guard let attempt = call.attempts[due.id], let slot = attempt.slot else { return }
+        // Whoever takes the call over when the lease is over does not find it leaving here.
+        let deadline = min(fresh.began + Bounds.freshness, sureUntil, now + due.expiresAt - storeTime)
+        guard !isStopping, held[call.callID] === call, clock() < deadline,
+            let push = outgoing(due, fresh.reading.call, hasNewToken: attempt.hasNewToken)
+        else { return }
+        lastRequest += 1
+        switch providers.prepare(push, id: lastRequest, now: storeTime, wall: wall()) {
+        case .send(var request):
+            request.handOverBefore = deadline
+            call.attempts[due.id]?.isUnderWay = true
+            call.leavesUntil = max(call.leavesUntil, deadline)
+            flights[request.id] = PushFlight(call: call, due: due, push: push, provider: slot)
+            sender.send(request)
+        case .waitForToken(let request):
+            waitingForToken.insert(call.callID)
+            if let request { sender.send(request) }
+        case .again(let after, let reason):
+            tell(call, due.id, .failed, reason: reason)
+            failed(due.id, of: call, after)
+        case .refused(let reason):
+            tell(call, due.id, .refused, reason: reason)
+            call.note(due, .over)
+            end(due.id, of: call)
+        }
+    }
+
+    private func outgoing(_ due: DuePush, _ call: Call, hasNewToken: Bool) -> OutgoingPush? {
+        let device = due.registration.device
+        guard let member = call.member(device.userID), let app = settings.push.apps[due.registration.key.app] else {
+            return nil
+        }
+        let key = RingKey.text(
+            secret: secret, callID: call.callID, user: device.userID, device: device.deviceID,
+            invitation: due.state.invitation)
+        let content = PushContent(
+            due.kind, of: call, to: member, said: call.pushTexts(of: member), texts: app.texts,
+            check: key.flatMap { settings.push.check(call.callID, device, key: $0) })
+        var push = OutgoingPush(
+            due.registration, content, invitation: due.state.invitation, wasRung: due.wasRung)
+        push.hasNewToken = hasNewToken
+        return push
+    }
+}
+
+extension DuePush {
+    /// Not longer than the store takes, whatever the names are.
+    fileprivate func reservation(_ callID: CallID) -> String {
+        let push = "\(callID):\(state.invitation):\(kind):\(registration.key.platform):\(registration.key.app)"
+        // Who registers ever new targets while it rings is sent no more for that.
+        return kind == .ring ? "\(push):\(registration.mark)" : push
+    }
+}
+
+extension PushTarget {
+    /// Of a subscription: where its endpoint is.
+    fileprivate var host: String {
+        guard case .subscription(let endpoint, _, _) = self, let url = try? HTTPSURL(endpoint) else { return "" }
+        return "\(url.host.lowercased()):\(url.port)"
+    }
+}
