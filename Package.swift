@@ -47,7 +47,13 @@ let package = Package(
         .target(name: "CallCore", dependencies: ["SignalingProtocol"], swiftSettings: strict),
         .target(
             name: "CallStore",
-            dependencies: ["CallCore", "SignalingProtocol", "Support", "CSQLite", "CHiredis"],
+            dependencies: ["CallCore", "SignalingProtocol", "Support"],
+            swiftSettings: strict),
+        .target(
+            name: "SQLiteStore", dependencies: ["CallCore", "CallStore", "SignalingProtocol", "Support", "CSQLite"],
+            swiftSettings: strict),
+        .target(
+            name: "RedisStore", dependencies: ["CallCore", "CallStore", "SignalingProtocol", "Support", "CHiredis"],
             swiftSettings: strict),
         .target(name: "MQTTClient", dependencies: ["Support", "COpenSSL"], swiftSettings: strict),
         .target(
@@ -122,8 +128,9 @@ let package = Package(
         .target(
             name: "BellwireCommands",
             dependencies: [
-                "Coordinator", "CallCore", "CallStore", "BellwireClient", "BellwireClientCore", "SignalingProtocol",
-                "MQTTClient", "CProcess", "Support", "Delivery", "HTTPSending", "Gateway", "HTTPServing", "Tokens",
+                "Coordinator", "CallCore", "CallStore", "RedisStore", "SQLiteStore", "BellwireClient",
+                "BellwireClientCore", "SignalingProtocol", "MQTTClient", "CProcess", "Support", "Delivery",
+                "HTTPSending", "Gateway", "HTTPServing", "Tokens",
             ],
             swiftSettings: strict),
         .executableTarget(
@@ -150,7 +157,10 @@ let package = Package(
             name: "CallCoreTests", dependencies: ["CallCore", "SignalingProtocol", "Support"], swiftSettings: strict),
         .testTarget(
             name: "CallStoreTests",
-            dependencies: ["CallStore", "CallCore", "SignalingProtocol", "CProcess", "FuzzEntries", "Support"],
+            dependencies: [
+                "CallStore", "RedisStore", "SQLiteStore", "CallCore", "SignalingProtocol", "CProcess", "FuzzEntries",
+                "Support",
+            ],
             swiftSettings: strict),
         .testTarget(
             name: "TokensTests", dependencies: ["Tokens", "SignalingProtocol", "Support"],
@@ -255,7 +265,8 @@ let package = Package(
         .target(
             name: "FuzzEntries",
             dependencies: [
-                "SignalingProtocol", "CallCore", "CallStore", "Coordinator", "BellwireClientCore", "HistoryChecker",
+                "SignalingProtocol", "CallCore", "CallStore", "RedisStore", "Coordinator", "BellwireClientCore",
+                "HistoryChecker",
                 "MQTTClient", "Support", "Tokens",
             ],
             path: "Tests/Fuzzing/Entries", swiftSettings: strict),

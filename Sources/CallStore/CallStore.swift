@@ -219,7 +219,7 @@ package struct CallTrace: Equatable, Sendable {
 
 extension Timeline {
     /// Keeps the last `Limits.traceEntries` of what was there and what is new, by their times.
-    mutating func add(_ new: [TraceEntry]) {
+    package mutating func add(_ new: [TraceEntry]) {
         entries += new
         let excess = entries.count - Limits.traceEntries
         guard excess > 0 else { return }
@@ -230,7 +230,7 @@ extension Timeline {
 
 extension DeviceReport {
     /// Each device's milestones, both in a certain order.
-    static func sorted(_ milestones: [DeviceAddress: [String: Int64]]) -> [DeviceReport] {
+    package static func sorted(_ milestones: [DeviceAddress: [String: Int64]]) -> [DeviceReport] {
         milestones.sorted { $0.key < $1.key }.map { device, times in
             DeviceReport(
                 device: device,

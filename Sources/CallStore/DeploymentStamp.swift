@@ -13,7 +13,7 @@ package struct DeploymentStamp: Sendable {
     }
 
     /// Whether the stamp has to be written into the store in which `found` stands. Throws when the store is another deployment's.
-    func mustBeWritten(over found: [UInt8]?, in store: String) throws(StoreError) -> Bool {
+    package func mustBeWritten(over found: [UInt8]?, in store: String) throws(StoreError) -> Bool {
         guard let found else { return true }
         // As bytes: two spellings of one letter are two topics.
         if found.elementsEqual(topicRoot.utf8) { return false }

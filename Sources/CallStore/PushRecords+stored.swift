@@ -4,7 +4,7 @@ import SignalingProtocol
 /// What is kept for pushes as text, the same in every store.
 extension PushPolicy {
     /// How many milliseconds a device has, and each app with its platforms: "1000 default:apns,fcm other:webPush".
-    var text: String {
+    package var text: String {
         let apps = apps.sorted { $0.key < $1.key }.map { app, platforms in
             "\(app):\(platforms.sorted().map(\.rawValue).joined(separator: ","))"
         }
@@ -12,7 +12,7 @@ extension PushPolicy {
     }
 
     /// Nil when `text` is no policy. Platforms that are not known are passed over.
-    init?(_ text: String) {
+    package init?(_ text: String) {
         let parts = text.split(separator: " ", omittingEmptySubsequences: false)
         guard let after = Milliseconds(parts[0]), StoredNumber.times.contains(after) else { return nil }
         self.init(after: after)
@@ -26,14 +26,14 @@ extension PushPolicy {
 
 extension PushTarget {
     /// "t" and the token; or "s", both keys, which hold no space, and the endpoint.
-    var text: String {
+    package var text: String {
         switch self {
         case .token(let token): "t\(token)"
         case .subscription(let endpoint, let p256dh, let auth): "s\(p256dh) \(auth) \(endpoint)"
         }
     }
 
-    init?(_ text: String) {
+    package init?(_ text: String) {
         let rest = String(decoding: text.utf8.dropFirst(), as: UTF8.self)
         switch text.utf8.first {
         case UInt8(ascii: "t"): self = .token(rest)

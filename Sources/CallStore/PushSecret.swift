@@ -1,8 +1,8 @@
 /// What a deployment makes the keys of ring checks with.
-enum PushSecret {
+package enum PushSecret {
     private static let bytes = 32
 
-    static func make() -> [UInt8] {
+    package static func make() -> [UInt8] {
         var generator = SystemRandomNumberGenerator()
         return (0..<bytes).map { _ in UInt8.random(in: 0 ... .max, using: &generator) }
     }

@@ -24,7 +24,7 @@ package enum RecordCodec {
         bytes.withUnsafeBufferPointer { decode($0, id) }
     }
 
-    static func decode(_ bytes: UnsafeBufferPointer<UInt8>, _ id: RecordID) -> Record {
+    package static func decode(_ bytes: UnsafeBufferPointer<UInt8>, _ id: RecordID) -> Record {
         guard case .object(let json)? = try? JSONParser.parse(bytes) else { return .unreadable }
         let reader = RecordReader(json)
         do throws(DamagedRecord) {

@@ -3,7 +3,9 @@ import Glibc
 
 /// Records as they were read or written last: one that has not changed since is not decoded again. What is equal byte by byte is
 /// the same record, whatever has happened meanwhile.
-struct RecordCache {
+package struct RecordCache {
+    package init() {}
+
     /// A class: entries are large, and move.
     private final class Entry {
         let bytes: [UInt8]
@@ -16,7 +18,7 @@ struct RecordCache {
     }
 
     /// When the new ones have so many bytes, the old ones are forgotten. In memory a call takes some three times as much again.
-    static let capacity = 1024 * 1024
+    package static let capacity = 1024 * 1024
     /// A larger record is not worth its room.
     private static let largest = 16 * 1024
     private var new: [RecordID: Entry] = [:]
@@ -24,10 +26,10 @@ struct RecordCache {
     private var newBytes = 0
 
     /// Of all records together.
-    var bytes: Int { (Array(new.values) + Array(old.values)).reduce(0) { $0 + $1.bytes.count } }
+    package var bytes: Int { (Array(new.values) + Array(old.values)).reduce(0) { $0 + $1.bytes.count } }
 
     /// The record that is stored in these bytes.
-    mutating func record(_ id: RecordID, _ bytes: UnsafeBufferPointer<UInt8>) -> Record {
+    package mutating func record(_ id: RecordID, _ bytes: UnsafeBufferPointer<UInt8>) -> Record {
         if let known = new[id] ?? old[id], known.bytes.count == bytes.count,
             memcmp(known.bytes, bytes.baseAddress!, bytes.count) == 0
         {
@@ -39,7 +41,7 @@ struct RecordCache {
     }
 
     /// The bytes as which a record is stored.
-    mutating func encode(_ record: Record, _ id: RecordID) -> [UInt8] {
+    package mutating func encode(_ record: Record, _ id: RecordID) -> [UInt8] {
         let bytes = RecordCodec.encode(record)
         keep(Entry(bytes: bytes, record: record), id)
         return bytes

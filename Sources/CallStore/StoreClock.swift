@@ -16,7 +16,7 @@ package struct MachineClock: Sendable {
         boot: { SystemClock.boot.milliseconds }, wall: { SystemClock.wall.milliseconds }, bootID: readBootID())
 
     /// Both at one moment: who is stopped between the two looks again.
-    func atOnce() -> (boot: Milliseconds, wall: Milliseconds) {
+    package func atOnce() -> (boot: Milliseconds, wall: Milliseconds) {
         var before = boot()
         for _ in 0..<Self.attempts {
             let wall = wall()

@@ -2,16 +2,16 @@ import CallCore
 
 /// The numbers that a store may give back. What lies beyond them was never written by a coordinator; whoever counts
 /// with it would leave the range of an integer.
-enum StoredNumber {
+package enum StoredNumber {
     /// Milliseconds since the Unix epoch, or seconds: up to what a double holds exactly, as Redis's scores are.
-    static let times: ClosedRange<Int64> = 0...1 << 53
+    @usableFromInline package static let times: ClosedRange<Int64> = 0...1 << 53
     /// Between two such times.
-    static let differences: ClosedRange<Int64> = -times.upperBound...times.upperBound
+    package static let differences: ClosedRange<Int64> = -times.upperBound...times.upperBound
     /// Revisions, and durations in seconds or milliseconds.
-    static let counts: ClosedRange<Int64> = 0...Int64(Int32.max)
+    package static let counts: ClosedRange<Int64> = 0...Int64(Int32.max)
 
     /// Nil for what is no such number.
-    static func time(_ digits: some Collection<UInt8>) -> Milliseconds? {
+    @inlinable package static func time(_ digits: some Collection<UInt8>) -> Milliseconds? {
         // Sixteen digits fit, and more are out of range.
         guard (1...16).contains(digits.count) else { return nil }
         var number: Milliseconds = 0
@@ -23,7 +23,7 @@ enum StoredNumber {
     }
 
     /// A score, which may have a fraction and may be infinite: the nearest time.
-    static func time(ofScore digits: some Collection<UInt8>) -> Milliseconds {
+    @inlinable package static func time(ofScore digits: some Collection<UInt8>) -> Milliseconds {
         guard let score = Double(String(decoding: digits, as: UTF8.self)), score > 0 else { return 0 }
         return Milliseconds(min(score, Double(times.upperBound)))
     }

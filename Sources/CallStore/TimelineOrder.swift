@@ -3,7 +3,7 @@ import SignalingProtocol
 extension [TraceEntry] {
     /// By their times. At the same time each coordinator's steps stay as they are, and those of several go as they can have followed
     /// each other: what knows a revision comes after it was made.
-    func inOrderOfTime() -> Self {
+    package func inOrderOfTime() -> Self {
         var sorted: Self = []
         var rest = indices.sorted { (self[$0].time, $0) < (self[$1].time, $1) }.map { self[$0] }[...]
         while let time = rest.first?.time {

@@ -6,6 +6,7 @@ import Testing
     @Test(arguments: [
         ("CallCore", ["SignalingProtocol"]), ("SignalingProtocol", []),
         ("BellwireClientCore", ["SignalingProtocol", "Synchronization"]), ("Support", ["Glibc", "Synchronization"]),
+        ("CallStore", ["CallCore", "Glibc", "SignalingProtocol", "Support", "Synchronization"]),
     ])
     func theTargetImportsNothingElse(target: String, allowed: [String]) throws {
         let files = try sources(of: target)

@@ -4,6 +4,7 @@ import SignalingProtocol
 import Testing
 
 @testable import CallStore
+@testable import RedisStore
 
 /// Reading and writing in batches, and in two steps.
 struct BatchTests {

@@ -1,10 +1,11 @@
 import CallCore
-import FuzzEntries
 import FoundationEssentials
+import FuzzEntries
 import SignalingProtocol
 import Testing
 
 @testable import CallStore
+@testable import RedisStore
 
 /// What every store promises of commits and claims.
 @Suite struct CommitTests {

@@ -5,6 +5,8 @@ import SignalingProtocol
 import Testing
 
 @testable import CallStore
+@testable import RedisStore
+@testable import SQLiteStore
 
 /// A store belongs to one deployment.
 @Suite struct DeploymentTests {

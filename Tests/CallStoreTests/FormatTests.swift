@@ -5,6 +5,8 @@ import SignalingProtocol
 import Testing
 
 @testable import CallStore
+@testable import RedisStore
+@testable import SQLiteStore
 
 /// What stores write is written down in Tests/StoreFormats, a file for each format: whoever changes what is written learns here that the
 /// format needs another number (docs/decisions/0028).

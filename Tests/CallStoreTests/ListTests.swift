@@ -5,6 +5,7 @@ import SignalingProtocol
 import Testing
 
 @testable import CallStore
+@testable import RedisStore
 
 /// Users' lists of calls in Redis, which are written before the commits to which they belong (docs/decisions/0006).
 @Suite struct ListTests {

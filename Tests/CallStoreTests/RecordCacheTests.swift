@@ -1,10 +1,12 @@
 import CallCore
-import FuzzEntries
 import FoundationEssentials
+import FuzzEntries
 import SignalingProtocol
 import Testing
 
 @testable import CallStore
+@testable import RedisStore
+@testable import SQLiteStore
 
 /// A store that remembers what it has read must never take what it remembers for what is stored.
 struct RecordCacheTests {

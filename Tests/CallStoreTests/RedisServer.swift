@@ -1,11 +1,12 @@
 import CProcess
 import CallCore
-import FuzzEntries
 import FoundationEssentials
+import FuzzEntries
 import Glibc
 import SignalingProtocol
 
 @testable import CallStore
+@testable import RedisStore
 
 /// A Redis of the tests' own on loopback, shared by all of them: each store has keys of its own.
 final class RedisServer: Sendable {

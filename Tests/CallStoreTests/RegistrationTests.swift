@@ -5,6 +5,7 @@ import Support
 import Testing
 
 @testable import CallStore
+@testable import RedisStore
 
 /// Where devices are reached while they sleep, in every store.
 @Suite struct RegistrationTests {

@@ -1,11 +1,12 @@
 @testable import CallCore
-import FuzzEntries
 import FoundationEssentials
+import FuzzEntries
 import Glibc
 import SignalingProtocol
 import Testing
 
 @testable import CallStore
+@testable import SQLiteStore
 
 /// What the embedded store promises beyond every store: its file.
 @Suite struct SQLiteFileTests {

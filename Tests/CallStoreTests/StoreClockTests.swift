@@ -1,10 +1,12 @@
 import CallCore
-import FuzzEntries
 import FoundationEssentials
+import FuzzEntries
 import Synchronization
 import Testing
 
 @testable import CallStore
+@testable import RedisStore
+@testable import SQLiteStore
 
 /// Time goes on as clocks do that nobody can set (docs/decisions/0014).
 @Suite struct StoreClockTests {

@@ -5,6 +5,8 @@ import SignalingProtocol
 import Testing
 
 @testable import CallStore
+@testable import RedisStore
+@testable import SQLiteStore
 
 /// Every store that there is. The conformance tests run against each of them.
 enum StoreKind: String, CaseIterable, CustomTestStringConvertible {

@@ -5,6 +5,7 @@ import SignalingProtocol
 import Testing
 
 @testable import CallStore
+@testable import RedisStore
 
 /// A server that is no Redis, or holds what no coordinator wrote: its answers are errors or are passed over, and none is
 /// taken for something else.

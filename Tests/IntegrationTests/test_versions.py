@@ -30,8 +30,8 @@ def test_every_place_states_the_same_version() -> None:
 
 def test_the_changes_name_the_formats_of_the_stores() -> None:
     """The first entry names those that this version reads and writes, and each has its list."""
-    sqlite = stated("Sources/CallStore/SQLite/SQLiteSchema.swift", r"format = StoreFormat\((\d+)\)")[0]
-    redis = stated("Sources/CallStore/Redis/RedisFormat.swift", r"format = StoreFormat\((\d+)\)")[0]
+    sqlite = stated("Sources/SQLiteStore/SQLiteSchema.swift", r"format = StoreFormat\((\d+)\)")[0]
+    redis = stated("Sources/RedisStore/RedisFormat.swift", r"format = StoreFormat\((\d+)\)")[0]
     assert stated("CHANGELOG.md", r"Formats: (SQLite \d+, Redis \d+)\.")[0] == f"SQLite {sqlite}, Redis {redis}"
     for name in (f"sqlite-{sqlite}", f"redis-{redis}"):
         assert (ROOT / "Tests/StoreFormats" / f"{name}.txt").stat().st_size > 1_000

@@ -3,6 +3,7 @@ import CallStore
 import Coordinator
 import Glibc
 import MQTTClient
+import SQLiteStore
 import Support
 import Synchronization
 

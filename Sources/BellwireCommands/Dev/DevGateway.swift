@@ -3,6 +3,7 @@ import CallStore
 import Gateway
 import Glibc
 import MQTTClient
+import SQLiteStore
 import SignalingProtocol
 import Support
 import Tokens

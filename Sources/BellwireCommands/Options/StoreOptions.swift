@@ -2,6 +2,8 @@ import CallCore
 import CallStore
 import Glibc
 import MQTTClient
+import RedisStore
+import SQLiteStore
 import SignalingProtocol
 
 /// The flags that say which store, and what is to be known of it.

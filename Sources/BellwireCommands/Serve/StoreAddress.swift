@@ -1,6 +1,8 @@
 import CallCore
 import CallStore
 import Coordinator
+import RedisStore
+import SQLiteStore
 import Support
 
 /// Which store: `memory:`, `sqlite:PATH` or `redis://[user:password@]host:port[/db]`.

@@ -3,6 +3,7 @@ import CallStore
 import Coordinator
 import HistoryChecker
 import MQTTClient
+import RedisStore
 import SignalingProtocol
 import Support
 

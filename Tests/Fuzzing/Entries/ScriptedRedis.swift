@@ -1,5 +1,6 @@
 import CallStore
 import Glibc
+import RedisStore
 
 /// A Redis that answers what it was told to, whatever it is asked, and is gone for good after that.
 package enum ScriptedRedis {

@@ -1,6 +1,7 @@
 import CallCore
 import CallStore
 import Coordinator
+import RedisStore
 import SignalingProtocol
 
 // The checks of what a store gives back: bytes of a record, and replies of Redis. A damaged store may cost the calls that

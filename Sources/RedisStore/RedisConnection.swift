@@ -1,5 +1,6 @@
 import CHiredis
 import CallCore
+import CallStore
 import Glibc
 import Support
 

@@ -1,4 +1,5 @@
 import CallCore
+import CallStore
 import SignalingProtocol
 
 /// What belongs to users: their history, the messages that wait for them, their profiles; and calls' timelines.

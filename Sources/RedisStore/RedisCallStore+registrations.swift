@@ -1,4 +1,5 @@
 import CallCore
+import CallStore
 import SignalingProtocol
 
 /// Where devices are reached while they sleep: a user's registrations are one hash; whose a target is, which device's, stands under its

@@ -1,4 +1,5 @@
 import CallCore
+import CallStore
 
 /// The time of all processes that share a file: their machine's boot clock, which nobody can set, and one offset that the file keeps.
 ///

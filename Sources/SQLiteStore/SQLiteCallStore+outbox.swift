@@ -1,4 +1,5 @@
 import CallCore
+import CallStore
 import SignalingProtocol
 
 /// The outbox: revisions in one table, a row for each line in another, counts with the endpoint.

@@ -1,3 +1,4 @@
+import CallStore
 import Support
 
 /// Where Redis is: `redis://[user[:password]@]host[:port][/db]`; `redis://:password@host` names no user.

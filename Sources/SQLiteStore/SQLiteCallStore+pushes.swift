@@ -1,4 +1,5 @@
 import CallCore
+import CallStore
 import SignalingProtocol
 
 /// The queue of pushes: a row for each call; and what is kept of pushes beside calls.

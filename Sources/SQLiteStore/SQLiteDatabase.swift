@@ -1,4 +1,5 @@
 import CSQLite
+import CallStore
 import Glibc
 
 /// A thin layer over one SQLite connection: prepared statements, binding, transactions.

@@ -1,4 +1,5 @@
 import CallCore
+import CallStore
 import SignalingProtocol
 
 /// The queue of pushes: per partition two keys beside those of the calls, so that a call is entered with its commit.

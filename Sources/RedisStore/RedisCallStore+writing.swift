@@ -1,4 +1,5 @@
 import CallCore
+import CallStore
 import SignalingProtocol
 
 /// A write, step by step: claims and lists before the commits, what follows from them after (docs/decisions/0006).

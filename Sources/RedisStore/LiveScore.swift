@@ -1,4 +1,5 @@
 import CallCore
+import CallStore
 
 /// The score of a live call in its users' lists: behind every end, and it tells when the entry was written, so that who finds an entry
 /// without its call knows whether the commit that follows it may still be on its way, and whether it was written anew since.

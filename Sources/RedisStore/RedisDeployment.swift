@@ -1,3 +1,5 @@
+import CallStore
+
 /// The stamp of a deployment in Redis (`DeploymentStamp`): looked at with each new connection, since another server, or an
 /// emptied one, may have taken the place of the one that was stamped.
 struct RedisDeployment {

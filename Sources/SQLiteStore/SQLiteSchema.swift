@@ -1,3 +1,5 @@
+import CallStore
+
 /// The tables of the embedded store.
 ///
 /// Calls are numbered as they are made, and what is kept beside a call goes by its number: what is written at the same time then

@@ -1,4 +1,5 @@
 import CallCore
+import CallStore
 import SignalingProtocol
 
 /// The outbox: per partition and endpoint a few keys beside those of the calls, so that what is owed is written with the call.

@@ -1,3 +1,5 @@
+import CallStore
+
 /// The format of what is kept in Redis. Its number stands in front of what coordinators agree on about the clock, under `clockKey`: that
 /// entry is there before anything else, is read at each look at the clock and written anew when Redis was emptied. So a coordinator also learns
 /// at once that one of a later version has begun with its Redis.

@@ -1,4 +1,5 @@
 import CallCore
+import CallStore
 import SignalingProtocol
 
 /// Users' lists of calls, and what is done about entries whose commit never came (docs/decisions/0006).

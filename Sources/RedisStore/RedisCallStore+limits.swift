@@ -1,4 +1,5 @@
 import CallCore
+import CallStore
 import SignalingProtocol
 import Support
 

@@ -1,4 +1,5 @@
 import CallCore
+import CallStore
 import SignalingProtocol
 
 /// Devices coming and going: one row per device, and the sessions that are over.

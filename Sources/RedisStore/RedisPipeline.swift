@@ -1,3 +1,4 @@
+import CallStore
 import SignalingProtocol
 
 /// The commands of one round trip, as Redis reads them.

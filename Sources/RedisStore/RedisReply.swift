@@ -1,4 +1,5 @@
 import CHiredis
+import CallStore
 import SignalingProtocol
 
 /// What Redis answered to one command. It is read in place, without copies.

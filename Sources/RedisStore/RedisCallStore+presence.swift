@@ -1,4 +1,5 @@
 import CallCore
+import CallStore
 import SignalingProtocol
 
 /// Devices coming and going: one hash of devices and one set of sessions that are over per user.

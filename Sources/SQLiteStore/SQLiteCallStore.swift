@@ -1,4 +1,5 @@
 import CallCore
+import CallStore
 import SignalingProtocol
 
 /// The embedded store: one SQLite file in WAL mode. A batch is one transaction. Several coordinators on one machine

@@ -1,4 +1,5 @@
 import CallCore
+import CallStore
 import SignalingProtocol
 
 /// What users have asked of others and what is kept because of them: for the limits of both.
