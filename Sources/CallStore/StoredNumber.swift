@@ -4,14 +4,14 @@ import CallCore
 /// with it would leave the range of an integer.
 package enum StoredNumber {
     /// Milliseconds since the Unix epoch, or seconds: up to what a double holds exactly, as Redis's scores are.
-    @usableFromInline package static let times: ClosedRange<Int64> = 0...1 << 53
+    package static let times: ClosedRange<Int64> = 0...1 << 53
     /// Between two such times.
     package static let differences: ClosedRange<Int64> = -times.upperBound...times.upperBound
     /// Revisions, and durations in seconds or milliseconds.
     package static let counts: ClosedRange<Int64> = 0...Int64(Int32.max)
 
-    /// Nil for what is no such number.
-    @inlinable package static func time(_ digits: some Collection<UInt8>) -> Milliseconds? {
+    /// Nil for what is no such number. Not generic: a store in another module would call it unspecialised, for each number that it reads.
+    package static func time(_ digits: UnsafeBufferPointer<UInt8>) -> Milliseconds? {
         // Sixteen digits fit, and more are out of range.
         guard (1...16).contains(digits.count) else { return nil }
         var number: Milliseconds = 0
@@ -22,8 +22,10 @@ package enum StoredNumber {
         return times.contains(number) ? number : nil
     }
 
+    package static func time(_ digits: [UInt8]) -> Milliseconds? { digits.withUnsafeBufferPointer { time($0) } }
+
     /// A score, which may have a fraction and may be infinite: the nearest time.
-    @inlinable package static func time(ofScore digits: some Collection<UInt8>) -> Milliseconds {
+    package static func time(ofScore digits: UnsafeBufferPointer<UInt8>) -> Milliseconds {
         guard let score = Double(String(decoding: digits, as: UTF8.self)), score > 0 else { return 0 }
         return Milliseconds(min(score, Double(times.upperBound)))
     }

@@ -32,6 +32,14 @@ extension HistoryChecker {
         let messageID: MessageID
     }
 
+    /// A receipt of a message whose id no response has named yet.
+    struct EarlyReceipt {
+        let receipt: Receipt
+        let device: DeviceAddress
+        let entry: HistoryEntry
+        let at: Int64
+    }
+
     mutating func sentMessage(_ request: Request.Message, _ key: RequestKey) {
         guard messages[key] == nil else {
             messages[key]?.touchedAt = now
@@ -62,9 +70,17 @@ extension HistoryChecker {
     }
 
     mutating func received(_ receipt: Receipt, by device: DeviceAddress, _ entry: HistoryEntry) {
-        guard let key = messageKeys[MessageKey(to: receipt.to, messageID: receipt.messageID)], key.device == device
-        else {
-            report(.messageForged, nil, device, "a receipt of a message that it did not send", entry: entry)
+        let name = MessageKey(to: receipt.to, messageID: receipt.messageID)
+        guard let key = messageKeys[name], key.device == device else {
+            // The response that names the message may come from another coordinator, later than the receipt, or be lost.
+            let mayBeNamed = messages.contains { key, history in
+                key.device == device && history.request.to == receipt.to && history.messageID == nil
+            }
+            if mayBeNamed {
+                earlyReceipts[name] = EarlyReceipt(receipt: receipt, device: device, entry: entry, at: now)
+            } else {
+                report(.messageForged, nil, device, "a receipt of a message that it did not send", entry: entry)
+            }
             return
         }
         summary.messages["receipts", default: 0] += 1
@@ -106,7 +122,11 @@ extension HistoryChecker {
             return
         }
         messages[key]?.messageID = messageID
-        messageKeys[MessageKey(to: history.request.to, messageID: messageID)] = key
+        let name = MessageKey(to: history.request.to, messageID: messageID)
+        messageKeys[name] = key
+        if let early = earlyReceipts.removeValue(forKey: name) {
+            received(early.receipt, by: early.device, early.entry)
+        }
     }
 
     private mutating func learn(_ state: MessageState, time: Int64?, of key: RequestKey, _ entry: HistoryEntry) {
@@ -209,5 +229,6 @@ extension HistoryChecker {
     mutating func forgetMessages(before moment: Int64) {
         messages = messages.filter { $0.value.touchedAt >= moment }
         messageKeys = messageKeys.filter { messages[$0.value] != nil }
+        earlyReceipts = earlyReceipts.filter { $0.value.at >= moment }
     }
 }

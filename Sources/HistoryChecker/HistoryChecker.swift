@@ -32,6 +32,7 @@ package struct HistoryChecker {
     var devices: [DeviceAddress: DeviceHistory] = [:]
     var messages: [RequestKey: MessageHistory] = [:]
     var messageKeys: [MessageKey: RequestKey] = [:]
+    var earlyReceipts: [MessageKey: EarlyReceipt] = [:]
     var disturbances = Disturbances()
     var lost = LostHistory()
     var activeCalls: [UserID: [ActiveSpan]] = [:]

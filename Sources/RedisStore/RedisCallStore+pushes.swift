@@ -216,7 +216,9 @@ extension RedisCallStore: PushStore {
             let device = device(rest), let text = value.text
         else { return nil }
         let parts = text.split(separator: ":", omittingEmptySubsequences: false).map(String.init)
-        guard parts.count == 4, let invitation = StoredNumber.time(parts[0].utf8).map(Int.init) else { return nil }
+        guard parts.count == 4, let invitation = StoredNumber.time(Array(parts[0].utf8)).map(Int.init) else {
+            return nil
+        }
         return PushState(
             PushRegistration.Key(device, app, platform), invitation: invitation, ringText: parts[1],
             stop: PushState.Phase(rawValue: parts[2]), missed: PushState.Phase(rawValue: parts[3]))

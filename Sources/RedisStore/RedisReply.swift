@@ -1,4 +1,5 @@
 import CHiredis
+import CallCore
 import CallStore
 import SignalingProtocol
 
@@ -159,4 +160,10 @@ struct RedisBytes: RandomAccessCollection {
         defer { self = RedisBytes(UnsafeBufferPointer(rebasing: buffer[(place + 1)...]), of: owner) }
         return RedisBytes(UnsafeBufferPointer(rebasing: buffer[..<place]), of: owner)
     }
+}
+
+extension StoredNumber {
+    static func time(_ digits: RedisBytes) -> Milliseconds? { digits.read { time($0) } }
+
+    static func time(ofScore digits: RedisBytes) -> Milliseconds { digits.read { time(ofScore: $0) } }
 }

@@ -169,6 +169,32 @@ struct MessageTests {
             ]) == [.messageForged])
     }
 
+    @Test func aReceiptMayComeBeforeTheResponseThatNamesItsMessage() {
+        #expect(
+            kinds([
+                (100, sent(id: nil)), (110, received()), (120, acked), (130, receipt(.delivered, at: 125)),
+                (140, answered(.sent)), (150, .disconnected(alice)),
+            ]).isEmpty)
+        // No device received a copy, and the response comes last.
+        #expect(
+            kinds([
+                (50, .disconnected(bob)), (100, sent(ttl: 5, id: nil)), (5_200, receipt(.expired, at: 5_150)),
+                (5_300, answered(.sent)), (5_400, .disconnected(alice)),
+            ]).isEmpty)
+        // Once the response has come, the receipt counts: this message did not live long enough to expire.
+        #expect(
+            kinds([
+                (50, .disconnected(bob)), (100, sent(ttl: 20, id: nil)), (1_200, receipt(.expired, at: 1_150)),
+                (1_300, answered(.sent)), (1_400, .disconnected(alice)),
+            ]) == [.receiptWrong])
+        // A receipt of a message that the response does not name.
+        #expect(
+            kinds([
+                (100, sent(id: nil)), (120, answered(.sent, id: "x")), (130, receipt(.delivered, at: 125)),
+                (150, .disconnected(alice)),
+            ]) == [.messageForged])
+    }
+
     @Test func whatNobodySentIsForged() {
         #expect(kinds([(100, received())]) == [.messageForged])
         #expect(kinds([(90, sent()), (100, received(data: "2")), (110, .disconnected(alice))]) == [.messageForged])

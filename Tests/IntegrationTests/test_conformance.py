@@ -12,6 +12,8 @@ from harness.gateway import Gateway
 from harness.push_providers import PushProviders
 from harness.push_target import PLATFORMS
 
+pytestmark = pytest.mark.conformance
+
 
 @pytest.mark.timeout(300)
 def test_a_deployment_with_short_timers_conforms(tmp_path: Path) -> None:

@@ -9,6 +9,8 @@ import pytest
 from harness.conformance import SHORT, check, scenarios, told, whole_deployment
 from harness.web import MISSING
 
+pytestmark = pytest.mark.conformance
+
 
 @pytest.mark.timeout(300)
 @pytest.mark.skipif(bool(MISSING), reason=f"not here: {', '.join(MISSING)}")

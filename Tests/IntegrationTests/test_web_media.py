@@ -32,7 +32,8 @@ FLAGS = [
     "--no-sandbox",
     "--disable-gpu",
     "--no-first-run",
-    "--use-fake-device-for-media-stream",
+    # Few pictures: each costs processor time that other tests need.
+    "--use-fake-device-for-media-stream=fps=5",
     "--use-fake-ui-for-media-stream",
     "--autoplay-policy=no-user-gesture-required",
     "--disable-features=WebRtcHideLocalIpsWithMdns",

@@ -671,8 +671,8 @@ def test_microphone_and_camera_that_are_not_there(world: World, open_page: OpenP
 
 def ringing(phone: Device) -> str:
     """The call that rings at this phone."""
-    return phone.wait(
-        lambda messages: next((m["callID"] for m in reversed(messages) if m.event == "call.invited"), None), 5, "an invitation"
+    return phone.wait_for(
+        lambda: next((m["callID"] for m in reversed(phone.messages) if m.event == "call.invited"), None), 5, "an invitation"
     )
 
 

@@ -456,8 +456,8 @@ MUTANTS = [
     Mutant(
         "the revisions through which a commit passes are owed to nobody",
         DECIDING + "Writing.swift",
-        "commit.owed = owed(machine.passed + [call])",
-        "commit.owed = owed(mutant ? [call] : machine.passed + [call])",
+        "(machine.passed + [machine.call]).map {",
+        "(mutant ? [machine.call] : machine.passed + [machine.call]).map {",
     ),
     # Pushes.
     Mutant(

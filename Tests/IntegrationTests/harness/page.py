@@ -36,7 +36,8 @@ FLAGS = [
     "--no-first-run",
     "--disable-background-networking",
     "--disable-component-update",
-    "--use-fake-device-for-media-stream",
+    # Few pictures: each costs processor time that other tests need.
+    "--use-fake-device-for-media-stream=fps=5",
     "--autoplay-policy=no-user-gesture-required",
     "--disable-features=WebRtcHideLocalIpsWithMdns",
     "--window-size=1280,900",
