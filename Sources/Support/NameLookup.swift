@@ -1,27 +1,28 @@
 import Glibc
 import Synchronization
 
-/// Looks a host name up without keeping the caller waiting longer than it says: the system's resolver may take many
-/// seconds when a name server does not answer, and a coordinator has one thread for everything.
+/// A lookup of a host name that keeps the caller waiting no longer than the caller allows. The system's resolver may
+/// take many seconds when a name server does not answer, and a coordinator has a single thread for all its work.
 package final class NameLookup: Sendable {
     private struct State {
         var addresses: [String] = []
         var isLooking = false
-        /// Lookups that have come to an end, either way.
+        /// The number of lookups that have ended, with or without a result.
         var finished = 0
     }
 
     private let host: String
     private let state = Mutex(State())
 
-    /// One per name, so that a lookup that hangs is not started again and again. A process knows a handful of names.
+    /// The lookups of this process by host name: a hanging lookup is not started a second time. A process knows only a
+    /// handful of names.
     private static let known = Mutex<[String: NameLookup]>([:])
 
     private init(host: String) { self.host = host }
 
-    /// The addresses of `host` in numbers, in the order in which to try them. When the lookup takes longer than
-    /// `milliseconds`, those that were found last count, and the lookup goes on for the next time. Empty when none was
-    /// ever found.
+    /// Returns the numeric addresses of `host`, in the order in which a caller should try them. When the lookup takes
+    /// longer than `milliseconds`, the addresses of the previous lookup are returned, and the running lookup continues
+    /// for the next call. The result is empty as long as no lookup has found an address.
     package static func addresses(of host: String, within milliseconds: Int) -> [String] {
         if isNumeric(host) { return [host] }
         let lookup = known.withLock { known in
@@ -46,7 +47,7 @@ package final class NameLookup: Sendable {
         return state.withLock { $0.addresses }
     }
 
-    /// Milliseconds between looks at the other thread's result.
+    /// The interval, in milliseconds, at which a waiting caller checks for the result of the lookup thread.
     private static let step = 2
 
     private func start() {
@@ -89,7 +90,7 @@ package final class NameLookup: Sendable {
         return String(decoding: text.prefix { $0 != 0 }.map(UInt8.init(bitPattern:)), as: UTF8.self)
     }
 
-    /// A name that is not found now keeps its last addresses: its owner may only be restarting.
+    /// Ends a lookup. A name that is not found now keeps its last addresses, because its server may only be restarting.
     private func finish(_ addresses: [String]) {
         state.withLock { state in
             if !addresses.isEmpty { state.addresses = addresses }

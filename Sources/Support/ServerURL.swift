@@ -1,16 +1,17 @@
-/// The address of a server: `scheme://[user[:password]@]host[:port][/path]`, strictly read.
+/// The address of a server, `scheme://[user[:password]@]host[:port][/path]`, parsed strictly.
 package struct ServerURL: Sendable, Equatable {
     package let scheme: String
-    /// Percent-decoded, like the password.
+    /// The user name, percent-decoded, as is the password.
     package let username: String?
     package let password: String?
-    /// A name or an address; an IPv6 address without its brackets.
+    /// A host name or an address; an IPv6 address stands without brackets.
     package let host: String
     package let port: Int?
-    /// Without the leading slash; empty when there is none.
+    /// The path without the leading slash; empty when the address has no path.
     package let path: String
 
-    /// Nil when `text` is not of this form. It is read byte by byte: Swift joins a sign to the marks around it.
+    /// Returns nil when `text` does not have this form. The text is read byte by byte, because Swift would join a
+    /// delimiter and a combining mark that follows into a single `Character`.
     package init?(_ text: String) {
         let bytes = Array(text.utf8)
         guard let colon = bytes.firstIndex(of: UInt8(ascii: ":")), bytes[colon...].starts(with: "://".utf8) else {
@@ -60,12 +61,12 @@ package struct ServerURL: Sendable, Equatable {
         port = number
     }
 
-    /// How host and port are written, with the brackets of an IPv6 address.
+    /// Returns host and port as a URL has them, with brackets around an IPv6 address.
     package static func authority(host: String, port: Int) -> String {
         "\(host.utf8.contains(UInt8(ascii: ":")) ? "[\(host)]" : host):\(port)"
     }
 
-    /// All signs at which the address is cut are ASCII, so that no character is.
+    /// Returns the text of a part of the address. All delimiters are ASCII, so no character is cut in two.
     private static func text(_ bytes: ArraySlice<UInt8>) -> String { String(decoding: bytes, as: UTF8.self) }
 
     private static func decode(_ text: ArraySlice<UInt8>) -> String? {
@@ -88,7 +89,7 @@ package struct ServerURL: Sendable, Equatable {
 
     private static func isDigit(_ byte: UInt8) -> Bool { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte) }
 
-    /// Letters, digits, and what stands in names and in IPv6 addresses.
+    /// Whether a host may contain this byte: a letter, a digit, or another byte of host names and IPv6 addresses.
     private static func isHostByte(_ byte: UInt8) -> Bool {
         switch byte {
         case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"), UInt8(ascii: "."),

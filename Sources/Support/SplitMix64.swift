@@ -1,4 +1,5 @@
-/// SplitMix64: the same numbers for the same seed, on every run and every machine. Not for secrets.
+/// The SplitMix64 generator. The same seed gives the same numbers on every run and every machine. The numbers are not
+/// fit for secrets.
 package struct SplitMix64: RandomNumberGenerator, Sendable {
     private var state: UInt64
 

@@ -1,11 +1,11 @@
 import Glibc
 
-/// The clocks of this machine: the one place that reads them.
+/// The clocks of this machine. No other code reads them.
 package enum SystemClock: Sendable {
-    /// Since the machine's start. Nobody can set it, and it runs on while a process is frozen or the machine sleeps: all countdowns and
-    /// measurements are by it.
+    /// The time since the machine's start. This clock cannot be set and also runs while a process is frozen or the
+    /// machine sleeps. All countdowns and measurements use this clock.
     case boot
-    /// Since the Unix epoch. Anybody with the rights can set it.
+    /// The time since the Unix epoch. Any user with the rights can set this clock.
     case wall
 
     package var milliseconds: Int64 {

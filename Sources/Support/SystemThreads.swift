@@ -1,7 +1,8 @@
 import Glibc
 
-/// Runs `body` on a new thread, which must be joined; nil when there can be none. No signal is delivered to it: they are for the
-/// threads that wait for them, and a connection that broke must not end the process (SIGPIPE).
+/// Runs `body` on a new thread, which the caller must join; returns nil when the system refuses a thread. The system
+/// delivers no signals to the new thread: other threads wait for signals, and a broken connection (SIGPIPE) must not
+/// end the process.
 package func startThread(_ body: @escaping @Sendable () -> Void) -> pthread_t? {
     var thread = pthread_t()
     let context = Unmanaged.passRetained(ThreadBody(run: body))
@@ -12,7 +13,7 @@ package func startThread(_ body: @escaping @Sendable () -> Void) -> pthread_t? {
     return thread
 }
 
-/// Runs `body` on a new thread that nobody joins; false when there can be none.
+/// Runs `body` on a new thread that the caller does not join; returns false when the system refuses a thread.
 @discardableResult
 package func startDetachedThread(_ body: @escaping @Sendable () -> Void) -> Bool {
     guard let thread = startThread(body) else { return false }
@@ -26,7 +27,7 @@ private final class ThreadBody: Sendable {
     init(run: @escaping @Sendable () -> Void) { self.run = run }
 }
 
-// A C callback is a file-private function: a closure would inherit the isolation of where it is written.
+// A C callback has to be a file-private function: a closure would inherit the isolation of its surroundings.
 private func runThread(_ context: UnsafeMutableRawPointer?) -> UnsafeMutableRawPointer? {
     guard let context else { return nil }
     var all = sigset_t()

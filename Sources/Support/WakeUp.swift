@@ -1,13 +1,13 @@
 import Glibc
 
-/// Ends the wait of a thread that polls `descriptor`: any thread may, at any time.
+/// A socket pair by which any thread may, at any time, end the wait of a thread that polls `descriptor`.
 package final class WakeUp: Sendable {
     private let ends: (read: Int32, write: Int32)
 
-    /// Readable after `wake`, until `clear`.
+    /// The descriptor to poll, readable after `wake` until `clear`.
     package var descriptor: Int32 { ends.read }
 
-    /// Nil when there are no descriptors left.
+    /// Returns nil when the process has no descriptors left.
     package init?() {
         var descriptors: [Int32] = [-1, -1]
         let kind = SOCK_STREAM.rawValue | SOCK_NONBLOCK.rawValue | SOCK_CLOEXEC.rawValue
@@ -21,7 +21,7 @@ package final class WakeUp: Sendable {
     }
 
     package func wake() {
-        // When it is full there is enough to wake by.
+        // A full buffer already holds a byte that wakes the polling thread, so a failed write does no harm.
         var one: UInt8 = 1
         _ = write(ends.write, &one, 1)
     }

@@ -1,21 +1,21 @@
-/// A moment by this machine's wall clock: what a stranger's clock is held against (docs/decisions/0024).
+/// A moment by this machine's wall clock, for comparison with clocks outside the deployment (docs/decisions/0024).
 ///
-/// It is a type of its own so that the store's time, which nobody can set and which may therefore be hours from everybody else's, is never
-/// written where another clock is compared with it.
+/// The store's time cannot be set and may therefore be hours from all other clocks. This separate type keeps the
+/// store's time out of comparisons with other clocks.
 package struct WallTime: Equatable, Comparable, Sendable {
-    /// Since the Unix epoch.
+    /// Milliseconds since the Unix epoch.
     package let milliseconds: Int64
 
     package init(milliseconds: Int64) { self.milliseconds = milliseconds }
 
     package static var now: WallTime { WallTime(milliseconds: SystemClock.wall.milliseconds) }
 
-    /// Since the Unix epoch, as signatures and tokens have it.
+    /// Seconds since the Unix epoch, as in signatures and tokens.
     package var seconds: Int64 { milliseconds / 1_000 }
 
     package static func < (lhs: WallTime, rhs: WallTime) -> Bool { lhs.milliseconds < rhs.milliseconds }
 
-    /// Milliseconds from one moment to the other.
+    /// Returns the milliseconds from `rhs` to `lhs`.
     package static func - (lhs: WallTime, rhs: WallTime) -> Int64 { lhs.milliseconds - rhs.milliseconds }
 
     package static func + (time: WallTime, milliseconds: Int64) -> WallTime {
