@@ -1,10 +1,10 @@
 import CallCore
 import SignalingProtocol
 
-/// What became of commits, and what was read after them.
+/// The outcomes of a batch of commits, and the facts that the store read after the commits.
 package struct Written: Sendable {
     package var outcomes: [CommitOutcome]
-    /// Nil when it could not be read any more.
+    /// The facts; nil when the commits succeeded and the store could not be read afterwards.
     package var findings: Findings?
 
     package init(outcomes: [CommitOutcome], findings: Findings?) {
@@ -13,9 +13,9 @@ package struct Written: Sendable {
     }
 }
 
-/// Batches of one kind.
+/// Batches that hold a single kind of query or write.
 extension RecordStore {
-    /// The records under these ids, in this order; nil where there is none.
+    /// Returns the records under these ids, in this order; nil for an id without a record.
     package func load(_ ids: [RecordID]) async throws(StoreError) -> [StoredRecord?] {
         try await read(Lookup(records: ids)).records
     }
@@ -24,17 +24,17 @@ extension RecordStore {
         try await load(callIDs.map(RecordID.call))
     }
 
-    /// Which call holds each claim.
+    /// Returns the call that holds each claim; nil for a claim without a holder.
     package func holders(of claims: [Claim]) async throws(StoreError) -> [ClaimHolder?] {
         try await read(Lookup(claims: claims)).holders
     }
 
-    /// The profiles of the users who are known; nil for the others.
+    /// Returns the profiles of the known users; nil for the other users.
     package func profiles(of users: [UserID]) async throws(StoreError) -> [UserProfile?] {
         try await read(Lookup(profiles: users)).profiles
     }
 
-    /// The devices of each user, also those that are offline but not yet forgotten.
+    /// Returns the devices of each user, including offline devices that the store has not forgotten yet.
     package func devices(of users: [UserID]) async throws(StoreError) -> [[DevicePresence]] {
         try await read(Lookup(presence: users)).presence
     }
@@ -47,7 +47,7 @@ extension RecordStore {
         try await read(Lookup(messages: [list])).messages[0]
     }
 
-    /// Which of the blocks stand.
+    /// Returns for each block whether the block is in force.
     package func isBlocked(_ blocks: [Block]) async throws(StoreError) -> [Bool] {
         try await read(Lookup(blocks: blocks)).isBlocked
     }
@@ -56,6 +56,6 @@ extension RecordStore {
         try await write(commits, [], thenRead: Lookup()).outcomes
     }
 
-    /// Merges acknowledgments, heartbeats and reports into what is kept beside the calls.
+    /// Merges acks, heartbeats and reports into the data that the store keeps beside the calls.
     package func note(_ notes: [Note]) async throws(StoreError) { _ = try await write([], notes, thenRead: Lookup()) }
 }

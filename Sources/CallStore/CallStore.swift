@@ -1,127 +1,142 @@
 import CallCore
 import SignalingProtocol
 
-/// Where coordinators keep what must survive them (docs/architecture.md, Store): all roles that a store has for them.
+/// The store in full, with all roles that coordinators need: here they keep the data that must survive a coordinator
+/// (docs/architecture.md, Store).
 ///
-/// The methods take batches, and throw `StoreError` when the store cannot answer. What is asked is asked in the order of the calls,
-/// also while others wait for their answers.
+/// The methods take batches, and throw `StoreError` when the store cannot answer. The store serves queries in the order
+/// of the method calls, even while earlier callers still wait for their answers.
 package protocol CallStore: RecordStore, UserStore, PresenceStore, TimelineStore, EndpointStore, RegistrationStore {
-    /// A short name for logs, without credentials.
+    /// A short name of the store for logs, without credentials.
     var summary: String { get }
 
-    /// What a crash of the store's machine may lose, for the log; nil while that is not known.
+    /// A text for the log that says how much a crash of the store's machine may lose; nil while this is not known.
     var durability: String? { get }
 
-    /// What in the store's settings may lose calls, and what mends it, for the log; nil where nothing is known.
+    /// A text for the log that names a setting of the store that may lose calls, and the remedy; nil when no such
+    /// setting is known.
     var hazard: String? { get }
 
-    /// Whether it may be out of reach for this coordinator, and not for others.
+    /// Whether this coordinator may lose its connection to the store while other coordinators keep theirs.
     var isShared: Bool { get }
 
-    /// How often it was waited for since the start.
+    /// The number of times since the start that this process has waited for an answer of the store.
     var roundTrips: Int { get }
 }
 
-/// The store's clock, by which all coordinators write and serve deadlines.
+/// The store's clock. All coordinators write and serve deadlines by this clock.
 package protocol StoreTime: AnswersLater {
     func now() async throws(StoreError) -> Milliseconds
 
-    /// The same as far as it is known without asking.
+    /// The store's time as far as this process knows it without a query; nil while unknown.
     var time: Milliseconds? { get }
 
-    /// Asks the store for its time anew, and sees whether somebody has set its clock. To be called every half a second or so, as long as
-    /// there is anything to do with the store. Whether it has written something, and so shown that it can.
+    /// Asks the store for its time and checks whether the store's clock was set. Callers should call this about every
+    /// half a second as long as they have work for the store. Returns whether the call wrote to the store, and so
+    /// showed that the store takes writes.
     @discardableResult
     func lookAtClock() async throws(StoreError) -> Bool
 
-    /// How far the store's time is from this machine's, in milliseconds.
+    /// The difference between this machine's clock and the store's time, in milliseconds.
     var clockSkew: Milliseconds { get }
 
-    /// How often the clock of the store's machine was found to be set, by whichever coordinator; and by how much the last time.
+    /// The number of times that any coordinator found the clock of the store's machine to be set, and the last
+    /// difference in milliseconds.
     var clockSteps: (count: Int, last: Milliseconds) { get }
 }
 
-/// Records and what lies beside them: deadlines, claims, notes. A commit is a compare-and-set on the record's version; notes are merged
-/// and never conflict.
+/// Records and the data beside them: deadlines, claims and notes. A commit is a compare-and-set on the record's
+/// version. Notes are merged and never conflict.
 package protocol RecordStore: StoreTime {
-    /// Reads all that is asked for, in one round trip.
+    /// Answers all queries of `lookup` in a single round trip.
     func read(_ lookup: Lookup) async throws(StoreError) -> Findings
 
-    /// Writes each record if nobody changed it meanwhile; merges the notes into what is kept beside calls; and then
-    /// reads, in as few round trips as can be. The commits do not depend on each other.
+    /// Writes each record unless another writer has changed the record meanwhile, merges the notes into the data beside
+    /// the calls, and then answers the queries of `lookup`, in as few round trips as possible. The commits do not
+    /// depend on each other.
     ///
-    /// When it throws, each commit may have been written or not: who repeats it finds out.
+    /// After a throw, each commit may have been written or not. A caller that repeats the commits learns the result.
     func write(_ commits: [Commit], _ notes: [Note], thenRead lookup: Lookup) async throws(StoreError) -> Written
 
-    /// Records whose deadline lies at or before `moment`, the earliest first, but for those that cannot be served.
+    /// Returns the records whose deadline is at or before `moment`, the earliest first, without the records in
+    /// `besides`, which are set aside because they cannot be served.
     func due(before moment: Milliseconds, limit: Int, besides: Set<RecordID>) async throws(StoreError) -> [RecordID]
 
-    /// Those of the records whose deadline lies at or before `moment`, in their order.
+    /// Returns the given records whose deadline is at or before `moment`, in the given order.
     func due(_ ids: [RecordID], before moment: Milliseconds) async throws(StoreError) -> [RecordID]
 
-    /// Removes up to `limit` things whose time is over: ended calls, forgotten cancels, finished messages, expired
-    /// presence, registrations. Returns how many were removed.
+    /// Removes up to `limit` records and entries whose retention has ended: ended calls, early cancels, finished peer
+    /// messages, expired presence, registrations. Returns the number of removed records and entries.
     func clean(limit: Int) async throws(StoreError) -> Int
 }
 
-/// What belongs to a user: the list of calls, the profile, blocks, and what counts with the user.
+/// Data of a user: the list of calls, the profile, the blocks, and the counts for the user's limits.
 package protocol UserStore: AnswersLater {
-    /// All of the user's calls that are kept, the newest first, those of the same time by falling id; only those that
-    /// stand behind `place`.
+    /// Returns the user's stored calls behind `place`, the newest first; calls of the same time stand in descending
+    /// order of their ids.
     func history(of user: UserID, after place: HistoryPlace?, limit: Int) async throws(StoreError) -> [HistoryPlace]
 
-    /// Changes a user's profile. Returns it as it is then.
+    /// Changes a user's profile and returns the new profile.
     func update(_ user: UserID, _ update: Request.UserUpdate) async throws(StoreError) -> UserProfile
 
-    /// Lets a user's block begin or end. False when the list is full: nothing has changed then.
+    /// Adds or removes a block of a user. Returns false, without a change, when the user's block list is full.
     func set(_ block: Block, _ isBlocked: Bool) async throws(StoreError) -> Bool
 
-    /// Whom the user has blocked, in the order of their ids.
+    /// Returns the users whom the user has blocked, in the order of their ids.
     func blockList(of user: UserID) async throws(StoreError) -> [UserID]
 
-    /// Puts the user's list of calls right where it names calls that do not live, or in which the user is not: what coordinators left
-    /// that died, or lost, in the middle of a commit. Returns how many it found; there may be more, unless there were none.
+    /// Removes from the user's list of calls the entries of calls that are not live or do not have the user as a
+    /// member. Such entries remain when a coordinator dies, or loses against another writer, in the middle of a commit.
+    /// Returns the number of wrong entries. More of these may exist until the result is 0.
     func tidyCalls(of user: UserID) async throws(StoreError) -> Int
 
-    /// Removes what is kept of a user: profile, blocks by and of the user, presence, registrations for pushes, lists of calls and messages,
-    /// messages that wait, and of the listed calls the timelines and what the user's devices acknowledged, reported and were pushed. The calls themselves are also others'.
+    /// Removes the data of a user: the profile, blocks by and of the user, presence, push registrations, the lists of
+    /// calls and messages, and the queued peer messages. Of the listed calls, removes the timelines and the acks,
+    /// reports and pushes of the user's devices. The calls themselves stay, because they also belong to their other
+    /// members.
     func erase(_ user: UserID) async throws(StoreError)
 
-    /// Counts what is kept because of users.
+    /// Adds to the numbers of bytes that the store keeps because of users.
     func charge(_ charges: [StoredCharge]) async throws(StoreError)
 }
 
-/// Which devices are there. `UserPresence` is the rule.
+/// The devices that are online. `UserPresence` defines the rules.
 package protocol PresenceStore: AnswersLater {
-    /// Devices published `online: true`.
+    /// Records sessions whose devices published `online: true`.
     func cameOnline(_ sessions: [DeviceSession], policy: PresencePolicy) async throws(StoreError) -> [OnlineOutcome]
 
-    /// Devices published `online: false`, or their wills were published. Of each: whether that ended its current session.
+    /// Records sessions whose devices published `online: false`, or whose wills the broker published. Returns for each
+    /// whether the device's current session has ended.
     func wentOffline(_ sessions: [DeviceSession], policy: PresencePolicy) async throws(StoreError) -> [Bool]
 
-    /// Renews the lease of devices that sent something.
+    /// Extends the expiry of devices that sent a message.
     func renew(_ devices: [DeviceAddress]) async throws(StoreError)
 }
 
-/// Timelines of calls (docs/protocol.md, section 6).
+/// The timelines of calls (docs/protocol.md, section 6).
 package protocol TimelineStore: AnswersLater {
-    /// Adds entries to calls' timelines, which are kept for `life` milliseconds beyond the last one. Of each timeline the last
-    /// `Limits.traceEntries` by their time are kept, in whichever order coordinators write.
+    /// Adds entries to the timelines of calls. A timeline is kept for `life` milliseconds after its last write, and
+    /// holds the latest `Limits.traceEntries` entries by their times, regardless of the order in which coordinators
+    /// write.
     func trace(_ traces: [CallTrace], life: Milliseconds) async throws(StoreError)
 
-    /// The call's timeline, as far as it is kept, in the order of its times, and of one coordinator in its own.
+    /// Returns the kept part of the call's timeline, in the order of the times. Entries of the same coordinator keep
+    /// their order.
     func timeline(of callID: CallID) async throws(StoreError) -> Timeline
 }
 
-/// To whom revisions may be owed, and how much of that is kept: coordinators see to it, whoever hands over. `Outbox` is the rule.
+/// The webhook endpoints and the bounds of their outboxes. Coordinators see to both, also in deployments where another
+/// process delivers. `Outbox` defines the rules.
 package protocol EndpointStore: AnswersLater {
-    /// All that settings have ever named, and nobody has told it to forget, in the order of their names.
+    /// Returns all endpoints that settings have ever named and that no operator has removed, in the order of their
+    /// names.
     func endpoints() async throws(StoreError) -> [KeptEndpoint]
 
-    /// Keeps endpoints as settings have them.
+    /// Stores endpoints as the settings describe them.
     func keep(_ endpoints: [KeptEndpoint]) async throws(StoreError)
 
-    /// Holds an endpoint to its bounds, step by step when much is beyond them: to be called again while it loses something.
+    /// Enforces the bounds of an endpoint's outbox, in steps when much exceeds the bounds. Callers must call again as
+    /// long as the result reports a loss.
     func bound(_ endpoint: EndpointName, _ bounds: OutboxBounds) async throws(StoreError) -> OutboxLoss
 }
 
@@ -154,24 +169,25 @@ extension AnswersLater {
     package func receive() {}
 }
 
-/// Something that is asked, and may answer later.
+/// A store or store role that takes queries and may answer later.
 package protocol AnswersLater: AnyObject {
-    /// Nothing goes on meanwhile: there is an answer when what was asked returns.
+    /// Whether each method has its answer when the method returns, so that no other work runs in between.
     var answersAtOnce: Bool { get }
 
-    /// Where its answers arrive; nil for one that answers at once, and while nothing is on its way.
+    /// The socket on which answers arrive; nil for a store that answers at once, and while no query is open.
     var socket: StoreSocket? { get }
 
-    /// Takes what has arrived, and gives up what did not arrive in time: who waited for it goes on with the next run of the work.
+    /// Takes the answers that have arrived and gives up queries without an answer in time. The waiting work continues
+    /// with the next run of the executor.
     func receive()
 }
 
-/// Where a store's answers arrive.
+/// The socket on which a store's answers arrive.
 package struct StoreSocket: Equatable, Sendable {
     package let descriptor: Int32
-    /// Something could not be sent yet.
+    /// Whether some bytes still wait to be sent.
     package let waitsToSend: Bool
-    /// The boot clock at which what was asked first is given up; nil while nothing is on its way.
+    /// The time, by the boot clock, at which the oldest open query is given up; nil while no query is open.
     package let deadline: Milliseconds?
 
     package init(descriptor: Int32, waitsToSend: Bool, deadline: Milliseconds?) {
@@ -181,19 +197,22 @@ package struct StoreSocket: Equatable, Sendable {
     }
 }
 
-/// The store cannot do now what it was asked.
+/// The error of a store that cannot serve a query or a write now.
 package struct StoreError: Error, Sendable, CustomStringConvertible {
-    /// What kind of failure it is: what to do about it follows from this alone.
+    /// The kind of the failure, from which the caller's reaction follows.
     package enum Code: String, Sendable, CaseIterable {
-        /// There is no connection, or no answer in time: what was written may have been written or not.
+        /// The connection is missing, or the answer did not come in time. A write may have been made or not.
         case unreachable
-        /// It answers that it cannot, or answers nonsense.
+        /// The store answers with an error, or with an answer that makes no sense.
         case failed
-        /// A write failed, or is not known to be as safe as it has to be: that reading succeeds says nothing about it.
+        /// A write failed, or is not known to be as durable as required. A successful read does not show that writes
+        /// succeed again.
         case notWritten
-        /// It is another deployment's (`DeploymentStamp`), or in another format (`StoreFormat`): nothing is to be done with it.
+        /// The store belongs to another deployment (`DeploymentStamp`) or has another format (`StoreFormat`), and must
+        /// not be used.
         case foreign
-        /// It answers, and what was asked came to no end: others were faster each time, or this process stood still for too long.
+        /// The store answers, but the operation did not finish: other writers were faster each time, or this process
+        /// was stopped for too long.
         case unsettled
     }
 
@@ -218,7 +237,7 @@ package struct CallTrace: Equatable, Sendable {
 }
 
 extension Timeline {
-    /// Keeps the last `Limits.traceEntries` of what was there and what is new, by their times.
+    /// Adds entries and keeps the latest `Limits.traceEntries` entries by their times.
     package mutating func add(_ new: [TraceEntry]) {
         entries += new
         let excess = entries.count - Limits.traceEntries
@@ -229,7 +248,7 @@ extension Timeline {
 }
 
 extension DeviceReport {
-    /// Each device's milestones, both in a certain order.
+    /// Returns the milestones in the order of the devices, and of each device in the order of their names.
     package static func sorted(_ milestones: [DeviceAddress: [String: Int64]]) -> [DeviceReport] {
         milestones.sorted { $0.key < $1.key }.map { device, times in
             DeviceReport(

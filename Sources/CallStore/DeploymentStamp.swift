@@ -1,10 +1,10 @@
-/// Whose calls a store holds: the deployment with this topic root. Two deployments on one store would serve each other's
-/// deadlines, and tell them on topics where nobody listens.
+/// The topic root of the deployment that owns a store. Two deployments on one store would serve each other's deadlines,
+/// and would publish events on topics without a subscriber.
 ///
-/// A store without a stamp gets that of the first who opens it.
+/// A store without a stamp gets the stamp of the first process that opens it.
 package struct DeploymentStamp: Sendable {
     package let topicRoot: String
-    /// The store is taken over from the deployment whose it is.
+    /// Whether this deployment takes the store over from its current owner.
     package var takesOver: Bool
 
     package init(topicRoot: String, takesOver: Bool = false) {
@@ -12,10 +12,11 @@ package struct DeploymentStamp: Sendable {
         self.takesOver = takesOver
     }
 
-    /// Whether the stamp has to be written into the store in which `found` stands. Throws when the store is another deployment's.
+    /// Returns whether the stamp has to be written over `found`, the topic root in the store. Throws `StoreError` with
+    /// the code `foreign` when the store belongs to another deployment.
     package func mustBeWritten(over found: [UInt8]?, in store: String) throws(StoreError) -> Bool {
         guard let found else { return true }
-        // As bytes: two spellings of one letter are two topics.
+        // The comparison is by bytes: two Unicode spellings of the same letter are two topics.
         if found.elementsEqual(topicRoot.utf8) { return false }
         guard takesOver else {
             let other = String(decoding: found.prefix(Self.shownBytes), as: UTF8.self)
@@ -30,6 +31,7 @@ package struct DeploymentStamp: Sendable {
         return true
     }
 
-    /// Of another deployment's topic root: it goes into logs, and may be what nobody of us has written.
+    /// The number of bytes of another deployment's topic root that an error shows. The text goes into logs and may come
+    /// from any program.
     private static let shownBytes = 256
 }

@@ -2,36 +2,36 @@ import CallCore
 import SignalingProtocol
 
 extension MemoryCallStore.Contents {
-    /// All of them, in a certain order.
+    /// All stored calls, in the order of their ids.
     package var calls: [Call] {
         entries.keys.sorted().compactMap { id in
             if case .call(let call)? = entries[id]?.record { call } else { nil }
         }
     }
 
-    /// What was written of calls and messages since `before` is lost, as by a failover to a replica that had not received it.
-    /// Who is online is not: each device says so again.
+    /// Loses all writes of calls and messages since `before`, as does a failover to a replica that had not received the
+    /// writes. Presence stays, because each device publishes its presence again.
     package mutating func forgetCalls(since before: Self) {
         entries = before.entries
         index = before.index
         claims = before.claims
     }
 
-    /// Who pushes because of the call at present; nil when nobody does.
+    /// Returns the worker that pushes for the call at present; nil when no worker does.
     package func holderOfPushes(_ callID: CallID, now: Milliseconds) -> WorkerID? {
         pushes.holder(of: callID, now: now)
     }
 
-    /// The queue of pushes, one text for each call.
+    /// The queue of pushes, with a text for each call.
     package var queuedPushes: [String] { pushes.traits.sorted() }
 
-    /// When the record's next deadline is; nil for none.
+    /// Returns the time of the record's next deadline; nil when the record has no deadline.
     package func deadline(of id: RecordID) -> Milliseconds? { entries[id]?.deadline }
 
-    /// A number for what is stored, the same in every run. Two contents that no request can tell apart have the same:
-    /// versions, and the order in which requests succeeded, do not count.
+    /// A hash of the stored data, the same in every run. Two contents that no request can tell apart have the same
+    /// fingerprint: versions, and the order in which requests succeeded, do not count.
     package var fingerprint: UInt64 {
-        // Summed up, since dictionaries have no order.
+        // The hashes are added up, because dictionaries have no order.
         var sum: UInt64 = 0
         for (id, entry) in entries { sum &+= fingerprint(of: entry, id) }
         for (claim, holder) in claims {

@@ -1,7 +1,7 @@
 import CallCore
 import SignalingProtocol
 
-/// The rule itself.
+/// The outbox in memory, directly by `Outbox`, the model of the rules.
 extension MemoryCallStore: OutboxStore {
     package func endpoints() -> [KeptEndpoint] { contents.outbox.endpoints }
 

@@ -1,7 +1,7 @@
 import CallCore
 import SignalingProtocol
 
-/// The rules themselves.
+/// Pushes in memory, directly by the models of the rules.
 extension MemoryCallStore: PushStore {
     package func pushPolicy() -> KeptPushPolicy? {
         contents.pushPolicy.map { KeptPushPolicy($0, until: contents.pushProcesses.until) }

@@ -1,7 +1,7 @@
 import CallCore
 import SignalingProtocol
 
-/// A store in memory, for tests and simulation. It forgets everything with the process.
+/// A store in memory, for tests and simulation. All data is lost when the process ends.
 package final class MemoryCallStore: CallStore {
     struct Entry {
         var version: Int64
@@ -15,7 +15,7 @@ package final class MemoryCallStore: CallStore {
         var checks: [DeviceAddress: RingCheck] = [:]
     }
 
-    /// What a store knows, as a value.
+    /// The store's data, as a value.
     package struct Contents {
         var entries: [RecordID: Entry] = [:]
         var index: [UserID: [CallID]] = [:]
@@ -40,7 +40,7 @@ package final class MemoryCallStore: CallStore {
     private let clock: () -> Milliseconds
     private let historyPerUser: Int
     private let lease: Milliseconds
-    /// All that it knows: to be set aside, and put back.
+    /// All data of the store, for tests that save and restore the data.
     package var contents = Contents()
 
     package init(
@@ -52,7 +52,8 @@ package final class MemoryCallStore: CallStore {
         self.clock = clock
     }
 
-    /// Records that nobody can read, whose deadlines have passed: damaged, or of a later version.
+    /// Adds records that cannot be decoded, because they are damaged or of a later version, and whose deadlines have
+    /// passed.
     package func addUnreadable(_ count: Int, dueAt deadline: Milliseconds) {
         for number in 0..<count {
             contents.entries[.call(CallID("unreadable-\(number)")!)] = Entry(
@@ -125,11 +126,11 @@ package final class MemoryCallStore: CallStore {
 
     // MARK: The steps of a commit
 
-    // For the simulator: a store on several machines takes them one after the other, and a crash may come between them
-    // (docs/decisions/0006).
+    // The simulator calls the steps separately: a store on several machines takes the steps one after the other, and a
+    // crash may come in between (docs/decisions/0006).
 
-    /// The first step: claims, and the entries by which a returning device finds its calls. False when a claim is held by
-    /// another call than expected.
+    /// Takes the first step: sets the claims, and adds the call to the lists by which a returning device finds its
+    /// calls. Returns false when another call than expected holds a claim.
     package func takeClaims(of commit: Commit) -> Bool {
         let callID = commit.id.callID
         for (claim, holder) in commit.expectedHolders {
@@ -144,7 +145,7 @@ package final class MemoryCallStore: CallStore {
         return true
     }
 
-    /// The second step: the record, if nobody changed it meanwhile.
+    /// Takes the second step: writes the record unless another writer has changed the record meanwhile.
     package func write(_ commit: Commit) -> CommitOutcome {
         if let refusal = refusal(of: commit) { return refusal }
         var entry = contents.entries[commit.id] ?? Entry(version: 0, record: commit.record)
@@ -168,10 +169,10 @@ package final class MemoryCallStore: CallStore {
         return .committed(version: entry.version)
     }
 
-    /// The last step of one that was written.
+    /// Takes the last step of a successful commit: removes the claims that the commit releases.
     package func giveUpClaims(of commit: Commit) {
         for claim in commit.releases {
-            // Late, it must not take what the call has taken again since.
+            // A delayed release must not remove a claim that the call has taken again since.
             guard let holder = contents.claims[claim], holder.callID == commit.id.callID,
                 holder.version <= commit.expected
             else { continue }

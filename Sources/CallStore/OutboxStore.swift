@@ -1,48 +1,54 @@
 import CallCore
 import SignalingProtocol
 
-/// Workers take what is to be done, and hold it as long as they live.
+/// The leases of workers. A worker claims work, and keeps the claims as long as its lease lasts.
 package protocol WorkerStore: AnswersLater {
-    /// To be called every `WorkerLease.renewal`. False when what the worker holds is void, whatever that is: it is to go on as another one.
+    /// Renews the worker's lease. Workers must call this every `WorkerLease.renewal`. Returns false when the lease has
+    /// expired and all claims of the worker are void; the process must then continue as a new worker.
     func renew(_ worker: WorkerID) async throws(StoreError) -> Bool
 }
 
-/// What is owed to endpoints, for who hands it over (docs/decisions/0019). `Outbox` is the rule; each operation is one step for everybody else.
+/// The outbox, for the workers that deliver its entries (docs/decisions/0019). `Outbox` defines the rules. Each
+/// operation is atomic for all other processes.
 package protocol OutboxStore: EndpointStore, StoreTime, WorkerStore {
-    /// It has said at this URL that it is gone; of no matter when it has moved since.
+    /// Turns the endpoint off after a response at `url` that says the endpoint is gone. Has no effect when the
+    /// endpoint's URL has changed since.
     func turnOff(_ endpoint: EndpointName, at url: String) async throws(StoreError)
 
-    /// An operator has seen to an endpoint that had said that it is gone. False when there is no such endpoint.
+    /// Turns an endpoint on again, on an operator's command. Returns false when the endpoint does not exist.
     func turnOn(_ endpoint: EndpointName) async throws(StoreError) -> Bool
 
-    /// Writes down what the last attempt at this URL came to, for operators; nothing when the endpoint has moved since.
+    /// Stores the result of the last attempt at `url`, for operators. Has no effect when the endpoint's URL has changed
+    /// since.
     func note(_ attempt: String, of endpoint: EndpointName, at url: String) async throws(StoreError)
 
-    /// Takes an endpoint from the list: nothing more is written for it as soon as every coordinator has read that.
+    /// Removes an endpoint from the list. Commits write no more entries for the endpoint as soon as every coordinator
+    /// has read the new list.
     func forget(_ endpoint: EndpointName) async throws(StoreError)
 
-    /// Removes some of what is kept for an endpoint that is not in the list. False when there is nothing left.
+    /// Removes some entries of an endpoint that is not in the list. Returns false when no entries are left.
     func clear(_ endpoint: EndpointName) async throws(StoreError) -> Bool
 
-    /// Claims what is due for an endpoint, up to `limit` lines or a few more, and renews the worker's lease. `near`: looked for only where
-    /// these records are, or more widely; nil: everywhere.
+    /// Claims up to `limit` due lines of an endpoint, or a few more, and renews the worker's lease. A non-nil `near`
+    /// lets the store search only near these records; nil means that the store searches all of the outbox.
     func claim(
         _ endpoint: EndpointName, by worker: WorkerID, limit: Int, near: [RecordID]?
     ) async throws(StoreError) -> [OutboxItem]
 
-    /// Of each: what follows. They do not depend on each other.
+    /// Applies the settlements, which do not depend on each other, and returns the consequence of each.
     func settle(_ settlements: [Settlement], by worker: WorkerID) async throws(StoreError) -> [Settled]
 
-    /// Frees what workers have claimed that are gone. Returns how many lines.
+    /// Frees the lines of workers whose lease has expired. Returns the number of freed lines.
     func recover() async throws(StoreError) -> Int
 
     func count(_ endpoint: EndpointName) async throws(StoreError) -> OutboxCount
 
-    /// The earliest revisions first.
+    /// Returns dead letters, the earliest revisions first.
     func deadLetters(
         _ endpoint: EndpointName, since: Milliseconds, limit: Int
     ) async throws(StoreError) -> [DeadLetter]
 
-    /// They are owed again, each in its place in its line. Returns how many of them there were.
+    /// Puts dead letters back into the outbox, each at its place in its line. Returns the number of letters that
+    /// existed.
     func replay(_ letters: [DeadLetter], of endpoint: EndpointName) async throws(StoreError) -> Int
 }

@@ -1,9 +1,10 @@
 import CallCore
 import SignalingProtocol
 
-/// What is kept for pushes as text, the same in every store.
+/// Data of pushes as text, in the same form in every store.
 extension PushPolicy {
-    /// How many milliseconds a device has, and each app with its platforms: "1000 default:apns,fcm other:webPush".
+    /// The text of a policy: the delay in milliseconds before a device gets a push, and each app with its platforms, as
+    /// in "1000 default:apns,fcm other:webPush".
     package var text: String {
         let apps = apps.sorted { $0.key < $1.key }.map { app, platforms in
             "\(app):\(platforms.sorted().map(\.rawValue).joined(separator: ","))"
@@ -11,7 +12,7 @@ extension PushPolicy {
         return ([String(after)] + apps).joined(separator: " ")
     }
 
-    /// Nil when `text` is no policy. Platforms that are not known are passed over.
+    /// Returns nil when `text` is no policy. Unknown platforms are skipped.
     package init?(_ text: String) {
         let parts = text.split(separator: " ", omittingEmptySubsequences: false)
         guard let after = Milliseconds(parts[0]), StoredNumber.times.contains(after) else { return nil }
@@ -25,7 +26,7 @@ extension PushPolicy {
 }
 
 extension PushTarget {
-    /// "t" and the token; or "s", both keys, which hold no space, and the endpoint.
+    /// The text of a target: "t" and the token; or "s", both keys, which hold no space, and the endpoint.
     package var text: String {
         switch self {
         case .token(let token): "t\(token)"

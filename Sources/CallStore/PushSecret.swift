@@ -1,4 +1,4 @@
-/// What a deployment makes the keys of ring checks with.
+/// The secret from which a deployment derives the keys of ring checks.
 package enum PushSecret {
     private static let bytes = 32
 

@@ -1,8 +1,8 @@
 import CallCore
 
 extension PushState {
-    /// How far `ring` is, as it is written: its phase, ".", the target, and ".rung" when the device was rung by a target of before. A
-    /// phase alone is of whichever target is registered.
+    /// The stored text of `ring`: the phase, ".", the target, and ".rung" when the device was rung by an earlier
+    /// target. A phase without a target applies to every registered target.
     package var ringText: String? {
         guard let target else { return ring?.rawValue }
         guard ring != nil || wasRungElsewhere else { return nil }

@@ -1,31 +1,37 @@
 import CallCore
 import SignalingProtocol
 
-/// Who is to be woken where, for coordinators and workers (docs/decisions/0021). `Registrations` is the rule.
+/// The push registrations of devices, for coordinators and workers (docs/decisions/0021). `Registrations` defines the
+/// rules.
 package protocol RegistrationStore: AnswersLater {
-    /// What the deployment pushes, and until when; nil when no process was ever started with push.
+    /// Returns the deployment's push policy and the end of its validity; nil when no process was ever started with
+    /// push.
     func pushPolicy() async throws(StoreError) -> KeptPushPolicy?
 
-    /// 32 random bytes, made once for the deployment: with them the keys of ring checks are made.
+    /// Returns the deployment's secret of 32 random bytes, made once, from which the keys of ring checks are derived.
     func pushSecret() async throws(StoreError) -> [UInt8]
 
-    /// Makes a registration, or makes it anew: its target belongs to this device from now on, first of all. Holds device and user to
-    /// their limits. `since` is the store's time, whatever is given. Returns those of the device.
+    /// Adds or replaces a registration. First of all, the target belongs to this device from now on. Enforces the
+    /// limits of the device and of the user. The store sets `since` to its own time. Returns the registrations of the
+    /// device.
     func register(_ registration: PushRegistration) async throws(StoreError) -> [PushRegistration]
 
-    /// Ends registrations of a device; nil: of all its platforms, or apps. Returns those that are left.
+    /// Ends registrations of a device; a nil platform or app means all of them. Returns the remaining registrations of
+    /// the device.
     func unregister(
         _ device: DeviceAddress, _ platform: PushPlatform?, _ app: AppName?
     ) async throws(StoreError) -> [PushRegistration]
 
-    /// Ends a registration unless it was made anew.
+    /// Ends a registration unless the device has registered anew since.
     func end(_ registration: PushRegistration) async throws(StoreError)
 
-    /// Of each user: all that are theirs, in the order of their keys. One whose target has another owner is not among them.
+    /// Returns the registrations of each user, in the order of their keys, without registrations whose target now
+    /// belongs to another device.
     func registrations(of users: [UserID]) async throws(StoreError) -> [[PushRegistration]]
 
-    /// Forgets calls of the queue that have been due for longer than `PushLimits.missedLife`, and the earliest that wait while there are more
-    /// than `most`. Returns how many. Coordinators see to it, whoever pushes or does not.
+    /// Removes calls that have been due in the queue for longer than `PushLimits.missedLife`, and the earliest queued
+    /// calls while the queue holds more than `most`. Returns the number of removed calls. Coordinators call this,
+    /// whether or not any process pushes.
     func boundPushes(most: Int) async throws(StoreError) -> Int
 }
 
@@ -33,30 +39,35 @@ extension RegistrationStore {
     package func boundPushes() async throws(StoreError) -> Int { try await boundPushes(most: PushLimits.queued) }
 }
 
-/// Calls because of which somebody may have to be woken: a commit with `pushes` enters them, a worker takes them. `PushQueue` is the rule.
+/// The queue of calls that may need a push. A commit with `pushes` enters its call, and a worker claims the call.
+/// `PushQueue` defines the rules.
 package protocol PushStore: RegistrationStore, RecordStore, TimelineStore, WorkerStore {
-    /// Keeps what the deployment pushes, as a process with push has it: what was kept last counts, also when that process has ended.
+    /// Stores the push policy of a process with push. The policy that was stored last applies, even after that process
+    /// has ended.
     func keep(_ policy: PushPolicy) async throws(StoreError)
 
-    /// This process pushes for so long from now on, whatever it said before; 0: no more. `PushProcesses` is the rule.
+    /// Declares that this process pushes for `life` milliseconds from now on, regardless of earlier declarations; 0
+    /// ends its pushing. `PushProcesses` defines the rules.
     func pushes(_ process: WorkerID, for life: Milliseconds) async throws(StoreError)
 
-    /// Takes calls that are due, up to `limit` or a few more, and renews the worker's lease. `near`: looked for only where these are; nil:
-    /// everywhere.
+    /// Claims up to `limit` due calls, or a few more, and renews the worker's lease. A non-nil `near` lets the store
+    /// search only near these calls; nil means that the store searches all of the queue.
     func takePushes(
         by worker: WorkerID, limit: Int, near: [CallID]?
     ) async throws(StoreError) -> [CallID]
 
-    /// Of each: what follows. They do not depend on each other.
+    /// Applies the settlements, which do not depend on each other, and returns the consequence of each.
     func settlePushes(_ settlements: [PushSettlement], by worker: WorkerID) async throws(StoreError) -> [PushSettled]
 
-    /// Frees what workers hold that are gone. Returns how many calls.
+    /// Frees the calls of workers whose lease has expired. Returns the number of freed calls.
     func recoverPushes() async throws(StoreError) -> Int
 
-    /// How many calls wait or are held, and since when the earliest that waits has been due; nil when none is.
+    /// Returns the number of queued or claimed calls, and since when the earliest queued call has been due; nil when no
+    /// queued call is due.
     func countPushes() async throws(StoreError) -> (calls: Int, oldest: Milliseconds?)
 
-    /// Of each push whether it may be sent: a device gets so many in a while (`PushLimits`). What was reserved within
-    /// `PushLimits.window` may. `PushReservations` is the rule.
+    /// Returns for each push whether the worker may send the push: a device gets a limited number in a period
+    /// (`PushLimits`). A push that was reserved within `PushLimits.window` may be sent. `PushReservations` defines the
+    /// rules.
     func reserve(_ pushes: [PushReservation]) async throws(StoreError) -> [Bool]
 }

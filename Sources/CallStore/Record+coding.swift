@@ -1,7 +1,7 @@
 import CallCore
 import SignalingProtocol
 
-/// The stored form of a record: JSON with short names, so that an operator can read it.
+/// The stored form of a record: JSON with short names, readable for an operator.
 package enum RecordCodec {
     package static func encode(_ record: Record) -> [UInt8] {
         JSONWriter.object(capacity: 768) { writer in
@@ -15,7 +15,7 @@ package enum RecordCodec {
                 writer.field("cancelledBy", user.string)
                 writer.field("at", at)
             case .void: writer.field("void", true)
-            case .unreadable: preconditionFailure("what cannot be read is never written")
+            case .unreadable: preconditionFailure("a record that cannot be read is never written")
             }
         }
     }
@@ -88,7 +88,7 @@ package enum RecordCodec {
         }
     }
 
-    /// The data stands as a string: what is kept is its bytes.
+    /// The data stands as a JSON string, so that exactly its bytes are kept.
     private static func encode(_ message: PeerMessage, to writer: inout JSONWriter) {
         writer.object("origin") { writer in
             encode(message.origin, to: &writer)
@@ -192,7 +192,7 @@ package enum RecordCodec {
             let state: CallState = json.choice("state"), let updated = try json.time("updated"),
             let served = try json.time("deliveryServed")
         else { return nil }
-        // The inviter comes first, and nobody calls nobody.
+        // The inviter comes first, and a call has at least two members.
         var members: [Member] = []
         for json in json.objects("members") {
             guard let member = try member(json), !members.contains(where: { $0.userID == member.userID }) else {
@@ -262,11 +262,11 @@ package enum RecordCodec {
     }
 }
 
-/// A field holds what no coordinator writes. Deciding with it could leave the range of an integer, which would end the
-/// coordinator, and the next one, and so on.
+/// The error of a field with a value that no coordinator writes. A decision from such a value could overflow an
+/// integer, and that would end this coordinator, and each next coordinator that takes the record over.
 private struct DamagedRecord: Error {}
 
-/// Typed access to a stored object.
+/// Typed access to a stored JSON object.
 private struct RecordReader {
     private let json: JSONObject
 

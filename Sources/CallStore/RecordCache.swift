@@ -1,12 +1,12 @@
 import CallCore
 import Glibc
 
-/// Records as they were read or written last: one that has not changed since is not decoded again. What is equal byte by byte is
-/// the same record, whatever has happened meanwhile.
+/// A cache of records as they were last read or written, so that an unchanged record is not decoded again. Equal bytes
+/// are the same record, regardless of the writes in between.
 package struct RecordCache {
     package init() {}
 
-    /// A class: entries are large, and move.
+    /// This is a class because entries are large, and dictionaries move their values.
     private final class Entry {
         let bytes: [UInt8]
         let record: Record
@@ -17,18 +17,19 @@ package struct RecordCache {
         }
     }
 
-    /// When the new ones have so many bytes, the old ones are forgotten. In memory a call takes some three times as much again.
+    /// The number of new bytes at which the old entries are forgotten. In memory, a call takes about three times as
+    /// much again.
     package static let capacity = 1024 * 1024
-    /// A larger record is not worth its room.
+    /// The size in bytes above which a record is not cached, because it would take too much room.
     private static let largest = 16 * 1024
     private var new: [RecordID: Entry] = [:]
     private var old: [RecordID: Entry] = [:]
     private var newBytes = 0
 
-    /// Of all records together.
+    /// The number of bytes of all cached records together.
     package var bytes: Int { (Array(new.values) + Array(old.values)).reduce(0) { $0 + $1.bytes.count } }
 
-    /// The record that is stored in these bytes.
+    /// Returns the record that is stored in these bytes.
     package mutating func record(_ id: RecordID, _ bytes: UnsafeBufferPointer<UInt8>) -> Record {
         if let known = new[id] ?? old[id], known.bytes.count == bytes.count,
             memcmp(known.bytes, bytes.baseAddress!, bytes.count) == 0
@@ -40,7 +41,7 @@ package struct RecordCache {
         return record
     }
 
-    /// The bytes as which a record is stored.
+    /// Returns the bytes as which a record is stored.
     package mutating func encode(_ record: Record, _ id: RecordID) -> [UInt8] {
         let bytes = RecordCodec.encode(record)
         keep(Entry(bytes: bytes, record: record), id)

@@ -5,17 +5,18 @@ import Support
 
 /// The clocks of this machine, in milliseconds.
 package struct MachineClock: Sendable {
-    /// Since the machine's start. Nobody can set it, and it also runs while a process is frozen or the machine sleeps.
+    /// The time since the machine's start. This clock cannot be set and also runs while a process is frozen or the
+    /// machine sleeps.
     package var boot: @Sendable () -> Milliseconds
-    /// Since the epoch. Anybody with the rights can set it.
+    /// The time since the Unix epoch. Any user with the rights can set this clock.
     package var wall: @Sendable () -> Milliseconds
-    /// Names this start of the machine: within one, all processes share `boot`.
+    /// An identifier of this start of the machine. Within one start, all processes share `boot`.
     package var bootID: String
 
     package static let system = MachineClock(
         boot: { SystemClock.boot.milliseconds }, wall: { SystemClock.wall.milliseconds }, bootID: readBootID())
 
-    /// Both at one moment: who is stopped between the two looks again.
+    /// Returns both clocks at the same moment. A process that is stopped between the two readings reads again.
     package func atOnce() -> (boot: Milliseconds, wall: Milliseconds) {
         var before = boot()
         for _ in 0..<Self.attempts {
@@ -47,48 +48,53 @@ package struct MachineClock: Sendable {
     }
 }
 
-/// When two clocks are further apart than they drift, one of them was set.
+/// Bounds by which a set clock is told from a drifting clock.
 package enum ClockBounds {
-    /// In milliseconds: more than any drift, and than the longest wait for an answer.
+    /// The difference, in milliseconds, above which a clock was set: more than any drift, and more than the longest
+    /// wait for an answer.
     package static let step: Milliseconds = 1_000
-    /// A clock that was set is followed by one millisecond in so many: nobody's minute of ringing is a tenth of a second longer.
+    /// The divisor by which a set clock is followed: 1 ms for each so many milliseconds, so that no minute of ringing
+    /// is longer by a tenth of a second.
     package static let slew: Milliseconds = 1_000
-    /// So much at most is made up for at one look, in milliseconds.
+    /// The longest correction, in milliseconds, at one look at the clock.
     package static let longestSlew: Milliseconds = 60
-    /// How often the time is told, in milliseconds, by whoever looks then: often enough for who has just started to see that others are
-    /// there, and seldom enough for a disk that is written each time.
+    /// The interval, in milliseconds, at which the next process that looks at the clock writes the time to the store:
+    /// short enough to show a starting process that others are running, and long enough for a disk that is written each
+    /// time.
     package static let telling: Milliseconds = 400
 }
 
-/// The store's time as one process knows it: a clock that nobody can set, and how far the store's is from it.
+/// The store's time as one process knows it: the boot clock plus an offset.
 package struct StoreClock: Sendable {
     private var offset: Milliseconds?
-    /// The store has answered with a time that drift does not explain: its clock is to be looked at before it is used again.
+    /// Whether the store has answered with a time that drift does not explain. The store's clock must then be looked at
+    /// before its time is used again.
     package private(set) var isDoubtful = false
 
     package init() {}
 
     package func now(boot: Milliseconds) -> Milliseconds? { offset.map { boot + $0 } }
 
-    /// What this clock said at the moment between the two of the boot clock at which it was nearest to `time`: who is stopped while it
-    /// asks for the time does not take its own pause for a clock that was set. Nil while it knows nothing.
+    /// Returns the time of this clock at the moment between `before` and `after`, by the boot clock, at which this
+    /// clock was nearest to `time`. A process that is stopped during a query thus does not take its own pause for a set
+    /// clock. Returns nil while this clock has no offset.
     package func now(
         nearest time: Milliseconds, between before: Milliseconds, _ after: Milliseconds
     ) -> Milliseconds? {
         offset.map { min(max(time, before + $0), after + $0) }
     }
 
-    /// The store's time was `time` at some moment between the two of the boot clock.
+    /// Learns that the store's time was `time` at some moment between `before` and `after` by the boot clock.
     package mutating func learn(_ time: Milliseconds, between before: Milliseconds, _ after: Milliseconds) {
         guard let known = offset else { return adopt(time, between: before, after) }
-        // With two exchanges on their way there may be long between the two, of which the middle says little: what was known
-        // stays as long as it can be true.
+        // With two open queries, `before` and `after` may be far apart, and their middle is then a poor estimate. The
+        // known offset therefore stays as long as it is possible.
         let likely = min(max(known, time - max(before, after)), time - min(before, after))
         if abs(likely - known) > ClockBounds.step { isDoubtful = true } else { offset = likely }
     }
 
-    /// The same of a time that was judged: whatever was known before does not count. The two are no more than `ClockBounds.step` apart,
-    /// else the time would say too little.
+    /// Learns a time that was checked, as `learn` does, but regardless of the previous offset. `before` and `after` are
+    /// at most `ClockBounds.step` apart; with a longer interval, the time would be too imprecise.
     package mutating func adopt(_ time: Milliseconds, between before: Milliseconds, _ after: Milliseconds) {
         let likely = time - (before + after) / 2
         if let known = offset, abs(likely - known) <= ClockBounds.step {
@@ -100,29 +106,31 @@ package struct StoreClock: Sendable {
     }
 }
 
-/// What all coordinators of a store agree on about its clock: by how much it is corrected, since somebody may set it.
+/// The correction of the store's clock on which all coordinators of a store agree, since that clock may be set.
 ///
-/// A call that rings must not time out because a clock was set, nor ring on. So the time by which calls are served goes on as the
-/// coordinators' own clocks say, and follows the clock that was set by `ClockBounds.slew`.
+/// A set clock must neither end the ringing of a call early nor prolong the ringing. The time by which calls are served
+/// therefore continues by the coordinators' own clocks, and follows the set clock at the rate of `ClockBounds.slew`.
 package struct SharedClock: Equatable, Sendable {
-    /// The time that counts minus what the store's machine says.
+    /// The agreed time minus the time of the store's machine.
     package private(set) var correction: Milliseconds = 0
-    /// The time that counts when somebody last looked.
+    /// The agreed time at the last look of any process.
     package private(set) var last: Milliseconds = 0
-    /// What the wall clock of who looked last said more than that.
+    /// The wall clock of the process that looked last minus the agreed time.
     package private(set) var skew: Milliseconds = 0
-    /// How often the clock was found to be set, and by how much last, in milliseconds.
+    /// The number of times that the clock was found to be set. `lastStep` is the last difference, in milliseconds.
     package private(set) var steps: Int64 = 0
     package private(set) var lastStep: Milliseconds = 0
 
     package init() {}
 
-    /// Somebody looks: `raw` is what the store's machine says, `expected` what the asker's own clock does, nil for one that has just
-    /// started; `wall` is the asker's wall clock. Returns the time that counts.
+    /// Takes a look of a process into account. `raw` is the time of the store's machine. `expected` is the time by the
+    /// process's own clock, nil for a process that has just started. `wall` is the process's wall clock. Returns the
+    /// agreed time.
     package mutating func look(raw: Milliseconds, expected: Milliseconds?, wall: Milliseconds) -> Milliseconds {
         var now = raw + correction
         let likely = expected ?? likely(raw: now, wall: wall)
-        // Who expects an earlier time than others have seen stood still: then it is not the store that is wrong.
+        // A process that expects an earlier time than others have seen was stopped itself: the store's clock is right
+        // then.
         if abs(likely - now) > ClockBounds.step, likely + ClockBounds.step >= last {
             step(by: likely - now, &now)
         } else if now + ClockBounds.step < last {
@@ -134,8 +142,9 @@ package struct SharedClock: Equatable, Sendable {
         return now
     }
 
-    /// Who has just started knows two clocks that may have been set while nobody was there. One that went back is wrong; of two that
-    /// differ, the one counts that says that less time has passed: then a call rings on for a while, and does not end before its time.
+    /// Returns the likely time for a process that has just started. Such a process knows two clocks, and both may have
+    /// been set while no process ran. A clock that went back is wrong. Of two clocks that differ, the clock counts by
+    /// which less time has passed: a call then rings on for a while, and no call ends too early.
     private func likely(raw now: Milliseconds, wall: Milliseconds) -> Milliseconds {
         guard last > 0 else { return now }
         return [now, wall - skew].filter { $0 >= last }.min() ?? last
@@ -149,23 +158,25 @@ package struct SharedClock: Equatable, Sendable {
     }
 
     private mutating func slew(_ now: inout Milliseconds) {
-        // Counted by the clock, and not by what lies between two looks: there may be many in a second.
+        // The step follows from the clock and not from the time between two looks, because many looks may fall into a
+        // second.
         let most = min(max(now / ClockBounds.slew - last / ClockBounds.slew, 0), ClockBounds.longestSlew)
         let change = min(max(-correction, -most), most)
         correction += change
         now += change
     }
 
-    /// Whether the others must be told of it: the clock was set, or it is some time since somebody has told them of the time.
+    /// Whether the new state must be written for other processes: the clock was set, or the last write of the time is
+    /// `ClockBounds.telling` ago.
     package func isNews(since known: SharedClock) -> Bool {
         steps != known.steps || last >= known.last + ClockBounds.telling
     }
 
-    // MARK: As a store keeps it
+    // MARK: The stored text
 
     package var text: String { "\(correction):\(last):\(skew):\(steps):\(lastStep)" }
 
-    /// Nil when `text` is none of these.
+    /// Returns nil when `text` is not the stored text of a shared clock.
     package init?(_ text: String) {
         let parts = text.split(separator: ":", omittingEmptySubsequences: false).map { Milliseconds($0) }
         guard parts.count == 5, let correction = parts[0], let last = parts[1], let skew = parts[2],

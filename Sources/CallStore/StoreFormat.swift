@@ -1,11 +1,12 @@
-/// The number of the format in which a store keeps everything: it stands in the store, and a store in another format is refused
-/// (docs/decisions/0028). Each kind of store counts its own.
+/// The number of the format of all data in a store. The number stands in the store, and a store with another format is
+/// refused (docs/decisions/0028). Each kind of store has its own numbers.
 package struct StoreFormat: Sendable {
     package let number: Int64
 
     package init(_ number: Int64) { self.number = number }
 
-    /// Why a store is refused that is in another format. `found` is nil for one that names no format; `instead` says which other store to use.
+    /// Returns the error that refuses a store of another format. `found` is nil for a store without a format number;
+    /// `instead` says how to use another store.
     package func refusal(of found: Int64?, in store: String, instead: String) -> StoreError {
         let reason =
             switch found {

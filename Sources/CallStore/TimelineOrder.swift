@@ -1,8 +1,9 @@
 import SignalingProtocol
 
 extension [TraceEntry] {
-    /// By their times. At the same time each coordinator's steps stay as they are, and those of several go as they can have followed
-    /// each other: what knows a revision comes after it was made.
+    /// Returns the steps in the order of their times. At the same time, the steps of each coordinator keep their order,
+    /// and the steps of several coordinators are merged in a possible order: a step that knows a revision comes after
+    /// the step that made the revision.
     package func inOrderOfTime() -> Self {
         var sorted: Self = []
         var rest = indices.sorted { (self[$0].time, $0) < (self[$1].time, $1) }.map { self[$0] }[...]
@@ -16,13 +17,13 @@ extension [TraceEntry] {
 }
 
 extension ArraySlice<TraceEntry> {
-    /// Steps of the same time.
+    /// Orders steps of the same time.
     fileprivate func inOrderOfRevisions() -> [TraceEntry] {
         guard contains(where: { $0.coordinator != first?.coordinator }) else { return Array(self) }
-        // Of each coordinator, the last step first.
+        // The steps of each coordinator, the last step first.
         var waiting = Dictionary(grouping: self, by: \.coordinator).values.map { $0.reversed().map(Known.init) }
         for place in waiting.indices { waiting[place].letFollow() }
-        // Whose first step came in first.
+        // The coordinators stand in the order of their first steps.
         waiting.sort { firstIndex(of: $0.last!.entry)! < firstIndex(of: $1.last!.entry)! }
         var sorted: [TraceEntry] = []
         while sorted.count < count {
@@ -34,12 +35,12 @@ extension ArraySlice<TraceEntry> {
     }
 }
 
-/// A step, and what must have been before it.
+/// A step, and the revision that must have come before the step.
 private struct Known {
     let entry: TraceEntry
-    /// The revision that was made before; nil where the step does not say.
+    /// The revision that came before the step; nil when the step does not say.
     var revision: Int?
-    /// Whether that revision was also sent before.
+    /// Whether that revision was also sent before the step.
     var isHeard = false
 
     init(_ entry: TraceEntry) {
@@ -60,7 +61,8 @@ private struct Known {
 }
 
 extension [Known] {
-    /// The last step first: one that does not say what it knew has led to the next one, which knew the same.
+    /// Fills in missing revisions. The last step stands first: a step without a revision led to the next step, and so
+    /// knew the same revision.
     fileprivate mutating func letFollow() {
         for place in indices.dropFirst() { self[place].revision = self[place].revision ?? self[place - 1].revision }
     }

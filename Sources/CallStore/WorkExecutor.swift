@@ -2,12 +2,12 @@ import CallCore
 import Glibc
 import Support
 
-/// Runs asynchronous work in one thread: what is ready runs when `run` is called, in the order in which it became ready, and nowhere
-/// else. The same events make the same things happen in the same order (docs/decisions/0017).
+/// Runs asynchronous work in one thread. Ready jobs run only when `run` is called, in the order in which they became
+/// ready. The same events thus cause the same effects in the same order (docs/decisions/0017).
 ///
-/// It, what it runs and what that waits for belong to one thread at a time.
+/// The executor, its work and the objects that the work waits for belong to one thread at a time.
 package final class WorkExecutor: TaskExecutor, @unchecked Sendable {
-    /// What is ready, from `next` on.
+    /// The ready jobs, from index `next` on.
     private var ready: [UnownedJob] = []
     private var next = 0
 
@@ -17,13 +17,13 @@ package final class WorkExecutor: TaskExecutor, @unchecked Sendable {
 
     package func enqueue(_ job: consuming ExecutorJob) { ready.append(UnownedJob(job)) }
 
-    /// Begins work; it runs with the next `run`.
+    /// Starts work, which runs with the next `run`.
     package func start(_ work: @escaping () async -> Void) {
         nonisolated(unsafe) let work = work
         Task(executorPreference: self) { await work() }
     }
 
-    /// Runs what is ready, and what that makes ready, until everything waits or has ended.
+    /// Runs the ready jobs, and the jobs that these make ready, until all work waits or has ended.
     package func run() {
         while next < ready.count {
             let job = ready[next]
@@ -34,7 +34,7 @@ package final class WorkExecutor: TaskExecutor, @unchecked Sendable {
         next = 0
     }
 
-    /// Runs work to its end, which may wait for nothing but the store.
+    /// Runs work to its end. The work may wait only for the store.
     package func complete<Value, Failure: Error>(
         _ store: some AnswersLater, _ work: @escaping () async throws(Failure) -> Value
     ) throws(Failure) -> Value {
@@ -56,10 +56,10 @@ package final class WorkExecutor: TaskExecutor, @unchecked Sendable {
 }
 
 extension AnswersLater {
-    /// Waits until something has arrived, or is given up.
+    /// Waits until an answer has arrived or a query has been given up.
     fileprivate func waitForAnswers() {
         guard let socket, let deadline = socket.deadline else {
-            preconditionFailure("the work waits for something else")
+            preconditionFailure("the work waits for an event outside the store")
         }
         var descriptor = pollfd(fd: socket.descriptor, events: Int16(POLLIN), revents: 0)
         if socket.waitsToSend { descriptor.events |= Int16(POLLOUT) }
