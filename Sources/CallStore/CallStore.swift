@@ -65,8 +65,8 @@ package protocol RecordStore: StoreTime {
     /// Returns the given records whose deadline is at or before `moment`, in the given order.
     func due(_ ids: [RecordID], before moment: Milliseconds) async throws(StoreError) -> [RecordID]
 
-    /// Removes up to `limit` records and entries whose retention has ended: ended calls, early cancels, finished peer
-    /// messages, expired presence, registrations. Returns the number of removed records and entries.
+    /// Removes up to `limit` records whose retention has ended (ended calls, early cancels, finished peer messages), and
+    /// also expired presence and registrations. Returns the number of removed records.
     func clean(limit: Int) async throws(StoreError) -> Int
 }
 
@@ -91,7 +91,7 @@ package protocol UserStore: AnswersLater {
     func tidyCalls(of user: UserID) async throws(StoreError) -> Int
 
     /// Removes the data of a user: the profile, blocks by and of the user, presence, push registrations, the lists of
-    /// calls and messages, and the queued peer messages. Of the listed calls, removes the timelines and the acks,
+    /// calls and messages, and the queued peer messages. Also removes, of the listed calls, the timelines and the acks,
     /// reports and pushes of the user's devices. The calls themselves stay, because they also belong to their other
     /// members.
     func erase(_ user: UserID) async throws(StoreError)

@@ -11,9 +11,9 @@ package protocol RegistrationStore: AnswersLater {
     /// Returns the deployment's secret of 32 random bytes, made once, from which the keys of ring checks are derived.
     func pushSecret() async throws(StoreError) -> [UInt8]
 
-    /// Adds or replaces a registration. First of all, the target belongs to this device from now on. Enforces the
-    /// limits of the device and of the user. The store sets `since` to its own time. Returns the registrations of the
-    /// device.
+    /// Adds or replaces a registration. The first write makes this device the owner of the target. Enforces
+    /// the limits of the device and of the user. The store sets `since` to its own time. Returns the registrations of
+    /// the device.
     func register(_ registration: PushRegistration) async throws(StoreError) -> [PushRegistration]
 
     /// Ends registrations of a device; a nil platform or app means all of them. Returns the remaining registrations of

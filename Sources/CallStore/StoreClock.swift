@@ -143,8 +143,8 @@ package struct SharedClock: Equatable, Sendable {
     }
 
     /// Returns the likely time for a process that has just started. Such a process knows two clocks, and both may have
-    /// been set while no process ran. A clock that went back is wrong. Of two clocks that differ, the clock counts by
-    /// which less time has passed: a call then rings on for a while, and no call ends too early.
+    /// been set while no process ran. A clock that went back is wrong. When the clocks differ, the clock counts by which
+    /// less time has passed: a call then rings on for a while, and no call ends too early.
     private func likely(raw now: Milliseconds, wall: Milliseconds) -> Milliseconds {
         guard last > 0 else { return now }
         return [now, wall - skew].filter { $0 >= last }.min() ?? last

@@ -2,9 +2,9 @@ import CallCore
 import CallStore
 import SignalingProtocol
 
-/// The outbox's bounds and its dead letters.
+/// The bounds of the outbox, and its dead letters.
 extension SQLiteCallStore {
-    /// Rows that are looked at in one transaction: others wait for it.
+    /// The number of rows that a transaction handles at most, because other processes wait for its end.
     private static let step: Int64 = 256
 
     package func count(_ endpoint: EndpointName) throws(StoreError) -> OutboxCount {
@@ -52,7 +52,7 @@ extension SQLiteCallStore {
         return !found.isEmpty
     }
 
-    /// The first revisions of lines that nobody has claimed.
+    /// Returns the first entries of the lines without a claim, the earliest lines first.
     private func oldest(_ endpoint: EndpointName, limit: Int64) throws(StoreError) -> [OutboxItem] {
         guard limit > 0 else { return [] }
         let ids = try database.query(
@@ -91,7 +91,8 @@ extension SQLiteCallStore {
         try add(bytes: -bytes, toOwner: owner, endpoint)
     }
 
-    /// Whoever has the most bytes gives way, again and again: first the oldest dead letters, and then what waits.
+    /// Deletes entries until the bound of bytes holds. Each deletion takes from the user with the most bytes: first the
+    /// oldest dead letters, then the oldest queued entries. Returns the number of deleted entries.
     private func boundBytes(_ endpoint: EndpointName, _ bounds: OutboxBounds) throws(StoreError) -> Int {
         var excess = try count(endpoint).bytes - bounds.bytes
         guard excess > 0 else { return 0 }
@@ -107,7 +108,8 @@ extension SQLiteCallStore {
         return count
     }
 
-    /// Of who has the most bytes; of others with more than a share while a worker has claimed all that there is of that user. Returns its bytes.
+    /// Deletes an entry of the user with the most bytes, or, while workers have claimed all entries of that user, of
+    /// another user with more than a share. Returns the bytes of the deleted entry; nil when no entry can be deleted.
     private func deleteFirstOfLargest(_ endpoint: EndpointName, share: Int) throws(StoreError) -> Int? {
         let owners = try database.query(
             "SELECT owner FROM outbox_owners WHERE endpoint=? AND bytes>? ORDER BY bytes DESC, owner LIMIT 8",
@@ -171,7 +173,7 @@ extension SQLiteCallStore {
         ) { ($0.bytes(0), $0.text(1)) }.first
         guard let (record, owner) = record else { return 0 }
         try delete(endpoint, letter.id.string, letter.number, bytes: record.count, of: owner)
-        // Before the first of a line, it goes first, and was not tried.
+        // A dead letter before the first entry of its line goes first, and has no attempts yet.
         try database.run(
             """
             UPDATE outbox_lines SET due=?4, attempts=0, first_attempt=NULL

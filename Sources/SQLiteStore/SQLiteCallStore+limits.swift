@@ -2,7 +2,7 @@ import CallCore
 import CallStore
 import SignalingProtocol
 
-/// What users have asked of others and what is kept because of them: for the limits of both.
+/// The open requests of users and the bytes that the store keeps because of users, for the limits of both.
 extension SQLiteCallStore {
     func number(of count: OutstandingCount) throws(StoreError) -> OutstandingNumber {
         guard count.isByInvitee else {

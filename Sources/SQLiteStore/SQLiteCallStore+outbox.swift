@@ -2,7 +2,8 @@ import CallCore
 import CallStore
 import SignalingProtocol
 
-/// The outbox: revisions in one table, a row for each line in another, counts with the endpoint.
+/// The outbox: a table of revisions, a table with a row for each line, and the counts in the endpoint's row. A line
+/// holds the entries of one record for one endpoint.
 extension SQLiteCallStore: OutboxStore {
     package func endpoints() throws(StoreError) -> [KeptEndpoint] {
         try database.query(
@@ -24,7 +25,7 @@ extension SQLiteCallStore: OutboxStore {
         try database.transaction { () throws(StoreError) in
             for endpoint in endpoints {
                 try countOwners(of: endpoint.name)
-                // What stands there was said at another URL.
+                // The last attempt was made at the old URL.
                 try database.run(
                     """
                     DELETE FROM outbox_attempts WHERE endpoint=?1
@@ -44,7 +45,7 @@ extension SQLiteCallStore: OutboxStore {
         }
     }
 
-    /// What is kept for an endpoint that was forgotten, and comes back.
+    /// Counts the bytes of each user that are still stored for an endpoint that was removed and now comes back.
     private func countOwners(of endpoint: EndpointName) throws(StoreError) {
         let known = try database.query("SELECT 1 FROM outbox_endpoints WHERE name=?", .id(endpoint)) { $0.integer(0) }
         guard known.isEmpty else { return }
@@ -110,7 +111,7 @@ extension SQLiteCallStore: OutboxStore {
 
     // MARK: Lines
 
-    /// Within the transaction of the commit.
+    /// Adds entries within the transaction of the commit.
     func append(_ owed: Owed, _ id: RecordID) throws(StoreError) {
         for name in owed.to {
             for revision in owed.revisions {
@@ -123,7 +124,7 @@ extension SQLiteCallStore: OutboxStore {
         }
     }
 
-    /// All that a line holds counts with its first owner.
+    /// Inserts an entry. All bytes of a line count for the first owner of the line.
     func insert(_ item: OutboxItem, owner: String) throws(StoreError) {
         let isNew =
             try database.run(
@@ -143,7 +144,7 @@ extension SQLiteCallStore: OutboxStore {
             """, .id(item.endpoint), .id(item.id), .integer(Int64(item.record.count)))
     }
 
-    /// Of a user about whom something is kept, or was.
+    /// Adds bytes to the count of a user who has an entry in the outbox, or had an entry before.
     func add(bytes: Int, toOwner owner: String, _ endpoint: EndpointName) throws(StoreError) {
         try database.run(
             "UPDATE outbox_owners SET bytes=bytes+?3 WHERE endpoint=?1 AND owner=?2", .id(endpoint), .text(owner),
@@ -172,7 +173,7 @@ extension SQLiteCallStore: OutboxStore {
         _ endpoint: EndpointName, by worker: WorkerID, limit: Int, near: [RecordID]?
     ) throws(StoreError) -> [OutboxItem] {
         let now = now()
-        // Nothing is written when there is nothing to do, which is nearly always.
+        // A claim without due lines, by far the most frequent case, writes nothing.
         guard try !due(endpoint, now, limit: 1).isEmpty else { return [] }
         return try database.transaction { () throws(StoreError) in
             let due = try due(endpoint, now, limit: limit)
@@ -259,7 +260,8 @@ extension SQLiteCallStore: OutboxStore {
         return try first(of: item.id, item.endpoint).map { .next($0) } ?? .done
     }
 
-    /// Of a revision that may have been removed meanwhile, for it was the oldest of too many.
+    /// Removes an entry. Returns false when the entry is gone already, because the bounds removed the oldest entries of
+    /// a line.
     @discardableResult
     func remove(_ item: OutboxItem) throws(StoreError) -> Bool {
         let isThere =
@@ -274,7 +276,7 @@ extension SQLiteCallStore: OutboxStore {
 
     func bury(_ item: OutboxItem, _ now: Milliseconds) throws(StoreError) {
         guard try remove(item) else { return }
-        // One of a call whose id was used before gives way.
+        // This dead letter replaces a dead letter of an earlier call with the same id.
         let former = try database.query(
             "SELECT length(record), owner FROM outbox_dead WHERE endpoint=? AND id=? AND number=?", .id(item.endpoint),
             .id(item.id), .integer(item.number)
@@ -294,7 +296,8 @@ extension SQLiteCallStore: OutboxStore {
             """, .id(item.endpoint), .text(owner), .integer(Int64(item.record.count)))
     }
 
-    /// A line whose first revision has gone begins with the next, untried, or ends.
+    /// Continues a line after its first entry has gone: the line starts with its next entry, without attempts, or is
+    /// deleted.
     func shorten(_ id: RecordID, _ endpoint: EndpointName) throws(StoreError) {
         try database.run(
             """
@@ -307,7 +310,7 @@ extension SQLiteCallStore: OutboxStore {
 
     // MARK: Workers
 
-    /// Of the outbox, and of the queue of pushes.
+    /// Renews the worker's lease on the outbox and on the queue of pushes.
     package func renew(_ worker: WorkerID) throws(StoreError) -> Bool {
         let worker = SQLiteValue.text(worker.string)
         let known = try database.query(

@@ -2,7 +2,7 @@ import CallCore
 import CallStore
 import SignalingProtocol
 
-/// Devices coming and going: one row per device, and the sessions that are over.
+/// Presence: a row for each device, and the sessions that are over.
 extension SQLiteCallStore {
     func devices(of user: UserID) throws(StoreError) -> [DevicePresence] {
         try database.query(

@@ -2,12 +2,12 @@ import CallCore
 import CallStore
 import SignalingProtocol
 
-/// The queue of pushes: a row for each call; and what is kept of pushes beside calls.
+/// The queue of pushes, with a row for each call, and the data of pushes beside the calls.
 extension SQLiteCallStore: PushStore {
-    /// Rows that are removed in one transaction: others wait for it.
+    /// The number of rows that a transaction removes at most, because other processes wait for its end.
     private static let step = 4_096
 
-    /// Within the transaction of the commit.
+    /// Enters a call into the queue within the transaction of the commit.
     func enter(_ callID: CallID) throws(StoreError) {
         try database.run(
             """
@@ -18,7 +18,7 @@ extension SQLiteCallStore: PushStore {
 
     package func takePushes(by worker: WorkerID, limit: Int, near: [CallID]?) throws(StoreError) -> [CallID] {
         let now = now()
-        // Nothing is written when there is nothing to do, which is nearly always.
+        // A claim without due calls, by far the most frequent case, writes nothing.
         guard limit > 0, try !duePushes(now, limit: 1).isEmpty else { return [] }
         return try database.transaction { () throws(StoreError) in
             let due = try duePushes(now, limit: limit)
@@ -124,7 +124,8 @@ extension SQLiteCallStore: PushStore {
         }
     }
 
-    /// Within a transaction. Workers free what others held; when no worker ever comes again, it ends here.
+    /// Removes expired data of pushes, within a transaction. Workers free the calls of workers whose lease has expired.
+    /// When no worker ever runs again, this function removes such calls.
     func cleanPushes(_ now: Milliseconds) throws(StoreError) {
         try database.run("DELETE FROM registrations WHERE since<=?", .integer(now - PushLimits.registrationLife))
         try database.run("DELETE FROM push_reservations WHERE at<=?", .integer(now - PushLimits.window))
@@ -168,7 +169,7 @@ extension SQLiteCallStore: PushStore {
 
     // MARK: Beside a call
 
-    /// Its claim stands, and its lease lasts.
+    /// Whether the worker has claimed the call and its lease has not expired.
     func holds(_ callID: CallID, _ worker: WorkerID) throws(StoreError) -> Bool {
         try !database.query(
             """

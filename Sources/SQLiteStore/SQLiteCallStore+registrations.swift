@@ -2,7 +2,7 @@ import CallCore
 import CallStore
 import SignalingProtocol
 
-/// Where devices are reached while they sleep.
+/// The push registrations of devices.
 extension SQLiteCallStore {
     // MARK: The deployment
 
@@ -52,7 +52,7 @@ extension SQLiteCallStore {
         let (key, now) = (registration.key, now())
         let (user, device) = (SQLiteValue.id(key.device.userID), SQLiteValue.id(key.device.deviceID))
         return try database.transaction { () throws(StoreError) in
-            // Whosever it was.
+            // The target may belong to another device, of any user, until now.
             try database.run(
                 "DELETE FROM registrations WHERE digest=? AND NOT (user_id=? AND device_id=?)",
                 .text(registration.digest), user, device)

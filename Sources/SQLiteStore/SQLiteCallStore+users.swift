@@ -2,7 +2,7 @@ import CallCore
 import CallStore
 import SignalingProtocol
 
-/// What belongs to users: their calls, the messages that wait for them, their profiles; and calls' timelines.
+/// Data of users: their calls, their queued peer messages and their profiles; and the timelines of calls.
 extension SQLiteCallStore {
     func calls(_ list: CallList) throws(StoreError) -> [CallID] {
         try database.query(
@@ -16,7 +16,8 @@ extension SQLiteCallStore {
     package func history(
         of user: UserID, after place: HistoryPlace?, limit: Int
     ) throws(StoreError) -> [HistoryPlace] {
-        // Of those that have ended a few more may be there than are kept: none that the first of them comes after.
+        // The table may hold more ended calls than the store keeps. The result leaves out the first excess call and all
+        // older calls.
         let excess = try database.query(
             """
             SELECT created_at, call_id FROM user_calls WHERE user_id=? AND ended_at<?
@@ -121,7 +122,7 @@ extension SQLiteCallStore {
 
     // MARK: Timelines
 
-    /// The timeline goes with its call, so that `life` is the call's.
+    /// Adds entries. The timeline is deleted with its call, so the call's retention applies instead of `life`.
     package func trace(_ traces: [CallTrace], life: Milliseconds) throws(StoreError) {
         try database.transaction { () throws(StoreError) in
             for trace in traces {
@@ -132,7 +133,7 @@ extension SQLiteCallStore {
                     }.first ?? (0, 0)
                 var new = trace.entries
                 if Int(last - first) + new.count >= Limits.traceEntries {
-                    // Which entries are the oldest, all of them tell together.
+                    // The oldest entries can only be found among all entries.
                     var timeline = try timeline(ofCall: number)
                     timeline.add(new)
                     new = timeline.entries
@@ -153,7 +154,8 @@ extension SQLiteCallStore {
         return try timeline(ofCall: number)
     }
 
-    /// Entries are numbered as they are written, those that were dropped included.
+    /// Returns the timeline of a call. Entries are numbered in the order of their writes, and the first number that is
+    /// left tells how many entries were dropped.
     private func timeline(ofCall number: Int64) throws(StoreError) -> Timeline {
         var first: Int64?
         let entries = try database.query(

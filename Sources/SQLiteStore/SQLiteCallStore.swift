@@ -2,26 +2,27 @@ import CallCore
 import CallStore
 import SignalingProtocol
 
-/// The embedded store: one SQLite file in WAL mode. A batch is one transaction. Several coordinators on one machine
-/// may share the file.
+/// The embedded store: an SQLite file in WAL mode. Each batch is a transaction. Several coordinators on the same
+/// machine may share the file.
 package final class SQLiteCallStore: CallStore {
-    /// What a crash of the machine may lose. A crash of the process loses nothing either way.
+    /// The data that a crash of the machine may lose. A crash of the process loses no data in either mode.
     package enum Synchronous: String, Sendable, CaseIterable {
         /// A power cut may lose the commits since the last checkpoint of the log; the file stays consistent.
         case normal
-        /// Every commit is on disk before it is answered.
+        /// Every commit is on disk before the device gets its response.
         case full
     }
 
-    /// The bounds.
+    /// The bounds of this store.
     private enum Bounds {
-        /// The file's pages that are kept in memory, in KiB. Two MiB, which is SQLite's own choice, are too few for the calls of
-        /// some seconds.
+        /// The size of the page cache in memory, in KiB. SQLite's default of two MiB is too small for the calls of some
+        /// seconds.
         static let cache = 16 * 1024
-        /// What the log of writes keeps of its size when it begins anew, in bytes: what SQLite writes between two checkpoints. It grows beyond
-        /// that only while a reader holds it.
+        /// The size, in bytes, to which the log is cut when the log starts anew: about the size of SQLite's writes
+        /// between two checkpoints. The log grows beyond this size only while a reader holds the log.
         static let log = 4 * 1024 * 1024
-        /// A user's list is trimmed when about a tenth more has ended than is kept, and not at each end.
+        /// The divisor of `historyPerUser` that gives the average excess of ended calls before a user's list is
+        /// trimmed: about a tenth. A trim at each call end would cost too much.
         static let historySlack = 10
     }
 
@@ -33,10 +34,11 @@ package final class SQLiteCallStore: CallStore {
     let historyPerUser: Int
     let lease: Milliseconds
 
-    /// `ended_at` of a call that lives: it stands behind every moment, so that one index answers "live or ended since".
+    /// The value of `ended_at` for a live call. The value is later than every moment, so that a single index finds the
+    /// calls that are live or ended after a moment.
     static let notEnded = Int64.max
 
-    /// `stamp`: whose the file must be; nil: anybody's.
+    /// Opens the file. `stamp` is the deployment to which the file must belong; nil accepts each file.
     package convenience init(
         path: String, stamp: DeploymentStamp? = nil, synchronous: Synchronous = .normal,
         historyPerUser: Int = Retention.historyPerUser,
@@ -47,7 +49,7 @@ package final class SQLiteCallStore: CallStore {
             isVisited: isVisited, machine: .system)
     }
 
-    /// With clocks of a test's.
+    /// Opens the file with the clocks of a test.
     package init(
         path: String, stamp: DeploymentStamp? = nil, synchronous: Synchronous = .normal,
         historyPerUser: Int = Retention.historyPerUser,
@@ -61,7 +63,8 @@ package final class SQLiteCallStore: CallStore {
         let summary = Self.summary(path)
         do throws(StoreError) {
             clock = try database.opening { [database] () throws(StoreError) in
-                // Before anything is written: a file in another format stays as it is.
+                // The check of the format comes before the first write, so that a file of another format stays
+                // unchanged.
                 let isComplete = try database.reading { () throws(StoreError) in
                     try SQLiteSchema.isComplete(database, summary)
                 }
@@ -192,7 +195,7 @@ package final class SQLiteCallStore: CallStore {
         return .committed(version: commit.expected + 1)
     }
 
-    /// Returns the record's number.
+    /// Writes the record and returns its number.
     private func write(_ commit: Commit, over number: Int64?) throws(StoreError) -> Int64 {
         let record = SQLiteValue.blob(records.encode(commit.record, commit.id))
         if let number {
@@ -208,7 +211,8 @@ package final class SQLiteCallStore: CallStore {
         return database.lastNumber
     }
 
-    /// Only what changes: an entry is written when its user comes into the call, and when the call ends.
+    /// Updates the lists of calls where they change. An entry is written when a user becomes a member and when the call
+    /// ends.
     private func writeIndex(_ call: Call, _ number: Int64, _ commit: Commit) throws(StoreError) {
         for user in commit.formerMembers {
             try database.run(
@@ -224,9 +228,10 @@ package final class SQLiteCallStore: CallStore {
                 .integer(number))
         }
         guard commit.hasJustEnded, let endedAt = call.endedAt else { return }
-        // Where it stands: not with a user who was deleted meanwhile.
+        // The update leaves out users who were deleted meanwhile, because they have no row.
         try database.run("UPDATE user_calls SET ended_at=? WHERE call=?", .integer(endedAt), .integer(number))
-        // The look at a whole list costs more than the rest of a commit. Drawn by lot, so that no order of calls can keep a list from its turn.
+        // A trim of a list costs more than the rest of the commit. The turn is random, so that no order of calls can
+        // keep a list untrimmed.
         for user in call.participants where Int.random(in: 0...historyPerUser / Bounds.historySlack) == 0 {
             try database.run(
                 """
@@ -249,12 +254,12 @@ package final class SQLiteCallStore: CallStore {
         }
     }
 
-    /// Nil when there is no record.
+    /// Returns the number of a record; nil when the record does not exist.
     func number(of id: RecordID) throws(StoreError) -> Int64? {
         try database.query("SELECT call FROM calls WHERE call_id=?", .id(id)) { $0.integer(0) }.first
     }
 
-    /// Beside the record of this number.
+    /// Merges a note into the data beside the record of this number.
     private func write(_ note: Note, _ number: Int64) throws(StoreError) {
         switch note {
         case .ack(_, let ack):
@@ -308,7 +313,7 @@ package final class SQLiteCallStore: CallStore {
         }.first
     }
 
-    /// All that is kept of one record.
+    /// The statements that delete a record and all data beside the record.
     static let deletions: [StaticString] = [
         "DELETE FROM calls WHERE call=?", "DELETE FROM user_calls WHERE call=?", "DELETE FROM acks WHERE call=?",
         "DELETE FROM heard WHERE call=?", "DELETE FROM milestones WHERE call=?", "DELETE FROM claims WHERE call=?",
@@ -340,7 +345,8 @@ extension SQLiteValue {
     static func id(_ id: RecordID) -> SQLiteValue { .text(id.string) }
     static func optionalText(_ text: String?) -> SQLiteValue { text.map(SQLiteValue.text) ?? .integer(nil) }
 
-    /// A claim's key. Lengths stand in front of user ids, so that no two claims share a key.
+    /// Returns the key of a claim. A length stands in front of the first of two user ids, so that no two claims share a
+    /// key.
     static func claim(_ claim: Claim) -> SQLiteValue {
         switch claim {
         case .activeCall(let user): .text("active:\(user)")

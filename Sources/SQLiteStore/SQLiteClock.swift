@@ -1,12 +1,14 @@
 import CallCore
 import CallStore
 
-/// The time of all processes that share a file: their machine's boot clock, which nobody can set, and one offset that the file keeps.
+/// The time of all processes that share a file: the boot clock of their machine, which cannot be set, plus an offset in
+/// the file.
 ///
-/// When the machine has been started again, the offset is made anew from its wall clock; time never lies before what was seen last.
+/// After a restart of the machine, the offset is computed anew from the wall clock. The time never goes back behind the
+/// last time that a process has seen.
 struct SQLiteClock {
     private let machine: MachineClock
-    /// The time that counts minus the boot clock.
+    /// The store's time minus the boot clock.
     private var offset: Milliseconds = 0
     private(set) var shared = SharedClock()
 
@@ -17,10 +19,10 @@ struct SQLiteClock {
 
     var now: Milliseconds { machine.boot() + offset }
 
-    /// How far that is from the machine's wall clock.
+    /// The store's time minus the machine's wall clock.
     var skew: Milliseconds { now - machine.wall() }
 
-    /// Agrees with the other processes on the time. Within a transaction.
+    /// Agrees with the other processes on the time, within a transaction.
     mutating func look(_ database: SQLiteDatabase) throws(StoreError) {
         let row = try database.query(
             "SELECT boot_id, offset, agreed FROM clock",

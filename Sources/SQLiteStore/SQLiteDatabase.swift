@@ -2,24 +2,25 @@ import CSQLite
 import CallStore
 import Glibc
 
-/// A thin layer over one SQLite connection: prepared statements, binding, transactions.
+/// A thin layer over an SQLite connection: prepared statements, binding, transactions.
 final class SQLiteDatabase {
     private let handle: OpaquePointer
-    /// By where their text stands, which is once and for good.
+    /// The prepared statements by the address of their SQL text. The text is static, so its address never changes.
     private var statements: [UnsafePointer<UInt8>: OpaquePointer] = [:]
-    /// How many transactions there were, and statements outside of one.
+    /// The number of transactions so far, including statements outside of a transaction.
     private(set) var transactions = 0
 
-    /// How long another process may hold the file before this one gives up, in milliseconds.
+    /// The longest time, in milliseconds, that this process waits while another process holds the file.
     enum Patience: Int32 {
-        /// Below the age at which publications are stale, so that requests can still be answered `unavailable`.
+        /// The patience of a coordinator: shorter than the age at which inbound messages are stale, so that requests
+        /// can still get the response `unavailable`.
         case coordinator = 250
-        /// Who only looks on, or helps out, tries again.
+        /// The patience of a process that only reads or helps: such a process tries again.
         case visitor = 50
     }
 
     private let patience: Patience
-    /// The same at the start, when nobody waits yet.
+    /// The longest wait at the start, in milliseconds, when no request waits yet.
     private static let openingTimeout: Int32 = 10_000
     private static let busyPause: Int32 = 5
 
@@ -38,11 +39,12 @@ final class SQLiteDatabase {
         sqlite3_busy_timeout(handle, patience.rawValue)
     }
 
-    /// The file holds push tokens, secrets and who called whom: its owner alone may read it, whatever the umask. SQLite gives `-wal` and
-    /// `-shm` the mode of the file when it makes them. Where this fails, opening the file says why, or the file is another user's.
+    /// Makes the file private. The file holds push tokens, secrets and the calls of users, so only its owner may read
+    /// the file, whatever the umask is. SQLite gives `-wal` and `-shm` the mode of the file when they are created. When
+    /// this function fails, opening the file reports the cause, or the file belongs to another user.
     private static func keepPrivate(_ path: String) {
         guard !path.isEmpty, path != ":memory:" else { return }
-        // A file that exists is not opened here: to close it would end the locks that this process holds on it.
+        // An existing file is not opened here: closing the file would end the locks of this process on the same file.
         let made = Glibc.open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
         if made >= 0 { close(made) }
         for name in [path, path + "-wal", path + "-shm"] {
@@ -63,8 +65,8 @@ final class SQLiteDatabase {
         guard sqlite3_exec(handle, sql, nil, nil, nil) == SQLITE_OK else { throw error() }
     }
 
-    /// Runs a statement for which SQLite does not wait by itself while another process holds the file, as it does not for
-    /// a change of the journal mode.
+    /// Runs a statement for which SQLite does not wait by itself while another process holds the file, such as a change
+    /// of the journal mode.
     func executeWhenFree(_ sql: String) throws(StoreError) {
         for _ in 0..<Self.openingTimeout / Self.busyPause {
             let code = sqlite3_exec(handle, sql, nil, nil, nil)
@@ -77,9 +79,10 @@ final class SQLiteDatabase {
         throw error()
     }
 
-    /// Runs `body` in one write transaction: all of it is kept, or nothing.
+    /// Runs `body` in a write transaction: the file takes all writes of `body` or none.
     func transaction<Result>(_ body: () throws(StoreError) -> Result) throws(StoreError) -> Result {
-        // Immediate: a reader that turns writer half-way would fail when another process wrote meanwhile.
+        // The transaction is immediate: a reader that starts to write later would fail after a write of another
+        // process.
         do throws(StoreError) {
             return try transaction("BEGIN IMMEDIATE", body)
         } catch {
@@ -87,14 +90,14 @@ final class SQLiteDatabase {
         }
     }
 
-    /// Runs `body` with more patience, at the start, when nobody is served yet.
+    /// Runs `body` with the longer wait of the start, when this process serves no requests yet.
     func opening<Result>(_ body: () throws(StoreError) -> Result) throws(StoreError) -> Result {
         sqlite3_busy_timeout(handle, Self.openingTimeout)
         defer { sqlite3_busy_timeout(handle, patience.rawValue) }
         return try body()
     }
 
-    /// Runs `body`, which only reads, on the file as it is at one moment.
+    /// Runs `body`, which only reads, on a snapshot of the file.
     func reading<Result>(_ body: () throws(StoreError) -> Result) throws(StoreError) -> Result {
         try transaction("BEGIN", body)
     }
@@ -108,13 +111,14 @@ final class SQLiteDatabase {
             try run("COMMIT")
             return result
         } catch {
-            // A failed rollback adds nothing: the transaction is gone either way, and the first error is the cause.
+            // A failed rollback needs no report: the transaction has ended in any case, and the first error is the
+            // cause.
             sqlite3_exec(handle, "ROLLBACK", nil, nil, nil)
             throw error
         }
     }
 
-    /// Runs a statement that gives no rows. Returns how many rows it changed.
+    /// Runs a statement without result rows. Returns the number of changed rows.
     @discardableResult
     func run(_ sql: StaticString, _ values: SQLiteValue...) throws(StoreError) -> Int {
         let statement = try prepare(sql, values)
@@ -123,7 +127,7 @@ final class SQLiteDatabase {
         return Int(sqlite3_changes(handle))
     }
 
-    /// All rows that `read` makes of a query.
+    /// Returns the rows of a query as `read` converts them, without the rows for which `read` returns nil.
     func query<Row>(
         _ sql: StaticString, _ values: SQLiteValue..., read: (SQLiteRow) throws(StoreError) -> Row?
     ) throws(StoreError) -> [Row] {
@@ -139,7 +143,7 @@ final class SQLiteDatabase {
         }
     }
 
-    /// Of the row that was inserted last.
+    /// The number of the row that was inserted last.
     var lastNumber: Int64 { sqlite3_last_insert_rowid(handle) }
 
     private func prepare(_ sql: StaticString, _ values: [SQLiteValue]) throws(StoreError) -> OpaquePointer {
@@ -169,26 +173,26 @@ final class SQLiteDatabase {
 
 enum SQLiteValue {
     case integer(Int64?)
-    /// Identifiers too: SQLite compares blobs byte by byte, and a user id may hold U+0000.
+    /// Bytes of blobs and also of identifiers: SQLite compares blobs byte by byte, and a user id may hold U+0000.
     case blob([UInt8])
 
     static func text(_ text: String) -> SQLiteValue { .blob(Array(text.utf8)) }
 
-    /// SQLite makes a copy of the bytes before the call returns.
+    /// With this destructor, SQLite copies the bytes before the call returns.
     private static let transient = unsafeBitCast(-1, to: sqlite3_destructor_type.self)
 
     fileprivate func bind(to statement: OpaquePointer, at index: Int32) -> Int32 {
         switch self {
         case .integer(let value?): sqlite3_bind_int64(statement, index, value)
         case .integer(nil): sqlite3_bind_null(statement, index)
-        // An empty array has no base address, which would bind null.
+        // An empty array has no base address, and a null pointer would bind null.
         case .blob(let bytes) where bytes.isEmpty: sqlite3_bind_zeroblob(statement, index, 0)
         case .blob(let bytes): sqlite3_bind_blob(statement, index, bytes, Int32(bytes.count), Self.transient)
         }
     }
 }
 
-/// The row on which a statement stands.
+/// The current row of a statement.
 struct SQLiteRow {
     private let statement: OpaquePointer
 
@@ -198,7 +202,8 @@ struct SQLiteRow {
 
     func integer(_ column: Int32) -> Int64 { sqlite3_column_int64(statement, column) }
 
-    /// The bytes where they lie, as long as the statement stands on the row.
+    /// Passes the bytes of a column to `body` without a copy. The bytes are valid only while the statement stands on
+    /// the row.
     func read<Result>(_ column: Int32, _ body: (UnsafeBufferPointer<UInt8>) -> Result) -> Result {
         let start = sqlite3_column_blob(statement, column)
         let count = Int(sqlite3_column_bytes(statement, column))
@@ -209,7 +214,7 @@ struct SQLiteRow {
 
     func text(_ column: Int32) -> String { read(column) { String(decoding: $0, as: UTF8.self) } }
 
-    /// Nil for null, and for the empty text.
+    /// Returns nil for null and for the empty text.
     func optionalText(_ column: Int32) -> String? {
         let text = text(column)
         return text.isEmpty ? nil : text

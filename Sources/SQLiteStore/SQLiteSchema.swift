@@ -2,14 +2,17 @@ import CallStore
 
 /// The tables of the embedded store.
 ///
-/// Calls are numbered as they are made, and what is kept beside a call goes by its number: what is written at the same time then
-/// lies in the same pages. By their ids, which are random, each call would have pages of its own in every table.
+/// Calls are numbered in the order of their creation, and the data beside a call has the call's number as its key. Rows
+/// that are written at the same time then share pages. With the random call ids as keys, each call would need pages of
+/// its own in every table.
 enum SQLiteSchema {
-    /// The format of the file, which is the file's `user_version`: the tables, and what stands in their columns. Each change of either
-    /// adds one to it (`FormatTests`, docs/decisions/0028). The formats 1 to 9 were those of builds before 0.2.0.
+    /// The format of the file, which the file keeps as `user_version`: the tables, and the content of their columns.
+    /// Each change of either adds 1 to this number (`FormatTests`, docs/decisions/0028). Builds before 0.2.0 had the
+    /// formats 1 to 9.
     static let format = StoreFormat(10)
 
-    /// Whether the file has its tables. One without tables is new. Throws, and changes nothing, when the file is in another format.
+    /// Whether the file has its tables. A file without tables is new. Throws, and changes no data, when the file has
+    /// another format.
     static func isComplete(_ database: SQLiteDatabase, _ summary: String) throws(StoreError) -> Bool {
         let found = try database.query("PRAGMA user_version") { $0.integer(0) }.first ?? 0
         if found == format.number { return true }
@@ -20,17 +23,17 @@ enum SQLiteSchema {
             instead: "another file (--store sqlite:PATH, or --data of bellwire dev)")
     }
 
-    /// Makes the tables in a new file.
+    /// Creates the tables in a new file.
     static func complete(_ database: SQLiteDatabase, _ summary: String) throws(StoreError) {
         try database.transaction { () throws(StoreError) in
-            // Another process may have done it meanwhile.
+            // Another process may have created the tables meanwhile.
             if try isComplete(database, summary) { return }
             for sql in [tables, tablesOfOutbox, tablesOfPushes] { try database.execute(sql) }
             try database.execute("PRAGMA user_version=\(format.number)")
         }
     }
 
-    /// Stamps a file that has no stamp.
+    /// Checks the stamp of the file, and writes the stamp into a file without a stamp.
     static func check(_ stamp: DeploymentStamp, _ summary: String, _ database: SQLiteDatabase) throws(StoreError) {
         try database.transaction { () throws(StoreError) in
             let found = try database.query("SELECT topic_root FROM deployment") { $0.bytes(0) }.first
@@ -40,8 +43,9 @@ enum SQLiteSchema {
         }
     }
 
-    /// `call` is a call's number, here and in the tables below; also a message is such a "call". `outstanding` is what counts with a user and
-    /// goes by itself; `stored` goes by user and period. `clock` has one row (`SQLiteClock`), `deployment` at most one (`DeploymentStamp`).
+    /// In all tables, `call` is the number of a call or of a peer message. `outstanding` holds the entries that count
+    /// towards a user's limits and expire by themselves; `stored` has a row for each user and period. `clock` has a
+    /// single row (`SQLiteClock`), `deployment` has at most one row (`DeploymentStamp`).
     private static let tables = """
         CREATE TABLE calls(
             call INTEGER PRIMARY KEY, call_id BLOB NOT NULL UNIQUE, version INTEGER NOT NULL, record BLOB NOT NULL,
@@ -90,8 +94,9 @@ enum SQLiteSchema {
         CREATE TABLE deployment(topic_root BLOB NOT NULL);
         """
 
-    /// `id` is a record's; a line is all that is owed to one endpoint of one record, `time` that of its first revision. `owner`: the user
-    /// because of whom it is kept. `bytes` of an owner: what waits and dead letters of that user. `last`: what the last attempt came to.
+    /// `id` is a record's id. A line holds all entries of one record for one endpoint, and the line's `time` is the
+    /// time of its first revision. `owner` is the user because of whom the entries are kept. `bytes` of an owner counts
+    /// the queued entries and the dead letters of that user. `last` is the result of the last attempt.
     private static let tablesOfOutbox = """
         CREATE TABLE outbox_endpoints(
             name BLOB PRIMARY KEY, patterns BLOB NOT NULL, url BLOB NOT NULL, backlog INTEGER NOT NULL,
@@ -118,8 +123,8 @@ enum SQLiteSchema {
         CREATE TABLE outbox_workers(worker BLOB PRIMARY KEY, until INTEGER NOT NULL) WITHOUT ROWID;
         """
 
-    /// `target` is that of `PushTarget.text`; `pushes` and `ring_checks` lie beside a call, the queue goes by its id. `until` of a process: so
-    /// long it counts as there.
+    /// `target` holds `PushTarget.text`. `pushes` and `ring_checks` lie beside a call, and the queue has the call's id
+    /// as its key. `until` of a process is the time until which the process counts as running.
     private static let tablesOfPushes = """
         CREATE TABLE registrations(
             user_id BLOB, device_id BLOB, app BLOB, platform BLOB, target BLOB NOT NULL, digest BLOB NOT NULL,
