@@ -16,7 +16,7 @@ extension SQLiteCallStore {
     package func history(
         of user: UserID, after place: HistoryPlace?, limit: Int
     ) throws(StoreError) -> [HistoryPlace] {
-        // The table may hold more ended calls than the store keeps. The result leaves out the first excess call and all
+        // The table may hold more ended calls than the store keeps. The result leaves out the first excess call and all older ended
         // older calls.
         let excess = try database.query(
             """
