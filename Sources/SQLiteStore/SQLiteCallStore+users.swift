@@ -16,8 +16,8 @@ extension SQLiteCallStore {
     package func history(
         of user: UserID, after place: HistoryPlace?, limit: Int
     ) throws(StoreError) -> [HistoryPlace] {
-        // The table may hold more ended calls than the store keeps. The result leaves out the first excess call and all older ended
-        // older calls.
+        // The table may hold more ended calls than the store keeps. The result leaves out the first excess call and all
+        // older ended calls.
         let excess = try database.query(
             """
             SELECT created_at, call_id FROM user_calls WHERE user_id=? AND ended_at<?

@@ -1,15 +1,15 @@
 import SignalingProtocol
 
 extension Call {
-    /// What is wrong with the call whatever has happened to it; nil when nothing is. Asserted after each event of `CallMachine`, and
-    /// of each record that a simulated coordinator writes.
+    /// A sentence about the invariant that the call breaks; nil when the call breaks none. `CallMachine` asserts the
+    /// invariants after each event, and simulated coordinators check each record that they write.
     package var brokenInvariant: String? {
         if members.count < 2 || members[0].userID != inviter {
             return "the inviter is the first of two members or more"
         }
         if Set(members.map(\.userID)).count < members.count { return "a user is a member once" }
-        if createdAt > updatedAt { return "it is changed before it was made" }
-        if (state == .active) != (acceptedAt != nil), isLive { return "it is active since an invitee accepted" }
+        if createdAt > updatedAt { return "the call is changed before it was made" }
+        if (state == .active) != (acceptedAt != nil), isLive { return "the call is active since an invitee accepted" }
         if isLive != (endedAt == nil) || isLive != (endReason == nil) { return "an ended call has its time and reason" }
         if !isLive, callerLostAt != nil || heartbeatDue != nil || emptySince != nil {
             return "an ended call waits for nothing"
@@ -18,7 +18,7 @@ extension Call {
             return "nobody is pending in an ended call unless a member ended it"
         }
         if emptySince != nil, mode == .common || autoEnd || members.contains(where: \.state.isLive) {
-            return "the empty call is one that nobody is in"
+            return "the empty call has no live member"
         }
         if isLive, mode == .advanced, heartbeatDue == nil, members.contains(where: { $0.state == .accepted }) {
             return "accepted members are checked for silence"
@@ -42,7 +42,7 @@ extension Member {
 }
 
 extension CallMachine {
-    /// To be deferred by each event.
+    /// Asserts the invariants. Each event defers this call.
     func check() {
         assert(call.brokenInvariant == nil, "\(call.callID): \(call.brokenInvariant ?? "")")
     }

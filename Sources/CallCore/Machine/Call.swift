@@ -1,37 +1,38 @@
 import SignalingProtocol
 
-/// A call with all that is stored of it. `CallMachine` alone changes it: outside this module nothing of it can be set.
+/// A call with all its stored data. Only `CallMachine` changes a call: code outside this module cannot set any
+/// property.
 package struct Call: Equatable, Sendable {
-    /// What never changes, in one place: copies of a call share it.
+    /// The properties that never change, in one object that all copies of a call share.
     private let facts: FixedFacts
 
-    /// Grows by one with every change that anybody can see.
+    /// The revision, which grows by 1 with every change that a user can see.
     package internal(set) var revision = 0
     package internal(set) var state = CallState.ringing
     package internal(set) var acceptedAt: Milliseconds?
     package internal(set) var endedAt: Milliseconds?
     package internal(set) var endReason: EndReason?
     package internal(set) var endedBy: UserID?
-    /// In the order in which they were invited; the inviter is the first.
+    /// The members in the order in which they were invited, the inviter first.
     package internal(set) var members: [Member] = []
 
-    /// When the present revision was made, and by whom; nil for a timer.
+    /// The time of the present revision. `actor` is the user who made the revision; nil for a timer.
     package internal(set) var updatedAt: Milliseconds
     package internal(set) var actor: UserID?
-    /// The successful requests that are still remembered, oldest first.
+    /// The successful requests that the call still remembers, the oldest first.
     package internal(set) var outcomes: [RequestOutcome] = []
-    /// What invitations want the pushes to say that come of them, while somebody may be pushed because of one.
+    /// The push texts of invitations, kept as long as a user may get a push for the invitation.
     package internal(set) var pushTexts: [InvitationTexts] = []
 
-    /// When the call is cancelled because its inviter was lost, unless the inviter comes back.
+    /// The time at which the call is cancelled because its inviter was lost, unless the inviter comes back.
     package internal(set) var callerLostAt: Milliseconds?
-    /// When the accepted members are next checked for silence.
+    /// The time of the next check for silent accepted members.
     package internal(set) var heartbeatDue: Milliseconds?
-    /// Since when nobody is live, in a call without `autoEnd`.
+    /// The time since when no member is live, in a call without `autoEnd`.
     package internal(set) var emptySince: Milliseconds?
-    /// When devices that have not acknowledged are next sent what they are owed.
+    /// The time of the next resend to devices that have not acknowledged.
     package internal(set) var deliveryDue: Milliseconds?
-    /// Up to when resends have been served.
+    /// The time up to which resends have been served.
     package internal(set) var deliveryServedAt: Milliseconds
 
     package init(
@@ -47,7 +48,7 @@ package struct Call: Equatable, Sendable {
         deliveryServedAt = createdAt
     }
 
-    /// As it was stored: what a new call begins with, and what has become of it since.
+    /// Restores a stored call from its properties at creation and its later state.
     package init(
         _ beginning: Call, revision: Int, state: CallState, acceptedAt: Milliseconds?, endedAt: Milliseconds?,
         endReason: EndReason?, endedBy: UserID?, members: [Member], updatedAt: Milliseconds, actor: UserID?,
@@ -79,21 +80,23 @@ package struct Call: Equatable, Sendable {
     package var media: String? { facts.media }
     package var inviter: UserID { facts.inviter }
     package var createdAt: Milliseconds { facts.createdAt }
-    /// Seconds an invitation to this call lasts.
+    /// The duration of an invitation to this call, in seconds.
     package var timeout: Int { facts.timeout }
     package var extendedData: String? { facts.extendedData }
     package var joinPolicy: JoinPolicy { facts.joinPolicy }
     package var autoEnd: Bool { facts.autoEnd }
-    /// Nil when delivery is not checked.
+    /// The delay after which an invitation counts as not received; nil when the call does not check this.
     package var notReceivedAfter: Milliseconds? { facts.notReceivedAfter }
-    /// The device and request that created the call, so that a resent invite is known however late it comes.
+    /// The device and the request that created the call. They identify a resent invite no matter how late the resend
+    /// comes.
     package var origin: RequestKey { facts.origin }
-    /// What that request asked for.
+    /// The digest of the content of that request.
     package var originDigest: Int64? { facts.originDigest }
 
     package var isLive: Bool { state != .ended }
 
-    /// The member as which the user takes part; nil for a stranger, and for who must not know of the invitation.
+    /// Returns the member for a user who takes part or may know of the invitation; nil for other users and for a user
+    /// whose invitation is withheld.
     package func member(_ user: UserID) -> Member? {
         for place in members.indices where members[place].userID == user {
             return members[place].isWithheld ? nil : members[place]
@@ -101,25 +104,25 @@ package struct Call: Equatable, Sendable {
         return nil
     }
 
-    /// What stands of the user in the call, whether or not the user may know: for what others see.
+    /// Returns the member for a user, including a member whose invitation is withheld: for the view of other members.
     package func entry(_ user: UserID) -> Member? {
-        // By places: an iterator would copy every member that it passes.
+        // The loop is over indices, because an iterator would copy every member.
         for place in members.indices where members[place].userID == user { return members[place] }
         return nil
     }
 
-    /// Whether the user takes part, or could: `member` is not nil.
+    /// Whether the user takes part or may know of the invitation, so that `member` is not nil.
     package func hasMember(_ user: UserID) -> Bool {
         for place in members.indices where members[place].userID == user { return !members[place].isWithheld }
         return false
     }
 
-    /// When the member was last invited; nil for who never was.
+    /// Returns the time of the member's last invitation; nil for a member who was never invited.
     package func invitedAt(_ member: Member) -> Milliseconds? {
         member.ownInvitedAt ?? member.expiresAt.map { $0 - Milliseconds(timeout) * 1000 }
     }
 
-    /// Those who take part, or could: in their lists the call stands.
+    /// The members who take part or may know of the invitation. The call stands in the lists of these users.
     package var participants: [UserID] {
         var users: [UserID] = []
         users.reserveCapacity(members.count)
@@ -127,10 +130,11 @@ package struct Call: Equatable, Sendable {
         return users
     }
 
-    /// How many bytes its record takes, by and large: for who counts what is kept, and need not write it to know.
+    /// The approximate size of the call's record in bytes, computed without encoding the record, for the count of
+    /// stored bytes.
     package var approximateBytes: Int {
         var bytes = 400 + size(media) + size(extendedData)
-        // By places, as in `entry`.
+        // The loops are over indices, as in `entry`.
         for place in members.indices { bytes += members[place].approximateBytes }
         for place in outcomes.indices { bytes += outcomes[place].approximateBytes }
         for place in pushTexts.indices { bytes += pushTexts[place].approximateBytes }
@@ -145,7 +149,7 @@ package struct Call: Equatable, Sendable {
     }
 }
 
-/// Which request of which device.
+/// The identity of a request: its device and its id.
 package struct RequestKey: Equatable, Sendable {
     package let device: DeviceAddress
     package let requestID: RequestID
@@ -156,15 +160,16 @@ package struct RequestKey: Equatable, Sendable {
     }
 }
 
-/// A successful request and what its response said beyond the call, so that a resend gets the same (section 2).
+/// A successful request with the part of its response that is not in the call, so that a resend gets the same response
+/// (section 2).
 package struct RequestOutcome: Equatable, Sendable {
     package let key: RequestKey
-    /// What was asked for, as on the wire.
+    /// The request's `type` on the wire.
     package let type: String
-    /// The digest of what was asked for; nil for a type without one, and for the request that made the call, whose digest the call keeps
-    /// with its origin.
+    /// The digest of the request's content; nil for a type without a digest, and for the request that created the call,
+    /// because the call keeps that digest with its origin.
     package var digest: Int64?
-    /// To `call.invite` and `call.add`: the invitees without an online device.
+    /// The invitees without an online device, in the response to `call.invite` and `call.add`.
     package var offline: [UserID]?
     package var errors: [UserError]
     package var merged: Bool
@@ -182,7 +187,8 @@ package struct RequestOutcome: Equatable, Sendable {
     }
 }
 
-/// As JSON: a control character takes six bytes. Of what is short the difference does not matter.
+/// Returns the size of a text in JSON, where a control character takes six bytes. For a short text, the difference does
+/// not matter.
 private func size(_ text: String?) -> Int {
     guard let text else { return 0 }
     guard text.utf8.count > 64 else { return text.utf8.count }
@@ -205,22 +211,24 @@ extension RequestOutcome {
 }
 
 extension Call {
-    /// How many requests of one device are remembered per call (section 2).
+    /// The number of requests of a device that a call remembers (section 2).
     package static let rememberedPerDevice = 16
-    /// How many are remembered in all, so that a user with many devices cannot grow the record without end.
+    /// The number of requests that a call remembers in all, so that a user with many devices cannot grow the record
+    /// without end.
     package static let rememberedInAll = 128
 
-    /// Nil when the request is not remembered; that of a merge, of which there is one, always is.
+    /// Returns the outcome of a remembered request; nil for another request. The request of a merge, of which a call
+    /// has at most one, is always remembered.
     package func outcome(of key: RequestKey) -> RequestOutcome? { outcomes.last { $0.key == key } }
 
-    /// Whether the outcome is that of a request with this content: of one without a digest it is that by the type.
+    /// Whether the outcome belongs to a request with this content. For an outcome without a digest, the type decides.
     package func isOutcome(_ outcome: RequestOutcome, of body: Request.Body) -> Bool {
         guard outcome.type == body.type else { return false }
         guard let digest = outcome.digest ?? (outcome.key == origin ? originDigest : nil) else { return true }
         return digest == body.digest
     }
 
-    /// The same, whichever of its requests came first: for who compares situations.
+    /// The call with its remembered requests in a fixed order, for comparison of states.
     package var withRequestsSorted: Call {
         var call = self
         call.outcomes.sort { ($0.key.device, $0.key.requestID.string) < ($1.key.device, $1.key.requestID.string) }

@@ -1,8 +1,8 @@
 import SignalingProtocol
 
 extension CallMachine {
-    /// A device sent `call.accept`. `activeElsewhere`: the other live advanced call in which the user is accepted; of no matter in
-    /// common mode, where a call ends with its answer.
+    /// Handles `call.accept`. `activeElsewhere` is the other live advanced call in which the user is accepted. Common
+    /// mode ignores `activeElsewhere`, because a common call ends with its answer.
     package mutating func acceptRequested(
         _ accept: Request.Accept, _ acting: Acting, activeElsewhere: CallID?
     ) throws(SignalingError) {
@@ -14,7 +14,8 @@ extension CallMachine {
         settle(cause: .answered)
     }
 
-    /// A device sent `call.reject`. `isCheck`: it did so by a ring check, beside whatever app it has connected.
+    /// Handles `call.reject`. `isCheck` says that the reject came by a ring check, so that an app that the same device
+    /// has connected does not know of the reject.
     package mutating func rejectRequested(
         _ reject: Request.Reject, _ acting: Acting, isCheck: Bool
     ) throws(SignalingError) {
@@ -27,7 +28,7 @@ extension CallMachine {
         settle(cause: reject.reason == WellKnownReason.busy ? .busy : .rejected)
     }
 
-    /// The place of a member whose invitation stands. Otherwise the error tells which move came first.
+    /// Returns the index of a member with a pending invitation. Otherwise the error names the event that came first.
     private func pendingIndex(_ acting: Acting) throws(SignalingError) -> Int {
         let index = try memberIndex(acting.user)
         let member = call.members[index]
@@ -49,7 +50,7 @@ extension CallMachine {
         }
     }
 
-    /// A device sent `call.cancel`. Returns the named users whose invitation could not be taken back.
+    /// Handles `call.cancel`. Returns an error for each named user whose invitation the user could not cancel.
     package mutating func cancelRequested(_ cancel: Request.Cancel, _ acting: Acting) throws(SignalingError)
         -> [UserError]
     {
@@ -88,18 +89,18 @@ extension CallMachine {
         return .success(index)
     }
 
-    /// The error of a cancel that finds nobody pending. Its state tells what came first.
+    /// Returns the error of a cancel without a pending invitee. The state in the error tells the event that came first.
     private func nothingToCancel(_ named: [UserID], _ errors: [UserError]) -> SignalingError {
         if !errors.isEmpty, errors.allSatisfy({ $0.code != .invalidState }) {
             return SignalingError(.notInviter, "the user did not invite them")
         }
-        // Of several, the one that changed last tells best what came first.
+        // Of several members, the state of the last change is the best answer.
         let last = named.compactMap(call.entry).max { $0.changedRevision < $1.changedRevision }
         return .invalidState(last?.state ?? .cancelled)
     }
 
-    /// A device sent `call.cancel` of an id that was merged into this call: its user takes part no more, and the call
-    /// ends (section 2).
+    /// Handles `call.cancel` of an id that was merged into this call: the user leaves the call, and the call ends
+    /// (section 2).
     package mutating func mergedCancelRequested(_ cancel: Request.Cancel, _ acting: Acting) throws(SignalingError) {
         defer { check() }
         let member = call.members[try memberIndex(acting.user)]
@@ -109,7 +110,7 @@ extension CallMachine {
         } else if call.mode == .advanced {
             try endRequested(Request.End(callID: call.callID, extendedData: cancel.extendedData), acting)
         } else {
-            // As for any cancel that comes after the answer.
+            // The response is the same as for each cancel after the answer.
             throw .invalidState(member.state)
         }
     }

@@ -1,14 +1,15 @@
 import SignalingProtocol
 
 extension CallMachine {
-    /// What must be known beyond the call when one of its deadlines comes.
+    /// Data outside of the call that a deadline of the call needs.
     package struct DeadlineContext: Sendable {
         package let now: Milliseconds
-        /// When each accepted member was last heard of.
+        /// The time of the last sign of life of each accepted member.
         package let heard: [UserID: Milliseconds]
-        /// Since when the service has been listening without a break: silence before that is not the member's.
+        /// The time since when the service has been listening without a break. A member is not responsible for silence
+        /// before this time.
         package let listeningSince: Milliseconds
-        /// The inviting device is online after all.
+        /// Whether the inviting device is online after all.
         package let isInviterOnline: Bool
 
         package init(
@@ -21,7 +22,8 @@ extension CallMachine {
         }
     }
 
-    /// Serves every deadline that has come, each in its turn, except resends, which the shell serves by `delivered`.
+    /// Serves every deadline that has come, in their order, except resends: the shell serves resends and reports them
+    /// by `delivered`.
     package mutating func deadlineReached(_ context: DeadlineContext) {
         defer { check() }
         while let next = nextTransition, next.at <= context.now {
@@ -54,13 +56,13 @@ extension CallMachine {
         return next
     }
 
-    /// When this call next needs to be looked at, resends included (docs/architecture.md, principle 4).
+    /// The time at which this call must be served next, including resends (docs/architecture.md, principle 4).
     package var nextDeadline: Milliseconds? {
         guard let transition = nextTransition?.at else { return call.deliveryDue }
         return min(transition, call.deliveryDue ?? .max)
     }
 
-    /// Nothing but resends is due at the next deadline.
+    /// Whether the next deadline is only a resend.
     package var isNextDeadlineResend: Bool {
         guard let delivery = call.deliveryDue else { return false }
         return nextTransition.map { $0.at > delivery } ?? true
@@ -111,7 +113,8 @@ extension CallMachine {
         settle(cause: .heartbeatTimeout)
     }
 
-    /// An advanced call without `autoEnd` that nobody came back to. The last cause is the reason.
+    /// Ends an advanced call without `autoEnd` to which no member has returned. The cause of the last change is the end
+    /// reason.
     private mutating func emptyCallExpired(_ context: DeadlineContext) {
         revise(at: context.now, by: nil)
         let last = call.members.max { $0.changedRevision < $1.changedRevision }
@@ -128,14 +131,14 @@ extension CallMachine {
         }
     }
 
-    /// Resends were served up to `now`; the next one is due at `next`, if any.
+    /// Records that resends were served up to `now`. `next` is the time of the next resend, nil when no resend is left.
     package mutating func delivered(at now: Milliseconds, next: Milliseconds?) {
         defer { check() }
         call.deliveryServedAt = now
         call.deliveryDue = next
     }
 
-    /// A device came online and is owed something: resends are due at `moment` at the latest.
+    /// Records that a device with an open delivery came online: resends are due at `moment` at the latest.
     package mutating func scheduleDelivery(at moment: Milliseconds) {
         defer { check() }
         guard moment < call.deliveryDue ?? .max else { return }

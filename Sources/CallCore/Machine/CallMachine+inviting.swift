@@ -1,13 +1,13 @@
 import SignalingProtocol
 
 extension CallMachine {
-    /// What must be known beyond the request to create a call.
+    /// Data outside of the request that the creation of a call needs.
     package struct Invitation: Sendable {
         package let callID: CallID
         package let invite: Request.Invite
-        /// Invitees in other live calls; they matter with `ifBusy: reject`.
+        /// The invitees in other live calls, for `ifBusy: reject`.
         package let busy: [UserID]
-        /// The inviter took the call back before it was made (section 2, the fast cancel).
+        /// Whether an early cancel of the inviter came before this request (section 2).
         package let isCancelled: Bool
 
         package init(callID: CallID, invite: Request.Invite, busy: [UserID], isCancelled: Bool) {
@@ -18,14 +18,14 @@ extension CallMachine {
         }
     }
 
-    /// Refuses an invite that is wrong in itself, whatever stands under its call id.
+    /// Refuses an invite that is wrong in itself, regardless of the record under its call id.
     package static func check(_ invite: Request.Invite, by user: UserID) throws(SignalingError) {
         guard !invite.invitees.contains(user) else {
             throw SignalingError(.badRequest, "invitees: must not contain the inviter")
         }
     }
 
-    /// A device sent `call.invite`: creates the call with its inviter accepted and its invitees inviting.
+    /// Handles `call.invite`: creates the call with its inviter accepted and its invitees inviting.
     package static func invited(
         _ invitation: Invitation, _ acting: Acting, _ known: Invitees, activeElsewhere: CallID?,
         settings: CallSettings
@@ -70,7 +70,7 @@ extension CallMachine {
         return machine
     }
 
-    /// A device sent `call.add`. Returns the users that could not be invited.
+    /// Handles `call.add`. Returns an error for each user who could not be invited.
     package mutating func addRequested(
         _ add: Request.Add, _ acting: Acting, _ known: Invitees
     ) throws(SignalingError) -> [UserError] {
@@ -106,12 +106,12 @@ extension CallMachine {
         return failed
     }
 
-    /// Makes the member's invitation stand from now on. With `ringing` false no device is told of it.
+    /// Starts the member's invitation. With `ringing` false, no device gets the invitation.
     private mutating func invite(
         _ index: Int, by inviter: UserID, timeout: Int, extendedData: String?, ringing: Bool, isWithheld: Bool,
         mayBePushed: Bool
     ) {
-        // Who has taken part knows the call, whoever invites again.
+        // A member who has taken part knows the call already, no matter which user invites again.
         call.members[index].isWithheld = isWithheld && !call.members[index].hasResponded
         call.members[index].mayBePushed = mayBePushed && ringing && !call.members[index].isWithheld
         move(index, to: .inviting, extendedData: extendedData)
@@ -125,8 +125,8 @@ extension CallMachine {
         call.members[index].notReceivedAt = call.notReceivedAfter.map { call.updatedAt + $0 }
     }
 
-    /// The device acknowledged the invitation of a pending user, or a later revision (section 3, `received`).
-    /// Returns whether that changed anything.
+    /// Handles an ack of a pending user's device, for the invitation or a later revision (section 3, `received`).
+    /// Returns whether the call changed.
     package mutating func acknowledged(by user: UserID, revision: Int, now: Milliseconds) -> Bool {
         defer { check() }
         guard call.isLive, let index = index(user), !call.members[index].isWithheld else { return false }

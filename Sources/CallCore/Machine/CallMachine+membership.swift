@@ -1,9 +1,9 @@
 import SignalingProtocol
 
 extension CallMachine {
-    /// A device sent `call.join`: enters the call, or moves it to this device. Nothing changes for a device that is in
-    /// the call already: it may ask again, as an app does that was restarted.
-    /// `profile`: of a user who was no member so far, as far as there is one.
+    /// Handles `call.join`: the member enters the call, or the call moves to this device. For a device that is in the
+    /// call already, the request succeeds without a change, because a restarted app may ask again. `profile` is the
+    /// profile of a user who was no member before, if such a profile exists.
     package mutating func joinRequested(
         _ join: Request.Join, _ acting: Acting, activeElsewhere: CallID?, profile: UserProfile?
     ) throws(SignalingError) {
@@ -11,7 +11,7 @@ extension CallMachine {
         guard let index = index(acting.user) else {
             return try joinAsStranger(join, acting, activeElsewhere: activeElsewhere, profile)
         }
-        // To who has blocked the inviter it is a call of strangers, which may be open to all.
+        // For a user who has blocked the inviter, this is a call of other users. Such a call may be open to all users.
         if call.members[index].isWithheld {
             guard call.joinPolicy == .anyone, call.mode == .advanced, call.isLive else { throw .callNotFound }
         }
@@ -21,7 +21,7 @@ extension CallMachine {
         if member.state == .accepted {
             guard member.device != acting.device else { return }
             revise(at: acting.now, by: acting.user)
-            // Other members are not told of the hand-over, so this is no change of the member's state.
+            // Other members get no event for the move to another device, so the member's state does not change.
             handle(index, on: acting.device)
             return
         }
@@ -48,7 +48,7 @@ extension CallMachine {
         call.emptySince = nil
     }
 
-    /// A device sent `call.quit`.
+    /// Handles `call.quit`.
     package mutating func quitRequested(_ quit: Request.Quit, _ acting: Acting) throws(SignalingError) {
         defer { check() }
         let index = try acceptedIndex(acting.user)
@@ -57,7 +57,7 @@ extension CallMachine {
         settle(cause: .quit)
     }
 
-    /// A device sent `call.end`: the call ends for all; the members' states stay.
+    /// Handles `call.end`: the call ends for all members, and the members' states stay.
     package mutating func endRequested(_ end: Request.End, _ acting: Acting) throws(SignalingError) {
         defer { check() }
         let index = try acceptedIndex(acting.user)
@@ -69,9 +69,9 @@ extension CallMachine {
         close(.hangup)
     }
 
-    /// A device sent `call.get`: a member, past or present, may see the call.
+    /// Handles `call.get`, which past and present members may send.
     package func getRequested(by user: UserID) throws(SignalingError) { _ = try memberIndex(user) }
 
-    /// Remembers a successful request, so that a resend of it changes nothing and gets the same outcome (section 2).
+    /// Remembers a successful request, so that its resend changes no state and gets the same response (section 2).
     package mutating func remember(_ outcome: RequestOutcome) { call.remember(outcome) }
 }

@@ -1,8 +1,9 @@
 import SignalingProtocol
 
 extension CallMachine {
-    /// A device went offline. While nobody has accepted, losing the inviting device takes the invitation back: at once
-    /// when it logged out, after a grace when it was lost (section 3, Caller lost). Returns whether the call changed.
+    /// Handles a device that went offline. While no invitee has accepted, the loss of the inviting device cancels the
+    /// call: at once after a logout, after `callerGrace` otherwise (section 3, Caller lost). Returns whether the call
+    /// changed.
     package mutating func wentOffline(
         _ device: DeviceAddress, reason: PresenceMessage.OfflineReason, now: Milliseconds
     ) -> Bool {
@@ -18,7 +19,7 @@ extension CallMachine {
         return true
     }
 
-    /// A device came online: an inviter that was lost is back. Returns whether the call changed.
+    /// Handles a device that came online: a lost inviter is back. Returns whether the call changed.
     package mutating func cameOnline(_ device: DeviceAddress) -> Bool {
         defer { check() }
         guard isRingingFor(device), call.callerLostAt != nil else { return false }

@@ -1,14 +1,15 @@
 import SignalingProtocol
 
-/// Whom a call may wake, and with which words (docs/decisions/0021). Nobody sees any of it: no revision comes of it.
+/// The members who may get pushes because of a call, and the texts of these pushes (docs/decisions/0021). Devices never
+/// see this data, so changes of this data make no revision.
 extension CallMachine {
-    /// The members who are rung and are not known to be registered for pushes.
+    /// The ringing members who are not known to have a push registration.
     package var unmarked: [UserID] {
         guard call.isLive else { return [] }
         return call.members.filter { $0.isRung && !$0.mayBePushed }.map(\.userID)
     }
 
-    /// A device of these users is registered. Returns whether one of them is rung.
+    /// Marks the given users, who have a push registration. Returns whether any of these users rings.
     package mutating func markPushable(_ users: [UserID]) -> Bool {
         defer { check() }
         guard call.isLive else { return false }
@@ -21,13 +22,13 @@ extension CallMachine {
         return isRung
     }
 
-    /// Keeps what the invitation of the present revision wants pushes to say.
+    /// Keeps the push texts of the present revision's invitation.
     mutating func keepPushTexts(_ push: Request.Push?) {
         if let push, push != Request.Push() { call.pushTexts.append(InvitationTexts(invitation: call.revision, push)) }
         forgetPushTexts()
     }
 
-    /// Of invitations because of which nobody is pushed any more.
+    /// Forgets the texts of invitations that cause no more pushes.
     mutating func forgetPushTexts() {
         guard !call.pushTexts.isEmpty else { return }
         call.pushTexts.removeAll { texts in
@@ -39,13 +40,13 @@ extension CallMachine {
 }
 
 extension Member {
-    /// Devices ring for this member, as far as any are to know of the call.
+    /// Whether the member's devices ring, as far as devices may know of the call.
     fileprivate var isRung: Bool { state.isPending && !isWithheld && invitedRevision > 0 }
 }
 
-/// What one invitation wants pushes to say.
+/// The push texts of an invitation.
 package struct InvitationTexts: Equatable, Sendable {
-    /// The revision of the call that invited.
+    /// The revision of the call that made the invitation.
     package let invitation: Int
     package let push: Request.Push
 
@@ -54,7 +55,7 @@ package struct InvitationTexts: Equatable, Sendable {
         self.push = push
     }
 
-    /// How many bytes of the record they take, by and large.
+    /// The approximate size of the texts in the record, in bytes.
     var approximateBytes: Int {
         let texts = [push.title, push.content, push.payload, push.missed?.title, push.missed?.content]
         return texts.reduce(60) { $0 + ($1?.utf8.count ?? 0) }
@@ -62,12 +63,12 @@ package struct InvitationTexts: Equatable, Sendable {
 }
 
 extension Call {
-    /// What the member's invitation wants pushes to say; nil when it says nothing.
+    /// Returns the push texts of the member's invitation; nil when the invitation has no texts.
     package func pushTexts(of member: Member) -> Request.Push? {
         pushTexts.first { $0.invitation == member.invitedRevision }?.push
     }
 
-    /// Whether somebody may have to be woken, or told, because of what happened since the revision.
+    /// Whether a device may need a push because of the changes since the revision.
     package func owesPushes(since revision: Int) -> Bool {
         guard self.revision > revision else { return false }
         return members.contains { $0.mayBePushed && ($0.state.isPending || $0.changedRevision > revision) }

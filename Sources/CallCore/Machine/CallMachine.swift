@@ -1,15 +1,17 @@
 import SignalingProtocol
 
-/// Decides everything about one call (docs/protocol.md, section 3). It does no I/O and reads no clock: `now` is passed in.
+/// The state machine of a call (docs/protocol.md, section 3). The machine does no I/O and reads no clock: callers pass
+/// in `now`.
 ///
-/// There is one method per event. A request either changes the call and returns what its response says beyond the
-/// call, or throws the error that the response carries and leaves the call as it was.
+/// The machine has a method for each event. A request either changes the call and returns the part of its response that
+/// is not in the call, or throws the error of the response and leaves the call unchanged.
 package struct CallMachine: Sendable {
     package internal(set) var call: Call
     package let settings: CallSettings
-    /// The call at each revision that it had since, and has no more, in their order: whoever is owed every revision is owed these, too.
+    /// The call at each intermediate revision between the first revision of this machine and the present one, in order.
+    /// Webhook endpoints get every revision, including these.
     package private(set) var passed: [Call] = []
-    /// With which it began here.
+    /// The revision with which this machine began.
     private let firstRevision: Int
 
     package init(call: Call, settings: CallSettings) {
@@ -18,12 +20,12 @@ package struct CallMachine: Sendable {
         firstRevision = call.revision
     }
 
-    /// The device that asks, by which request, and when. What must be known beyond it stands in each event's signature, so that a
-    /// lookup that was forgotten does not compile.
+    /// The request and its device, and the time. Each event's signature names the data that the event needs from
+    /// outside of the call, so that a forgotten query does not compile.
     package struct Acting: Sendable {
         package let key: RequestKey
         package let now: Milliseconds
-        /// What an invite asks for.
+        /// The digest of an invite's content.
         package let digest: Int64?
 
         package init(key: RequestKey, now: Milliseconds, digest: Int64? = nil) {
@@ -36,17 +38,17 @@ package struct CallMachine: Sendable {
         var device: DeviceID { key.device.deviceID }
     }
 
-    /// What is known of those who are invited.
+    /// Facts about the invitees.
     package struct Invitees: Sendable {
-        /// Of the users who become members, as far as they have one.
+        /// The profiles of the users who become members, for users with a profile.
         package let profiles: [UserID: UserProfile]
-        /// Those who may not be invited because nobody knows them (section 2, Users).
+        /// The users who may not be invited because they are unknown to the service (section 2, Users).
         package let unregistered: [UserID]
-        /// Those who are invited too often (section 2, Rate limits).
+        /// The users who are invited too often (section 2, Rate limits).
         package let limited: [UserID]
-        /// Those who have blocked the user.
+        /// The users who have blocked the inviting user.
         package let withheld: [UserID]
-        /// Those of whom a device is registered for pushes; nil when the deployment pushes nothing.
+        /// The users with a push registration; nil when the deployment sends no pushes.
         package let pushable: [UserID]?
 
         package init(
@@ -60,16 +62,16 @@ package struct CallMachine: Sendable {
             self.pushable = pushable
         }
 
-        /// Why the user cannot be invited at all.
+        /// Returns the reason that the user cannot be invited; nil for a user who can.
         package func problem(with user: UserID) -> UserError? {
             if unregistered.contains(user) { return UserError(userID: user, code: .userNotRegistered) }
             return limited.contains(user) ? UserError(userID: user, code: .rateLimited) : nil
         }
     }
 
-    // MARK: What the features share
+    // MARK: Functions that several features share
 
-    /// Makes the user a member, shown with the profile of this moment.
+    /// Makes the user a member with the present profile.
     mutating func append(_ user: UserID, _ state: MemberState, at now: Milliseconds, _ profile: UserProfile?) {
         var member = Member(userID: user, state: state, updatedAt: now)
         member.show(profile)
@@ -78,7 +80,7 @@ package struct CallMachine: Sendable {
 
     func index(_ user: UserID) -> Int? { call.members.firstIndex { $0.userID == user } }
 
-    /// The member's place; a stranger cannot tell a call of others from one that does not exist.
+    /// Returns the member's index. A user outside of the call gets the same error as for a call that does not exist.
     func memberIndex(_ user: UserID) throws(SignalingError) -> Int {
         guard let index = index(user), !call.members[index].isWithheld else { throw .callNotFound }
         return index
@@ -88,7 +90,7 @@ package struct CallMachine: Sendable {
         guard call.mode == .advanced else { throw SignalingError(.wrongMode, "the call is in common mode") }
     }
 
-    /// The place of an accepted member of a live advanced call.
+    /// Returns the index of an accepted member of a live advanced call.
     func acceptedIndex(_ user: UserID) throws(SignalingError) -> Int {
         let index = try memberIndex(user)
         try requireAdvanced()
@@ -98,7 +100,7 @@ package struct CallMachine: Sendable {
         return index
     }
 
-    /// Opens a new revision: all that changes after it in the same event belongs to it.
+    /// Opens a new revision. All later changes of the same event belong to this revision.
     mutating func revise(at now: Milliseconds, by actor: UserID?) {
         if call.revision > firstRevision { passed.append(call) }
         call.revision += 1
@@ -108,7 +110,7 @@ package struct CallMachine: Sendable {
         call.deliveryDue = call.updatedAt + ResendSchedule.firstDelay
     }
 
-    /// Moves a member to `state` within the present revision, so that everybody sees it.
+    /// Changes a member's state within the present revision, visible to all members.
     mutating func move(_ index: Int, to state: MemberState, reason: String? = nil, extendedData: String? = nil) {
         call.members[index].state = state
         call.members[index].reason = reason
@@ -122,21 +124,21 @@ package struct CallMachine: Sendable {
         call.members[index].changedRevision = call.revision
     }
 
-    /// Records that `device` took the call: the user's other devices stop ringing.
+    /// Records that `device` answered or joined: the user's other devices stop ringing.
     mutating func handle(_ index: Int, on device: DeviceID) {
         call.members[index].device = device
         call.members[index].handledRevision = call.revision
         call.members[index].isHandledByCheck = false
         call.members[index].hasResponded = true
         call.members[index].isWithheld = false
-        // A lost inviter who takes the call on another device is back.
+        // A lost inviter who joins on another device is back.
         if call.members[index].userID == call.inviter { call.callerLostAt = nil }
         guard call.mode == .advanced, call.members[index].state == .accepted else { return }
         let due = call.updatedAt + settings.silence(of: device)
         call.heartbeatDue = min(call.heartbeatDue ?? due, due)
     }
 
-    /// The member enters the call on `device`.
+    /// Enters the member into the call on `device`.
     mutating func enter(_ index: Int, on device: DeviceID, extendedData: String?) {
         move(index, to: .accepted, extendedData: extendedData)
         handle(index, on: device)
@@ -147,7 +149,7 @@ package struct CallMachine: Sendable {
         }
     }
 
-    /// Ends the call if, after a change with this cause, it is over (section 3).
+    /// Ends the call if a change with this cause has left the call without a reason to go on (section 3).
     mutating func settle(cause: EndReason) {
         guard call.isLive else { return }
         let pending = call.members.count { $0.state.isPending }
@@ -162,7 +164,7 @@ package struct CallMachine: Sendable {
         }
     }
 
-    /// Ends the call within the present revision. Whoever is still pending becomes `cancelled`.
+    /// Ends the call within the present revision. Pending members become `cancelled`.
     mutating func end(_ reason: EndReason) {
         for index in call.members.indices where call.members[index].state.isPending {
             move(index, to: .cancelled, reason: reason.rawValue)
@@ -170,7 +172,7 @@ package struct CallMachine: Sendable {
         close(reason)
     }
 
-    /// Ends the call and leaves the members' states as they are.
+    /// Ends the call without changing the members' states.
     mutating func close(_ reason: EndReason) {
         call.state = .ended
         call.endReason = reason

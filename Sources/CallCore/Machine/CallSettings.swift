@@ -1,32 +1,34 @@
 import SignalingProtocol
 
-/// What an operator may set about calls. The defaults are the protocol's (docs/protocol.md, section 3).
+/// Settings of calls. The defaults are those of the protocol (docs/protocol.md, section 3).
 package struct CallSettings: Sendable, Equatable {
-    /// Seconds an invitation lasts when the invite does not say.
+    /// The duration, in seconds, of an invitation without a `timeout` of its own.
     package var invitationTimeout = 60
-    /// How long an unacknowledged invitation stays `inviting` when the invite does not say, in milliseconds.
+    /// The time, in milliseconds, that an unacknowledged invitation stays `inviting` when the invite does not name a
+    /// time.
     package var notReceivedAfter: Milliseconds = 5_000
-    /// How long a lost inviter may take to come back while the call rings.
+    /// The time, in milliseconds, that a lost inviter has to come back while the call rings.
     package var callerGrace: Milliseconds = 10_000
-    /// How long an accepted member of an advanced call may be silent.
+    /// The time, in milliseconds, that an accepted member of an advanced call may be silent.
     package var heartbeatTimeout: Milliseconds = 60_000
-    /// The same while the app's backend holds the member's place: it asks for no heartbeats.
+    /// The same time, in milliseconds, for a member whose place the app's backend holds: a backend sends no heartbeats.
     package var heldTimeout: Milliseconds = 86_400_000
-    /// How many live members a call may have, the inviter included.
+    /// The number of live members that a call may have, including the inviter.
     package var maxMembers = 10
-    /// How long an advanced call without `autoEnd` stays when nobody is live.
+    /// The time, in milliseconds, that an advanced call without `autoEnd` lives on without a live member.
     package var emptyCallTimeout: Milliseconds = 60_000
-    /// How long an ended call is still owed to devices.
+    /// The time, in milliseconds, for which deliveries of an ended call continue.
     package var endedRetention: Milliseconds = 60_000
-    /// Whether a user is accepted in at most one live advanced call.
+    /// Whether a user may be accepted in at most one live advanced call.
     package var oneActiveCall = true
 
     package init() {}
 
-    /// How long an accepted member of an advanced call may be silent, who is there through this device.
+    /// Returns the time, in milliseconds, for which an accepted member on this device may be silent in an advanced
+    /// call.
     func silence(of device: DeviceID?) -> Milliseconds { device == .server ? heldTimeout : heartbeatTimeout }
 
-    /// How many members a call may ever have had, past ones included, so that adding and leaving cannot grow it
-    /// without end.
+    /// The number of members that a call may ever have, including past members, so that adding and leaving cannot grow
+    /// the call without end.
     package var maxMembersEver: Int { maxMembers * 3 }
 }

@@ -1,39 +1,41 @@
 import SignalingProtocol
 
-/// A member of a call: what everybody sees (`MemberSnapshot`) and what delivery needs.
+/// A member of a call: the part that all members see (`MemberSnapshot`), and the data for delivery.
 package struct Member: Equatable, Sendable {
     package let userID: UserID
-    /// From the user's profile at the time of the invitation.
+    /// The name in the user's profile at the time of the invitation.
     package internal(set) var name: String?
     package internal(set) var avatarURL: String?
     package internal(set) var state: MemberState
     /// The device that accepted, rejected or joined.
     package internal(set) var device: DeviceID?
     package internal(set) var invitedBy: UserID?
-    /// When the invitation expires; fixed when the user is invited.
+    /// The time at which the invitation expires, set when the user is invited.
     package internal(set) var expiresAt: Milliseconds?
-    /// When the user was last invited, where that does not follow from `expiresAt` and the call's `timeout` (`Call.invitedAt`).
+    /// The time of the last invitation, when the time does not follow from `expiresAt` and the call's `timeout`
+    /// (`Call.invitedAt`).
     package internal(set) var ownInvitedAt: Milliseconds?
     package internal(set) var updatedAt: Milliseconds
     package internal(set) var reason: String?
     package internal(set) var extendedData: String?
 
-    /// The revision at which the user was last invited; 0 when no device was ever to ring.
+    /// The revision of the last invitation; 0 when the invitation was never to ring on any device.
     package internal(set) var invitedRevision = 0
-    /// The revision at which others last saw this member change.
+    /// The revision of the last change of this member that other members saw.
     package internal(set) var changedRevision = 0
-    /// The revision at which `device` took the call; 0 when no device did since the invitation.
+    /// The revision at which `device` answered or joined; 0 when no device has done so since the invitation.
     package internal(set) var handledRevision = 0
-    /// When `inviting` becomes `notYetReceived`, if that is checked.
+    /// The time at which `inviting` becomes `notYetReceived`; nil when the call does not check this.
     package internal(set) var notReceivedAt: Milliseconds?
-    /// `device` declined by a ring check, of which an app that it has connected knows nothing: that is told like those on other devices.
+    /// Whether `device` rejected by a ring check. An app that is connected on the same device does not know of the
+    /// reject, so that the device gets the same event as the user's other devices.
     package internal(set) var isHandledByCheck = false
-    /// The user has accepted, rejected or joined at some time: the call was not missed.
+    /// Whether the user has ever accepted, rejected or joined: the user has not missed the call.
     package internal(set) var hasResponded = false
-    /// The user has blocked whoever sent the invitation, and learns nothing of the call: to everybody else it is as if no device of the
-    /// user were ever reached (section 2, Blocked users).
+    /// Whether the user has blocked the inviter. The user then learns nothing of the call, and for all other members
+    /// the call looks as if the invitation never reached a device of the user (section 2, Blocked users).
     package internal(set) var isWithheld = false
-    /// A device of the user was registered for pushes when the user was invited, or has been since (docs/decisions/0021).
+    /// Whether the user has had a push registration at the invitation or since (docs/decisions/0021).
     package internal(set) var mayBePushed = false
 
     init(userID: UserID, state: MemberState, updatedAt: Milliseconds) {
@@ -42,7 +44,7 @@ package struct Member: Equatable, Sendable {
         self.updatedAt = updatedAt
     }
 
-    /// As it was stored.
+    /// Restores a stored member.
     package init(
         userID: UserID, name: String?, avatarURL: String?, state: MemberState, device: DeviceID?, invitedBy: UserID?,
         expiresAt: Milliseconds?, updatedAt: Milliseconds, reason: String?, extendedData: String?,

@@ -1,14 +1,14 @@
 import SignalingProtocol
 
-/// What delivery knows of one device with respect to one call.
+/// The state of delivery to a device with respect to a call.
 package struct DeviceView: Equatable, Sendable {
     package let address: DeviceAddress
-    /// The last revision that the device acknowledged in its present session; 0 when none.
+    /// The last revision that the device acknowledged in its present session; 0 before the first ack.
     package var acked: Int
-    /// When the present session began; nil for a device that publishes no presence.
+    /// The start of the present session; nil for a device that publishes no presence.
     package var sessionStart: Milliseconds?
-    /// The device was told of this call in its present session. It may have been rung while the call was about to end, so
-    /// it is told of the end, whichever came first.
+    /// Whether the device has had an event of this call in its present session. The device may have rung just before
+    /// the call ended, so such a device gets the end in any case.
     package var knowsCall: Bool
 
     package init(
@@ -21,32 +21,33 @@ package struct DeviceView: Equatable, Sendable {
     }
 }
 
-/// What a device is owed: the name of the event and the changes it reports. The call itself always goes with it.
+/// A delivery: the event's name, and the revision after which its changes count. The event always contains the call.
 package struct OwedEvent: Equatable, Sendable {
     package let name: EventName
-    /// The revision after which the changes count.
+    /// The revision after which changes are part of the event.
     package let since: Int
 }
 
 extension Call {
-    /// What `device` is owed now (docs/protocol.md, section 5): a pure function of the call and of the last revision
-    /// that the device acknowledged. Nil when it is up to date.
+    /// Returns the delivery for `device` at present (docs/protocol.md, section 5), computed from only the call and the
+    /// last revision that the device acknowledged. Returns nil for a device that is up to date.
     package func owed(to device: DeviceView, now: Milliseconds, settings: CallSettings) -> OwedEvent? {
-        // To a user from whom the invitation is withheld it is owed as to everybody, and never sent.
+        // For a user whose invitation is withheld, the delivery is computed as for all users. Such a delivery is never
+        // sent.
         guard device.acked < revision, let member = entry(device.address.userID) else { return nil }
         if let endedAt {
             guard now < endedAt + settings.endedRetention else { return nil }
             if let start = device.sessionStart, endedAt < start, !device.knowsCall { return nil }
         }
         guard let name = eventName(for: member, device) else { return nil }
-        // Nobody has served its expiry yet, but an invitation that is over must not ring.
+        // An expired invitation must not ring, even before a coordinator has served its deadline.
         if name == .invited, let expiresAt = member.expiresAt, expiresAt <= now { return nil }
         return OwedEvent(name: name, since: device.acked)
     }
 
     private func eventName(for member: Member, _ device: DeviceView) -> EventName? {
         let isOnHandlingDevice = member.device == device.address.deviceID
-        // A user who is there through the backend hears of the call on every device: any of them may take it over.
+        // A user whose place the backend holds gets the call's events on every device, because each device may join.
         let isHeld = member.device == .server
         switch member.state {
         case .inviting, .notYetReceived, .received:
@@ -61,7 +62,7 @@ extension Call {
         case .quit where isOnHandlingDevice || isHeld:
             return device.acked < member.changedRevision ? .userStateChanged : nil
         case .accepted, .quit, .rejected:
-            // A user whom the service rejected as busy has no handling device and was never rung.
+            // A user whom the service rejected as busy has no device in the call and never rang.
             guard member.device != nil, device.acked < member.handledRevision else { return nil }
             return isOnHandlingDevice && !member.isHandledByCheck ? nil : taken(by: member)
         case .cancelled:
@@ -71,7 +72,7 @@ extension Call {
         }
     }
 
-    /// The user has taken the call on another device, or made it there.
+    /// Returns the event for a user who has answered or made the call on another device.
     private func taken(by member: Member) -> EventName {
         member.userID == inviter && member.handledRevision == 1 ? .created : .handledElsewhere
     }
@@ -80,10 +81,11 @@ extension Call {
         members.contains { $0.userID != member.userID && $0.changedRevision > revision }
     }
 
-    /// The event as it goes out now. `expiresIn` is computed at each send.
+    /// Returns the event to send now. `expiresIn` is computed at each send.
     package func event(_ owed: OwedEvent, for user: UserID, now: Milliseconds, snapshot: CallSnapshot) -> Event {
         let own = entry(user)
-        // "Another member's state changed": one's own entry only tells the one who quit.
+        // The event `call.userStateChanged` is about other members. The user's own change is included only after the
+        // user has quit.
         let hidesOwn = owed.name == .userStateChanged && own?.state != .quit
         let changes = members.filter { $0.changedRevision > owed.since && !(hidesOwn && $0.userID == user) }
         return Event(
@@ -93,26 +95,28 @@ extension Call {
             missed: own.map { isMissed(owed.name, $0) } ?? false)
     }
 
-    /// Whether the event tells its user of a call that the user never responded to on any device.
+    /// Whether the event is about a call to which its user never responded on any device.
     private func isMissed(_ name: EventName, _ own: Member) -> Bool {
         switch name {
         case .cancelled, .timeout: !own.hasResponded
-        // `call.end` leaves the states: who was pending stays so in the ended call.
+        // `call.end` does not change the members' states, so pending members stay pending in the ended call.
         case .ended: own.state.isPending && !own.hasResponded
         default: false
         }
     }
 
-    /// The revision at which the ringing of the member ended, or the member last changed while it rings.
+    /// Returns the revision at which the member's ringing ended, or, for a ringing member, the revision of its last
+    /// change.
     package func lastRevision(of member: Member) -> Int {
-        // `call.end` changed nothing of who was pending.
+        // `call.end` did not change the pending members.
         member.state.isPending && !isLive ? revision : member.changedRevision
     }
 
-    /// From when the resend schedule of this device counts: the present revision, or its coming online if later.
+    /// Returns the start of this device's resend schedule: the time of the present revision, or the start of the
+    /// session when that is later.
     package func resendAnchor(for device: DeviceView) -> Milliseconds { max(updatedAt, device.sessionStart ?? 0) }
 
-    /// Until when `owed` is resent to this device.
+    /// Returns the time until which `owed` is resent to this device.
     package func resendEnd(_ owed: OwedEvent, for device: DeviceView) -> Milliseconds {
         if owed.name == .invited { return entry(device.address.userID)?.expiresAt ?? updatedAt }
         return resendAnchor(for: device) + ResendSchedule.horizon

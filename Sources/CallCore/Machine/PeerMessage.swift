@@ -1,8 +1,9 @@
 import SignalingProtocol
 
-/// A peer message with all that is stored of it, and what happens to it (docs/protocol.md, section 2, Peer messages).
+/// A peer message with all its stored data, and the changes that events make (docs/protocol.md, section 2, Peer
+/// messages).
 ///
-/// Like `CallMachine` it does no I/O and reads no clock. It is found by its recipient and its id.
+/// Like `CallMachine`, this type does no I/O and reads no clock. The recipient and the message id identify the message.
 package struct PeerMessage: Equatable, Sendable {
     package let messageID: MessageID
     package let to: UserID
@@ -11,25 +12,27 @@ package struct PeerMessage: Equatable, Sendable {
     package let createdAt: Milliseconds
     package let expiresAt: Milliseconds
     package let seq: Int64?
-    /// Names the run of `seq`.
+    /// The name of the stream that `seq` counts in.
     package let stream: String?
-    /// Of what was sent, which is known for longer than `data` is kept.
+    /// The digest of the sent content, kept longer than `data`.
     package let digest: Int64
-    /// Nil once the message is finished: nobody is sent it any more.
+    /// The content; nil after the message is finished, because no device gets the message any more.
     package private(set) var data: JSONText?
     package private(set) var state = MessageState.sent
     package private(set) var finishedAt: Milliseconds?
-    /// Up to when resends have been served.
+    /// The time up to which resends have been served.
     package private(set) var servedAt: Milliseconds
-    /// When the receipt is sent again, until it is known to be sent; nil before the end and after the receipt.
+    /// The time of the receipt's next resend, until the coordinator knows that the receipt was sent; nil before the
+    /// message is finished and after the receipt was sent.
     package private(set) var receiptDue: Milliseconds?
-    /// The recipient has blocked the sender: nobody is sent it, and in its time it expires.
+    /// Whether the recipient has blocked the sender. No device gets such a message, and the message expires at its
+    /// usual time.
     package private(set) var isWithheld: Bool
 
-    /// How long a receipt that nobody confirmed as sent waits until it is sent again: its coordinator is gone.
+    /// The time, in milliseconds, after which an unconfirmed receipt is resent, because its coordinator is gone.
     package static let receiptGrace: Milliseconds = 1_000
 
-    /// The stored form, to be restored.
+    /// The part of the stored form that changes, for restoring a message.
     package struct Progress: Equatable, Sendable {
         package var data: JSONText?
         package var state: MessageState
@@ -51,7 +54,7 @@ package struct PeerMessage: Equatable, Sendable {
         }
     }
 
-    /// A device sent `message.send`. `ttl` in milliseconds.
+    /// Creates a message from `message.send`. `ttl` is in milliseconds.
     package init(
         _ request: Request.Message, messageID: MessageID, origin: RequestKey, ttl: Milliseconds,
         isWithheld: Bool,
@@ -70,7 +73,7 @@ package struct PeerMessage: Equatable, Sendable {
         self.isWithheld = isWithheld
     }
 
-    /// From the store.
+    /// Restores a stored message.
     package init(
         messageID: MessageID, to: UserID, origin: RequestKey, createdAt: Milliseconds, expiresAt: Milliseconds,
         seq: Int64?, stream: String?, digest: Int64, progress: Progress
@@ -91,44 +94,45 @@ package struct PeerMessage: Equatable, Sendable {
         isWithheld = progress.isWithheld
     }
 
-    /// Nobody acked it and it has not expired.
+    /// Whether the message is neither acknowledged nor expired.
     package var isWaiting: Bool { state == .sent }
 
-    /// About how many bytes the message takes when it is sent, or kept.
+    /// The approximate size of the message on the wire and in the store, in bytes.
     package var approximateBytes: Int { Self.bytesBesideData + (data?.bytes.count ?? 0) }
 
     package static let bytesBesideData = 200
 
-    /// It stands among the messages that wait for the recipient.
+    /// Whether the message stands in the recipient's list of queued messages.
     package var isListed: Bool { isWaiting && !isWithheld }
 
-    /// What a device of the recipient is sent; nil once nobody is sent it any more.
+    /// Returns the message as a device of the recipient gets it; nil when no device gets the message any more.
     package func incoming(now: Milliseconds) -> IncomingMessage? {
         guard isListed, now < expiresAt, let data else { return nil }
         return IncomingMessage(
             messageID: messageID, from: origin.device, time: createdAt, seq: seq, stream: stream, data: data)
     }
 
-    /// What the sender's device is told; nil until the message is finished.
+    /// The receipt for the sender's device; nil until the message is finished.
     package var receipt: Receipt? {
         guard !isWaiting, let finishedAt else { return nil }
         return Receipt(messageID: messageID, to: to, state: state, time: finishedAt)
     }
 
-    /// When `deadlineReached` must be called next.
+    /// The time at which `deadlineReached` must be called next.
     package var nextDeadline: Milliseconds? {
         guard isWaiting else { return receiptDue }
         return min(expiresAt, ResendSchedule.next(after: servedAt, from: createdAt))
     }
 
-    /// A device of the recipient acked it. Returns whether that changed anything: a late ack does not.
+    /// Handles an ack of a device of the recipient. Returns whether the message changed; an ack after the message is
+    /// finished changes nothing.
     package mutating func acknowledged(now: Milliseconds) -> Bool {
         guard isListed else { return false }
         finish(.delivered, at: now)
         return true
     }
 
-    /// Its time has come: a resend, its end, or a receipt that nobody confirmed.
+    /// Handles a deadline: a resend, the expiry, or an unconfirmed receipt.
     package mutating func deadlineReached(now: Milliseconds) {
         guard let due = nextDeadline, due <= now else { return }
         if isWaiting {
@@ -139,7 +143,7 @@ package struct PeerMessage: Equatable, Sendable {
         }
     }
 
-    /// The broker has the receipt.
+    /// Records that the broker has the receipt.
     package mutating func receiptSent() { receiptDue = nil }
 
     private mutating func finish(_ state: MessageState, at now: Milliseconds) {

@@ -1,15 +1,15 @@
-/// When an unacknowledged event is sent again: after 1, 2, 4, 8 s, then every 8 s (docs/protocol.md, section 5).
+/// The resend schedule of an unacknowledged event: after 1, 2, 4, 8 s, then every 8 s (docs/protocol.md, section 5).
 ///
-/// It is a function of the moment from which the device has been owed the event, so no counter is stored and any
-/// coordinator goes on where another one stopped.
+/// The schedule depends only on the moment at which the delivery began, so no counter is stored, and any coordinator
+/// can continue the schedule.
 package enum ResendSchedule {
-    /// From the first send to the first resend.
+    /// The time from the first send to the first resend, in milliseconds.
     package static let firstDelay: Milliseconds = 1_000
     private static let longestDelay: Milliseconds = 8_000
-    /// Events other than invitations are resent for this long.
+    /// The time, in milliseconds, for which events other than invitations are resent.
     package static let horizon: Milliseconds = 60_000
 
-    /// The first moment of the schedule from `anchor` that lies after `moment`.
+    /// Returns the first moment after `moment` in the schedule that starts at `anchor`.
     package static func next(after moment: Milliseconds, from anchor: Milliseconds) -> Milliseconds {
         var delay = firstDelay
         var at = anchor + delay

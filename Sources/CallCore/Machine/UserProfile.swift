@@ -1,6 +1,6 @@
 import SignalingProtocol
 
-/// What a user says about itself (docs/protocol.md, section 2, `user.update`).
+/// The profile that a user shows to other users (docs/protocol.md, section 2, `user.update`).
 package struct UserProfile: Equatable, Sendable {
     package var name: String?
     package var avatarURL: String?
@@ -12,7 +12,7 @@ package struct UserProfile: Equatable, Sendable {
         self.extendedData = extendedData
     }
 
-    /// A device sent `user.update`: what is left out stays, the empty string removes.
+    /// Applies `user.update`: a missing field stays unchanged, and the empty string removes a field.
     package mutating func apply(_ update: Request.UserUpdate) {
         func changed(_ old: String?, _ new: String?) -> String? {
             guard let new else { return old }

@@ -1,18 +1,19 @@
 import SignalingProtocol
 
-/// Something of which there is one in all, and which a call may hold.
+/// An entry that spans calls and that a single call at a time may hold.
 package enum Claim: Hashable, Sendable {
     /// The user is accepted in this live advanced call.
     case activeCall(of: UserID)
-    /// The user rings the other one alone; looked at by the other one's invitation (section 3, Glare).
+    /// The user rings only the other user. The other user's invitation checks this claim (section 3, Glare).
     case ringing(from: UserID, to: UserID)
 }
 
-/// Which call holds a claim, and at which version of its record it took it: a call that was fenced meanwhile and takes its claim again
-/// is another holder, so that whoever has fenced it does not take the claim from under its next commit.
+/// The call that holds a claim, and the version of the call's record at which the call took the claim. A call that
+/// takes its claim again after another writer fenced it is a new holder. The other writer therefore cannot take the
+/// claim away from the call's next commit.
 package struct ClaimHolder: Hashable, Sendable {
     package let callID: CallID
-    /// 0 in a store where a claim is taken in one step with the commit.
+    /// The version; 0 in a store that sets a claim in the same step as the commit.
     package let version: Int64
 
     package init(_ callID: CallID, version: Int64) {
@@ -21,7 +22,7 @@ package struct ClaimHolder: Hashable, Sendable {
     }
 }
 
-/// A user does not want to hear of another one.
+/// A user's refusal of another user's invitations and peer messages.
 package struct Block: Hashable, Sendable {
     package let user: UserID
     package let blocked: UserID

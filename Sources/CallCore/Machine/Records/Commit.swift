@@ -1,37 +1,39 @@
 import SignalingProtocol
 
-/// One record to be written.
+/// The write of a record.
 package struct Commit: Sendable {
     package let id: RecordID
     package let record: Record
-    /// The version that was loaded; 0 when there was no record.
+    /// The version that was loaded; 0 when the record did not exist.
     package let expected: Int64
     package let deadline: Milliseconds?
-    /// When the record may be removed; nil while the call is live.
+    /// The time from which the record may be removed; nil while the call is live.
     package let expiresAt: Milliseconds?
-    /// Written together with the record.
+    /// Notes that are written together with the record.
     package var notes: [Note] = []
-    /// The commit fails unless each of these is held as given.
+    /// The expected holders of claims. The commit fails unless each claim has this holder.
     package var expectedHolders: [(claim: Claim, holder: ClaimHolder?)] = []
-    /// Taken by this call.
+    /// The claims that this call takes.
     package var claims: [Claim] = []
-    /// Given up, if this call holds them.
+    /// The claims to give up, as far as this call holds them.
     package var releases: [Claim] = []
-    /// The users who are new in the call: it is entered into their indexes before it is written.
+    /// The users who are new in the call. The call is entered into their lists before the record is written.
     package var newMembers: [UserID] = []
-    /// The users in whose lists the call stands, and must not any more.
+    /// The users whose lists hold the call and must not hold the call any more.
     package var formerMembers: [UserID] = []
-    /// What users have asked of others, until when it counts, and what is settled.
+    /// The users' new open invitations and peer messages, with the time until which each counts. `settled` holds those
+    /// that count no longer.
     package var asked: [(what: Outstanding, until: Milliseconds)] = []
     package var settled: [Outstanding] = []
-    /// The call was live before this commit and is not after it.
+    /// Whether the call was live before this commit and is not live after it.
     package var hasJustEnded = false
-    /// What is owed to endpoints because of it, written with the record.
+    /// The outbox entries that the commit causes, written with the record.
     package var owed: Owed?
-    /// Somebody may have to be woken because of it: the call is entered into the queue of pushes with the record.
+    /// Whether a device may need a push because of the commit: the call is then entered into the queue of pushes with
+    /// the record.
     package var pushes = false
-    /// Outside of these moments, by its own clock, the store refuses the commit: whoever decided it stood still meanwhile, or has a wrong
-    /// clock.
+    /// The times, by the store's own clock, within which the store takes the commit. Outside of this range, the
+    /// deciding process was stopped meanwhile or has a wrong clock.
     package var validity: ClosedRange<Milliseconds>?
 
     package init(
@@ -44,24 +46,24 @@ package struct Commit: Sendable {
         self.expiresAt = expiresAt
     }
 
-    /// As whom it takes claims.
+    /// The holder as which this commit takes claims.
     package var holder: ClaimHolder? { id.callID.map { ClaimHolder($0, version: expected) } }
 
-    /// The users in whose index the call stands.
+    /// The users whose lists hold the call.
     package var members: [UserID] {
         if case .call(let call) = record { call.participants } else { [] }
     }
 }
 
 package enum CommitOutcome: Equatable, Sendable {
-    /// Nothing was written.
+    /// Whether the commit wrote no data.
     package var isLost: Bool { if case .committed = self { false } else { true } }
 
     case committed(version: Int64)
-    /// Somebody else changed the record: load it and judge again.
+    /// Another writer changed the record. The caller must load the record and decide again.
     case conflict
-    /// A claim is held by another call than expected.
+    /// Another call than expected holds a claim.
     case claimHeld
-    /// It came outside of its `validity`.
+    /// The commit came outside of its `validity`.
     case stale
 }

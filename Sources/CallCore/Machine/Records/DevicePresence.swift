@@ -1,9 +1,10 @@
 import SignalingProtocol
 
-/// One of a device's sessions, from `online: true` to `online: false` (docs/protocol.md, section 1).
+/// A session of a device, from `online: true` to `online: false` (docs/protocol.md, section 1).
 package struct DeviceSession: Sendable {
     package let device: DeviceAddress
-    /// As the device named it; empty when it did not, which is never remembered as over.
+    /// The session's name, as the device sent it; empty when the device sent no name. A session without a name is never
+    /// remembered as over.
     package let id: String
 
     package init(_ device: DeviceAddress, id: String) {
@@ -12,14 +13,14 @@ package struct DeviceSession: Sendable {
     }
 }
 
-/// What is known of a device's presence (section 1).
+/// The stored presence of a device (section 1).
 package struct DevicePresence: Equatable, Sendable {
     package let device: DeviceAddress
     package let session: String
     package let isOnline: Bool
-    /// When the session began.
+    /// The start of the session.
     package let since: Milliseconds
-    /// When the device last renewed its lease.
+    /// The time at which the device last renewed its expiry.
     package let seen: Milliseconds
 
     package init(device: DeviceAddress, session: String, isOnline: Bool, since: Milliseconds, seen: Milliseconds) {
@@ -30,34 +31,37 @@ package struct DevicePresence: Equatable, Sendable {
         self.seen = seen
     }
 
-    /// Sessions are compared as bytes, as every store does.
+    /// Whether the session has this name. Names are compared as bytes, as in every store.
     package func isSession(_ other: String) -> Bool { session.utf8.elementsEqual(other.utf8) }
 
-    /// Online, and heard of within the lease.
+    /// Whether the device is online and its last sign of life is no older than `lease`.
     package func isReachable(at now: Milliseconds, lease: Milliseconds) -> Bool { isOnline && seen + lease > now }
 }
 
 /// The bounds of presence (section 1).
 package struct PresencePolicy: Sendable, Equatable {
-    /// How long a device counts as online without a sign of life.
+    /// The time, in milliseconds, that a device counts as online without a sign of life.
     package var lease: Milliseconds = 600_000
-    /// How long a session that is over is remembered, so that a late `online: true` of it is ignored.
+    /// The time, in milliseconds, for which an ended session is remembered, so that a delayed `online: true` of the
+    /// session is ignored.
     package var sessionMemory: Milliseconds = 120_000
-    /// How many devices of a user may be online; one more replaces the one silent longest.
+    /// The number of a user's devices that may be online. A further device replaces the device that has been silent
+    /// longest.
     package var maxDevices = 10
 
-    /// How many devices of a user are remembered, those that are offline included; one more forgets the one silent longest.
+    /// The number of a user's devices that are remembered, including offline devices. A further device replaces the
+    /// device that has been silent longest.
     package var devicesKnown: Int { maxDevices * 3 }
 
-    /// How many sessions of a user that are over are remembered; one more forgets the oldest.
+    /// The number of a user's ended sessions that are remembered. A further session replaces the oldest.
     package var sessionsRemembered: Int { 64 }
 
     package init() {}
 }
 
 package enum OnlineOutcome: Equatable, Sendable {
-    /// The session is the device's current one.
+    /// The session is the device's current session.
     case current
-    /// The session is over: a late message, to be ignored.
+    /// The session is over, so the message is late and must be ignored.
     case over
 }

@@ -1,20 +1,20 @@
 import SignalingProtocol
 
-/// What is to be read in one go.
+/// A set of queries that the store answers together.
 package struct Lookup: Sendable {
     package var records: [RecordID]
-    /// Whose devices, also those that are offline but not yet forgotten.
+    /// The users whose devices are read, including offline devices that the store has not forgotten yet.
     package var presence: [UserID]
     package var claims: [Claim]
-    /// Whose profiles. A user becomes known by coming online or by a profile, for good.
+    /// The users whose profiles are read. A user becomes known, for good, by coming online or by setting a profile.
     package var profiles: [UserID]
     package var blocks: [Block]
     package var calls: [CallList]
     package var messages: [MessageList]
     package var outstanding: [OutstandingCount]
-    /// How many bytes.
+    /// The periods whose bytes are read.
     package var stored: [StoredPeriod]
-    /// Whether any device of theirs is registered for pushes.
+    /// The users for whom the store tells whether any of their devices is registered for pushes.
     package var registered: [UserID]
 
     package init(
@@ -40,7 +40,7 @@ package struct Lookup: Sendable {
     }
 }
 
-/// A user's calls that are live or ended after a moment, the newest first.
+/// A query for a user's calls that are live or ended after a moment, the newest first.
 package struct CallList: Sendable {
     package let user: UserID
     package let endedAfter: Milliseconds
@@ -52,14 +52,14 @@ package struct CallList: Sendable {
         self.limit = limit
     }
 
-    /// Those that are live.
+    /// Returns the query for a user's live calls.
     package static func live(of user: UserID, limit: Int) -> CallList {
-        // No call ends as late as that.
+        // No call ends as late as this.
         CallList(of: user, endedAfter: .max - 1, limit: limit)
     }
 }
 
-/// The peer messages that wait for a user, the oldest first.
+/// A query for the queued peer messages of a user, the oldest first.
 package struct MessageList: Hashable, Sendable {
     package let user: UserID
     package let limit: Int
@@ -70,7 +70,7 @@ package struct MessageList: Hashable, Sendable {
     }
 }
 
-/// Where a call stands in its user's history.
+/// The place of a call in the history of its user.
 package struct HistoryPlace: Equatable, Sendable, Comparable {
     package let createdAt: Milliseconds
     package let callID: CallID
@@ -80,38 +80,38 @@ package struct HistoryPlace: Equatable, Sendable, Comparable {
         self.callID = callID
     }
 
-    /// Whether the call is older.
+    /// Whether the left call is older.
     package static func < (lhs: HistoryPlace, rhs: HistoryPlace) -> Bool {
         (lhs.createdAt, lhs.callID) < (rhs.createdAt, rhs.callID)
     }
 }
 
 extension HistoryPlace {
-    /// One text for each: the creation, "-", the id.
+    /// The text of the place: the time of creation, "-", the call id. Each place has its own text.
     package var text: String { "\(createdAt)-\(callID)" }
 
-    /// Nil when `text` is none of these.
+    /// Returns nil when `text` is not the text of a place.
     package init?(_ text: String) {
         let parts = text.split(separator: "-", maxSplits: 1, omittingEmptySubsequences: false)
         guard parts.count == 2, let createdAt = UInt64(parts[0]), createdAt <= Int64.max,
             let callID = CallID(String(parts[1]))
         else { return nil }
         self.init(createdAt: Milliseconds(createdAt), callID: callID)
-        // Numbers have more than one spelling.
+        // A number has more than a single spelling, and only the shortest is valid.
         guard self.text == text else { return nil }
     }
 }
 
-/// What was read, each in the order in which it was asked for.
+/// The facts: the answers to the queries of a `Lookup`, each in the order of its queries.
 package struct Findings: Sendable {
-    /// Nil where there is none.
+    /// The records; nil for an id without a record.
     package var records: [StoredRecord?] = []
     package var presence: [[DevicePresence]] = []
-    /// Which call holds each claim.
+    /// The call that holds each claim; nil for a claim without a holder.
     package var holders: [ClaimHolder?] = []
-    /// Nil for users who are not known.
+    /// The profiles; nil for unknown users.
     package var profiles: [UserProfile?] = []
-    /// Which blocks stand.
+    /// Whether each block is in force.
     package var isBlocked: [Bool] = []
     package var calls: [[CallID]] = []
     package var messages: [[RecordID]] = []

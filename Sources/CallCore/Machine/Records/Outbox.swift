@@ -1,9 +1,9 @@
 import SignalingProtocol
 
-/// What is owed to endpoints: the rule to which every store is held. `now` is the store's time.
+/// The model of the outbox: the rules that every store must follow. `now` is the store's time.
 ///
-/// Per endpoint and record there is one line of revisions. A line is claimed as a whole, so that its revisions go out in their order, one
-/// after the other; lines do not wait for each other.
+/// Each pair of an endpoint and a record has a line of revisions. A worker claims a line as a whole, so that the
+/// revisions of a record go out in order, each after the previous attempt has ended. Lines do not wait for each other.
 package struct Outbox: Equatable, Sendable {
     private struct Entry: Equatable, Sendable {
         let number: Int64
@@ -13,9 +13,9 @@ package struct Outbox: Equatable, Sendable {
     }
 
     private struct Line: Equatable, Sendable {
-        /// By number.
+        /// The entries, in the order of their numbers.
         var entries: [Entry] = []
-        /// When it may be claimed; nil while it is.
+        /// The time from which a worker may claim the line; nil while a worker has claimed the line.
         var due: Milliseconds?
         var holder: WorkerID?
         var attempts = 0
@@ -36,7 +36,7 @@ package struct Outbox: Equatable, Sendable {
 
     private struct Shelf: Equatable, Sendable {
         var lines: [RecordID: Line] = [:]
-        /// In the order in which they died.
+        /// The dead letters, in the order in which they became dead letters.
         var dead: [Dead] = []
     }
 
@@ -48,7 +48,8 @@ package struct Outbox: Equatable, Sendable {
 
     // MARK: Endpoints
 
-    /// Keeps endpoints as settings have them. One that is off stays so, and its last attempt is kept, unless it has moved.
+    /// Stores endpoints as the settings describe them. An endpoint that is off stays off and keeps its last attempt,
+    /// unless its URL has changed.
     package mutating func keep(_ kept: [KeptEndpoint]) {
         for endpoint in kept {
             let place = endpoints.firstIndex { $0.name == endpoint.name }
@@ -62,34 +63,35 @@ package struct Outbox: Equatable, Sendable {
         endpoints.sort { $0.name < $1.name }
     }
 
-    /// It has said at this URL that it is gone.
+    /// Turns the endpoint off after a response at `url` that says the endpoint is gone.
     package mutating func turnOff(_ name: EndpointName, at url: String) {
         guard let place = endpoints.firstIndex(where: { $0.name == name && $0.url == url }) else { return }
         endpoints[place].isOff = true
     }
 
-    /// An operator has seen to an endpoint that had said that it is gone. False when there is no such endpoint.
+    /// Turns an endpoint on again, on an operator's command. Returns false when the endpoint does not exist.
     package mutating func turnOn(_ name: EndpointName) -> Bool {
         guard let place = endpoints.firstIndex(where: { $0.name == name }) else { return false }
         endpoints[place].isOff = false
         return true
     }
 
-    /// Writes down what the last attempt at this URL came to.
+    /// Stores the result of the last attempt at `url`.
     package mutating func note(_ attempt: String, of name: EndpointName, at url: String) {
         guard let place = endpoints.firstIndex(where: { $0.name == name && $0.url == url }) else { return }
         endpoints[place].lastAttempt = attempt
     }
 
-    /// Nothing more is written for it by who knows of that.
+    /// Removes an endpoint from the list. Coordinators that have read the new list write no more entries for the
+    /// endpoint.
     package mutating func forget(_ name: EndpointName) { endpoints.removeAll { $0.name == name } }
 
-    /// Removes what is kept for it.
+    /// Removes all entries and dead letters of an endpoint.
     package mutating func clear(_ name: EndpointName) { shelves[name] = nil }
 
     // MARK: Lines
 
-    /// With the commit that causes it. `encode`: as the record is stored.
+    /// Adds entries together with the commit that causes them. `encode` returns the stored form of a record.
     package mutating func append(_ owed: Owed, _ id: RecordID, now: Milliseconds, encode: (Record) -> [UInt8]) {
         for name in owed.to {
             var line = shelves[name]?.lines[id] ?? Line()
@@ -104,7 +106,7 @@ package struct Outbox: Equatable, Sendable {
         }
     }
 
-    /// Claims lines that are due, the earliest first, and renews the worker's lease. Of each the first revision is returned.
+    /// Claims due lines, the earliest first, and renews the worker's lease. Returns the first revision of each line.
     package mutating func claim(
         _ name: EndpointName, by worker: WorkerID, limit: Int, now: Milliseconds
     ) -> [OutboxItem] {
@@ -162,10 +164,11 @@ package struct Outbox: Equatable, Sendable {
 
     // MARK: Workers
 
-    /// False when its lease is over: its claims are void, and it is to go on as another one.
+    /// Renews the worker's lease. Returns false when the lease has expired: the worker's claims are void, and the
+    /// process must continue as a new worker.
     package mutating func renew(_ worker: WorkerID, now: Milliseconds) -> Bool { leases.renew(worker, now: now) }
 
-    /// Frees what workers have claimed whose lease is over. Returns how many lines.
+    /// Frees the lines of workers whose lease has expired. Returns the number of freed lines.
     package mutating func recover(now: Milliseconds) -> Int {
         var count = 0
         for (name, shelf) in shelves {
@@ -194,9 +197,10 @@ package struct Outbox: Equatable, Sendable {
         return count
     }
 
-    /// Holds an endpoint to its bounds: beyond the backlog the first revisions of the lines that begin earliest become dead letters, and beyond the
-    /// bytes go those of the user who has the most. What a worker has claimed is left alone, for it is on its way. To be called again while it
-    /// loses something.
+    /// Enforces the bounds of an endpoint. While more revisions wait than `backlog`, the first revisions of the
+    /// earliest lines become dead letters. While the bytes exceed their bound, entries of the user with the most bytes
+    /// are deleted. Claimed lines stay, because their first revision is on its way. Callers must call again as long as
+    /// the result reports a loss.
     package mutating func bound(_ name: EndpointName, _ bounds: OutboxBounds, now: Milliseconds) -> OutboxLoss {
         var loss = OutboxLoss()
         guard shelves[name] != nil else { return loss }
@@ -212,7 +216,8 @@ package struct Outbox: Equatable, Sendable {
         return loss
     }
 
-    /// Whoever has the most bytes gives way, again and again: first the oldest dead letters, and then what waits.
+    /// Deletes entries until the bound of bytes holds. Each deletion takes from the user with the most bytes: first the
+    /// oldest dead letters, then the oldest queued entries.
     private mutating func boundBytes(_ name: EndpointName, _ bounds: OutboxBounds) -> Int {
         var excess = count(name).bytes - bounds.bytes
         var owners = bytesOfOwners(name)
@@ -220,7 +225,7 @@ package struct Outbox: Equatable, Sendable {
         var deleted = 0
         while excess > 0 {
             var freed: Int?
-            // Users with as many bytes go by their names, so that every store chooses alike.
+            // Users with equally many bytes go by their names, so that every store makes the same choice.
             let most = owners.sorted { ($0.value, $1.key?.string ?? "") > ($1.value, $0.key?.string ?? "") }
             for (owner, bytes) in most where freed == nil && bytes > share {
                 freed = deleteFirst(of: owner, name)
@@ -233,7 +238,7 @@ package struct Outbox: Equatable, Sendable {
         return deleted
     }
 
-    /// Of each user: the bytes that wait, and those of dead letters.
+    /// Returns the bytes of each user's queued entries and dead letters.
     private func bytesOfOwners(_ name: EndpointName) -> [UserID?: Int] {
         var bytes: [UserID?: Int] = [:]
         for line in shelves[name]!.lines.values {
@@ -243,7 +248,8 @@ package struct Outbox: Equatable, Sendable {
         return bytes
     }
 
-    /// Returns its bytes; nil when a worker has claimed all that there is of this user.
+    /// Deletes an entry of the user and returns its bytes; returns nil when workers have claimed all lines of this
+    /// user.
     private mutating func deleteFirst(of owner: UserID?, _ name: EndpointName) -> Int? {
         if let place = shelves[name]!.dead.firstIndex(where: { $0.entry.owner == owner }) {
             return shelves[name]!.dead.remove(at: place).entry.record.count
@@ -252,7 +258,7 @@ package struct Outbox: Equatable, Sendable {
         return id.map { takeFirst(of: $0, name).record.count }
     }
 
-    /// Lines that nobody has claimed.
+    /// Returns the lines without a claim, the earliest first.
     private func oldest(_ name: EndpointName) -> [RecordID] {
         shelves[name]!.lines.filter { $0.value.holder == nil }
             .sorted { ($0.value.entries[0].time, $0.key) < ($1.value.entries[0].time, $1.key) }.map(\.key)
@@ -268,7 +274,7 @@ package struct Outbox: Equatable, Sendable {
 
     // MARK: Dead letters
 
-    /// The earliest revisions first; `since`: of revisions made then or later.
+    /// Returns dead letters whose revisions were made at `since` or later, the earliest first.
     package func deadLetters(_ name: EndpointName, since: Milliseconds, limit: Int) -> [DeadLetter] {
         let dead = (shelves[name]?.dead ?? []).filter { $0.entry.time >= since }
         return dead.sorted { ($0.entry.time, $0.id, $0.entry.number) < ($1.entry.time, $1.id, $1.entry.number) }
@@ -277,7 +283,8 @@ package struct Outbox: Equatable, Sendable {
             }
     }
 
-    /// They are owed again, each in its place in its line. Returns how many there were.
+    /// Puts dead letters back into the outbox, each at its place in its line. Returns the number of letters that
+    /// existed.
     package mutating func replay(_ letters: [DeadLetter], of name: EndpointName, now: Milliseconds) -> Int {
         var count = 0
         for letter in letters {
@@ -289,7 +296,7 @@ package struct Outbox: Equatable, Sendable {
             let entry = shelves[name]!.dead.remove(at: place).entry
             var line = shelves[name]!.lines[letter.id] ?? Line()
             if line.entries.first.map({ $0.number > entry.number }) ?? true, line.holder == nil {
-                // It goes first, and was not tried.
+                // This entry goes first and has no attempts yet.
                 (line.due, line.attempts, line.firstAttempt) = (now, 0, nil)
             }
             line.insert(entry)

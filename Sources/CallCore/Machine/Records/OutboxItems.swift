@@ -1,25 +1,26 @@
 import SignalingProtocol
 
-/// What is owed to endpoints because of a commit, and is written with it (docs/decisions/0019).
+/// The outbox entries that a commit causes, written with the commit (docs/decisions/0019).
 package struct Owed: Sendable, Equatable {
-    /// One revision of a record, as it stood then.
+    /// A revision of a record, as the record was at that revision.
     package struct Revision: Sendable, Equatable {
-        /// Grows with each revision of the record: of a call it is the revision.
+        /// A number that grows with each revision of the record; for a call, the call's revision.
         package let number: Int64
-        /// When the revision was made, by the store's clock.
+        /// The time of the revision, by the store's clock.
         package let time: Milliseconds
         package let record: Record
     }
 
     package let to: [EndpointName]
-    /// In their order; the last one is what the commit writes.
+    /// The revisions in order. The last is the revision that the commit writes.
     package let revisions: [Revision]
 
-    /// How many bytes the outbox holds because of the commit, about: each endpoint has copies of its own.
+    /// The approximate size in the outbox, in bytes. Each endpoint has its own copies.
     package var approximateBytes: Int { to.count * revisions.reduce(0) { $0 + $1.record.approximateBytes } }
 }
 
-/// A worker from its start to its end, as the store knows it: an incarnation. What it has claimed is void once its lease is over.
+/// The identity of a worker from its start to its end. A restarted worker has a new identity. The claims of a worker
+/// are void when its lease has expired.
 package struct WorkerID: Hashable, Sendable, CustomStringConvertible {
     package let string: String
     package var description: String { string }
@@ -27,24 +28,25 @@ package struct WorkerID: Hashable, Sendable, CustomStringConvertible {
     package init(_ string: String) { self.string = string }
 }
 
-/// How long a worker is known to live after it was last heard of, and how often it is to be heard, in milliseconds: whoever is there
-/// goes on 3 s after another one died.
+/// The times of a worker's lease, in milliseconds: its length, the interval of renewals, and the interval at which
+/// workers look for expired leases. Another worker continues 3 s after the death of a worker.
 package enum WorkerLease {
     package static let life: Milliseconds = 2_000
     package static let renewal: Milliseconds = 500
     package static let search: Milliseconds = 500
 }
 
-/// One revision that is owed to one endpoint, claimed by a worker.
+/// An outbox entry that a worker has claimed: a revision of a record for one endpoint.
 package struct OutboxItem: Sendable, Equatable {
     package let endpoint: EndpointName
     package let id: RecordID
     package let number: Int64
-    /// When the revision was made.
+    /// The time of the revision.
     package let time: Milliseconds
-    /// The record as it stood then, as it is stored.
+    /// The record at that revision, in its stored form.
     package let record: [UInt8]
-    /// How often it was tried, and when first, by the store's clock; nil when it was not.
+    /// The number of attempts so far. `firstAttempt` is the time of the first attempt by the store's clock; nil before
+    /// the first attempt.
     package let attempts: Int
     package let firstAttempt: Milliseconds?
 
@@ -62,16 +64,16 @@ package struct OutboxItem: Sendable, Equatable {
     }
 }
 
-/// What became of an item that a worker had claimed.
+/// The result of a claimed entry.
 package struct Settlement: Sendable, Equatable {
     package enum Outcome: Sendable, Equatable {
-        /// The endpoint has it.
+        /// The endpoint has taken the entry.
         case taken
-        /// It is tried again after so many milliseconds.
+        /// The worker makes the next attempt after this delay.
         case again(after: Milliseconds)
-        /// It becomes a dead letter.
+        /// The entry becomes a dead letter.
         case givenUp
-        /// It was not tried: whoever comes first goes on.
+        /// No attempt was made, and the next worker may claim the line at once.
         case released
     }
 
@@ -84,30 +86,32 @@ package struct Settlement: Sendable, Equatable {
     }
 }
 
-/// What follows for the worker.
+/// The consequence of a settlement for the worker.
 package enum Settled: Sendable, Equatable {
-    /// The claim was void: somebody else goes on.
+    /// The claim was void, and another worker continues.
     case void
-    /// The claim is given up; there is nothing more to do, or not yet.
+    /// The claim has ended. The line is empty or not due yet.
     case done
-    /// The claim stands for the next revision.
+    /// The claim stays for the next revision of the line.
     case next(OutboxItem)
 }
 
-/// An endpoint as the store knows it, so that every coordinator writes for it.
+/// An endpoint as the store keeps it, so that every coordinator writes entries for the endpoint.
 package struct KeptEndpoint: Sendable, Equatable {
     package let name: EndpointName
-    /// Which events it wants: patterns, with spaces between them.
+    /// The patterns of the events that the endpoint wants, separated by spaces.
     package let patterns: String
-    /// Where they go: one that said that it is gone is off until this changes.
+    /// The URL of the endpoint. An endpoint that said it is gone stays off until its URL changes.
     package let url: String
-    /// What may be kept for it: every coordinator holds it to that.
+    /// The bounds of the endpoint's outbox, enforced by every coordinator: the number of revisions, and the bytes.
     package let backlog: Int
     package let bytes: Int
     package var isOff: Bool
-    /// What the last attempt that was written down came to, for operators: "HTTP 401", or why there was no answer. Nil when nothing was.
+    /// The result of the last stored attempt, for operators: "HTTP 401", or the reason that the endpoint gave no
+    /// response. Nil before the first stored attempt.
     package var lastAttempt: String?
-    /// It wants events of calls, or of messages, at least some: which of them, a worker finds out.
+    /// Whether the endpoint wants any event of calls. `wantsMessages` says the same of peer messages. The worker finds
+    /// out for each event whether the endpoint wants the event.
     package let wantsCalls: Bool
     package let wantsMessages: Bool
 
@@ -131,15 +135,15 @@ package struct KeptEndpoint: Sendable, Equatable {
 
 }
 
-/// What may be kept for one endpoint.
+/// The bounds of an endpoint's outbox.
 package struct OutboxBounds: Sendable, Equatable {
-    /// How many revisions wait; beyond it the oldest become dead letters.
+    /// The number of revisions that may wait. Beyond this number, the oldest become dead letters.
     package var backlog: Int
-    /// What waits and dead letters together; beyond it the oldest dead letters of the user are deleted who has the most bytes, and then the
-    /// oldest of that user that wait.
+    /// The bytes of queued entries and dead letters together. Beyond this size, entries of the user with the most bytes
+    /// are deleted: first the oldest dead letters, then the oldest queued entries.
     package var bytes: Int
     package var deadLetters: Int
-    /// For how long a dead letter is kept, in milliseconds.
+    /// The time, in milliseconds, for which a dead letter is kept.
     package var deadLetterLife: Milliseconds
 
     package init(
@@ -153,18 +157,18 @@ package struct OutboxBounds: Sendable, Equatable {
     }
 }
 
-/// What is kept for one endpoint.
+/// The numbers of an endpoint's stored entries.
 package struct OutboxCount: Sendable, Equatable {
     package var waiting = 0
     package var dead = 0
     package var bytes = 0
-    /// When the oldest revision that waits was made.
+    /// The time of the oldest queued revision.
     package var oldest: Milliseconds?
 
     package init() {}
 }
 
-/// What the bounds cost.
+/// The entries that the bounds have cost.
 package struct OutboxLoss: Sendable, Equatable {
     package var becameDead = 0
     package var deleted = 0
@@ -175,13 +179,13 @@ package struct OutboxLoss: Sendable, Equatable {
     }
 }
 
-/// A revision that its endpoint did not take.
+/// An outbox entry that was given up, kept for replay.
 package struct DeadLetter: Sendable, Equatable {
     package let id: RecordID
     package let number: Int64
-    /// When the revision was made.
+    /// The time of the revision.
     package let time: Milliseconds
-    /// The record as it stood then, as it is stored.
+    /// The record at that revision, in its stored form.
     package let record: [UInt8]
 
     package init(id: RecordID, number: Int64, time: Milliseconds, record: [UInt8]) {

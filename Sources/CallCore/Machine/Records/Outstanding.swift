@@ -1,7 +1,8 @@
 import SignalingProtocol
 
-/// Something that a user has asked of others and that still takes the service's work: an invitation that nobody has answered, a message
-/// that waits. It counts until it is settled, or until its time is over: whatever was lost on the way, no count stays for ever.
+/// A user's open invitation or queued peer message, which still costs the service work. The entry counts until the
+/// invitation is answered or the message is finished, or until its time ends, so that an entry whose removal was lost
+/// does not count for ever.
 package struct Outstanding: Hashable, Sendable {
     package enum Kind: String, Sendable, CaseIterable {
         case invitations
@@ -9,16 +10,16 @@ package struct Outstanding: Hashable, Sendable {
     }
 
     package let kind: Kind
-    /// Who has asked.
+    /// The user who sent the invitation or the message.
     package let user: UserID
-    /// Which of the user's; one text for each.
+    /// The entry's name among the user's entries. Each entry has its own name.
     package let name: String
 
     package static func invitation(of invitee: UserID, to callID: CallID, by user: UserID) -> Outstanding {
         Outstanding(kind: .invitations, user: user, name: "\(callID):\(invitee)")
     }
 
-    /// Whom the invitation of this name rings; nil for a name that is none.
+    /// Returns the invitee in the name of an invitation; nil for another text.
     package static func invitee(ofInvitation name: String) -> UserID? {
         // No call id holds a colon.
         guard let colon = name.utf8.firstIndex(of: UInt8(ascii: ":")) else { return nil }
@@ -30,14 +31,16 @@ package struct Outstanding: Hashable, Sendable {
     }
 }
 
-/// How many things of one kind are outstanding of a user whose time ends after a moment. At most `limit` are counted.
+/// A query for the number of a user's entries of a kind whose time ends after a moment. At most `limit` entries are
+/// counted.
 package struct OutstandingCount: Hashable, Sendable {
     package let kind: Outstanding.Kind
     package let user: UserID
     package let after: Milliseconds
     package let limit: Int
 
-    /// Whether invitations are counted by invitee as well: not where a user may have so many that reading their names takes long.
+    /// Whether the store also counts the invitations of each invitee. With a higher limit, reading the names of all
+    /// entries would take too long.
     package var isByInvitee: Bool { kind == .invitations && limit <= 1_000 }
 
     package init(_ kind: Outstanding.Kind, of user: UserID, after: Milliseconds, limit: Int = 1_000) {
@@ -51,12 +54,12 @@ package struct OutstandingCount: Hashable, Sendable {
 /// The answer to an `OutstandingCount`.
 package struct OutstandingNumber: Equatable, Sendable {
     package var count = 0
-    /// How many invitations of each invitee; empty for messages.
+    /// The number of invitations of each invitee; empty for messages.
     package var byInvitee: [UserID: Int] = [:]
 
     package init(count: Int = 0) { self.count = count }
 
-    /// Of invitations, by their names.
+    /// Counts invitations by their names.
     package init(invitations names: some Sequence<String>) {
         for name in names {
             count += 1
@@ -64,17 +67,17 @@ package struct OutstandingNumber: Equatable, Sendable {
         }
     }
 
-    /// Invitations that were decided, and are not written yet.
+    /// Adds invitations that were decided and are not written yet.
     package mutating func add(_ invitees: [UserID]) {
         count += invitees.count
         for invitee in invitees { byInvitee[invitee, default: 0] += 1 }
     }
 }
 
-/// What is kept because of a user, counted by periods.
+/// A period for which the bytes that the store keeps because of a user are counted.
 package struct StoredPeriod: Hashable, Sendable {
     package let user: UserID
-    /// Periods since the epoch.
+    /// The number of the period since the Unix epoch.
     package let number: Int64
 
     package init(of user: UserID, number: Int64) {
@@ -83,11 +86,11 @@ package struct StoredPeriod: Hashable, Sendable {
     }
 }
 
-/// So many more bytes.
+/// A number of bytes to add to a period's count.
 package struct StoredCharge: Equatable, Sendable {
     package let period: StoredPeriod
     package let bytes: Int
-    /// When the period may be forgotten.
+    /// The time from which the period may be forgotten.
     package let until: Milliseconds
 
     package init(_ period: StoredPeriod, bytes: Int, until: Milliseconds) {

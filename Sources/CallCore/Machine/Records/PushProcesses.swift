@@ -1,18 +1,19 @@
 import SignalingProtocol
 
-/// Which processes push, and until when each counts as there: the rule to which every store is held.
+/// The model of the processes that push, with the time until which each counts as running: the rules that every store
+/// must follow.
 package struct PushProcesses: Equatable, Sendable {
     private var ends: [WorkerID: Milliseconds] = [:]
 
     package init() {}
 
-    /// The process is there for so long from now on; 0: no more.
+    /// Records that the process runs for `life` milliseconds from now on; 0 ends its time.
     package mutating func lives(_ process: WorkerID, for life: Milliseconds, now: Milliseconds) {
         ends[process] = now + life
-        // Of these nothing follows any more.
+        // Ends that are older than this no longer affect any decision.
         ends = ends.filter { $0.value > now - PushLimits.missedLife }
     }
 
-    /// Until when one of them counts as there; 0 when that is long ago, or none ever was.
+    /// The time until which at least one process counts as running; 0 when no process has run lately or ever.
     package var until: Milliseconds { ends.values.max() ?? 0 }
 }

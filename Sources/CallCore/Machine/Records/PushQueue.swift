@@ -1,9 +1,10 @@
 import SignalingProtocol
 
-/// Calls because of which somebody may have to be woken: the rule to which every store is held. `now` is the store's time.
+/// The model of the queue of calls that may need a push: the rules that every store must follow. `now` is the store's
+/// time.
 ///
-/// Each call stands in it once: it waits until it is due, or a worker holds it. What comes while it is held marks it, so that its worker
-/// looks again before it lets it go.
+/// Each call stands in the queue at most once, and either waits until it is due or is claimed by a worker. A commit
+/// during the claim marks the call, so that the worker looks again before the claim ends.
 package struct PushQueue: Equatable, Sendable {
     private enum Line: Equatable, Sendable {
         case waits(due: Milliseconds)
@@ -18,7 +19,7 @@ package struct PushQueue: Equatable, Sendable {
 
     package init() {}
 
-    /// With the commit that causes it.
+    /// Enters a call together with the commit that causes the pushes.
     package mutating func enter(_ callID: CallID, now: Milliseconds) {
         switch lines[callID] {
         case .held(let worker, _): lines[callID] = .held(by: worker, isMarked: true)
@@ -26,7 +27,7 @@ package struct PushQueue: Equatable, Sendable {
         }
     }
 
-    /// Takes calls that are due, the earliest first, and renews the worker's lease.
+    /// Claims due calls for the worker, the earliest first, and renews the worker's lease.
     package mutating func take(by worker: WorkerID, limit: Int, now: Milliseconds) -> [CallID] {
         let taken = Array(waiting.prefix { $0.due <= now }.prefix(limit).map(\.callID))
         if !taken.isEmpty { leases.begin(worker, now: now) }
@@ -48,15 +49,16 @@ package struct PushQueue: Equatable, Sendable {
 
     // MARK: Workers
 
-    /// Who holds the call; nil when nobody does whose lease lasts.
+    /// Returns the worker that has claimed the call; nil without a worker whose lease lasts.
     package func holder(of callID: CallID, now: Milliseconds) -> WorkerID? {
         lines[callID]?.holder.flatMap { leases.lives($0, now: now) ? $0 : nil }
     }
 
-    /// False when its lease is over: what it held is void, and it is to go on as another one.
+    /// Renews the worker's lease. Returns false when the lease has expired: the worker's claims are void, and the
+    /// process must continue as a new worker.
     package mutating func renew(_ worker: WorkerID, now: Milliseconds) -> Bool { leases.renew(worker, now: now) }
 
-    /// Frees what workers hold whose lease is over. Returns how many calls.
+    /// Frees the calls of workers whose lease has expired. Returns the number of freed calls.
     package mutating func recover(now: Milliseconds) -> Int {
         let gone = lines.filter { line in line.value.holder.map { !leases.lives($0, now: now) } ?? false }
         for callID in gone.keys { lines[callID] = .waits(due: now) }
@@ -66,13 +68,14 @@ package struct PushQueue: Equatable, Sendable {
 
     // MARK: Bounds
 
-    /// How many calls wait or are held, and since when the earliest has been due; nil when none is.
+    /// Returns the number of queued and claimed calls, and since when the earliest queued call has been due; nil when
+    /// no queued call is due.
     package func count(now: Milliseconds) -> (calls: Int, oldest: Milliseconds?) {
         (lines.count, lines.values.compactMap(\.due).filter { $0 <= now }.min())
     }
 
-    /// Forgets calls that have been due for longer than `PushLimits.missedLife`, and the earliest of those that wait while there are more
-    /// than `most`, held ones included. Returns how many.
+    /// Removes calls that have been due for longer than `PushLimits.missedLife`, and the earliest queued calls while
+    /// the queue holds more than `most` calls, including claimed calls. Returns the number of removed calls.
     package mutating func bound(most: Int, now: Milliseconds) -> Int {
         let before = lines.count
         for (callID, due) in waiting where due + PushLimits.missedLife <= now || lines.count > most {
@@ -85,6 +88,6 @@ package struct PushQueue: Equatable, Sendable {
         lines.compactMap { callID, line in line.due.map { (callID, $0) } }.sorted { ($0.1, $0.0) < ($1.1, $1.0) }
     }
 
-    /// What tells two queues apart, one text for each call.
+    /// The content of the queue for comparison, with a text for each call.
     package var traits: [String] { lines.map { "push \($0.key) \($0.value)" } }
 }

@@ -1,6 +1,6 @@
 import SignalingProtocol
 
-/// One registration: there is one per device, app and platform.
+/// A push registration. Each combination of device, app and platform has at most one registration.
 package struct PushRegistration: Equatable, Sendable {
     package struct Key: Hashable, Comparable, Sendable {
         package let device: DeviceAddress
@@ -20,9 +20,9 @@ package struct PushRegistration: Equatable, Sendable {
 
     package let key: Key
     package let target: PushTarget
-    /// SHA-256 of the target's identity, in base64url: under it stands who owns the target.
+    /// The SHA-256 of the target's identity, in base64url. The store keeps the owner of a target under this digest.
     package let digest: String
-    /// When it was made, by the store's clock. Registering anew makes it anew.
+    /// The time of the last registration, by the store's clock.
     package let since: Milliseconds
 
     package init(_ key: Key, target: PushTarget, digest: String, since: Milliseconds) {
@@ -34,14 +34,15 @@ package struct PushRegistration: Equatable, Sendable {
 
     package var device: DeviceAddress { key.device }
 
-    /// Which target it is, in short: of two registrations of a device those of the same token or endpoint have the same.
+    /// A short mark of the target. Registrations of a device with the same token or endpoint have the same mark.
     package var mark: String { String(digest.prefix(Self.markLength)) }
     package static let markLength = 16
 }
 
-/// What the deployment pushes, as the store knows it: every coordinator goes by it, whichever files it was started with.
+/// The deployment's push policy, as the store keeps it. Every coordinator follows this policy, regardless of its own
+/// settings files.
 package struct PushPolicy: Equatable, Sendable {
-    /// How long a device that is online has for its ack before it is pushed, in milliseconds.
+    /// The time, in milliseconds, that an online device has for its ack before the device gets a push.
     package var after: Milliseconds
     package var apps: [AppName: Set<PushPlatform>]
 
@@ -51,10 +52,11 @@ package struct PushPolicy: Equatable, Sendable {
     }
 }
 
-/// What the deployment pushes, and for how long: each process that was started with push says that it is there, again and again.
+/// The deployment's push policy with the end of its validity. Each process that was started with push extends the
+/// validity again and again.
 package struct KeptPushPolicy: Equatable, Sendable {
     package let policy: PushPolicy
-    /// Until when one of these processes counts as there; in the past when all of them have ended.
+    /// The time until which at least one of these processes counts as running; in the past when all of them have ended.
     package let until: Milliseconds
 
     package init(_ policy: PushPolicy, until: Milliseconds) {
@@ -62,16 +64,17 @@ package struct KeptPushPolicy: Equatable, Sendable {
         self.until = until
     }
 
-    /// Somebody pushes: devices may register.
+    /// Whether any process pushes, so that devices may register.
     package func isServed(at now: Milliseconds) -> Bool { now < until }
 
-    /// Calls are entered into the queue: somebody pushes, or may come back before they would be forgotten.
+    /// Whether calls are entered into the queue: a process pushes, or may come back before the calls would be removed.
     package func isOwed(at now: Milliseconds) -> Bool { now - PushLimits.missedLife < until }
 }
 
-/// For how long a process with push counts as there (`KeptPushPolicy`), in milliseconds.
+/// The time, in milliseconds, for which a process with push counts as running after its last sign of life
+/// (`KeptPushPolicy`), and the interval of renewals.
 package enum PushProcessLease {
-    /// So long a process that is killed may take to come back, and nobody notices.
+    /// A killed process may take this long to come back without an effect on registrations.
     package static let life: Milliseconds = 10_000
     package static let renewal: Milliseconds = 2_500
 }
@@ -79,40 +82,44 @@ package enum PushProcessLease {
 /// The bounds of push (section 7).
 package enum PushLimits {
     package static let appsPerDevice = 4
-    /// With registrations; one more ends those of the device that registered longest ago.
+    /// The number of a user's devices with registrations. A further device ends the registrations of the device that
+    /// registered longest ago.
     package static let devicesPerUser = 20
-    /// How long a registration lasts without being made anew: 400 days.
+    /// The time for which a registration lasts unless the device registers anew: 400 days.
     package static let registrationLife: Milliseconds = 400 * 86_400_000
-    /// Pushes to one device in `window`, and how many of them because of one inviter.
+    /// The number of pushes to a device within `window`. `perInviter` is the number of these that a single inviter may
+    /// cause.
     package static let perDevice = 30
     package static let perInviter = 10
     package static let window: Milliseconds = 60_000
-    /// How long `missed` is tried, and how long a call stays in the queue that nobody serves.
+    /// The time for which `missed` is tried, and for which a call stays in the queue when no worker serves the queue.
     package static let missedLife: Milliseconds = 3_600_000
-    /// Calls in the queue; beyond it the oldest are forgotten.
+    /// The number of calls in the queue. Beyond this number, the oldest are removed.
     package static let queued = 100_000
 }
 
-/// How far the pushes of one invitation to one registration are; kept beside the call, and written by the worker that holds the call.
+/// The state of an invitation's pushes to a registration, kept beside the call. The worker that has claimed the call
+/// writes this state.
 package struct PushState: Equatable, Sendable {
     package enum Phase: String, Sendable {
-        /// It is about to be handed over, or was by a worker that died: sent again, if there is still reason to.
+        /// The push is about to be sent, or a worker that died was about to send the push. The push is sent again if
+        /// the reason for the push still exists.
         case trying
-        /// The provider has it.
+        /// The provider has the push.
         case sent
-        /// Given up, whatever the reason: never again.
+        /// The push was given up for any reason and is never sent again.
         case over
     }
 
     package let key: PushRegistration.Key
-    /// The revision at which the user was invited: another invitation begins anew.
+    /// The revision at which the user was invited. Another invitation starts with a new state.
     package let invitation: Int
     package var ring: Phase?
     package var stop: Phase?
     package var missed: Phase?
-    /// Of which target `ring` tells (`PushRegistration.mark`); nil where that was not written.
+    /// The target of `ring`, as a `PushRegistration.mark`; nil when the target was not stored.
     package private(set) var target: String?
-    /// A ring has left, or may have, for a target that the device had registered before `target`.
+    /// Whether a ring was or may have been sent to a target that the device had registered before `target`.
     package private(set) var wasRungElsewhere: Bool
 
     package init(
@@ -128,8 +135,9 @@ package struct PushState: Equatable, Sendable {
         self.wasRungElsewhere = wasRungElsewhere
     }
 
-    /// The same for who registers now: a target to which nothing was sent yet is to be rung, whatever the one before was sent.
-    /// `isUnsent`: the ring of before stands as `trying` and is known to have reached no provider.
+    /// Returns the state for the device's present registration. A target without a push so far must ring, regardless of
+    /// the pushes to the previous target. `isUnsent` says that the previous ring stands as `trying` and is known to
+    /// have reached no provider.
     package func of(_ registration: PushRegistration, isUnsent: Bool) -> PushState {
         var state = self
         state.target = registration.mark
@@ -157,10 +165,11 @@ package struct PushState: Equatable, Sendable {
     }
 }
 
-/// A device that was woken has asked whether it is still to ring: as an ack of the invitation, beside those of live sessions.
+/// A ring check: a device that a push woke asked whether the invitation still rings. The check counts as an ack of the
+/// invitation, beside the acks of live sessions.
 package struct RingCheck: Equatable, Sendable {
     package let device: DeviceAddress
-    /// The revision at which its user was invited.
+    /// The revision at which the device's user was invited.
     package let invitation: Int
 
     package init(device: DeviceAddress, invitation: Int) {
@@ -169,11 +178,12 @@ package struct RingCheck: Equatable, Sendable {
     }
 }
 
-/// One push that is about to count with its device. Further attempts have the same id, and count once.
+/// A push that is about to count towards the limits of its device. Further attempts have the same id, and all of them
+/// count as a single push.
 package struct PushReservation: Equatable, Sendable {
     package let device: DeviceAddress
     package let inviter: UserID
-    /// At most 200 bytes, of the id alphabet and ":".
+    /// The id of the push: at most 200 bytes of the id alphabet and ":".
     package let id: String
 
     package init(device: DeviceAddress, inviter: UserID, id: String) {
@@ -183,10 +193,11 @@ package struct PushReservation: Equatable, Sendable {
     }
 }
 
-/// What became of a call that a worker had taken from the queue.
+/// The result of a call that a worker had claimed from the queue.
 package struct PushSettlement: Equatable, Sendable {
     package let callID: CallID
-    /// In how many milliseconds it is to be looked at again; nil: when something new is owed.
+    /// The delay, in milliseconds, after which a worker must look at the call again; nil when only a new commit
+    /// requires this.
     package let again: Milliseconds?
 
     package init(_ callID: CallID, again: Milliseconds?) {
@@ -196,9 +207,9 @@ package struct PushSettlement: Equatable, Sendable {
 }
 
 package enum PushSettled: Equatable, Sendable {
-    /// The worker holds it no more: somebody else goes on.
+    /// The worker's claim was void, and another worker continues.
     case void
     case done
-    /// Something new is owed since it was taken: the worker still holds it, and looks again.
+    /// A commit has marked the call since the claim. The worker keeps the claim and looks again.
     case again
 }

@@ -1,6 +1,6 @@
 import SignalingProtocol
 
-/// How many pushes devices were sent lately: the rule to which every store is held. `now` is the store's time.
+/// The model of the pushes that devices got lately: the rules that every store must follow. `now` is the store's time.
 package struct PushReservations: Equatable, Sendable {
     private struct Entry: Equatable, Sendable {
         let id: String
@@ -12,7 +12,8 @@ package struct PushReservations: Equatable, Sendable {
 
     package init() {}
 
-    /// Whether it may be sent: what was reserved in this window may, and counts once.
+    /// Reserves a push. Returns whether the worker may send the push. A push that was reserved in this window may be
+    /// sent again and counts only once.
     package mutating func reserve(_ push: PushReservation, now: Milliseconds) -> Bool {
         let known = (entries[push.device] ?? []).filter { Self.counts($0, now) }
         entries[push.device] = known

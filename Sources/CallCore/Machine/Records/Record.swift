@@ -1,12 +1,12 @@
 import SignalingProtocol
 
-/// What a record is found by.
+/// The id under which a store keeps a record.
 package enum RecordID: Hashable, Comparable, Sendable {
     case call(CallID)
-    /// A message is at home with its recipient (docs/protocol.md, section 2, Peer messages).
+    /// A peer message, identified within its recipient (docs/protocol.md, section 2, Peer messages).
     case message(MessageID, to: UserID)
 
-    /// One text for each: no call id holds a colon.
+    /// The id as text. Each id has its own text, because no call id holds a colon.
     package var string: String {
         switch self {
         case .call(let callID): callID.string
@@ -14,7 +14,7 @@ package enum RecordID: Hashable, Comparable, Sendable {
         }
     }
 
-    /// Nil when `string` is none of these texts.
+    /// Returns nil when `string` is not the text of an id.
     package init?(_ string: String) {
         guard string.utf8.first == UInt8(ascii: ":") else {
             guard let callID = CallID(string) else { return nil }
@@ -38,24 +38,25 @@ package enum RecordID: Hashable, Comparable, Sendable {
     }
 }
 
-/// What stands under an id.
+/// The content of a record.
 package enum Record: Equatable, Sendable {
     indirect case call(Call)
     indirect case message(PeerMessage)
     /// The inviter's own id of an invitation that was merged into the other user's call (section 3, Glare), with the
-    /// request that made it.
+    /// request that made the invitation.
     case alias(of: CallID, origin: RequestKey)
-    /// A cancel that came before its invite (section 2, the fast cancel).
+    /// A cancel that came before its invite (section 2).
     case cancelled(by: UserID, at: Milliseconds)
-    /// Nothing: written by who took a claim over from a call that did not exist yet, so that its first owner, waking
-    /// late, loses its commit.
+    /// An empty record. A writer that takes a claim over from a call without a record yet writes this record, so that
+    /// the commit of a delayed first holder loses.
     case void
-    /// Something damaged, or of a later version. It fails the requests on this call alone. Never written.
+    /// A damaged record or a record of a later version. The requests on this call fail, and other calls are not
+    /// affected. A coordinator never writes this record.
     case unreadable
 }
 
 extension Record {
-    /// The user because of whom it is kept: who made the call, or sent the message.
+    /// The user because of whom the record is kept: the inviter of the call, or the sender of the message.
     package var owner: UserID? {
         switch self {
         case .call(let call): call.inviter
@@ -64,7 +65,7 @@ extension Record {
         }
     }
 
-    /// How many bytes an encoded call or message takes, about.
+    /// The approximate size of an encoded call or message, in bytes.
     package var approximateBytes: Int {
         switch self {
         case .call(let call): call.approximateBytes
@@ -74,18 +75,18 @@ extension Record {
     }
 }
 
-/// A record as stored, with what is kept beside it.
+/// A stored record with the data beside the record.
 package struct StoredRecord: Equatable, Sendable {
     package let id: RecordID
     package let version: Int64
     package let record: Record
     package let acks: [DeviceAck]
     package let heard: [UserHeard]
-    /// By device, each with its milestones by name.
+    /// The reports in the order of the devices, each with its milestones in the order of their names.
     package let reports: [DeviceReport]
-    /// In the order of their keys.
+    /// The states of pushes in the order of their keys.
     package let pushes: [PushState]
-    /// In the order of their devices.
+    /// The ring checks in the order of their devices.
     package let checks: [RingCheck]
 
     package init(
@@ -104,19 +105,19 @@ package struct StoredRecord: Equatable, Sendable {
 }
 
 extension StoredRecord {
-    /// There is a call under the id, and no alias, forgotten cancel or void record.
+    /// Whether the record is a call, and not an alias, an early cancel or a void record.
     package var isCall: Bool {
         if case .call = record { true } else { false }
     }
 }
 
-/// The last revision that a device acknowledged, in the session in which it did.
+/// The last revision that a device acknowledged, with the session of the ack.
 package struct DeviceAck: Equatable, Sendable {
     package let device: DeviceAddress
     package let session: String
     package let revision: Int
 
-    /// Sessions are compared as bytes, as every store does.
+    /// Whether the ack came in this session. Names are compared as bytes, as in every store.
     package func isSession(_ other: String) -> Bool { session.utf8.elementsEqual(other.utf8) }
 
     package init(device: DeviceAddress, session: String, revision: Int) {
@@ -126,7 +127,7 @@ package struct DeviceAck: Equatable, Sendable {
     }
 }
 
-/// When a member was last heard of.
+/// The time of a member's last sign of life.
 package struct UserHeard: Equatable, Sendable {
     package let userID: UserID
     package let at: Milliseconds
@@ -137,21 +138,23 @@ package struct UserHeard: Equatable, Sendable {
     }
 }
 
-/// Something that is merged beside a call: the higher revision of the same session wins, the later time wins, a
-/// milestone replaces the one of the same device and name, the state of a push that of the same registration but not one of a later
-/// invitation, and a ring check one of an earlier invitation.
+/// Data that is merged beside a call. Of acks, the higher revision of the same session wins; of signs of life, the
+/// later time. A milestone replaces the milestone of the same device and name. The state of a push replaces the state
+/// of the same registration unless that belongs to a later invitation. A ring check replaces a check of an earlier
+/// invitation.
 package enum Note: Equatable, Sendable {
     case ack(CallID, DeviceAck)
     case heard(CallID, UserHeard)
     case milestone(CallID, DeviceAddress, Milestone)
-    /// Of a worker: written while it holds the call, and by the store's clock its lease lasts. What it made of a reading before it stood still
-    /// would else undo what whoever has taken the call since has written. Not looked at beside a commit.
+    /// The state of a push. A note with a worker is written only while the worker has claimed the call and, by the
+    /// store's clock, its lease lasts. Otherwise a worker that was stopped could undo the writes of the next worker. A
+    /// commit does not check this.
     case push(CallID, PushState, by: WorkerID? = nil)
     case ringCheck(CallID, RingCheck)
 }
 
 extension Note {
-    /// The call beside which it is kept.
+    /// The call beside which the note is kept.
     package var callID: CallID {
         switch self {
         case .ack(let callID, _): callID

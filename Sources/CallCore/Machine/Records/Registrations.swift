@@ -1,13 +1,14 @@
 import SignalingProtocol
 
-/// Where devices are reached while they sleep: the rule to which every store is held. `now` is the store's time.
+/// The model of push registrations: the rules that every store must follow. `now` is the store's time.
 package struct Registrations: Equatable, Sendable {
     private var kept: [PushRegistration.Key: PushRegistration] = [:]
 
     package init() {}
 
-    /// Makes a registration, or makes it anew: those of other devices for its target end. Beyond the limits, the app that the device registered
-    /// longest ago goes, and the user's device that registered longest ago. Returns those of the device.
+    /// Adds or replaces a registration. The registrations of other devices for the same target end. Beyond the limits,
+    /// the app that the device registered longest ago and the user's device that registered longest ago are removed.
+    /// Returns the registrations of the device.
     package mutating func register(_ registration: PushRegistration, now: Milliseconds) -> [PushRegistration] {
         clean(now: now)
         let key = registration.key
@@ -20,8 +21,8 @@ package struct Registrations: Equatable, Sendable {
         return registrations(of: key.device, now: now)
     }
 
-    /// All of the groups that are beyond `most`: those go whose newest registration is the oldest, but for the group of the one that was just
-    /// made.
+    /// Returns all registrations in the groups beyond `most`. The groups whose newest registration is the oldest are
+    /// removed first, and the group `own`, of the new registration, always stays.
     private static func excess<Group: Hashable & Comparable>(
         of registrations: [PushRegistration], by group: KeyPath<PushRegistration, Group>, most: Int, besides own: Group
     ) -> [PushRegistration.Key] {
@@ -31,7 +32,8 @@ package struct Registrations: Equatable, Sendable {
         return gone.flatMap { groups[$0.group] ?? [] }.map(\.key)
     }
 
-    /// Ends registrations of a device; nil: of all its platforms, or apps. Returns those that are left.
+    /// Ends registrations of a device; a nil platform or app means all of them. Returns the remaining registrations of
+    /// the device.
     package mutating func unregister(
         _ device: DeviceAddress, _ platform: PushPlatform?, _ app: AppName?, now: Milliseconds
     ) -> [PushRegistration] {
@@ -42,7 +44,7 @@ package struct Registrations: Equatable, Sendable {
         return registrations(of: device, now: now)
     }
 
-    /// Ends a registration unless it was made anew.
+    /// Ends a registration unless the device has registered anew since.
     package mutating func end(_ registration: PushRegistration) {
         guard let known = kept[registration.key], known.since == registration.since,
             known.digest == registration.digest
@@ -50,7 +52,7 @@ package struct Registrations: Equatable, Sendable {
         kept[registration.key] = nil
     }
 
-    /// All that are the user's, in the order of their keys.
+    /// Returns the user's registrations in the order of their keys.
     package func registrations(of user: UserID, now: Milliseconds) -> [PushRegistration] {
         kept.values.filter { $0.device.userID == user && Self.lasts($0, now) }.sorted { $0.key < $1.key }
     }
@@ -61,7 +63,7 @@ package struct Registrations: Equatable, Sendable {
 
     package mutating func erase(_ user: UserID) { remove(kept.keys.filter { $0.device.userID == user }) }
 
-    /// Those that were not made anew for too long end.
+    /// Ends registrations that were not made anew within `PushLimits.registrationLife`.
     package mutating func clean(now: Milliseconds) {
         remove(kept.values.filter { !Self.lasts($0, now) }.map(\.key))
     }
@@ -72,6 +74,6 @@ package struct Registrations: Equatable, Sendable {
 
     private mutating func remove(_ keys: [PushRegistration.Key]) { for key in keys { kept[key] = nil } }
 
-    /// What tells two of these apart, one text for each registration.
+    /// The content of the registrations for comparison, with a text for each registration.
     package var traits: [String] { kept.values.map { "registered \($0.key) \($0.digest) \($0.since)" } }
 }

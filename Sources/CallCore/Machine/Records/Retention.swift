@@ -1,12 +1,13 @@
 import SignalingProtocol
 
-/// For how long, and how many of them, stores keep what no setting says otherwise: one set of figures for all of them.
+/// The times and numbers that limit stored data without a setting of its own, the same for all stores.
 package enum Retention {
-    /// Ended calls, and what lies beside them, in milliseconds.
+    /// The time, in milliseconds, for which ended calls and the data beside them are kept.
     package static let history: Milliseconds = 7 * 86_400_000
-    /// Ended calls in a user's list.
+    /// The number of ended calls in a user's list.
     package static let historyPerUser = 200
-    /// What counts invitations, or lists messages, of a user: longer than the longest of them lasts, in milliseconds.
+    /// The time, in milliseconds, for which a user's counts of invitations are kept: longer than the longest
+    /// invitation. `messageList` is the same for the list of messages.
     package static let outstanding = Milliseconds(Limits.invitationTimeout.upperBound) * 1_000 + 100_000
     package static let messageList = Milliseconds(Limits.messageTTL.upperBound) * 1_000 + 100_000
 }

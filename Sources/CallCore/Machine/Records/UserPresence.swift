@@ -1,12 +1,12 @@
 import SignalingProtocol
 
-/// The presence of one user's devices, and what changes it (docs/protocol.md, section 1): the rule to which every store is held.
+/// The model of the presence of a user's devices (docs/protocol.md, section 1): the rules that every store must follow.
 ///
-/// `now` is the store's time. It must not go back.
+/// `now` is the store's time and must not go back.
 package struct UserPresence: Equatable, Sendable {
-    /// In the order of their ids.
+    /// The devices, in the order of their ids.
     package private(set) var devices: [DevicePresence] = []
-    /// The oldest first.
+    /// The ended sessions, the oldest first.
     private var over: [OverSession] = []
 
     private struct OverSession: Equatable, Sendable {
@@ -21,16 +21,17 @@ package struct UserPresence: Equatable, Sendable {
 
     package init() {}
 
-    /// The user was deleted. Sessions that are over stay so: a device does not come back by saying again what it said before.
+    /// Forgets the devices of a deleted user. Ended sessions stay remembered, so that a delayed `online: true` does not
+    /// bring a device back.
     package mutating func forgetDevices() { devices = [] }
 
-    /// The device published `online: true`.
+    /// Handles `online: true` of a device.
     package mutating func cameOnline(
         _ session: DeviceSession, _ policy: PresencePolicy, now: Milliseconds
     ) -> OnlineOutcome {
         if !session.id.isEmpty, over.contains(where: { $0.until > now && $0.isOf(session) }) { return .over }
         let known = devices.first { $0.device == session.device }
-        // Who was silent for longer than the lease has been offline, and comes anew.
+        // A device that was silent for longer than its expiry has gone offline and starts anew.
         let continues = known.map { $0.isReachable(at: now, lease: policy.lease) && $0.isSession(session.id) } ?? false
         devices.removeAll { $0.device == session.device || $0.seen + policy.lease <= now }
         makeRoom(policy)
@@ -42,7 +43,8 @@ package struct UserPresence: Equatable, Sendable {
         return .current
     }
 
-    /// For one more that is online: of those that are, and of all that are known, the one silent longest goes.
+    /// Makes room for another online device. Of the online devices, and of all known devices, the device that has been
+    /// silent longest is removed.
     private mutating func makeRoom(_ policy: PresencePolicy) {
         func forgetSilent(_ isOnline: Bool) -> Bool {
             let silent = devices.indices.filter { devices[$0].isOnline == isOnline }
@@ -54,8 +56,8 @@ package struct UserPresence: Equatable, Sendable {
         while devices.count >= policy.devicesKnown, forgetSilent(false) {}
     }
 
-    /// The device published `online: false`, or its will was published. Whether that ended its current session: the end of another one
-    /// is remembered, so that it never begins, and changes nothing else.
+    /// Handles `online: false` or the will of a device. Returns whether the device's current session ended. The end of
+    /// another session is only remembered, so that the other session cannot start later.
     package mutating func wentOffline(_ session: DeviceSession, _ policy: PresencePolicy, now: Milliseconds) -> Bool {
         if !session.id.isEmpty {
             over.removeAll { $0.until <= now || $0.isOf(session) }
@@ -71,7 +73,8 @@ package struct UserPresence: Equatable, Sendable {
         return true
     }
 
-    /// The device sent something. One whose lease is over has gone offline: it comes online by its presence alone.
+    /// Handles a sign of life of a device. A device beyond its expiry has gone offline, and only its presence message
+    /// brings the device online.
     package mutating func renew(_ device: DeviceAddress, lease: Milliseconds, now: Milliseconds) {
         guard let place = devices.firstIndex(where: { $0.device == device && $0.isReachable(at: now, lease: lease) })
         else { return }
@@ -79,7 +82,7 @@ package struct UserPresence: Equatable, Sendable {
             device: device, session: devices[place].session, isOnline: true, since: devices[place].since, seen: now)
     }
 
-    /// Forgets what is of no matter any more.
+    /// Forgets expired devices and sessions.
     package mutating func clean(lease: Milliseconds, now: Milliseconds) {
         devices.removeAll { $0.seen + lease <= now }
         over.removeAll { $0.until <= now }
@@ -87,7 +90,7 @@ package struct UserPresence: Equatable, Sendable {
 
     package var isEmpty: Bool { devices.isEmpty && over.isEmpty }
 
-    /// What tells two situations apart, in a certain order.
+    /// The content of the presence for comparison, in a fixed order.
     package var traits: [String] {
         devices.map { "\($0.device) \($0.session) \($0.isOnline) \($0.since)" }
             + over.map { "\($0.device) \($0.session) over" }

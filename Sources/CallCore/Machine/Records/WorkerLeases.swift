@@ -1,15 +1,17 @@
-/// Until when workers are known to live: the rule to which every store is held. What a worker holds is void once its lease is over.
+/// The model of the leases of workers: the rules that every store must follow. The claims of a worker are void when its
+/// lease has expired.
 package struct WorkerLeases: Equatable, Sendable {
     private var ends: [WorkerID: Milliseconds] = [:]
 
     package init() {}
 
-    /// It has taken something.
+    /// Starts or extends the lease of a worker that has claimed an entry.
     package mutating func begin(_ worker: WorkerID, now: Milliseconds) { ends[worker] = now + WorkerLease.life }
 
     package func lives(_ worker: WorkerID, now: Milliseconds) -> Bool { ends[worker] ?? 0 > now }
 
-    /// False when its lease is over: its claims are void, and it is to go on as another one.
+    /// Renews the worker's lease. Returns false when the lease has expired: the worker's claims are void, and the
+    /// process must continue as a new worker.
     package mutating func renew(_ worker: WorkerID, now: Milliseconds) -> Bool {
         guard let end = ends[worker] else { return true }
         guard end > now else { return false }
@@ -17,6 +19,6 @@ package struct WorkerLeases: Equatable, Sendable {
         return true
     }
 
-    /// What the others held was freed.
+    /// Forgets the expired leases, after the claims of these workers were freed.
     package mutating func forgetOthers(now: Milliseconds) { ends = ends.filter { $0.value > now } }
 }
