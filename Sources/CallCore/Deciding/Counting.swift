@@ -1,4 +1,4 @@
-/// What is counted; `/metrics` shows it.
+/// The metrics that `/metrics` shows.
 package enum Metric: Int, Sendable, CaseIterable {
     case messagesReceived
     case messagesSent
@@ -40,7 +40,8 @@ package enum Metric: Int, Sendable, CaseIterable {
     case brokerConnections
 }
 
-/// What a decision adds to the counters if its commit wins: one that lost is judged again, and counts again.
+/// The amounts that a decision adds to metrics when its commit wins. After a lost commit, the next decision counts
+/// anew.
 package struct Counts {
     package private(set) var entries: [(metric: Metric, label: String?, count: Int)] = []
 

@@ -1,8 +1,10 @@
 import SignalingProtocol
 
-/// Judges what happened to calls, by what is known. It sees no store, takes nothing, and keeps nothing between calls.
+/// Decides events of calls from facts. `Deciding` sees no store, takes no tokens from limits and keeps no data between
+/// calls.
 ///
-/// More than 200 lines: one type, since all subjects judge by the same facts; each subject has a file of its own.
+/// The type is longer than 200 lines because all subjects decide from the same facts. Each subject has a file of its
+/// own.
 package struct Deciding {
     package var facts: Facts
     package let settings: ServiceSettings
@@ -16,7 +18,7 @@ package struct Deciding {
 
     var now: Milliseconds { facts.now }
 
-    /// Judges everything that happened to one call against what is stored of it.
+    /// Decides all events of a call, given the stored record.
     package func decide(_ work: CallWork, _ stored: StoredRecord?) throws(Undecided) -> Decision {
         var decision = Decision(version: stored?.version ?? 0)
         switch stored?.record {
@@ -43,7 +45,7 @@ package struct Deciding {
             case .released(let device): try decideReleased(device, &decision)
             }
         }
-        // An alias that stands already is not written again.
+        // An alias that is stored already is not written again.
         if case .alias(let target, _)? = stored?.record, target == decision.call?.callID {
             decision.subject.alias = nil
         }
@@ -56,9 +58,9 @@ package struct Deciding {
         decision.adopt(call, acks: merged.acks, version: merged.version, settings: settings.calls)
     }
 
-    // MARK: What is known
+    // MARK: Access to facts
 
-    /// Of all these users.
+    /// Returns the presence of at least these users.
     func presence(of users: [UserID]) throws(Undecided) -> Presence {
         let unknown = users.filter { facts.presence[$0] == nil }
         guard unknown.isEmpty else { throw .needs(Lookup(presence: unknown.unique)) }
@@ -79,20 +81,20 @@ package struct Deciding {
         return users.map { facts.liveCalls[$0]! }
     }
 
-    /// Those of `users` who have blocked `user`.
+    /// Returns the users in `users` who have blocked `user`.
     func blocking(_ user: UserID, among users: [UserID]) throws(Undecided) -> [UserID] {
         let blocks = users.map { Block(by: $0, of: user) }
         guard blocks.allSatisfy({ facts.blocks[$0] != nil }) else { throw .needs(Lookup(blocks: blocks)) }
         return zip(users, blocks).filter { facts.blocks[$1]! }.map(\.0)
     }
 
-    /// Of users who become members, as far as they have one.
+    /// Returns the profiles of users who become members, without users who have no profile.
     func profiles(of users: [UserID]) throws(Undecided) -> [UserID: UserProfile] {
         guard users.allSatisfy({ facts.profiles[$0] != nil }) else { throw .needs(Lookup(profiles: users)) }
         return Dictionary(users.compactMap { user in facts.profiles[user]!.map { (user, $0) } }) { $1 }
     }
 
-    /// What is known of those who are to be invited. `members`: they and whoever becomes a member with them.
+    /// Returns the facts about invitees. `members` are the invitees and the user who becomes a member with them.
     func invitees(
         _ invitees: [UserID], members: [UserID], limited: [UserID], withheld: [UserID]
     ) throws(Undecided) -> CallMachine.Invitees {
@@ -103,7 +105,8 @@ package struct Deciding {
             pushable: try pushable(invitees))
     }
 
-    /// Those of `users` without an online device: they ring when they come online. Who is not to be reached looks the same.
+    /// Returns the users in `users` without an online device: they ring when they come online. A user whose invitation
+    /// is withheld counts as offline.
     func offline(_ users: [UserID], withheld: [UserID]) throws(Undecided) -> [UserID] {
         let presence = try presence(of: users)
         return users.filter { user in
@@ -112,9 +115,9 @@ package struct Deciding {
         }
     }
 
-    // MARK: What every subject does
+    // MARK: Functions that every subject uses
 
-    /// Any message about the call from the device that is in it shows that the member is alive.
+    /// Notes a sign of life: any message about the call from the member's device in the call is such a sign.
     func heard(_ device: DeviceAddress, _ decision: inout Decision) {
         guard let call = decision.call, call.mode == .advanced, call.isLive,
             let member = call.member(device.userID), member.state == .accepted, member.device == device.deviceID
@@ -134,12 +137,12 @@ package struct Deciding {
 }
 
 extension Call {
-    /// It has ended, and may still be told to somebody.
+    /// Whether the call has ended and deliveries of the end may remain.
     package var isOver: Bool { !isLive && deliveryDue != nil }
 }
 
 extension Array where Element: Hashable {
-    /// Each once, in the order in which they stand first.
+    /// The distinct elements, in the order of their first occurrence.
     @inlinable package var unique: [Element] {
         guard count > 1 else { return self }
         var seen: Set<Element> = []

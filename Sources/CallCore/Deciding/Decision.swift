@@ -1,21 +1,24 @@
 import SignalingProtocol
 
-/// What is decided about one call, as a value: written first, and then told. What it counts, takes of limits and says in the call's
-/// timeline comes about with it, or not at all. It is large, and handed on: nobody copies it.
+/// The decision about a call, as a value. The coordinator writes the decision first and then sends its messages. Its
+/// counts, its use of limits and its timeline entries take effect together with the commit, or not at all. A decision
+/// is large, so the type cannot be copied.
 package struct Decision: ~Copyable {
-    /// What stands under the id, or will.
+    /// The record under the id before and after the decision.
     package struct Subject {
-        /// Of the record as it was loaded; 0 when there was none.
+        /// The version of the loaded record; 0 when the record did not exist.
         package var version: Int64
-        /// The call as it was loaded, and as it is decided; nil while there is none.
+        /// The loaded call, nil when the record is no call. `machine` holds the call after the decision, nil while no
+        /// call exists.
         package var before: Call?
         package var machine: CallMachine?
         package var acks: [DeviceAck] = []
-        /// What else stands under the id, to be written instead of a call.
+        /// Another record to write under the id instead of a call.
         package var record: Record?
-        /// The id under which the call is known to its inviter after a glare merge, and that record's version. It is written first.
+        /// The alias under which the inviter knows the call after a glare merge, with the version of the alias record.
+        /// The alias is written before the call.
         package var alias: (callID: CallID, origin: RequestKey, version: Int64)?
-        /// Merged into what is kept beside the call.
+        /// Notes to merge into the data beside the call.
         package var notes: [Note] = []
 
         init(version: Int64, machine: CallMachine? = nil) {
@@ -26,45 +29,46 @@ package struct Decision: ~Copyable {
 
     package var subject: Subject
     package var expectedHolders: [(claim: Claim, holder: ClaimHolder?)] = []
-    /// Kept before anything is answered.
+    /// Notes that must be written before any response is sent.
     package var firstNotes: [Note] = []
     package private(set) var replies: [Reply] = []
-    /// To whom the replies go.
+    /// The users who get the replies.
     package private(set) var answered: [UserID] = []
     /// Signals to other members, in the order in which they came.
     package var signals: [PassedSignal] = []
     package var counts = Counts()
-    /// What is taken of limits.
+    /// The tokens that the decision takes from limits.
     package var reserved: [RateLimiter.Key] = []
-    /// Whom a user invites.
+    /// The users whom a user invites.
     package var rings: [(user: UserID, invitees: [UserID])] = []
-    /// What devices reported, once a report changed it.
+    /// The reports of devices after the last report of this decision; nil without a report.
     package var reports: [DeviceReport]?
-    /// Milestones for the metrics, with the role of who reported them.
+    /// Milestones for the metrics, with the role of the reporting user.
     package var observed: [(milestone: Milestone, role: String)] = []
-    /// What the call's timeline says of this decision, beside the transition and what is sent.
+    /// The timeline entries of this decision, without the transition and the sends.
     package var steps: [TraceEntry.Step] = []
-    /// Devices that are sent at once what they are owed: they came online, or acked an old revision.
+    /// Devices that get their delivery at once, because they came online or sent a stale ack.
     package var refresh: [DeviceAddress] = []
-    /// Those of them that acked an old revision.
+    /// The devices in `refresh` that sent a stale ack.
     package var stale: [DeviceAddress] = []
-    /// Those of them that take themselves for in the call, and are not: whatever they acked before, they have forgotten.
+    /// The devices in `refresh` that assume to be in the call and are not. They have forgotten all events that they
+    /// acknowledged before.
     package var astray: [DeviceAddress] = []
-    /// What is resent because its time has come.
+    /// The due resends.
     package var resends: [Delivery] = []
-    /// What is sent again and what is held back, for the pace of each device.
+    /// The candidates that are resent and the candidates that are held back, for the pacing of each device.
     package var sentAgain: [(ResendPacing.Candidate, ResendPacing.Target)] = []
     package var heldBack: [(ResendPacing.Candidate, ResendPacing.Target)] = []
-    /// Its record is due and nobody can read it: the sweep is to pass over it.
+    /// Whether the record is due and cannot be read, so that the sweep must set the record aside.
     package var isUnreadable = false
-    /// Whatever else has changed, it is to be looked at who is to be woken.
+    /// Whether the call must enter the queue of pushes, even without another change.
     package var asksForPushes = false
 
     init(version: Int64) { subject = Subject(version: version) }
 
     package var call: Call? { subject.machine?.call }
 
-    /// Whose devices are told something, and must be known after the commit.
+    /// The users whose devices get messages. Their presence must be known after the commit.
     package var told: [UserID] {
         (isVisiblyChanged ? subject.machine?.call.members.map(\.userID) ?? [] : []) + refresh.map(\.userID)
     }
@@ -86,18 +90,18 @@ package struct Decision: ~Copyable {
         if !answered.contains(reply.device.userID) { answered.append(reply.device.userID) }
     }
 
-    /// The timeline of a call that lives tells of its members' devices.
+    /// Adds an entry about a member's device to the timeline of a live call.
     mutating func note(presence state: String, of device: DeviceAddress) {
         guard let call, call.isLive, call.hasMember(device.userID) else { return }
         steps.append(.presence(device, state: state))
     }
 }
 
-/// An answer to one device.
+/// A reply to a device.
 package struct Reply {
     package enum Content {
         case response(RequestID, Response.Outcome)
-        /// To what had no id.
+        /// The error for a message without an id.
         case error(SignalingError)
     }
 
@@ -107,25 +111,25 @@ package struct Reply {
     package var isOfRingCheck = false
 }
 
-/// A signal on its way to other devices, which counts with who sent it.
+/// A signal on its way to other devices. The signal counts towards the limits of its sender.
 package struct PassedSignal {
     package let signal: Signal
     package let devices: [DeviceAddress]
 }
 
-/// One event to one topic.
+/// An event to a topic.
 package struct Delivery {
     package let user: UserID
-    /// Nil: to all devices of the user.
+    /// The device; nil for all devices of the user.
     package let device: DeviceID?
     package let owed: OwedEvent
-    /// How many of the user's devices are online, for the timeline.
+    /// The number of the user's online devices, for the timeline.
     package let online: Int
     package private(set) var isResend = false
-    /// It is sent for the second time, by its schedule.
+    /// Whether the delivery is sent for the second time, by its resend schedule.
     package var isFirstResend = false
-    /// With which bytes it counts: those of the user whose request or stale ack it follows from, or of one whose device came back; nil for
-    /// what a timer caused.
+    /// The limit to which the bytes count: the bytes of the user whose request or stale ack caused the delivery, or the
+    /// welcome bytes of the user whose device came back; nil for a delivery that a timer caused.
     package private(set) var budget: RateLimiter.Key?
 
     init(user: UserID, device: DeviceID?, owed: OwedEvent, online: Int) {
@@ -135,7 +139,7 @@ package struct Delivery {
         self.online = online
     }
 
-    /// The user whose request it follows from; nil for what a timer caused.
+    /// The user whose request caused the delivery; nil for a delivery that a timer caused.
     package var cause: UserID? { if case .sentBytes(let user) = budget { user } else { nil } }
 
     mutating func count(with user: UserID?) { budget = user.map(RateLimiter.Key.sentBytes) }
@@ -152,7 +156,7 @@ package struct Delivery {
         return copy
     }
 
-    /// As a resend. What goes out again to a user without a device tells nothing about the call, and for how long the user has been
-    /// away is nobody's business (docs/decisions/0012).
+    /// Whether the timeline shows this resend. A resend to a user without an online device says nothing about the call,
+    /// and the time of a user's absence must stay private (docs/decisions/0012).
     package var isTraced: Bool { online > 0 }
 }

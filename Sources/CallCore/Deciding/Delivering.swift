@@ -1,7 +1,7 @@
 import SignalingProtocol
 
-/// Who is sent what (docs/protocol.md, section 5). First sends, resends, answers to old acks and returning devices all
-/// derive what is owed from the same function.
+/// Selects the recipients and the events (docs/protocol.md, section 5). First sends, resends, answers to stale acks and
+/// welcomes of returning devices all use the same function for the deliveries.
 package struct Delivering {
     let settings: ServiceSettings
     let now: Milliseconds
@@ -11,7 +11,7 @@ package struct Delivering {
         self.now = now
     }
 
-    /// What is sent to whom, now.
+    /// Returns the deliveries to send now.
     package func owed(_ decision: borrowing Decision, _ call: Call, _ presence: Presence) -> [Delivery] {
         var firstSends: [Delivery] = []
         if decision.isVisiblyChanged {
@@ -33,18 +33,19 @@ package struct Delivering {
         return firstSends + (resends + refreshes).map(\.again)
     }
 
-    /// The user whose `sentBytes` pay for what this decision writes to the outbox; nil when a timer caused the change.
+    /// Returns the user whose `sentBytes` pay for the decision's outbox entries; nil when a timer caused the change.
     package func payer(of decision: borrowing Decision) -> UserID? {
         decision.call.flatMap { cause(of: decision, $0) }
     }
 
-    /// Who asked for what has changed: that a member has received the invitation is of the inviter's doing, and of none of its own.
+    /// Returns the user who asked for the change. For the ack of an invitation, this is the inviter and not the
+    /// invitee.
     private func cause(of decision: borrowing Decision, _ call: Call) -> UserID? {
         guard let actor = call.actor, !decision.answered.contains(actor) else { return call.actor }
         return call.entry(actor)?.invitedBy
     }
 
-    /// What is owed to the devices that are to be told at once: they came online, or acked an old revision.
+    /// Returns the deliveries for devices that get theirs at once, because they came online or sent a stale ack.
     private func refreshes(_ decision: borrowing Decision, _ call: Call, _ presence: Presence) -> [Delivery] {
         decision.refresh.compactMap { device in
             guard call.hasMember(device.userID) else { return nil }
@@ -65,8 +66,8 @@ package struct Delivering {
         }
     }
 
-    /// What is new to the member's devices since revision `known`: one message to all of them when the user has taken
-    /// the call on none, else one to each.
+    /// Returns the deliveries that are new for the member's devices since revision `known`: a single message to all
+    /// devices while the user has not answered or joined on any device, otherwise a message for each device.
     private func firstSends(
         to member: Member, of call: Call, after known: Int, _ acks: [DeviceAck], _ presence: Presence
     ) -> [Delivery] {
@@ -76,7 +77,7 @@ package struct Delivering {
         let owed = views.map { view -> OwedEvent? in
             var upToDate = view
             upToDate.acked = max(view.acked, known)
-            // Nothing new for this device: what it has not acknowledged comes with its next resend.
+            // Without a new change for this device, its open delivery comes with its next resend.
             guard call.owed(to: upToDate, now: now, settings: settings.calls) != nil else { return nil }
             return call.owed(to: view, now: now, settings: settings.calls)
         }
@@ -89,8 +90,8 @@ package struct Delivering {
         }
     }
 
-    /// To whom an invitation is withheld, that is treated like a user who is never online: who looks into the timeline sees no
-    /// difference.
+    /// Returns the presence for deliveries to a member. A user whose invitation is withheld is treated as never online,
+    /// so that the timeline shows no difference.
     private func seen(_ presence: Presence, of member: Member) -> Presence { member.isWithheld ? [:] : presence }
 
     private func delivery(
@@ -100,14 +101,14 @@ package struct Delivering {
         return Delivery(user: user, device: device, owed: owed, online: online)
     }
 
-    /// A device of which nothing is known: it may be listening without presence. What is owed to a user who took the
-    /// call nowhere is the same for every device, so any valid name will do.
+    /// Returns a placeholder for a device without presence and acks, which may still listen. Every device of a user who
+    /// has not answered or joined gets the same events, so any valid device id will do.
     private func unknownDevice(of user: UserID) -> DeviceView {
         DeviceView(address: DeviceAddress(userID: user, deviceID: DeviceID("unknown")!), acked: 0)
     }
 
-    /// The devices of a user that can be told something now: those online, and those that publish no presence but
-    /// have acknowledged something of this call. The backend is told by webhooks.
+    /// Returns the devices of a user that can get events now: online devices, and devices that publish no presence but
+    /// have acknowledged an event of this call. The backend gets webhooks instead.
     func views(of user: UserID, _ acks: [DeviceAck], _ presence: Presence) -> [DeviceView] {
         let known = presence[user] ?? []
         var views: [DeviceView] = []
@@ -126,7 +127,7 @@ package struct Delivering {
         return views
     }
 
-    /// What `device` has not acknowledged of the call, whenever its next resend is due.
+    /// Returns the delivery that `device` has not acknowledged, regardless of its resend schedule.
     func resend(
         to device: DeviceAddress, of call: Call, _ acks: [DeviceAck], _ presence: Presence
     ) -> [Delivery] {
@@ -139,7 +140,7 @@ package struct Delivering {
         return [delivery(owed, to: device.userID, device.deviceID, presence)]
     }
 
-    /// What is due now, and when the next resend is.
+    /// Returns the due resends and the time of the next resend.
     func resends(
         of call: Call, _ acks: [DeviceAck], _ presence: Presence
     ) -> (due: [Delivery], next: Milliseconds?) {

@@ -1,123 +1,132 @@
 import SignalingProtocol
 
-/// All that an operator may set about how calls are served. `bellwire serve --help` lists the flags.
+/// All settings of the service. `bellwire serve --help` lists the flags.
 package struct ServiceSettings: Sendable, Equatable {
     package var topics = Topics.standard
     package var calls = CallSettings()
     package var presence = PresencePolicy()
-    /// Told to devices in `welcome`, in milliseconds.
+    /// The interval of heartbeats that `welcome` tells devices, in milliseconds.
     package var heartbeatInterval: Milliseconds = 20_000
-    /// How large a request may be, in bytes.
+    /// The largest size of a request, in bytes.
     package var maxPayload = Limits.requestBytes
-    /// How long a cancel that came before its invite is remembered.
+    /// The time, in milliseconds, for which an early cancel is remembered.
     package var cancelMemory: Milliseconds = 30_000
-    /// How long an ended call is kept for `call.get`.
+    /// The time, in milliseconds, for which an ended call is kept for `call.get`.
     package var historyRetention = Retention.history
-    /// Who may be invited and sent messages.
+    /// The users who may get invitations and messages.
     package var users = UsersPolicy.any
     package var limits = RateLimits()
     package var quotas = UserQuotas()
-    /// How long a peer message waits for an ack when the sender does not say.
+    /// The time, in milliseconds, that a peer message waits for an ack when the sender names no time.
     package var messageTTL: Milliseconds = 30_000
-    /// How long a finished peer message is remembered, so that a resent request changes nothing.
+    /// The time, in milliseconds, for which a finished peer message is remembered, so that a resent request changes no
+    /// state.
     package var messageMemory: Milliseconds = 600_000
     package var trace = TracePolicy.all
-    /// This replica's name in timelines.
+    /// This coordinator's name in timelines.
     package var coordinator = "coordinator"
 
     package init() {}
 }
 
-/// How much a user may make the service hold, at all coordinators together (docs/protocol.md, section 2, Rate limits).
+/// The limits of the data that the service holds for a user, at all coordinators together (docs/protocol.md, section 2,
+/// Rate limits).
 package struct UserQuotas: Sendable, Equatable {
-    /// Invitations of one user that nobody has answered: each is sent again until it is acked or over.
+    /// The number of a user's unanswered invitations. Each is resent until it is acked or over.
     package var liveInvitations = 100
-    /// Those among them that ring at the same user.
+    /// The number of these invitations that may ring at the same invitee.
     package var pairInvitations = 5
-    /// Messages of one user that wait for an ack.
+    /// The number of a user's messages that wait for an ack.
     package var waitingMessages = 100
-    /// Bytes of the calls that a user has made and that are kept, with their timelines; 0 for no limit. A call of two takes some
-    /// five thousand, so that this is a thousand calls a day.
+    /// The bytes of the stored calls that a user has made, with their timelines; 0 for no limit. A call of two members
+    /// takes about five thousand bytes, so that the default allows a thousand calls a day.
     package var storedBytes = 32 * 1024 * 1024
 
     package init() {}
 }
 
-/// Who may be invited and sent messages (docs/protocol.md, section 2, Users).
+/// The users who may get invitations and messages (docs/protocol.md, section 2, Users).
 package enum UsersPolicy: String, Sendable, CaseIterable {
     case any
-    /// Registered users only: those of whom a device was online once, or who sent `user.update`.
+    /// Only registered users: users with a device that was online at least once, and users who have sent `user.update`.
     case known
 }
 
 /// The bounds of the service's own work.
 package enum ServiceBounds {
-    /// How often a call is judged again because somebody else changed it meanwhile. Beyond it: `unavailable`.
+    /// The number of times that a call is decided again because another writer changed the call meanwhile. After that,
+    /// the response is `unavailable`.
     package static let commitAttempts = 8
-    /// How often a decision may ask for something more that it must know.
+    /// The number of times that a decision may ask for further facts.
     package static let lookupsPerDecision = 64
-    /// How long after a decision it may be written, in milliseconds.
+    /// The time, in milliseconds, after a decision within which its commit is valid.
     package static let decisionLife: Milliseconds = 3_000
-    /// How far the clock of who decides may be ahead of the store's, in milliseconds: more than clocks drift.
+    /// The time, in milliseconds, by which the clock of a deciding coordinator may be ahead of the store's: more than
+    /// clocks drift.
     package static let clockDifference: Milliseconds = 1_000
-    /// What came has waited for so long that new work is refused, in milliseconds: half of what is left of a device's patience, which
-    /// sends again after a second.
+    /// The wait of the queued messages, in milliseconds, from which new requests are refused: half of the time after
+    /// which a device resends its request, a second.
     package static let lateAfter: Int64 = 500
-    /// When to ask again of a service that has more to do than it can, in milliseconds.
+    /// The time, in milliseconds, after which a device should ask an overloaded service again.
     package static let overloadRetry = 2_000
-    /// How many messages are served in one go, at most.
+    /// The largest number of messages in a batch.
     package static let messagesPerRound = 64
-    /// How many deadlines are served in one go, at most, so that requests are not kept waiting.
+    /// The largest number of deadlines in a batch, so that requests do not wait too long.
     package static let deadlinesPerRound = 256
-    /// How many calls devices that came or went are told of in one go, by and large.
+    /// The approximate number of calls in a batch for devices that came online or went offline.
     package static let callsPerPresence = 256
-    /// How many calls a `welcome` looks at. Beyond it the oldest are left out.
+    /// The number of calls that a `welcome` considers. Beyond this number, the oldest are left out.
     package static let callsPerWelcome = 50
-    /// How many live calls of a user are looked at where all are meant.
+    /// The number of a user's live calls that are loaded when all of them are meant.
     package static let callsOfUser = 1_000
-    /// How many waiting messages are sent to a device that comes online. The others follow by their resends.
+    /// The number of queued messages that a device gets when it comes online. The others follow by their resends.
     package static let messagesPerWelcome = 64
-    /// A session is new for so many milliseconds after its presence: the clocks of store and coordinator differ a little.
+    /// The time, in milliseconds, for which a session counts as new after its presence message: the clocks of store and
+    /// coordinator differ a little.
     package static let newSession: Milliseconds = 500
-    /// How many messages may wait for one user. One more is refused: `rateLimited`.
+    /// The number of messages that may wait for a user. A further message is refused with `rateLimited`.
     package static let messagesPerRecipient = 256
-    /// When a sender to such a user should try again, in milliseconds.
+    /// The time, in milliseconds, after which a sender to such a user should try again.
     package static let fullInboxRetry = 5_000
-    /// When a user with as many live invitations, or waiting messages, as may be should try again, in milliseconds.
+    /// The time, in milliseconds, after which a user with too many live invitations or queued messages should try
+    /// again.
     package static let outstandingRetry = 5_000
-    /// The same for one whose calls take as much room as they may: some are forgotten every day.
+    /// The time, in milliseconds, after which a user whose calls take too much room should try again: some calls are
+    /// forgotten every day.
     package static let storedBytesRetry = 60_000
-    /// What is kept of a call beside its record, in bytes: keys, claims, the entries in lists and indexes, of each member and in all.
+    /// The bytes that the store keeps of a call beside its record: keys, claims, and entries in lists and indexes.
+    /// `bytesBesideMember` is the part of each member.
     package static let bytesBesideCall = 600
     package static let bytesBesideMember = 300
-    /// What an entry of a timeline takes, by and large.
+    /// The approximate number of bytes of a timeline entry.
     package static let bytesPerTraceEntry = 200
-    /// Of how many calls it is remembered how many entries of their timelines were counted; beyond it a long timeline may be counted
-    /// twice.
+    /// The number of calls for which a coordinator remembers how many timeline entries were counted. Beyond this
+    /// number, a long timeline may be counted twice.
     package static let timelinesCounted = 20_000
-    /// How many calls a page loads at once.
+    /// The number of calls that a page loads at once.
     package static let callsPerLoad = 20
-    /// How many calls a page of `call.query` has that does not say.
+    /// The number of calls on a page of `call.query` when the request names no number.
     package static let callsPerPage = 20
-    /// How often in a row a user's list is put right, some hundreds of entries each time.
+    /// The number of times in a row that a user's list is corrected, some hundreds of entries each time.
     package static let tidyings = 8
-    /// How many live calls of an invitee are looked at to see whether the user is busy.
+    /// The number of an invitee's live calls that are checked to see whether the user is busy.
     package static let callsPerBusyCheck = 20
-    /// The longest topic that MQTT can carry.
+    /// The longest topic that MQTT can carry, in bytes.
     package static let topicBytes = 65_535
-    /// How many devices of one user may acknowledge events of one call. What more devices acknowledge is not kept.
+    /// The number of a user's devices whose acks of a call are kept. The acks of further devices are not kept.
     package static let acksPerUser = 32
-    /// How often a claim's holder without a call is looked at again, after a brief pause, before it is fenced.
+    /// The number of further queries for a claim's holder without a call, each after a brief pause, before the holder
+    /// is fenced.
     package static let looksBeforeFencing = 3
-    /// How many lookups that nobody foresaw a round makes while all its works wait for them; the others are made in the next attempt, when
-    /// what could be decided without them is done.
+    /// Returns the number of unforeseen queries that a batch makes in this attempt while all its calls wait for them.
+    /// The other queries follow in the next attempt, after the calls that need no further facts are done.
     package static func lookups(_ attempt: Int) -> Int { attempt > 2 ? .max : 16 << (2 * attempt) }
-    /// How long a void record is kept, in milliseconds: longer than any commit can be delayed.
+    /// The time, in milliseconds, for which a void record is kept: longer than any commit can be delayed.
     package static let voidRecordLife: Milliseconds = 3_600_000
-    /// How long after a call's end those who were woken because of it are told what became of it.
+    /// The time, in milliseconds, after a call's end for which devices that a push woke get the outcome of the call.
     package static let ringCheckLife: Milliseconds = 86_400_000
-    /// How many expired records one cleaning removes.
+    /// The number of expired records that a cleaning removes.
     package static let recordsPerCleaning = 500
-    /// Seconds after which the broker drops a message that is no invitation.
+    /// The time, in seconds, after which the broker drops a message that is no invitation.
     package static let messageExpirySeconds: UInt32 = 60
 }

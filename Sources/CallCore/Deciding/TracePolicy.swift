@@ -1,15 +1,15 @@
 import SignalingProtocol
 
-/// Of which calls a timeline is kept (docs/protocol.md, section 6).
+/// The calls for which a timeline is kept (docs/protocol.md, section 6).
 package enum TracePolicy: Sendable, Equatable {
     case all
-    /// Of those in which something went wrong, with what this coordinator remembers of the time before.
+    /// Only calls with an error have a timeline, including the earlier entries that this coordinator remembers.
     case errors
-    /// Of so many calls in ten thousand, the same ones at every coordinator.
+    /// A share of the calls, in ten-thousandths, has a timeline. All coordinators select the same calls.
     case share(perTenThousand: Int)
     case off
 
-    /// `all`, `errors`, `off`, or a percentage such as `5%` or `0.25%`; nil for anything else.
+    /// Parses `all`, `errors`, `off`, or a percentage such as `5%` or `0.25%`; returns nil for another text.
     package init?(_ text: String) {
         switch text {
         case "all": self = .all
@@ -23,12 +23,12 @@ package enum TracePolicy: Sendable, Equatable {
         }
     }
 
-    /// Whether there is a timeline of the call, as far as that does not depend on what happens.
+    /// Whether the call may have a timeline, as far as this does not depend on later events.
     package func keeps(_ callID: CallID) -> Bool {
         switch self {
         case .all, .errors: true
         case .off: false
-        // Every coordinator must pick the same calls.
+        // Every coordinator must select the same calls.
         case .share(let share): stableHash(callID.string.utf8) % 10_000 < UInt64(share)
         }
     }

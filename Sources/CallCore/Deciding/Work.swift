@@ -1,22 +1,22 @@
 import SignalingProtocol
 
-/// Something that happened to a call. Requests, acks, presence and deadlines all take the same path: gather, decide, commit, tell.
+/// An event of a call. Requests, acks, presence and deadlines all take the same path: gather, decide, commit, tell.
 package enum CallEvent {
-    // What is large stands by itself: works are handed on several times.
+    // Large cases are indirect, because work is passed on several times.
     indirect case request(ReceivedRequest)
     indirect case signal(ReceivedSignal)
     case ack(DeviceAddress, revision: Int)
     case heartbeat(DeviceAddress)
-    /// `isTold`: its welcome says that the call lives.
+    /// A member's device came online. `isTold` says that the device's welcome lists the call as live.
     case cameOnline(DeviceAddress, isTold: Bool)
     case wentOffline(DeviceAddress, PresenceMessage.OfflineReason)
     /// A device of the user has registered for pushes.
     case registered(UserID)
     case deadline
-    /// The device has acknowledged something: what was held back from it is sent again now (`ResendPacing`).
+    /// The device has acknowledged a message, so that deliveries that were held back are resent now (`ResendPacing`).
     case released(DeviceAddress)
 
-    /// The device whose message it is.
+    /// The device that sent the message; nil for other events.
     package var sender: DeviceAddress? {
         switch self {
         case .request(let received): received.device
@@ -26,33 +26,33 @@ package enum CallEvent {
         }
     }
 
-    /// The device that came online.
+    /// The device that came online; nil for other events.
     package var arrived: DeviceAddress? {
         if case .cameOnline(let device, _) = self { device } else { nil }
     }
 }
 
-/// Something that happened to a peer message.
+/// An event of a peer message.
 package enum MessageEvent {
     indirect case send(ReceivedRequest, Request.Message)
     case ack(DeviceAddress)
     /// A device of the recipient came online.
     case cameOnline(DeviceAddress)
     case deadline
-    /// A device of the recipient has acknowledged something: the message was held back, and is sent now to one device or, without
-    /// a device, to all.
+    /// A device of the recipient has acknowledged a message, so that this message, which was held back, is sent now: to
+    /// the device, or, for nil, to all devices.
     case released(DeviceAddress?)
     /// The broker has the receipt.
     case receiptSent
 }
 
-/// How a request wants to be answered (docs/protocol.md, section 2, MQTT 5).
+/// The way in which a request wants its response (docs/protocol.md, section 2, MQTT 5).
 package struct ReplyPath: Sendable, Equatable {
-    /// Correlation Data, which is given back as it came.
+    /// The Correlation Data, which the response returns unchanged.
     package var correlationData: [UInt8]?
-    /// The level below the device's topic on which the response is wanted; nil: on the device's topic itself.
+    /// The level below the device's topic for the response; nil for the device's topic itself.
     package var level: String?
-    /// False where nobody waits for a response: the service itself asks.
+    /// Whether a response is wanted; false for requests of the service itself.
     package var isWanted = true
 
     package init(correlationData: [UInt8]? = nil, level: String? = nil) {
@@ -61,7 +61,7 @@ package struct ReplyPath: Sendable, Equatable {
     }
 }
 
-/// A request with where its response goes.
+/// A request with the path of its response.
 package struct ReceivedRequest {
     package let device: DeviceAddress
     package let request: Request
@@ -76,7 +76,7 @@ package struct ReceivedRequest {
     package var key: RequestKey { RequestKey(device: device, requestID: request.id) }
 }
 
-/// A `call.signal`; without id it has no response.
+/// A `call.signal`. Without an id, the signal has no response.
 package struct ReceivedSignal {
     package let device: DeviceAddress
     package let id: RequestID?
@@ -90,11 +90,11 @@ package struct ReceivedSignal {
         self.path = path
     }
 
-    /// Of the response alone: signals are not remembered.
+    /// The key of the response. The call does not remember signals.
     var key: RequestKey { RequestKey(device: device, requestID: id ?? RequestID("-")!) }
 }
 
-/// What happened to one call or message, in the order in which it came.
+/// The events of a call or peer message, in the order in which they came.
 package struct Work<ID: Hashable, Event> {
     package let id: ID
     package var events: [Event]

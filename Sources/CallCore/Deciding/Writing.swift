@@ -4,7 +4,7 @@ import SignalingProtocol
 package struct Writing {
     let settings: ServiceSettings
     let now: Milliseconds
-    /// All that there are.
+    /// All webhook endpoints.
     let endpoints: [KeptEndpoint]
 
     package init(settings: ServiceSettings, now: Milliseconds, endpoints: [KeptEndpoint]) {
@@ -13,7 +13,7 @@ package struct Writing {
         self.endpoints = endpoints
     }
 
-    /// What was decided counts for a while.
+    /// Returns a commit that is valid only for a limited time after the decision.
     func commit(
         _ id: RecordID, record: Record, expected: Int64, deadline: Milliseconds?, expiresAt: Milliseconds?
     ) -> Commit {
@@ -22,7 +22,7 @@ package struct Writing {
         return commit
     }
 
-    /// The record to write; nil when nothing but notes is to be kept.
+    /// Returns the write of the record; nil when at most notes are to be written.
     package func commit(of decision: borrowing Decision, callID: CallID) -> Commit? {
         if let record = decision.subject.record {
             return commit(
@@ -30,7 +30,7 @@ package struct Writing {
                 expiresAt: now + settings.cancelMemory)
         }
         guard let machine = decision.subject.machine else { return nil }
-        // Each look into a decision copies the call.
+        // Each access to a property of a decision copies the call, so the values are copied once.
         let before = decision.subject.before
         let call = machine.call
         guard call != before || decision.asksForPushes else { return nil }
@@ -49,7 +49,8 @@ package struct Writing {
         return commit
     }
 
-    /// That each of these revisions is owed, and to whom. What exactly, a worker derives from the call as it was.
+    /// Returns the outbox entries for these revisions. A worker derives the webhook events from the call at each
+    /// revision.
     private func owed(_ machine: CallMachine) -> Owed? {
         let names = endpoints.filter(\.wantsCalls).map(\.name)
         guard !names.isEmpty else { return nil }
@@ -69,7 +70,8 @@ package struct Writing {
             deadline: nil, expiresAt: now + settings.historyRetention)
     }
 
-    /// Changes nothing but the version of a claim's holder. Nil for a record that cannot be changed by anybody.
+    /// Returns a commit that changes only the version of a claim's holder; nil for an unreadable record, which no
+    /// coordinator can change.
     package func fence(_ callID: CallID, _ stored: StoredRecord?) -> Commit? {
         guard stored?.record != .unreadable else { return nil }
         var deadline: Milliseconds?
@@ -83,7 +85,7 @@ package struct Writing {
             expiresAt: expiresAt)
     }
 
-    /// Takes and gives up what follows from the call's new state.
+    /// Sets the claims that the call takes and gives up in its new state.
     private func setClaims(_ commit: inout Commit, before: Call?, after call: Call) {
         if call.mode == .advanced, settings.calls.oneActiveCall {
             for member in call.members {
@@ -100,18 +102,18 @@ package struct Writing {
         if was && !isNow { commit.releases.append(claim) }
     }
 
-    /// One user rings another one alone.
+    /// Whether a user rings a single other user.
     private func isRingingPair(_ call: Call) -> Bool {
         call.isLive && call.members.count == 2 && call.members[1].state.isPending && !call.members[1].isWithheld
     }
 
-    /// What the commit asks of others, and what it settles.
+    /// Sets the invitations that the commit opens and settles.
     private func setOutstanding(_ commit: inout Commit, before: Call?, after call: Call) {
         for place in call.members.indices {
             let user = call.members[place].userID
             let new = call.invitation(at: place)
             let old = before?.invitation(of: user)
-            // Most members are as they were.
+            // Most members are unchanged.
             guard old?.by != new?.by || old?.until != new?.until else { continue }
             if let new { commit.asked.append((.invitation(of: user, to: call.callID, by: new.by), new.until)) }
             if let old, old.by != new?.by {
@@ -122,7 +124,7 @@ package struct Writing {
 }
 
 extension Call {
-    /// The invitation that the user has not answered.
+    /// Returns the user's unanswered invitation; nil without such an invitation.
     fileprivate func invitation(of user: UserID) -> (by: UserID, until: Milliseconds)? {
         for place in members.indices where members[place].userID == user { return invitation(at: place) }
         return nil

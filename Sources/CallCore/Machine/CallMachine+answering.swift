@@ -92,7 +92,7 @@ extension CallMachine {
     /// Returns the error of a cancel without a pending invitee. The state in the error tells the event that came first.
     private func nothingToCancel(_ named: [UserID], _ errors: [UserError]) -> SignalingError {
         if !errors.isEmpty, errors.allSatisfy({ $0.code != .invalidState }) {
-            return SignalingError(.notInviter, "the user did not invite them")
+            return SignalingError(.notInviter, "the user did not invite the named members")
         }
         // Of several members, the state of the last change is the best answer.
         let last = named.compactMap(call.entry).max { $0.changedRevision < $1.changedRevision }

@@ -185,7 +185,7 @@ package struct CallMachine: Sendable {
 
 extension SignalingError {
     package static let callNotFound = SignalingError(.callNotFound, "no such call")
-    package static let callExists = SignalingError(.callExists, "callID: another call has it")
+    package static let callExists = SignalingError(.callExists, "callID: another call has this id")
 
     static func invalidState(_ state: MemberState) -> SignalingError {
         SignalingError(

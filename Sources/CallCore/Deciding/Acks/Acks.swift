@@ -1,6 +1,6 @@
 import SignalingProtocol
 
-/// Acknowledgments (docs/protocol.md, section 5).
+/// Acks of call events (docs/protocol.md, section 5).
 extension Deciding {
     func decideAck(_ device: DeviceAddress, _ revision: Int, _ decision: inout Decision) throws(Undecided) {
         guard let call = decision.call, call.hasMember(device.userID) else { return }
@@ -23,8 +23,8 @@ extension Deciding {
         if call.isOver { decideRest(try presence(of: call.members.map(\.userID)), &decision) }
     }
 
-    /// A device that sends heartbeats takes itself for in the call. One that is not is told what became of its part: the store may have
-    /// lost what it was answered.
+    /// Decides a heartbeat. A device that sends heartbeats assumes that its user is in the call. A device that is not
+    /// in the call gets the outcome of its part, because the store may have lost a write whose response the device has.
     func decideHeartbeat(_ device: DeviceAddress, _ decision: inout Decision) {
         heard(device, &decision)
         guard let call = decision.call, call.mode == .advanced, let member = call.member(device.userID),
@@ -36,9 +36,9 @@ extension Deciding {
         decision.astray.append(device)
     }
 
-    /// Whether a device that acked an old revision is told at once what it is owed; else it has it with the next resend.
+    /// Whether a device with a stale ack gets its delivery at once. Otherwise the delivery comes with the next resend.
     private func isAnswered(_ device: DeviceAddress, staleOn call: Call, _ decision: inout Decision) -> Bool {
-        // On a slow line the ack comes late, and what it does not know yet is on its way.
+        // On a slow line, the ack comes late, and the newer event is already on its way.
         let candidate = ResendPacing.Candidate(
             .call(call.callID), isRinging: call.member(device.userID)?.state.isPending ?? false,
             createdAt: call.createdAt, bytes: call.approximateBytes, isFirst: true)
@@ -57,7 +57,7 @@ extension Deciding {
         return true
     }
 
-    /// Keeps the ack for the store, and in what delivery is about to look at.
+    /// Keeps the ack for the store and for the delivery of this decision.
     func acknowledged(_ ack: DeviceAck, _ callID: CallID, _ decision: inout Decision) {
         let acks = decision.subject.acks
         let own = acks.filter { $0.device.userID == ack.device.userID }

@@ -25,13 +25,13 @@ extension Deciding {
                 listeningSince: facts.listeningSince, isInviterOnline: isInviterOnline))
         try decideUnmarked(&decision)
         decideResends(presence, &decision)
-        // One of which nothing came is no part of the story.
+        // The timeline leaves out a deadline without consequences.
         if decision.isVisiblyChanged || decision.resends.contains(where: \.isTraced) {
             decision.steps.append(.deadline(late: now - due))
         }
     }
 
-    /// Resends whose time has come, and when the next one is due.
+    /// Decides the due resends, and the time of the next resend.
     private func decideResends(_ presence: Presence, _ decision: inout Decision) {
         guard let call = decision.call, let due = call.deliveryDue, due <= now else { return }
         let (resends, next) = delivering.resends(of: call, decision.subject.acks, presence)
@@ -39,14 +39,14 @@ extension Deciding {
         decision.subject.machine?.delivered(at: now, next: next)
     }
 
-    /// Sends again what was held back from the device.
+    /// Decides resends of deliveries that were held back from the device.
     func decideReleased(_ device: DeviceAddress, _ decision: inout Decision) throws(Undecided) {
         guard let call = decision.call, call.hasMember(device.userID) else { return }
         let presence = try presence(of: [device.userID])
         pace(delivering.resend(to: device, of: call, decision.subject.acks, presence), of: call, &decision)
     }
 
-    /// Of what is due, sends again what the pace of each device allows; the rest is held back.
+    /// Resends the due deliveries that the pacing of each device allows, and holds the others back.
     private func pace(_ resends: [Delivery], of call: Call, _ decision: inout Decision) {
         for delivery in resends {
             let target = ResendPacing.Target(delivery.user, delivery.device)
@@ -63,7 +63,7 @@ extension Deciding {
         }
     }
 
-    /// Once every device has acknowledged a call's end, no deadline is left to be served for it.
+    /// Clears the delivery deadline of an ended call after every device has acknowledged the end.
     func decideRest(_ presence: Presence, _ decision: inout Decision) {
         guard let call = decision.call, !call.isLive, call.deliveryDue != nil else { return }
         let (resends, next) = delivering.resends(of: call, decision.subject.acks, presence)

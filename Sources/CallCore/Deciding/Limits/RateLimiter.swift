@@ -1,11 +1,11 @@
 import SignalingProtocol
 
-/// How much users may ask for (docs/protocol.md, section 2, Rate limits).
+/// The rate limits of users (docs/protocol.md, section 2, Rate limits).
 package struct RateLimits: Sendable, Equatable {
     package struct Limit: Sendable, Equatable {
-        /// How many per second in the long run; 0 means without limit.
+        /// The number per second in the long run; 0 for no limit.
         package var rate: Int
-        /// How many at once after a rest.
+        /// The number that may come at once after a rest.
         package var burst: Int
 
         package init(rate: Int, burst: Int) {
@@ -16,38 +16,39 @@ package struct RateLimits: Sendable, Equatable {
 
     package var signals = Limit(rate: 500, burst: 1_000)
     package var messages = Limit(rate: 100, burst: 500)
-    /// `call.invite` and `call.add`: people do not call faster.
+    /// `call.invite` and `call.add`. A human user does not call faster than this.
     package var invitations = Limit(rate: 10, burst: 100)
     /// All other requests.
     package var requests = Limit(rate: 500, burst: 2_000)
-    /// Ring checks of one device about one call: whoever has got hold of such a URL uses up nothing else.
+    /// Ring checks of a device about a call. A stranger who got the URL of a ring check can use up only this limit.
     package var ringChecks = Limit(rate: 5, burst: 50)
-    /// All that one device sends, of whatever kind, presence aside.
+    /// All messages of a device, except presence.
     package var device = Limit(rate: 1_000, burst: 4_000)
-    /// Presence of one device.
+    /// Presence messages of a device.
     package var presence = Limit(rate: 2, burst: 30)
-    /// Invitations of one user by another one.
+    /// Invitations of a user by a particular other user.
     package var pair = Limit(rate: 1, burst: 20)
-    /// Invitations of one user by all others.
+    /// Invitations of a user by all other users together.
     package var callee = Limit(rate: 10, burst: 200)
-    /// Bytes that are sent because of one user's requests and stale acks. The burst pays for every device of a user that comes back to
-    /// 50 live calls, and for the whole of a long history.
+    /// Bytes that are sent because of a user's requests and stale acks. The burst pays for every device of a user that
+    /// comes back to 50 live calls, and for all of a long history.
     package var sentBytes = Limit(rate: 500_000, burst: 5_000_000)
-    /// Bytes that one user's calls and messages send to another user. Ten users who send as much as they may leave a line of 64 KiB/s
-    /// some room; the burst passes such a line within a second.
+    /// Bytes that a user's calls and messages send to another user. Ten users who send as much as allowed leave a line
+    /// of 64 KiB/s some room. The burst passes such a line within a second.
     package var pairBytes = Limit(rate: 4_000, burst: 48_000)
-    /// Bytes that the calls and messages of all others send to one user. Beyond it only those are let through who have sent that user
-    /// nothing lately, and little now.
+    /// Bytes that the calls and messages of all other users send to a user. Beyond this limit, only senders who have
+    /// sent the user no bytes lately, and few bytes now, are let through.
     package var calleeBytes = Limit(rate: 8_000, burst: 80_000)
-    /// What of a user who has no bytes left is served all the same: answering, taking back and ending calls.
+    /// Requests of a user without bytes left that are served in spite of the debt: answering, cancelling and ending
+    /// calls.
     package var inDebt = Limit(rate: 2, burst: 10)
 
     package init() {}
 }
 
-/// Counts what users send. Each coordinator counts for itself.
+/// Counts the messages of users against the limits. Each coordinator counts for itself.
 package struct RateLimiter {
-    /// What is counted.
+    /// A limit with the user or device to which it applies.
     package enum Key: Hashable {
         case signals(UserID)
         case messages(UserID)
@@ -59,11 +60,12 @@ package struct RateLimiter {
         case pair(inviter: UserID, invitee: UserID)
         case callee(UserID)
         case sentBytes(UserID)
-        /// The same of what devices are sent that come online, apart: whoever calls a user must not keep it from being welcomed.
+        /// Bytes that devices get when they come online, with a limit of their own: many calls to a user must not keep
+        /// the user from its welcome.
         case welcomeBytes(UserID)
-        /// Bytes that one user's calls and messages send to another user.
+        /// Bytes that a user's calls and messages send to another user.
         case pairBytes(from: UserID, to: UserID)
-        /// Bytes that the calls and messages of all others send to a user.
+        /// Bytes that the calls and messages of all other users send to a user.
         case calleeBytes(UserID)
         /// Requests of a user who is in debt for bytes.
         case inDebt(UserID)
@@ -81,7 +83,7 @@ package struct RateLimiter {
             }
         }
 
-        /// It counts bytes, which are known when they are sent.
+        /// Whether the limit counts bytes and may be overdrawn: the number of bytes is known only after the send.
         var isOverdrawn: Bool {
             switch self {
             case .sentBytes, .welcomeBytes, .pairBytes, .calleeBytes: true
@@ -89,7 +91,7 @@ package struct RateLimiter {
             }
         }
 
-        /// As metrics name the limit.
+        /// The limit's name in metrics.
         package var name: String {
             switch self {
             case .signals: "signals"
@@ -110,32 +112,34 @@ package struct RateLimiter {
         }
     }
 
-    /// Beyond this many buckets that are not full, others are not counted until some have rested: memory is bounded, nobody
-    /// is refused.
+    /// The number of buckets. Beyond this number of buckets that are not full, further users and devices are not
+    /// counted until some buckets are full again. Memory is thus bounded, and no request is refused for lack of memory.
     package static let capacity = 200_000
-    /// Buckets are counted in microseconds, so that a rate need not divide a second.
+    /// Buckets count in microseconds, so that a rate need not divide a second.
     private static let perMillisecond: Int64 = 1_000
     private static let perSecond: Int64 = 1_000 * perMillisecond
-    /// How long at most somebody waits who has overdrawn a bucket: for what was sent in one go by somebody who asked for much at once.
+    /// The longest wait after an overdraft: a user who asked for much at once pays at most this time.
     private static let longestDebt: Int64 = 60 * perSecond
 
     private let limits: RateLimits
-    /// Those that are not full.
+    /// The buckets that are not full.
     private var buckets: [Key: TokenBucket] = [:]
-    /// When room is looked for again, so that a full limiter does not do it with each message; nil: at once.
+    /// The time of the next search for full buckets, so that a full limiter does not search with each message; nil
+    /// before the first search.
     private var nextSearch: Int64?
     private static let searchInterval: Int64 = 1_000_000
 
     package init(_ limits: RateLimits) { self.limits = limits }
 
-    /// Takes one of the bucket. Returns the milliseconds after which to try again; nil when it is admitted.
+    /// Takes a token from the bucket. Returns the milliseconds until the next attempt; nil when the message is
+    /// admitted.
     package mutating func admit(_ key: Key, now: Milliseconds) -> Int? {
         if let wait = wait(key, for: 1, now: now) { return wait }
         take(1, of: key, now: now)
         return nil
     }
 
-    /// The milliseconds after which so many may be taken; nil when they may be now.
+    /// Returns the milliseconds until `count` tokens may be taken; nil when they may be taken now.
     package func wait(_ key: Key, for count: Int, now: Milliseconds) -> Int? {
         guard limit(key).rate > 0 else { return nil }
         let excess = (buckets[key] ?? TokenBucket()).wait(
@@ -143,27 +147,27 @@ package struct RateLimiter {
         return excess > 0 ? Int((excess + Self.perMillisecond - 1) / Self.perMillisecond) : nil
     }
 
-    /// Gives back so many that were taken: for something that did not come about, or is over.
+    /// Gives tokens back, because the counted message did not come about or has ended.
     package mutating func giveBack(_ amount: Int = 1, of key: Key, now: Milliseconds) {
         guard var bucket = buckets[key] else { return }
         bucket.giveBack(time(for: amount, key))
         buckets[key] = bucket.isFull(now: now * Self.perMillisecond) ? nil : bucket
     }
 
-    /// The milliseconds until something is left of a bucket that `take` may have overdrawn; nil when something is.
+    /// Returns the milliseconds until an overdrawn bucket holds tokens again; nil when the bucket holds some now.
     package func wait(_ key: Key, now: Milliseconds) -> Int? {
         guard limit(key).rate > 0 else { return nil }
         let excess = (buckets[key] ?? TokenBucket()).wait(for: 0, size(key), now: now * Self.perMillisecond)
         return excess < 0 ? nil : Int(excess / Self.perMillisecond) + 1
     }
 
-    /// What a user who has sent another user nothing lately may send, however much others have sent there, in bytes.
+    /// The number of bytes that a user who has sent another user none lately may send, regardless of other senders.
     package static let firstBytes = 4_096
 
-    /// `bytes`: 0 to ask for the limit of the two alone, whatever others have sent.
+    /// Returns the limit and the milliseconds until the next attempt when an invitation or message of about `bytes`
+    /// bytes may not be sent from `sender` to `recipient` now; nil when the message may be sent.
     ///
-    /// The limit, and the milliseconds after which to try again, when an invitation or message of about so many bytes may not be sent from
-    /// one user to another now; nil when it may.
+    /// With 0 `bytes`, only the limit of this pair counts, regardless of other senders.
     package func refusal(
         of bytes: Int, from sender: UserID, to recipient: UserID, now: Milliseconds
     ) -> (limit: Key, retryAfter: Int)? {
@@ -177,14 +181,15 @@ package struct RateLimiter {
         return hasSent || bytes > Self.firstBytes ? (callee, retryAfter) : nil
     }
 
-    /// How many bytes of an event from one user to another there is room for: what is left of both limits, all where there are none.
+    /// Returns the number of bytes for which both limits have room in an event from `sender` to `recipient`; `.max`
+    /// without limits.
     package func room(from sender: UserID, to recipient: UserID, now: Milliseconds) -> Int {
         [Key.pairBytes(from: sender, to: recipient), .calleeBytes(recipient)].map { key in
             limit(key).rate > 0 ? max(0, limit(key).burst - taken(of: key, now: now)) : .max
         }.min()!
     }
 
-    /// How much of a limit of bytes is taken.
+    /// Returns the part of a limit of bytes that is taken.
     package func taken(of key: Key, now: Milliseconds) -> Int {
         guard limit(key).rate > 0, let bucket = buckets[key] else { return 0 }
         let room = time(for: limit(key).burst, key)
@@ -192,7 +197,7 @@ package struct RateLimiter {
         return Int((room + left) * Int64(limit(key).rate) / Self.perSecond)
     }
 
-    /// Takes what cannot be refused any more, also when less is left.
+    /// Takes tokens for a message that can no longer be refused, even when fewer tokens are left.
     package mutating func take(_ amount: Int, of key: Key, now: Milliseconds) {
         guard limit(key).rate > 0 else { return }
         let now = now * Self.perMillisecond
@@ -203,7 +208,7 @@ package struct RateLimiter {
 
     private mutating func keep(_ bucket: TokenBucket, _ key: Key, _ now: Int64) {
         if buckets.count >= Self.capacity, buckets[key] == nil {
-            // Unless the clock was set back.
+            // The last condition covers a clock that went back.
             if let nextSearch, now < nextSearch, nextSearch - now <= Self.searchInterval { return }
             nextSearch = now + Self.searchInterval
             buckets = buckets.filter { !$0.value.isFull(now: now) }
@@ -216,10 +221,11 @@ package struct RateLimiter {
         TokenBucket.Size(room: time(for: limit(key).burst, key), debt: key.isOverdrawn ? Self.longestDebt : 0)
     }
 
-    /// In which a bucket gains so much.
+    /// Returns the time, in microseconds, in which a bucket gains this amount.
     private func time(for amount: Int, _ key: Key) -> Int64 {
         let rate = Int64(limit(key).rate)
-        // A burst is as many as its number says, also where one of them takes no whole number of microseconds.
+        // A burst allows exactly its number of messages, even when the time of a token is no whole number of
+        // microseconds.
         return key.isOverdrawn ? Int64(amount) * Self.perSecond / rate : Int64(amount) * (Self.perSecond / rate)
     }
 

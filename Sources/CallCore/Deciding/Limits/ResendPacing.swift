@@ -1,22 +1,25 @@
 import SignalingProtocol
 
-/// Decides which events and messages may be sent again to a device that acknowledges late or not at all (docs/protocol.md,
+/// Decides which events and messages may be resent to a device that acknowledges late or not at all (docs/protocol.md,
 /// section 5, Slow devices).
 ///
-/// A device on a slow line acknowledges late: what it has not read yet waits at the broker. If everything unacknowledged were sent
-/// again by its schedule, resends would fill the line, and the next call would wait behind them. Two rules bound resends:
+/// A device on a slow line acknowledges late: messages that the device has not read yet wait at the broker. If all
+/// unacknowledged messages were resent by the resend schedule, the resends would fill the line, and the next call would
+/// wait behind them. Two rules bound resends:
 ///
-/// * A device that has acknowledged nothing for a second after a resend is silent. To a silent device only one event or message is
-///   sent again: the oldest invitation that rings, else the oldest of the rest. Its next acknowledgment, or a new session, releases the rest.
-/// * Resends to one device are limited in bytes, and so are the waiting messages that a device is sent when it comes online. A message
-///   that is acknowledged gives its bytes back. The one event of a silent device is sent whatever the limit says, by its schedule.
+/// - A device that has acknowledged no message for a second after a resend is silent. A silent device gets resends of a
+///   single event or message: the oldest ringing invitation, otherwise the oldest of the others. The next ack, or a new
+///   session, releases the others.
+/// - The bytes of resends to a device are limited, and so are the queued messages that a device gets when it comes
+///   online. An acknowledged message gives its bytes back. The single event of a silent device is sent by its schedule,
+///   regardless of the limit.
 ///
-/// Besides, the first resend of an event is left out while the user's devices were sent much by others lately (`RateLimits.calleeBytes`): the
-/// first copy may still be on its way.
+/// In addition, the first resend of an event is left out while other users have lately sent much to the user's devices
+/// (`RateLimits.calleeBytes`), because the first copy may still be on its way.
 ///
-/// Each coordinator paces what it sends itself. The memory is bounded; a device that is not remembered is not paced.
+/// Each coordinator paces only its own sends. The memory is bounded, and a device that is not remembered is not paced.
 package struct ResendPacing {
-    /// Where something is sent again: to one device or, without `device`, to all devices of a user.
+    /// The recipient of resends: a device, or, without `device`, all devices of a user.
     package struct Target: Hashable, Sendable {
         package let user: UserID
         package let device: DeviceID?
@@ -27,17 +30,17 @@ package struct ResendPacing {
         }
     }
 
-    /// Something that may be sent again.
+    /// An event or message that may be resent.
     package struct Candidate: Hashable, Sendable {
-        /// The call or message.
+        /// The id of the call or message.
         package let id: RecordID
-        /// Whether it is an invitation that rings.
+        /// Whether the candidate is a ringing invitation.
         let isRinging: Bool
-        /// When the call or message was made, in milliseconds.
+        /// The creation time of the call or message, in milliseconds.
         let createdAt: Milliseconds
-        /// About how many bytes it takes.
+        /// The approximate size in bytes.
         let bytes: Int
-        /// Whether it would be sent for the second time. The first copy may well be on its way still.
+        /// Whether this is the first resend. The first copy may still be on its way.
         package let isFirst: Bool
 
         package init(
@@ -50,7 +53,7 @@ package struct ResendPacing {
             self.bytes = bytes
         }
 
-        /// Whether this candidate is sent again before `other` to a silent device.
+        /// Whether this candidate is resent before `other` to a silent device.
         func precedes(_ other: Candidate) -> Bool {
             if isRinging != other.isRinging { return isRinging }
             return (createdAt, id) < (other.createdAt, other.id)
@@ -58,37 +61,39 @@ package struct ResendPacing {
     }
 
     private struct State {
-        /// What is sent again while the device is silent.
+        /// The event that is resent while the device is silent.
         var leader: Candidate
-        /// When something was sent again for the first time since the last acknowledgment; nil after an acknowledgment.
+        /// The time of the first resend since the last ack; nil after an ack.
         var unansweredSince: Milliseconds?
-        /// When `leader` was sent again last.
+        /// The time of the last resend of `leader`.
         var leaderSentAt: Milliseconds
         var bucket: TokenBucket
-        /// Messages that were sent to the device and are not acknowledged, with their bytes.
+        /// The messages that were sent to the device and are not acknowledged, with their bytes.
         var messages: [RecordID: Int] = [:]
-        /// What was held back since the last acknowledgment.
+        /// The candidates that were held back since the last ack.
         var heldBack: [Candidate] = []
     }
 
-    /// After so long without an acknowledgment of anything, a device to which something was sent again is silent, in milliseconds.
+    /// The time, in milliseconds, without any ack after which a device that got a resend is silent.
     package static let patience = ResendSchedule.firstDelay
-    /// A leader that was not sent again for so long is not awaited any more, in milliseconds: it was acknowledged at another
-    /// coordinator, or is over. Longer than the longest step of the resend schedule.
+    /// The time, in milliseconds, after which a leader without a further resend is not awaited any more, because it was
+    /// acknowledged at another coordinator or is over. This time is longer than the longest step of the resend
+    /// schedule.
     package static let leaderLife: Milliseconds = 10_000
-    /// Of one device so many calls and messages that were held back are remembered; the rest comes with its own schedule.
+    /// The number of held-back calls and messages that are remembered for a device. Others come with their own
+    /// schedule.
     package static let mostHeldBack = 32
-    /// Of one device so many messages give their bytes back when they are acknowledged.
+    /// The number of a device's messages that give their bytes back when the device acknowledges them.
     private static let mostMessages = 64
-    /// So many devices are paced at once.
+    /// The number of devices that are paced at the same time.
     package static let capacity = 10_000
-    /// Bytes per second, and at once, that are sent again to one device that acknowledges.
+    /// The bytes per second of resends to a device that acknowledges. `burst` is the number of bytes at once.
     package static let rate = 4_000
     package static let burst = 32_000
     private static let microsecondsPerByte = Int64(1_000_000 / rate)
     private static let size = TokenBucket.Size(room: Int64(burst) * microsecondsPerByte, debt: 60_000_000)
 
-    /// How often room is looked for where there is none, in milliseconds.
+    /// The interval, in milliseconds, of searches for room.
     private static let searchInterval: Milliseconds = 1_000
 
     private var states: [Target: State] = [:]
@@ -98,15 +103,16 @@ package struct ResendPacing {
 
     package var isEmpty: Bool { states.isEmpty }
 
-    /// Whether `candidate` may be sent again to `target` now.
+    /// Whether `candidate` may be resent to `target` now.
     package func allows(_ candidate: Candidate, to target: Target, now: Milliseconds) -> Bool {
         guard let state = states[target] else { return true }
         if isSilent(state, now) { return state.leader.id == candidate.id || candidate.precedes(state.leader) }
-        // Some are due at the same moment. Each counts once it is taken, so that the last may overdraw the limit.
+        // Several candidates may be due at the same moment. Each counts only when it is sent, so the last may overdraw
+        // the limit.
         return state.bucket.wait(for: 0, Self.size, now: now * 1_000) < 0
     }
 
-    /// Notes that `candidate` is sent again.
+    /// Notes a resend of `candidate`.
     package mutating func sentAgain(_ candidate: Candidate, to target: Target, now: Milliseconds) {
         if states[target] == nil {
             makeRoom(now)
@@ -128,7 +134,7 @@ package struct ResendPacing {
         states[target] = state
     }
 
-    /// Notes that something that was sent again took so many bytes more than was expected of it.
+    /// Notes that a resend took `bytes` more bytes than expected.
     package mutating func charge(_ bytes: Int, to target: Target, now: Milliseconds) {
         guard bytes > 0 else { return }
         states[target]?.bucket.take(Int64(bytes) * Self.microsecondsPerByte, Self.size, now: now * 1_000)
@@ -142,8 +148,8 @@ package struct ResendPacing {
         states[target] = state
     }
 
-    /// The device has acknowledged an event of a call, or a message. Returns what was held back from it, and to where it goes: first
-    /// what precedes.
+    /// Handles an ack of the device for an event of a call or for a message. Returns the held-back candidates with
+    /// their targets, in the order of precedence.
     package mutating func acknowledged(_ id: RecordID, by device: DeviceAddress) -> [(id: RecordID, target: Target)] {
         guard !states.isEmpty else { return [] }
         var released: [(candidate: Candidate, target: Target)] = []
@@ -160,7 +166,7 @@ package struct ResendPacing {
         return released.sorted { $0.candidate.precedes($1.candidate) }.map { ($0.candidate.id, $0.target) }
     }
 
-    /// The device has begun a session, in which it is sent everything once.
+    /// Handles a new session of the device, in which the device gets all its deliveries once.
     package mutating func began(_ device: DeviceAddress) {
         states[Target(device.userID, device.deviceID)] = nil
         states[Target(device.userID, nil)] = nil
@@ -171,12 +177,12 @@ package struct ResendPacing {
         return now - since >= Self.patience
     }
 
-    /// Not when the clock was set back.
+    /// Whether an ack of the leader is still awaited. This is false after the clock went back.
     private func isLeaderAwaited(_ state: State, _ now: Milliseconds) -> Bool {
         (0..<Self.leaderLife).contains(now - state.leaderSentAt)
     }
 
-    /// Forgets devices of which nothing is awaited, when there are as many as may be.
+    /// Forgets devices without an awaited ack when the memory is full.
     private mutating func makeRoom(_ now: Milliseconds) {
         guard states.count >= Self.capacity, now >= nextSearch || nextSearch - now > Self.searchInterval else { return }
         nextSearch = now + Self.searchInterval

@@ -1,30 +1,31 @@
 import SignalingProtocol
 
-/// What is decided about one peer message, as a value: written first, and then told.
+/// The decision about a peer message, as a value. The coordinator writes the decision first and then sends its
+/// messages.
 package struct MessageDecision {
-    /// Of the record as it was loaded; 0 when there was none.
+    /// The version of the loaded record; 0 when the record did not exist.
     package let version: Int64
     package var before: PeerMessage?
     package var message: PeerMessage?
     package var replies: [Reply] = []
-    /// To which devices of the recipient it goes; nil: to all.
+    /// The devices of the recipient that get the message; a nil element means all devices.
     package var sends: [DeviceAddress?] = []
-    /// What is sent again and what is held back, for the pace of the recipient's devices.
+    /// The candidates that are resent and the candidates that are held back, for the pacing of the recipient's devices.
     package var sentAgain: [(ResendPacing.Candidate, ResendPacing.Target)] = []
     package var heldBack: [(ResendPacing.Candidate, ResendPacing.Target)] = []
     package var owesReceipt = false
     package var counts = Counts()
-    /// Its record is due and nobody can read it: the sweep is to pass over it.
+    /// Whether the record is due and cannot be read, so that the sweep must set the record aside.
     package var isUnreadable = false
 
-    /// Who has sent a message more that waits.
+    /// The sender of a new message; nil for a message that was stored before.
     package var sender: UserID? { before == nil ? message?.origin.device.userID : nil }
 }
 
-/// Peer messages: kept, sent again until somebody acks them, and answered by one receipt (docs/protocol.md, section 2, Peer
-/// messages).
+/// Peer messages: the service keeps a message, resends the message until a device acks, and sends a single receipt
+/// (docs/protocol.md, section 2, Peer messages).
 extension Deciding {
-    /// Judges everything that happened to one message against what is stored of it.
+    /// Decides all events of a message, given the stored record.
     package func decide(_ work: MessageWork, _ stored: StoredRecord?) throws(Undecided) -> MessageDecision {
         var decision = MessageDecision(version: stored?.version ?? 0)
         if case .message(let message)? = stored?.record {
@@ -35,7 +36,7 @@ extension Deciding {
             switch event {
             case .send(let received, let request): try decideSend(received, request, work.id, stored, &decision)
             case .ack(let device):
-                // A message to oneself is for the other devices.
+                // A message to the sender's own user is for the user's other devices.
                 guard device != decision.message?.origin.device else { continue }
                 if decision.message?.acknowledged(now: now) ?? false { decision.owesReceipt = true }
             case .cameOnline(let device):
@@ -59,11 +60,12 @@ extension Deciding {
         }
         if let known = decision.message {
             guard known.origin.device.userID == received.device.userID else {
-                let error = SignalingError(.badRequest, "messageID: a message to this user has it")
+                let error = SignalingError(.badRequest, "messageID: another message to this user has this id")
                 reply(received, .failure(error), &decision)
                 return
             }
-            // Another message under the same request id must not pass for sent. (Under another request id, the message's id says which is meant.)
+            // Another message under the same request id must not look sent. Under another request id, the message's id
+            // identifies the message.
             guard known.origin != received.key || known.digest == request.digest else {
                 reply(received, .failure(.usedID(for: received.request.body.type)), &decision)
                 return
@@ -97,7 +99,8 @@ extension Deciding {
         return profile
     }
 
-    /// The refusal when as many messages wait as may, for the recipient or of the sender, or when as many bytes were sent to the recipient.
+    /// Returns the refusal when too many messages wait for the recipient or from the sender, or when too many bytes
+    /// were sent to the recipient.
     private func crowd(
         of bytes: Int, from sender: UserID, to recipient: UserID, _ decision: inout MessageDecision
     ) throws(Undecided) -> SignalingError? {
@@ -151,7 +154,8 @@ extension Deciding {
         }
     }
 
-    /// Sends a message that waits to one device of the recipient or, without `device`, to all, at their pace.
+    /// Sends a queued message to a device of the recipient, or, without `device`, to all devices, as far as the pacing
+    /// allows.
     private func send(_ id: RecordID, to device: DeviceAddress?, _ decision: inout MessageDecision) {
         guard let message = decision.message, message.isWaiting else { return }
         let target = ResendPacing.Target(message.to, device?.deviceID)
@@ -168,7 +172,7 @@ extension Deciding {
 }
 
 extension Lookup {
-    /// What a message that is new will ask for.
+    /// Adds the queries that the decision about a new message will need.
     package mutating func expect(
         _ request: Request.Message, from sender: UserID, _ settings: ServiceSettings, now: Milliseconds
     ) {
@@ -184,7 +188,7 @@ extension Lookup {
 }
 
 extension Writing {
-    /// Nil when nothing has changed.
+    /// Returns the commit of a decision; nil for a message without a change.
     package func commit(of decision: MessageDecision, _ id: RecordID) -> Commit? {
         guard let message = decision.message, message != decision.before else { return nil }
         var commit = commit(
@@ -197,7 +201,8 @@ extension Writing {
         return commit
     }
 
-    /// A message has two revisions: it is sent, and then delivered or expired. Its id may be used again once it is forgotten.
+    /// Returns the outbox entries of a message. A message has two revisions: it is sent, and then delivered or expired.
+    /// After a message is forgotten, its id may be used again, so the number includes the creation time.
     private func owed(_ message: PeerMessage, before: PeerMessage?, _ id: RecordID) -> Owed? {
         let names = endpoints.filter(\.wantsMessages).map(\.name)
         guard !names.isEmpty, before?.state != message.state else { return nil }

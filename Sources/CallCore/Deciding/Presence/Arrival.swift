@@ -1,10 +1,10 @@
 import SignalingProtocol
 
-/// What a device published on its presence topic.
+/// A presence message of a device.
 package struct PresenceChange {
     package let session: DeviceSession
     package let status: PresenceMessage.Status
-    /// When the token of the device ends, as far as the broker tells.
+    /// The time at which the device's token ends, when the broker reports this time.
     package let tokenExpiresAt: Int64?
 
     package init(session: DeviceSession, status: PresenceMessage.Status, tokenExpiresAt: Int64?) {
@@ -14,24 +14,24 @@ package struct PresenceChange {
     }
 }
 
-/// A device that came online, with what it is to be told of (docs/protocol.md, section 1).
+/// A device that came online, with the data for its welcome and its deliveries (docs/protocol.md, section 1).
 package struct Arrival {
     package let change: PresenceChange
-    /// Live calls, as many as a welcome looks at.
+    /// The live calls that a welcome may list.
     package let live: [CallID]
-    /// How many more there are.
+    /// The number of further live calls.
     package let omitted: Int
-    /// All calls of which something may be owed.
+    /// All calls with a possible delivery to the device.
     package let owing: [CallID]
-    /// Waiting messages, when a session begins.
+    /// The queued peer messages for the device, when a session begins.
     package let messages: [RecordID]
 
     package var device: DeviceAddress { change.session.device }
 
-    /// What has to be known of users whose devices came online, in their order.
+    /// Returns the queries for users whose devices came online, in the order of the users.
     package static func lookup(_ users: [UserID], _ settings: ServiceSettings, now: Milliseconds) -> Lookup {
         let recent = now - settings.calls.endedRetention
-        // One more than is told, to know whether there are more.
+        // A further call beyond the limit tells whether calls are left out.
         let live = users.map { CallList.live(of: $0, limit: ServiceBounds.callsPerWelcome + 1) }
         let ended = users.map { CallList(of: $0, endedAfter: recent, limit: ServiceBounds.callsPerWelcome) }
         return Lookup(
@@ -39,13 +39,13 @@ package struct Arrival {
             messages: users.map { MessageList(for: $0, limit: ServiceBounds.messagesPerWelcome) })
     }
 
-    /// Of all that came online together, from what `lookup` found for them.
+    /// Returns the arrivals of all changes, from the facts that `lookup` asked for.
     package static func all(_ changes: [PresenceChange], _ findings: Findings, now: Milliseconds) -> [Arrival] {
         changes.indices.map { index in
             let change = changes[index]
             let live = findings.calls[index]
             let listed = Array(live.prefix(ServiceBounds.callsPerWelcome))
-            // Messages at the beginning of a session, and not whenever presence is renewed.
+            // The device gets queued messages at the beginning of a session, not with each renewal of its presence.
             let known = findings.presence[index].first { $0.device == change.session.device }
             let isNew = known.map { $0.since + ServiceBounds.newSession > now } ?? false
             return Arrival(
@@ -55,14 +55,14 @@ package struct Arrival {
         }
     }
 
-    /// Of those of its calls that live and have the user in them; the index may name a call into which the user was about to be invited
-    /// when somebody died.
+    /// Returns the live calls that have the user as a member. The list may also name a call that was about to invite
+    /// the user when a coordinator died.
     package func calls(_ known: [CallID: Call]) -> [Call] {
         live.compactMap { known[$0] }.filter { $0.isLive && $0.hasMember(device.userID) }
     }
 
-    /// Tells the device that it is known, with the user's live calls; fewer calls rather than more bytes than allowed.
-    /// `tokenExpiresAt`: by the same clock as `now`.
+    /// Returns the `welcome` for the device, with the user's live calls. The welcome leaves out calls that would exceed
+    /// the limit of bytes. `tokenExpiresAt` is by the same clock as `now`.
     package func welcome(
         _ calls: [Call], _ iceServers: [IceServer], _ settings: ServiceSettings, now: Milliseconds,
         tokenExpiresAt: Milliseconds?
@@ -80,7 +80,7 @@ package struct Arrival {
         }
         var room = CallRoom()
         let bytes = payload(Array(calls.map(\.snapshot).prefix { room.takes($0) }))
-        // One call may be too large by itself.
+        // A single call may be too large by itself.
         return bytes.count > Limits.downBytes ? payload([]) : bytes
     }
 

@@ -1,6 +1,6 @@
 import SignalingProtocol
 
-/// A device of a member came online.
+/// Decides that a member's device came online.
 extension Deciding {
     func decideOnline(_ device: DeviceAddress, isTold: Bool, _ decision: inout Decision) throws(Undecided) {
         if let call = decision.call, !call.hasMember(device.userID) { return }
@@ -11,11 +11,13 @@ extension Deciding {
         let presence = try presence(of: [device.userID])
         let views = delivering.views(of: device.userID, decision.subject.acks, presence)
         guard var view = views.first(where: { $0.address == device }) else { return }
-        // It has ended since the welcome was made, maybe as of a time before this session began: the device is owed that.
+        // The call has ended since the welcome was made, possibly with an end time before this session began. The
+        // device must get the end.
         if isTold { view.knowsCall = true }
         guard call.owed(to: view, now: now, settings: settings.calls) != nil else { return }
         if let known = presence[device.userID]?.first(where: { $0.device == device }) {
-            // Written before the device is told: somebody may be ending the call, as of a time before this session began.
+            // The ack is written before the device gets the event: another process may be ending the call with an end
+            // time before this session began.
             acknowledged(DeviceAck(device: device, session: known.session, revision: 0), call.callID, &decision)
         }
         decision.subject.machine?.scheduleDelivery(at: now + ResendSchedule.firstDelay)

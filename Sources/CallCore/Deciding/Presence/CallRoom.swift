@@ -1,9 +1,10 @@
 import SignalingProtocol
 
-/// The room for calls in one message: fewer calls rather than more bytes than allowed (section 1). Each call is encoded
-/// once, and the first one always fits: what is too large about it is left out when it is sent.
+/// The room for calls in a message: calls that would exceed the limit of bytes are left out (section 1). Each call is
+/// encoded once. The first call always counts as fitting; a first call that is too large is left out when the message
+/// is sent.
 package struct CallRoom {
-    /// For all that stands around the calls.
+    /// The number of bytes for the rest of the message.
     private static let envelope = 2_048
     private var left = Limits.downBytes - envelope
     private var isEmpty = true
@@ -11,7 +12,7 @@ package struct CallRoom {
 
     package init() {}
 
-    /// Whether the call still fits; once one does not, the room is full.
+    /// Whether the call still fits. After a call that does not fit, the room is full.
     package mutating func takes(_ call: CallSnapshot) -> Bool {
         guard !isFull else { return false }
         left -= JSONWriter.object(capacity: 1024) { call.write(to: &$0) }.count + 1

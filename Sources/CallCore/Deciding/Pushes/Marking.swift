@@ -1,8 +1,9 @@
 import SignalingProtocol
 
-/// Whose devices may have to be woken (docs/decisions/0021). Nothing is asked for where the deployment pushes nothing.
+/// The users whose devices may need pushes (docs/decisions/0021). Without pushes in the deployment, these functions
+/// need no facts.
 extension Deciding {
-    /// Those of `users` of whom a device is registered; nil when the deployment pushes nothing.
+    /// Returns the users in `users` with a push registration; nil when the deployment sends no pushes.
     func pushable(_ users: [UserID]) throws(Undecided) -> [UserID]? {
         guard facts.isPushing else { return nil }
         let unknown = users.filter { facts.registered[$0] == nil }
@@ -10,13 +11,14 @@ extension Deciding {
         return users.filter { facts.registered[$0] ?? false }
     }
 
-    /// The registration is written: whoever invites the user from now on sees it.
+    /// Decides that a device of the user has registered. The registration is stored already, so each later invitation
+    /// sees the registration.
     func decideRegistered(_ user: UserID, _ decision: inout Decision) {
-        // Also of one who is marked already, because of another device.
+        // This also applies to a user who is marked already because of another device.
         mark([user], &decision)
     }
 
-    /// A device that goes before it has acked the invitation is woken at once.
+    /// Decides that a device went offline. A device that has not acked the invitation gets a push at once.
     func decideDeparted(_ device: DeviceAddress, _ decision: inout Decision) {
         guard let call = decision.call, call.isLive, let member = call.member(device.userID), member.mayBePushed,
             member.state.isPending
@@ -25,7 +27,7 @@ extension Deciding {
         if acked < member.invitedRevision { decision.asksForPushes = true }
     }
 
-    /// Who registered while somebody was about to invite the user may have been seen by neither.
+    /// Marks users whose registration came while an invitation was being decided: neither side may have seen the other.
     func decideUnmarked(_ decision: inout Decision) throws(Undecided) {
         guard let unmarked = decision.subject.machine?.unmarked, !unmarked.isEmpty else { return }
         guard let pushable = try pushable(unmarked), !pushable.isEmpty else { return }

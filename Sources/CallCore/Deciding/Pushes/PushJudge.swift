@@ -1,11 +1,12 @@
 import SignalingProtocol
 
-/// What is pushed, to whom and when (docs/protocol.md, section 7): derived from the call and from what is known of its members'
-/// devices, as events are. First attempts, retries, take-over and new registrations are the same question to it.
+/// Decides the pushes of a call, with their devices and times (docs/protocol.md, section 7), from the call and the
+/// facts about its members' devices. First attempts, retries, take-overs and new registrations all use the same
+/// function.
 package struct PushJudge: Sendable {
-    /// Which platforms are served, and how long a device that is online has for its ack.
+    /// The served platforms, and the time that an online device has for its ack.
     package let policy: PushPolicy
-    /// How long a silent device counts as online.
+    /// The time, in milliseconds, that a silent device counts as online.
     package let lease: Milliseconds
 
     package init(policy: PushPolicy, lease: Milliseconds) {
@@ -13,7 +14,8 @@ package struct PushJudge: Sendable {
         self.lease = lease
     }
 
-    /// `unsent`: pushes that stand as `trying` and are known to have reached no provider.
+    /// Returns the judgement about a call. `unsent` holds the pushes that stand as `trying` and are known to have
+    /// reached no provider.
     package func judge(
         _ reading: PushReading, now: Milliseconds, unsent: Set<PushID> = []
     ) -> PushJudgement {
@@ -40,7 +42,8 @@ package struct PushJudge: Sendable {
         (presence[device.userID] ?? []).contains { $0.device == device && $0.isReachable(at: now, lease: lease) }
     }
 
-    /// The device was heard of since the invitation: it may have been online for a while of it.
+    /// Whether the device has given a sign of life since the invitation: the device may have been online for a part of
+    /// the ringing.
     private func wasSeen(_ subject: Subject, _ presence: Presence) -> Bool {
         let invitedAt = subject.call.invitedAt(subject.member) ?? 0
         return (presence[subject.member.userID] ?? []).contains {
@@ -76,7 +79,8 @@ package struct PushJudge: Sendable {
         }
     }
 
-    /// The device itself has ended its ringing: also when another one takes the call over later.
+    /// Records that the device needs no `stop`, because the device itself has ended its ringing, even when another
+    /// device joins later.
     private func noStop(_ subject: Subject, _ judgement: inout PushJudgement) {
         guard subject.wasRung else { return }
         for registration in subject.registrations where registration.key.platform.takesStop {
@@ -93,14 +97,14 @@ package struct PushJudge: Sendable {
         guard !subject.hasEnd, subject.wasRung || !subject.isOnline else { return }
         let due = subject.isOnline ? since + policy.after : now
         for registration in subject.registrations where registration.key.platform != .apnsVoIP {
-            // Who registers after the end has not missed it.
+            // A device that registers after the end has not missed the call.
             guard registration.since <= since || subject.state(of: registration).missed != nil else { continue }
             add(.missed, registration, subject, from: due, until: since + PushLimits.missedLife, now, &judgement)
         }
     }
 
-    /// Of rings that were due and have not left before the ringing was over it is told that they were late: whoever asks why the phone did
-    /// not ring finds nothing else. A device that has acked, or has answered itself, knew of the call.
+    /// Reports due rings that were not sent before the ringing ended as late, because the timeline has no other
+    /// explanation for a phone that did not ring. A device that has acked or has answered itself knew of the call.
     private func giveUpRings(
         _ subject: Subject, wasSeen: Bool, _ unsent: Set<PushID>, _ now: Milliseconds,
         _ judgement: inout PushJudgement
@@ -110,7 +114,8 @@ package struct PushJudge: Sendable {
             !ringing.isAnswered(by: subject.device.deviceID)
         else { return }
         let invitedAt = subject.call.invitedAt(subject.member) ?? end
-        // Who has answered may have changed since then: whether a device that was online had had its while is not known.
+        // The answering device may have changed since then, so whether an online device had its time for an ack is not
+        // known.
         let wasDue = wasSeen ? !ringing.isAnswered && invitedAt + policy.after < end : invitedAt < end
         for registration in subject.ringing {
             var state = subject.state(of: registration)
@@ -140,7 +145,8 @@ package struct PushJudge: Sendable {
                 expiresAt: expiresAt, state: state, wasRung: subject.wasRung))
     }
 
-    /// What stands as `trying`, has not left and is not due: somebody else would take it for sent.
+    /// Takes pushes back that stand as `trying`, were not sent and are not due: another worker would take such a push
+    /// for sent.
     private func takeBack(
         _ known: Known, _ unsent: Set<PushID>, _ now: Milliseconds, _ judgement: inout PushJudgement
     ) {
@@ -155,7 +161,7 @@ package struct PushJudge: Sendable {
             let place = judgement.settled.firstIndex { $0.key == state.key }
             var changed = place.map { judgement.settled[$0] } ?? state
             for kind in kinds {
-                // Of a device that came online meanwhile it will be due again, unless it acks.
+                // A push to a device that came online meanwhile will be due again unless the device acks.
                 let isPostponed = judgement.postponed.contains(PushID(state.key, kind, invitation: state.invitation))
                 let mayBeDue = isPostponed || kind == .ring && isStillRinging(state, known, now)
                 changed[kind] = mayBeDue ? nil : .over
@@ -173,19 +179,20 @@ package struct PushJudge: Sendable {
 }
 
 extension PushPlatform {
-    /// Apple ends apps that get a push for calls and show none, and shows what others get as it is.
+    /// Whether the platform may get a `stop`. Apple ends apps that get a push for calls and show no call, and shows
+    /// other pushes to the user as they are.
     fileprivate var takesStop: Bool { self == .fcm || self == .webPush }
 }
 
-/// How the ringing of a member stands.
+/// The state of a member's ringing.
 private enum Ringing {
     case on(until: Milliseconds)
-    /// Its time is over, and the coordinator that will say so has not come to it.
+    /// The invitation has expired, and no coordinator has served the deadline yet.
     case expired
     case answered(by: DeviceID?)
-    /// It ended, with `missed` (section 5).
+    /// The ringing ended, with `missed` (section 5).
     case missed(since: Milliseconds)
-    /// It ended otherwise, by nobody's answer.
+    /// The ringing ended in another way, without an answer.
     case stopped
 
     init(of member: Member, in call: Call, _ now: Milliseconds) {
@@ -203,19 +210,20 @@ private enum Ringing {
         }
     }
 
-    /// Who has taken part in the call before knows of it: only that it rings no more is to be told.
+    /// Returns the state after ringing without an answer. A member who has taken part before knows of the call, so that
+    /// only the end of the ringing matters.
     private static func unanswered(_ member: Member, since end: Milliseconds) -> Ringing {
         member.hasResponded ? .stopped : .missed(since: end)
     }
 
-    /// When it ended; of who has answered, that or later. Nil while it rings.
+    /// Returns the end of the ringing; after an answer, possibly a later time; nil while the member rings.
     func end(of member: Member, in call: Call) -> Milliseconds? {
         switch self {
         case .on: nil
         case .expired: member.expiresAt
         case .missed(let since): since
         case .answered: member.updatedAt
-        // Of who was pending when the call was ended nothing has changed.
+        // When the call was ended, the pending members did not change.
         case .stopped: member.state.isPending ? call.endedAt : member.updatedAt
         }
     }
@@ -229,10 +237,10 @@ private enum Ringing {
     }
 }
 
-/// What was read, by device: a call may have many members, and they many devices.
+/// The facts by device: a call may have many members, and each may have many devices.
 private struct Known {
     let call: Call
-    /// The last revision that each has acknowledged, in whichever session.
+    /// The last revision that each device has acknowledged, in any session.
     let acked: [DeviceAddress: Int]
     let checks: [DeviceAddress: [RingCheck]]
     let pushes: [DeviceAddress: [PushState]]
@@ -247,18 +255,18 @@ private struct Known {
     }
 }
 
-/// One device of a member, and what is known of it.
+/// A device of a member, with the facts about the device.
 private struct Subject {
     let call: Call
     let member: Member
     let device: DeviceAddress
     let registrations: [PushRegistration]
     let isOnline: Bool
-    /// The device has said that it knows of the invitation, or of a later revision.
+    /// Whether the device has acknowledged the invitation or a later revision.
     let hasInvitation: Bool
-    /// It has said that it knows how the ringing ended.
+    /// Whether the device has acknowledged the end of the ringing.
     let hasEnd: Bool
-    /// A push to ring has left for it, or may have.
+    /// Whether a ring was or may have been sent to the device.
     let wasRung: Bool
     private let states: [PushState]
     private let unsent: Set<PushID>
@@ -284,7 +292,8 @@ private struct Subject {
         unsent = known.unsent
     }
 
-    /// Those that ring. Each push for calls must show one: with others beside it the device would ring twice.
+    /// The registrations that ring. Each VoIP push must show a call, so the device would ring twice if other
+    /// registrations rang too.
     var ringing: [PushRegistration] {
         let hasVoIP = registrations.contains { $0.key.platform == .apnsVoIP }
         return registrations.filter { !hasVoIP || $0.key.platform == .apnsVoIP }

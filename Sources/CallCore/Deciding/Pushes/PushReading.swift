@@ -1,6 +1,6 @@
 import SignalingProtocol
 
-/// What `PushJudge` judges by, as it was read.
+/// The facts from which `PushJudge` decides, as read from the store.
 package struct PushReading: Sendable {
     package let call: Call
     package let acks: [DeviceAck]
@@ -9,7 +9,7 @@ package struct PushReading: Sendable {
     package let presence: Presence
     package let registrations: [UserID: [PushRegistration]]
 
-    /// Nil when no call stands there.
+    /// Returns nil when the record is not a call.
     package init?(_ stored: StoredRecord?, _ presence: Presence, _ registrations: [UserID: [PushRegistration]]) {
         guard let stored, case .call(let call) = stored.record else { return nil }
         self.call = call
@@ -20,14 +20,14 @@ package struct PushReading: Sendable {
         self.registrations = registrations
     }
 
-    /// What is known beyond what was read; an earlier invitation's does not count.
+    /// Adds a state that is newer than the read facts. The state of an earlier invitation is ignored.
     package mutating func learn(_ state: PushState) {
         guard let place = pushes.firstIndex(where: { $0.key == state.key }) else { return pushes.append(state) }
         if pushes[place].invitation <= state.invitation { pushes[place] = state }
     }
 }
 
-/// One push, however often it is tried.
+/// The identity of a push across its attempts.
 package struct PushID: Hashable, Sendable {
     package let key: PushRegistration.Key
     package let kind: PushKind
@@ -45,28 +45,29 @@ package struct PushID: Hashable, Sendable {
 package struct DuePush: Equatable, Sendable {
     package let registration: PushRegistration
     package let kind: PushKind
-    /// Who invites, or did.
+    /// The user who sent the invitation.
     package let inviter: UserID
-    /// From when on it is too late, by the store's clock.
+    /// The time, by the store's clock, from which the push is too late.
     package let expiresAt: Milliseconds
-    /// How far the pushes to this registration are.
+    /// The state of the pushes to this registration.
     package let state: PushState
-    /// The device was sent `ring` for this invitation, or may have been.
+    /// Whether a ring of this invitation was or may have been sent to the device.
     package let wasRung: Bool
 
     package var id: PushID { PushID(registration.key, kind, invitation: state.invitation) }
 }
 
-/// What is to be done about a call's pushes now.
+/// The result about a call's pushes at present.
 package struct PushJudgement: Equatable, Sendable {
     package var due: [DuePush] = []
-    /// When to look again, by the store's clock; nil: when something changes.
+    /// The time, by the store's clock, at which a worker must look again; nil when only a change of the call requires
+    /// this.
     package var next: Milliseconds?
-    /// What is due at that time or later, unless something changes.
+    /// The pushes that will be due at that time or later unless the call changes.
     package var postponed: Set<PushID> = []
-    /// What is to be kept of pushes that are not to be sent (any more).
+    /// The states to store of pushes that are not, or no longer, to be sent.
     package var settled: [PushState] = []
-    /// Those of them that were due, and whose ringing was over before they left.
+    /// The due pushes in `settled` whose ringing ended before they were sent.
     package var late: [PushID] = []
 
     package init() {}

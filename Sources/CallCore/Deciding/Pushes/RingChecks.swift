@@ -1,6 +1,7 @@
 import SignalingProtocol
 
-/// What a device asks that was woken and is not connected (docs/protocol.md, section 7, Ring check). The gateway has seen its key.
+/// Ring checks of devices that a push woke and that are not connected (docs/protocol.md, section 7, Ring check). The
+/// gateway has verified the key.
 extension Deciding {
     func decideRingCheck(
         _ check: Request.RingCheck, _ received: ReceivedRequest, _ stored: StoredRecord?, _ decision: inout Decision
@@ -31,8 +32,8 @@ extension Deciding {
         return decision.call?.ringState(of: device.userID, check.invitation, now: now) ?? .over(.ended)
     }
 
-    /// It counts as an ack of the invitation. It is kept apart from those of live sessions: to the app that connects after it, the
-    /// invitation is still owed.
+    /// Notes the check as an ack of the invitation. The check is kept apart from the acks of live sessions, because the
+    /// app that connects afterwards must still get the invitation.
     private func noteCheck(
         _ check: RingCheck, _ callID: CallID, _ stored: StoredRecord?, _ decision: inout Decision
     ) {
@@ -46,7 +47,7 @@ extension Deciding {
         _ = decision.subject.machine?.acknowledged(by: check.device.userID, revision: check.invitation, now: now)
     }
 
-    /// The device itself declines, as if it had asked by `call.reject`.
+    /// Rejects the invitation for the device, as `call.reject` does.
     private func reject(
         _ callID: CallID, for device: DeviceAddress, _ id: RequestID, _ decision: inout Decision
     ) throws(SignalingError) {
@@ -58,7 +59,7 @@ extension Deciding {
 }
 
 extension Call {
-    /// What becomes of the invitation of this revision, as the user's devices are told that were woken because of it.
+    /// Returns the state of the invitation of this revision, for the devices of the user that a push woke.
     func ringState(of user: UserID, _ invitation: Int, now: Milliseconds) -> RingState {
         guard let member = member(user), member.invitedRevision == invitation else { return .over(.ended) }
         switch member.state {
@@ -68,7 +69,7 @@ extension Call {
         case .timeout: return .over(.timeout)
         case .inviting, .notYetReceived, .received:
             guard isLive, let expiresAt = member.expiresAt else { return .over(.ended) }
-            // Nobody has served its expiry yet, but an invitation that is over must not ring.
+            // An expired invitation must not ring, even before a coordinator has served its deadline.
             guard now < expiresAt else { return .over(.timeout) }
             return .ringing(expiresIn: Int(expiresAt - now), snapshot)
         }

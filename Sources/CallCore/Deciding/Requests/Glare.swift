@@ -1,9 +1,9 @@
 import SignalingProtocol
 
-/// Glare: two users ring each other at once (docs/protocol.md, section 3).
+/// Glare: two users invite each other at the same time (docs/protocol.md, section 3).
 extension Deciding {
-    /// When the invitee rings this user alone, the invite is the acceptance of that call. Whoever commits
-    /// second finds the other one's claim, also when both invite at the same instant on two replicas.
+    /// Turns an invite into the acceptance of the call in which the invitee rings only this user. The second commit
+    /// finds the claim of the first, even when both users invite at the same instant at two coordinators.
     func judgeGlare(
         _ invite: Request.Invite, _ received: ReceivedRequest, _ callID: CallID, _ stored: StoredRecord?,
         _ decision: inout Decision
@@ -36,7 +36,8 @@ extension Deciding {
         return success(machine.call, outcome)
     }
 
-    /// The call in which the invitee rings this user alone, or into which a copy of this invite has merged.
+    /// Returns the call in which the invitee rings only this user, or the call into which a copy of this invite was
+    /// merged.
     private func ringingCall(
         _ invite: Request.Invite, _ received: ReceivedRequest, _ callID: CallID, _ decision: inout Decision
     ) throws(Undecided) -> StoredRecord? {
@@ -51,15 +52,16 @@ extension Deciding {
                 && other.member(user)?.state.isPending ?? false
         }
         if decision.subject.alias != nil, let target = decision.call?.callID {
-            // Another copy of this invite is about to merge into the call to which its alias points, or has done so since
-            // that was loaded.
+            // Another copy of this invite is about to be merged into the call to which its alias points, or was merged
+            // since that call was loaded.
             if let holder = try records([target])[0], isMergeable(holder) { return holder }
         }
         let claim = Claim.ringing(from: invite.invitees[0], to: user)
         if let holder = try deservedHolder(of: claim, besides: [callID], &decision, deserves: isMergeable) {
             return holder
         }
-        // Who rings somebody in two calls has one claim: when the later call is over, the earlier one rings on.
+        // A user who rings another user in two calls has a single claim. When the later call is over, the earlier call
+        // rings on.
         let callIDs = try liveCalls(of: [user])[0].filter { $0 != callID }
         return try records(callIDs).compactMap(\.self).first(where: isMergeable)
     }

@@ -1,6 +1,6 @@
 import SignalingProtocol
 
-/// What an invitation needs to know of other calls: claims and busy users. Glare is in a file of its own.
+/// The facts about other calls that an invitation needs: claims and busy users. `Glare.swift` handles glare.
 extension Deciding {
     func judgeInvite(
         _ invite: Request.Invite, _ received: ReceivedRequest, _ callID: CallID, _ stored: StoredRecord?,
@@ -8,9 +8,10 @@ extension Deciding {
     ) throws -> Response.Outcome {
         try CallMachine.check(invite, by: received.device.userID)
         if decision.call != nil {
-            // Resends are answered before. An alias whose merge did not come about is judged again.
+            // Resends were answered before. An alias whose merge did not come about is decided again.
             guard decision.subject.alias?.origin == received.key else { throw SignalingError.callExists }
-            // What was answered before it, under the same id, is of the call to which the alias leads, and is to be written first.
+            // Earlier events of this decision, under the same id, belong to the call to which the alias points. They
+            // must be written first.
             guard decision.answered.isEmpty else { throw SignalingError.unavailable }
         }
         let user = received.device.userID
@@ -42,13 +43,13 @@ extension Deciding {
             key: received.key, type: received.request.body.type, offline: try offline(invited, withheld: withheld),
             errors: errors)
         machine.remember(outcome)
-        // Whatever else was under way under this id was of the call to which its alias pointed.
+        // All earlier results of this decision under this id belonged to the call to which the alias pointed.
         decision.subject = Decision.Subject(version: stored?.version ?? 0, machine: machine)
         return success(machine.call, outcome)
     }
 
-    /// The live advanced call in which the user is accepted, if it is another one. The commit will fail if that
-    /// changes meanwhile.
+    /// Returns the other live advanced call in which the user is accepted; nil without such a call. The commit fails if
+    /// this changes meanwhile.
     func activeCall(
         of user: UserID, besides own: [CallID], _ decision: inout Decision
     ) throws(Undecided) -> CallID? {
@@ -60,9 +61,9 @@ extension Deciding {
         return holder?.id.callID
     }
 
-    /// Looks at who holds a claim. Returns the record of the holder if it deserves the claim. Otherwise the commit expects
-    /// this holder and no other, and the holder is fenced first: its version is bumped, so that whoever is about to
-    /// make it deserve the claim loses that commit, and finds the claim taken.
+    /// Checks the holder of a claim. Returns the holder's record if the holder deserves the claim. Otherwise the commit
+    /// expects this holder and no other, and the holder is fenced first: the holder's version is raised, so that a
+    /// pending commit that would make the holder deserve the claim loses, and then finds the claim taken.
     func deservedHolder(
         of claim: Claim, besides own: [CallID], _ decision: inout Decision, deserves: (Call) -> Bool
     ) throws(Undecided) -> StoredRecord? {
@@ -72,17 +73,17 @@ extension Deciding {
         guard let holder = known, !own.contains(holder.callID) else { return nil }
         let stored = try records([holder.callID])[0]
         if let stored, case .call(let call) = stored.record, deserves(call) { return stored }
-        // A record that nobody can read deserves nothing and cannot be changed by anybody.
+        // An unreadable record deserves no claim, and no coordinator can change such a record.
         if stored?.record == .unreadable || facts.fenced.contains(holder) { return nil }
-        // A holder without a call is most likely about to be committed; two replicas that fenced each other's
-        // invitations at once would never come to an end.
+        // A holder without a call is most likely about to be committed. Two coordinators that always fenced each
+        // other's invitations at once would never finish.
         if stored?.isCall != true, facts.looks[claim, default: 0] < ServiceBounds.looksBeforeFencing {
             throw .wait(claim)
         }
         throw .fence(claim)
     }
 
-    /// Those of `users` who are calling, being called or in a live call.
+    /// Returns the users in `users` who are calling, are being called or are in a live call.
     private func busy(_ users: [UserID]) throws(Undecided) -> [UserID] {
         let lists = try liveCalls(of: users)
         _ = try records(lists.flatMap(\.self))
@@ -99,14 +100,15 @@ extension Deciding {
 }
 
 extension Request.Invite {
-    /// About how large the event is that rings an invitee.
+    /// The approximate size, in bytes, of the event that rings an invitee.
     var approximateBytes: Int { 400 + 150 * invitees.count + jsonBytes(of: extendedData) }
 
-    /// It rings one user, and becomes the acceptance of a call in which that user rings this one.
+    /// Whether the invite rings a single user and may become the acceptance of a call in which that user rings this
+    /// user.
     package var isMergeable: Bool { glare == .merge && invitees.count == 1 }
 }
 
-/// How many bytes a text takes in JSON.
+/// Returns the number of bytes that a text takes in JSON.
 func jsonBytes(of text: String?) -> Int {
     text?.utf8.reduce(0) { count, byte in
         switch byte {

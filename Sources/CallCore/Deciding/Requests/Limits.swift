@@ -1,9 +1,11 @@
 import SignalingProtocol
 
-/// Limits of what is asked of others (docs/protocol.md, section 2, Rate limits). What comes in is counted when it comes.
+/// Limits of invitations (docs/protocol.md, section 2, Rate limits). Inbound messages are counted when they arrive.
 extension Deciding {
-    /// Reserves of the limits of pair and callee for each invitee. `bytes`: about how large the invitation is. Returns those beyond, who are not invited; throws when that is all.
-    /// Counted with the callee is who would ring: not who has blocked the inviter.
+    /// Reserves tokens of the limits of pair and callee for each invitee. `bytes` is the approximate size of the
+    /// invitation. Returns the invitees beyond a limit, who are not invited; throws when all invitees are beyond a
+    /// limit. An invitee counts towards the callee's limit only when the invitee would ring, and not when the invitee
+    /// has blocked the inviter.
     func limit(
         _ invitees: [UserID], by user: UserID, bytes: Int, withheld: [UserID], _ decision: inout Decision
     ) throws -> [UserID] {
@@ -26,7 +28,7 @@ extension Deciding {
         return limited
     }
 
-    /// Throws when the user has sent a member who is being rung as many bytes as may be: a request that could be made again and again
+    /// Throws when the user has sent a ringing member as many bytes as allowed, because a request that can be repeated
     /// would send more.
     func checkBytes(of user: UserID, in call: Call, _ decision: inout Decision) throws(SignalingError) {
         for member in call.members where member.state.isPending && member.userID != user {
@@ -36,8 +38,8 @@ extension Deciding {
         }
     }
 
-    /// How long the user must wait before inviting `invitee`, in milliseconds, because as many of the user's invitations ring there as
-    /// may, or because the invitee was sent as many bytes as may be; nil when the invitation may be made now.
+    /// Returns the milliseconds that the user must wait before inviting `invitee`, because too many of the user's
+    /// invitations ring there or the invitee was sent too many bytes; nil when the user may invite now.
     private func wait(
         of user: UserID, toInvite invitee: UserID, _ bytes: Int, _ decision: inout Decision
     ) throws(Undecided) -> Int? {
@@ -52,7 +54,8 @@ extension Deciding {
         return refusal.retryAfter
     }
 
-    /// Reserves one of each, or nothing. Returns the milliseconds after which to try again; nil when it was reserved.
+    /// Reserves a token of each limit, or none. Returns the milliseconds until the next attempt; nil when the tokens
+    /// were reserved.
     private func reserve(_ keys: [RateLimiter.Key], _ decision: inout Decision) -> Int? {
         let reserved = decision.reserved.count
         for key in keys {
@@ -66,15 +69,15 @@ extension Deciding {
         return nil
     }
 
-    /// Throws when the user has as many live invitations as may be, or has made the store keep as much. `invitees`: none for a call
-    /// that rings nobody, which is kept like others.
+    /// Throws when the user has as many live invitations as allowed, or when the store keeps too many bytes because of
+    /// the user. `invitees` is empty for a call that rings no user, because such a call is stored like other calls.
     func checkQuotas(of user: UserID, inviting invitees: [UserID], _ decision: inout Decision) throws {
         if settings.quotas.storedBytes > 0 {
             guard let stored = facts.storedBytes[user] else { throw needsQuotas(of: user) }
             guard stored <= settings.quotas.storedBytes else {
                 decision.counts.add(.limited, "storedBytes")
                 throw SignalingError(
-                    .rateLimited, "this user's calls take as much room as they may",
+                    .rateLimited, "the stored calls of this user take as much room as allowed",
                     retryAfter: ServiceBounds.storedBytesRetry)
             }
         }
@@ -102,7 +105,7 @@ extension Deciding {
 }
 
 extension Lookup {
-    /// What the quotas of a user who invites will ask for.
+    /// Adds the queries for the quotas of an inviting user.
     package mutating func expectQuotas(of user: UserID, _ settings: ServiceSettings, now: Milliseconds) {
         outstanding.append(
             OutstandingCount(.invitations, of: user, after: now, limit: settings.quotas.liveInvitations))
@@ -113,12 +116,13 @@ extension Lookup {
 }
 
 extension ServiceSettings {
-    /// Periods are as long as calls are kept: what was stored in one is forgotten in the course of the next.
+    /// Returns the number of the period at `now`. A period is as long as calls are kept, so that the bytes of a period
+    /// are forgotten in the course of the next period.
     package func storedPeriod(at now: Milliseconds) -> Int64 { now / historyRetention }
 }
 
 extension Decision {
-    /// Reserves nothing, beyond the first so many, for invitees who are not invited.
+    /// Removes the reservations, after the first `count`, of invitees who are not invited.
     mutating func giveBack(butFor count: Int, invitees: [UserID]) {
         guard !invitees.isEmpty else { return }
         let kept = reserved[count...].filter { key in
@@ -132,7 +136,7 @@ extension Decision {
 }
 
 extension SignalingError {
-    /// `retryAfter`: milliseconds.
+    /// Returns the error of an overloaded service. `retryAfter` is in milliseconds.
     package static func overloaded(retryAfter: Int) -> SignalingError {
         SignalingError(.unavailable, "there is more to do than can be done now", retryAfter: retryAfter)
     }

@@ -24,7 +24,7 @@ extension Deciding {
         }
         heard(received.device, &decision)
         if let alias = decision.subject.alias, alias.origin.device.userID != received.device.userID {
-            // To others the alias is an id in use and nothing more.
+            // For other users, the alias is only an id in use.
             var error = SignalingError.callNotFound
             if case .invite = received.request.body { error = .callExists }
             reply(received, .failure(error), &decision)
@@ -37,7 +37,7 @@ extension Deciding {
         let (reserved, rings) = (decision.reserved.count, decision.rings.count)
         do {
             let outcome = try judge(received, callID, stored, &decision)
-            // Once more: the request may have moved the call to this device.
+            // This second sign of life is needed because the request may have moved the call to this device.
             heard(received.device, &decision)
             if decision.isVisiblyChanged { noteActing(received.device, &decision) }
             reply(received, outcome, &decision)
@@ -52,30 +52,32 @@ extension Deciding {
         }
     }
 
-    /// The outcome of a request that succeeded before: a resend changes nothing, however late it comes.
+    /// Returns the outcome of a request that has succeeded before: a resend changes no state, no matter how late it
+    /// comes.
     private func knownOutcome(of received: ReceivedRequest, _ decision: borrowing Decision) -> Response.Outcome? {
         guard let call = decision.call else { return nil }
         let type = received.request.body.type
         if let known = call.outcome(of: received.key) {
-            // A request that is another one is not the first one again: it must not pass for done.
+            // A request with other content under the same id is not a resend and must not look successful.
             guard call.isOutcome(known, of: received.request.body) else { return .failure(.usedID(for: known.type)) }
             return success(call, known, isRepeated: tellsOfRepeats(received))
         }
         guard case .invite = received.request.body else {
             return call.origin == received.key ? .failure(.usedID(for: "call.invite")) : nil
         }
-        // The request that made the call is known for ever, beyond the ones that are remembered. An alias without its
-        // outcome is one whose merge did not come about.
+        // The request that made the call is always known, even when other requests are forgotten. An alias without this
+        // outcome belongs to a merge that did not come about.
         guard decision.subject.alias == nil, call.origin == received.key else { return nil }
         let outcome = RequestOutcome(key: received.key, type: type, offline: [])
         guard call.isOutcome(outcome, of: received.request.body) else { return .failure(.usedID(for: type)) }
         return success(call, outcome, isRepeated: tellsOfRepeats(received))
     }
 
-    /// Only where a response goes back to one of many backends: to devices a repeat looks like the first time.
+    /// Whether the response says that the request was repeated. Only a response to a backend says so; for devices, a
+    /// repeated request looks like the first.
     private func tellsOfRepeats(_ received: ReceivedRequest) -> Bool { received.path.level != nil }
 
-    /// Applies one request to the decision. Throws `SignalingError` for a refusal.
+    /// Applies a request to the decision. Throws `SignalingError` for a refusal.
     private func judge(
         _ received: ReceivedRequest, _ callID: CallID, _ stored: StoredRecord?, _ decision: inout Decision
     ) throws -> Response.Outcome {
@@ -104,7 +106,7 @@ extension Deciding {
                 machine.call, outcome, reports: decision.reports ?? stored?.reports ?? [],
                 timeline: received.device.deviceID == .server ? timeline : timeline.told(to: user))
         case .accept(let accept):
-            // A common call ends with its answer, so accepting one takes nobody out of another call.
+            // A common call ends with its answer, so accepting such a call takes no user out of another call.
             let active =
                 machine.call.mode == .advanced
                 ? try activeCall(of: user, besides: [machine.call.callID], &decision) : nil
@@ -117,7 +119,7 @@ extension Deciding {
         case .reject(let reject): try machine.rejectRequested(reject, acting, isCheck: false)
         case .cancel(let cancel) where decision.subject.alias != nil:
             guard isMerged(decision) || machine.call.member(user)?.state.isPending ?? false else {
-                // What stands under the id is not, and will not be, the call to which the alias points.
+                // The record under this id is not, and will not be, the call to which the alias points.
                 decision.subject = Decision.Subject(version: decision.subject.alias?.version ?? 0)
                 rememberCancel(received, stored, &decision)
                 throw SignalingError.callNotFound
@@ -125,7 +127,7 @@ extension Deciding {
             try machine.mergedCancelRequested(cancel, acting)
         case .cancel(let cancel): outcome.errors = try machine.cancelRequested(cancel, acting)
         case .add(let add):
-            // A stranger learns nothing, and uses up nothing.
+            // A user outside of the call learns no facts and uses up no limits.
             try machine.getRequested(by: user)
             try checkBytes(of: user, in: machine.call, &decision)
             let withheld = try blocking(user, among: add.invitees)
@@ -144,7 +146,7 @@ extension Deciding {
         case .end(let end): try machine.endRequested(end, acting)
         case .invite, .signal, .query, .message, .userUpdate, .userQuery, .userBlock, .userBlockList, .userSignOut,
             .userDelete, .pushRegister, .pushUnregister, .ringCheck:
-            preconditionFailure("served elsewhere")
+            preconditionFailure("other code serves this request")
         }
         machine.remember(outcome)
         decision.subject.machine = machine
@@ -155,26 +157,27 @@ extension Deciding {
         CallMachine.Acting(key: received.key, now: now)
     }
 
-    /// Whether the invite that left the alias became the acceptance of the call to which it points. Between the two
-    /// commits somebody else may have been faster: then the invite makes a call of its own.
+    /// Whether the invite that left the alias became the acceptance of the call to which the alias points. Between the
+    /// two commits, another request may have been faster, and the invite then makes a call of its own.
     private func isMerged(_ decision: borrowing Decision) -> Bool {
         guard let call = decision.call, let alias = decision.subject.alias else { return false }
         return call.outcome(of: alias.origin) != nil
     }
 
-    /// A cancel of a call that does not exist yet: an invite that comes later rings nobody (section 2).
+    /// Stores an early cancel: a later invite with this id rings no device (section 2).
     private func rememberCancel(_ received: ReceivedRequest, _ stored: StoredRecord?, _ decision: inout Decision) {
         if case .cancelled(let user, let at)? = stored?.record, user != received.device.userID,
             at + settings.cancelMemory > now
         {
-            return  // The first one to name an id keeps it; call ids are random, so this is no accident.
+            return  // The first user of an id keeps the id. Call ids are random, so this is no accident.
         }
         decision.subject.record = .cancelled(by: received.device.userID, at: now)
     }
 
     private func reply(_ received: ReceivedRequest, _ outcome: Response.Outcome, _ decision: inout Decision) {
         decision.counts.add(.responses, outcome.name)
-        // A stranger's attempts are nobody's business, and there may be many; nor is a look at the timeline part of it.
+        // The timeline leaves out requests of users outside of the call, which may be many, and queries for the
+        // timeline.
         if decision.call?.hasMember(received.device.userID) ?? false, !received.request.body.isTrace {
             decision.steps.append(
                 .request(received.device, type: received.request.body.type, outcome: outcome.name))
@@ -185,7 +188,7 @@ extension Deciding {
                 path: received.path))
     }
 
-    /// The acting device knows the revision from its response: that counts as its acknowledgment.
+    /// Notes an ack of the acting device, because its response tells the device the revision.
     private func noteActing(_ device: DeviceAddress, _ decision: inout Decision) {
         guard let call = decision.call, device.deviceID != .server else { return }
         let ack = DeviceAck(device: device, session: facts.session(of: device), revision: call.revision)
@@ -200,7 +203,7 @@ extension Request.Body {
 }
 
 extension Response.Outcome {
-    /// `ok` or the error's code.
+    /// The outcome as text: `ok` or the error's code.
     package var name: String {
         switch self {
         case .success, .answer: "ok"

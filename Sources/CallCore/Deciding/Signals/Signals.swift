@@ -1,12 +1,12 @@
 import SignalingProtocol
 
-/// What members tell each other within a call, and report of it: nothing of it changes the call (docs/protocol.md,
-/// section 2, Signals and Reports).
+/// Signals between members, and reports of devices. Neither changes the call (docs/protocol.md, section 2, Signals and
+/// Reports).
 extension Deciding {
-    /// Passes a signal on to the accepted devices. Nothing is written for it.
+    /// Passes a signal on to the accepted devices. A signal causes no write.
     func decideSignal(_ received: ReceivedSignal, _ stored: StoredRecord?, _ decision: inout Decision) {
         do throws(SignalingError) {
-            // To others an alias is an id in use and nothing more.
+            // For other users, an alias is only an id in use.
             let isOwnID = decision.subject.alias.map { $0.origin.device.userID == received.device.userID } ?? true
             guard let call = decision.call, isOwnID else { throw .callNotFound }
             let errors = try call.judge(received.signal, from: received.device.userID)
@@ -16,7 +16,7 @@ extension Deciding {
                 data: received.signal.data)
             if !reached.isEmpty { decision.signals.append(PassedSignal(signal: signal, devices: reached)) }
             decision.counts.add(.signals, reached.count)
-            // A burst of signals shows once that its sender lives: no write for each.
+            // A burst of signals notes a single sign of life of its sender, so that not every signal causes a write.
             let lastHeard = stored?.heard.first { $0.userID == received.device.userID }?.at ?? 0
             if lastHeard + settings.heartbeatInterval / 2 < now { heard(received.device, &decision) }
             guard received.id != nil else { return }
@@ -44,7 +44,7 @@ extension Deciding {
         }
     }
 
-    /// Keeps what a device reported beside the call, and counts it.
+    /// Keeps the milestones of a device's report beside the call, and counts them.
     func judgeReport(
         _ report: Request.Report, _ received: ReceivedRequest, _ stored: StoredRecord?, _ decision: inout Decision
     ) throws(SignalingError) -> Response.Outcome {
@@ -53,7 +53,8 @@ extension Deciding {
         let known = decision.reports ?? stored?.reports ?? []
         let reports = try merged(known, report.milestones, of: received.device)
         let role = received.device.userID == machine.call.inviter ? "caller" : "callee"
-        // First, and not with the acks, which may be lost: what is answered `ok` is kept.
+        // The milestones are written first, and not with the acks, which may be lost: a report with the response `ok`
+        // is kept.
         decision.firstNotes += report.milestones.map { .milestone(machine.call.callID, received.device, $0) }
         decision.observed += report.milestones.map { ($0, role) }
         decision.reports = reports

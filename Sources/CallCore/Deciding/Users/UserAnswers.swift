@@ -1,6 +1,6 @@
 import SignalingProtocol
 
-/// What users are told of themselves and of others (docs/protocol.md, section 2, Queries and Users).
+/// Answers about users (docs/protocol.md, section 2, Queries and Users).
 package struct UserAnswers {
     let settings: ServiceSettings
     let now: Milliseconds
@@ -14,7 +14,8 @@ package struct UserAnswers {
         devices.contains { $0.isReachable(at: now, lease: settings.presence.lease) }
     }
 
-    /// `found`: profiles, presence, and whether each user has blocked the asking one, who is never online to that one then.
+    /// Returns the answer to a query for users. `found` holds their profiles and presence, and whether each user has
+    /// blocked the asking user. A user who has blocked the asking user always looks offline.
     package func users(_ users: [UserID], _ found: Findings) -> Response.Outcome {
         var known: [UserSnapshot] = []
         var errors: [UserError] = []
@@ -30,10 +31,10 @@ package struct UserAnswers {
     }
 }
 
-/// One page of a user's calls: fewer calls rather than more bytes than allowed.
+/// A page of a user's calls. Calls that would exceed the limit of bytes go to the next page.
 package struct HistoryPage {
     private let user: UserID
-    /// Where the user's calls stand, one more than the page may have, to know whether there is a next one.
+    /// The places of the user's calls, with a place more than the page may have, to tell whether a next page exists.
     private let places: [HistoryPlace]
     private var rest: ArraySlice<HistoryPlace>
     private var room = CallRoom()
@@ -47,10 +48,10 @@ package struct HistoryPage {
         last = place
     }
 
-    /// The calls to be looked at next; empty when the page is done. No more than there is room for, by and large.
+    /// The calls to load next, no more than roughly fit on the page; empty when the page is complete.
     package var wanted: [CallID] { room.isFull ? [] : rest.prefix(ServiceBounds.callsPerLoad).map(\.callID) }
 
-    /// Adds those that were wanted. Calls whose record is gone make the page shorter.
+    /// Adds the records of the `wanted` calls. Calls without a record make the page shorter.
     package mutating func add(_ records: [StoredRecord?]) {
         for (place, stored) in zip(rest, records) where !room.isFull {
             if case .call(let call)? = stored?.record, call.hasMember(user) {
