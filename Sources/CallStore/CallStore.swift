@@ -65,8 +65,8 @@ package protocol RecordStore: StoreTime {
     /// Returns the given records whose deadline is at or before `moment`, in the given order.
     func due(_ ids: [RecordID], before moment: Milliseconds) async throws(StoreError) -> [RecordID]
 
-    /// Removes up to `limit` records whose retention has ended (ended calls, early cancels, finished peer messages), and
-    /// also expired presence and registrations. Returns the number of removed records.
+    /// Removes up to `limit` records whose retention has ended (ended calls, early cancels, finished peer messages).
+    /// Also removes expired presence and registrations. Returns the number of removed records.
     func clean(limit: Int) async throws(StoreError) -> Int
 }
 
@@ -225,7 +225,7 @@ package struct StoreError: Error, Sendable, CustomStringConvertible {
     }
 }
 
-/// New entries of one call's timeline.
+/// New entries of a call's timeline.
 package struct CallTrace: Equatable, Sendable {
     package let callID: CallID
     package var entries: [TraceEntry]

@@ -1,5 +1,5 @@
-/// The topic root of the deployment that owns a store. Two deployments on one store would serve each other's deadlines,
-/// and would publish events on topics without a subscriber.
+/// The topic root of the deployment that owns a store. Two deployments on the same store would serve each other's
+/// deadlines, and would publish events on topics without a subscriber.
 ///
 /// A store without a stamp gets the stamp of the first process that opens it.
 package struct DeploymentStamp: Sendable {

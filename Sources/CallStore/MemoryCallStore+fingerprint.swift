@@ -9,8 +9,8 @@ extension MemoryCallStore.Contents {
         }
     }
 
-    /// Loses all writes of calls and messages since `before`, as does a failover to a replica that had not received the
-    /// writes. Presence stays, because each device publishes its presence again.
+    /// Loses all writes of calls and messages since `before`, as does a failover to a Redis replica that had not
+    /// received the writes. Presence stays, because each device publishes its presence again.
     package mutating func forgetCalls(since before: Self) {
         entries = before.entries
         index = before.index
@@ -29,7 +29,7 @@ extension MemoryCallStore.Contents {
     package func deadline(of id: RecordID) -> Milliseconds? { entries[id]?.deadline }
 
     /// A hash of the stored data, the same in every run. Two contents that no request can tell apart have the same
-    /// fingerprint: versions, and the order in which requests succeeded, do not count.
+    /// fingerprint: versions, and the order of successful requests, do not count.
     package var fingerprint: UInt64 {
         // The hashes are added up, because dictionaries have no order.
         var sum: UInt64 = 0

@@ -17,10 +17,10 @@ package struct RecordCache {
         }
     }
 
-    /// The number of new bytes at which the old entries are forgotten. In memory, a call takes about three times as
-    /// much again.
+    /// The size of the new entries in bytes; beyond this size, the old entries are forgotten. In memory, a call takes
+    /// about three times as much in addition.
     package static let capacity = 1024 * 1024
-    /// The size in bytes above which a record is not cached, because it would take too much room.
+    /// The largest size of a cached record in bytes; a larger record would take too much room.
     private static let largest = 16 * 1024
     private var new: [RecordID: Entry] = [:]
     private var old: [RecordID: Entry] = [:]
@@ -41,7 +41,7 @@ package struct RecordCache {
         return record
     }
 
-    /// Returns the bytes as which a record is stored.
+    /// Returns the stored form of a record.
     package mutating func encode(_ record: Record, _ id: RecordID) -> [UInt8] {
         let bytes = RecordCodec.encode(record)
         keep(Entry(bytes: bytes, record: record), id)

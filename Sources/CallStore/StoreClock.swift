@@ -48,13 +48,13 @@ package struct MachineClock: Sendable {
     }
 }
 
-/// Bounds by which a set clock is told from a drifting clock.
+/// Bounds that tell a set clock from a drifting clock.
 package enum ClockBounds {
-    /// The difference, in milliseconds, above which a clock was set: more than any drift, and more than the longest
-    /// wait for an answer.
+    /// The largest difference, in milliseconds, of a clock that was not set: more than any drift, and more than the
+    /// longest wait for an answer.
     package static let step: Milliseconds = 1_000
-    /// The divisor by which a set clock is followed: 1 ms for each so many milliseconds, so that no minute of ringing
-    /// is longer by a tenth of a second.
+    /// The divisor for following a set clock: 1 ms for each so many milliseconds, so that no minute of ringing is
+    /// longer by a tenth of a second.
     package static let slew: Milliseconds = 1_000
     /// The longest correction, in milliseconds, at one look at the clock.
     package static let longestSlew: Milliseconds = 60
@@ -64,7 +64,7 @@ package enum ClockBounds {
     package static let telling: Milliseconds = 400
 }
 
-/// The store's time as one process knows it: the boot clock plus an offset.
+/// A process's estimate of the store's time: the boot clock plus an offset.
 package struct StoreClock: Sendable {
     private var offset: Milliseconds?
     /// Whether the store has answered with a time that drift does not explain. The store's clock must then be looked at
@@ -108,7 +108,7 @@ package struct StoreClock: Sendable {
 
 /// The correction of the store's clock on which all coordinators of a store agree, since that clock may be set.
 ///
-/// A set clock must neither end the ringing of a call early nor prolong the ringing. The time by which calls are served
+/// A set clock must neither end the ringing of a call early nor prolong the ringing. The time for serving calls
 /// therefore continues by the coordinators' own clocks, and follows the set clock at the rate of `ClockBounds.slew`.
 package struct SharedClock: Equatable, Sendable {
     /// The agreed time minus the time of the store's machine.
@@ -143,8 +143,8 @@ package struct SharedClock: Equatable, Sendable {
     }
 
     /// Returns the likely time for a process that has just started. Such a process knows two clocks, and both may have
-    /// been set while no process ran. A clock that went back is wrong. When the clocks differ, the clock counts by which
-    /// less time has passed: a call then rings on for a while, and no call ends too early.
+    /// been set while no process ran. A clock that went back is wrong. When the clocks differ, the clock that shows
+    /// less time counts: a call then rings on for a while, and no call ends too early.
     private func likely(raw now: Milliseconds, wall: Milliseconds) -> Milliseconds {
         guard last > 0 else { return now }
         return [now, wall - skew].filter { $0 >= last }.min() ?? last

@@ -136,7 +136,7 @@ extension SQLiteCallStore {
 }
 
 extension SQLiteRow {
-    /// Four columns: user, device, app, platform.
+    /// Reads a key from four columns: user, device, app, platform.
     func registrationKey(_ column: Int32) -> PushRegistration.Key? {
         guard let device = device(column), let app = AppName(text(column + 2)),
             let platform = PushPlatform(rawValue: text(column + 3))

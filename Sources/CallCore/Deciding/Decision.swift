@@ -32,9 +32,9 @@ package struct Decision: ~Copyable {
     /// Notes that must be written before any response is sent.
     package var firstNotes: [Note] = []
     package private(set) var replies: [Reply] = []
-    /// The users who get the replies.
+    /// The users who get responses.
     package private(set) var answered: [UserID] = []
-    /// Signals to other members, in the order in which they came.
+    /// Signals to other members, in the order of their arrival.
     package var signals: [PassedSignal] = []
     package var counts = Counts()
     /// The tokens that the decision takes from limits.
@@ -97,7 +97,7 @@ package struct Decision: ~Copyable {
     }
 }
 
-/// A reply to a device.
+/// A response to a device, or the error for a message without an id.
 package struct Reply {
     package enum Content {
         case response(RequestID, Response.Outcome)

@@ -9,9 +9,9 @@ package struct ServiceSettings: Sendable, Equatable {
     package var heartbeatInterval: Milliseconds = 20_000
     /// The largest size of a request, in bytes.
     package var maxPayload = Limits.requestBytes
-    /// The time, in milliseconds, for which an early cancel is remembered.
+    /// The time, in milliseconds, that an early cancel is remembered.
     package var cancelMemory: Milliseconds = 30_000
-    /// The time, in milliseconds, for which an ended call is kept for `call.get`.
+    /// The time, in milliseconds, that an ended call is kept for `call.get`.
     package var historyRetention = Retention.history
     /// The users who may get invitations and messages.
     package var users = UsersPolicy.any
@@ -19,7 +19,7 @@ package struct ServiceSettings: Sendable, Equatable {
     package var quotas = UserQuotas()
     /// The time, in milliseconds, that a peer message waits for an ack when the sender names no time.
     package var messageTTL: Milliseconds = 30_000
-    /// The time, in milliseconds, for which a finished peer message is remembered, so that a resent request changes no
+    /// The time, in milliseconds, that a finished peer message is remembered, so that a resent request changes no
     /// state.
     package var messageMemory: Milliseconds = 600_000
     package var trace = TracePolicy.all
@@ -59,15 +59,15 @@ package enum ServiceBounds {
     package static let commitAttempts = 8
     /// The number of times that a decision may ask for further facts.
     package static let lookupsPerDecision = 64
-    /// The time, in milliseconds, after a decision within which its commit is valid.
+    /// The time, in milliseconds, that a commit is valid after its decision.
     package static let decisionLife: Milliseconds = 3_000
-    /// The time, in milliseconds, by which the clock of a deciding coordinator may be ahead of the store's: more than
-    /// clocks drift.
+    /// The largest lead, in milliseconds, of a deciding coordinator's clock over the store's clock: more than clocks
+    /// drift.
     package static let clockDifference: Milliseconds = 1_000
-    /// The wait of the queued messages, in milliseconds, from which new requests are refused: half of the time after
-    /// which a device resends its request, a second.
+    /// The longest wait of queued messages, in milliseconds, before new requests are refused: half of the second that a
+    /// device waits before it resends a request.
     package static let lateAfter: Int64 = 500
-    /// The time, in milliseconds, after which a device should ask an overloaded service again.
+    /// The delay, in milliseconds, before a device should ask an overloaded service again.
     package static let overloadRetry = 2_000
     /// The largest number of messages in a batch.
     package static let messagesPerRound = 64
@@ -81,17 +81,16 @@ package enum ServiceBounds {
     package static let callsOfUser = 1_000
     /// The number of queued messages that a device gets when it comes online. The others follow by their resends.
     package static let messagesPerWelcome = 64
-    /// The time, in milliseconds, for which a session counts as new after its presence message: the clocks of store and
+    /// The time, in milliseconds, that a session counts as new after its presence message: the clocks of store and
     /// coordinator differ a little.
     package static let newSession: Milliseconds = 500
     /// The number of messages that may wait for a user. A further message is refused with `rateLimited`.
     package static let messagesPerRecipient = 256
-    /// The time, in milliseconds, after which a sender to such a user should try again.
+    /// The delay, in milliseconds, before a sender to such a user should try again.
     package static let fullInboxRetry = 5_000
-    /// The time, in milliseconds, after which a user with too many live invitations or queued messages should try
-    /// again.
+    /// The delay, in milliseconds, before a user with too many live invitations or queued messages should try again.
     package static let outstandingRetry = 5_000
-    /// The time, in milliseconds, after which a user whose calls take too much room should try again: some calls are
+    /// The delay, in milliseconds, before a user whose calls take too much room should try again: some calls are
     /// forgotten every day.
     package static let storedBytesRetry = 60_000
     /// The bytes that the store keeps of a call beside its record: keys, claims, and entries in lists and indexes.
@@ -100,8 +99,8 @@ package enum ServiceBounds {
     package static let bytesBesideMember = 300
     /// The approximate number of bytes of a timeline entry.
     package static let bytesPerTraceEntry = 200
-    /// The number of calls for which a coordinator remembers how many timeline entries were counted. Beyond this
-    /// number, a long timeline may be counted twice.
+    /// The number of calls whose count of timeline entries a coordinator remembers. Beyond this number of calls, a long
+    /// timeline may be counted twice.
     package static let timelinesCounted = 20_000
     /// The number of calls that a page loads at once.
     package static let callsPerLoad = 20
@@ -121,12 +120,12 @@ package enum ServiceBounds {
     /// Returns the number of unforeseen queries that a batch makes in this attempt while all its calls wait for them.
     /// The other queries follow in the next attempt, after the calls that need no further facts are done.
     package static func lookups(_ attempt: Int) -> Int { attempt > 2 ? .max : 16 << (2 * attempt) }
-    /// The time, in milliseconds, for which a void record is kept: longer than any commit can be delayed.
+    /// The time, in milliseconds, that a void record is kept: longer than any commit can be delayed.
     package static let voidRecordLife: Milliseconds = 3_600_000
-    /// The time, in milliseconds, after a call's end for which devices that a push woke get the outcome of the call.
+    /// The time, in milliseconds, that devices that a push woke get the outcome of a call after its end.
     package static let ringCheckLife: Milliseconds = 86_400_000
     /// The number of expired records that a cleaning removes.
     package static let recordsPerCleaning = 500
-    /// The time, in seconds, after which the broker drops a message that is no invitation.
+    /// The life, in seconds, of a message other than an invitation at the broker.
     package static let messageExpirySeconds: UInt32 = 60
 }

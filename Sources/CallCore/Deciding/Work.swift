@@ -94,7 +94,7 @@ package struct ReceivedSignal {
     var key: RequestKey { RequestKey(device: device, requestID: id ?? RequestID("-")!) }
 }
 
-/// The events of a call or peer message, in the order in which they came.
+/// The events of a call or peer message, in the order of their arrival.
 package struct Work<ID: Hashable, Event> {
     package let id: ID
     package var events: [Event]

@@ -6,14 +6,14 @@ package struct Call: Equatable, Sendable {
     /// The properties that never change, in one object that all copies of a call share.
     private let facts: FixedFacts
 
-    /// The revision, which grows by 1 with every change that a user can see.
+    /// The revision. Every change that a user can see adds 1.
     package internal(set) var revision = 0
     package internal(set) var state = CallState.ringing
     package internal(set) var acceptedAt: Milliseconds?
     package internal(set) var endedAt: Milliseconds?
     package internal(set) var endReason: EndReason?
     package internal(set) var endedBy: UserID?
-    /// The members in the order in which they were invited, the inviter first.
+    /// The members in the order of their invitations, the inviter first.
     package internal(set) var members: [Member] = []
 
     /// The time of the present revision. `actor` is the user who made the revision; nil for a timer.
@@ -24,7 +24,7 @@ package struct Call: Equatable, Sendable {
     /// The push texts of invitations, kept as long as a user may get a push for the invitation.
     package internal(set) var pushTexts: [InvitationTexts] = []
 
-    /// The time at which the call is cancelled because its inviter was lost, unless the inviter comes back.
+    /// The time when the call is cancelled because its inviter was lost, unless the inviter comes back.
     package internal(set) var callerLostAt: Milliseconds?
     /// The time of the next check for silent accepted members.
     package internal(set) var heartbeatDue: Milliseconds?
@@ -32,7 +32,7 @@ package struct Call: Equatable, Sendable {
     package internal(set) var emptySince: Milliseconds?
     /// The time of the next resend to devices that have not acknowledged.
     package internal(set) var deliveryDue: Milliseconds?
-    /// The time up to which resends have been served.
+    /// The time of the last served resends.
     package internal(set) var deliveryServedAt: Milliseconds
 
     package init(
@@ -217,8 +217,8 @@ extension Call {
     /// without end.
     package static let rememberedInAll = 128
 
-    /// Returns the outcome of a remembered request; nil for another request. The request of a merge, of which a call
-    /// has at most one, is always remembered.
+    /// Returns the outcome of a remembered request; nil for another request. The request of a merge is always
+    /// remembered; a call has at most a single merge.
     package func outcome(of key: RequestKey) -> RequestOutcome? { outcomes.last { $0.key == key } }
 
     /// Whether the outcome belongs to a request with this content. For an outcome without a digest, the type decides.

@@ -94,7 +94,7 @@ extension CallMachine {
         if !errors.isEmpty, errors.allSatisfy({ $0.code != .invalidState }) {
             return SignalingError(.notInviter, "the user did not invite the named members")
         }
-        // Of several members, the state of the last change is the best answer.
+        // Among several members, the state of the last change is the best answer.
         let last = named.compactMap(call.entry).max { $0.changedRevision < $1.changedRevision }
         return .invalidState(last?.state ?? .cancelled)
     }

@@ -11,7 +11,7 @@ package struct CallMachine: Sendable {
     /// The call at each intermediate revision between the first revision of this machine and the present one, in order.
     /// Webhook endpoints get every revision, including these.
     package private(set) var passed: [Call] = []
-    /// The revision with which this machine began.
+    /// The first revision of this machine.
     private let firstRevision: Int
 
     package init(call: Call, settings: CallSettings) {
@@ -42,11 +42,11 @@ package struct CallMachine: Sendable {
     package struct Invitees: Sendable {
         /// The profiles of the users who become members, for users with a profile.
         package let profiles: [UserID: UserProfile]
-        /// The users who may not be invited because they are unknown to the service (section 2, Users).
+        /// The users that the service does not know and therefore does not invite (section 2, Users).
         package let unregistered: [UserID]
-        /// The users who are invited too often (section 2, Rate limits).
+        /// The users with too many invitations (section 2, Rate limits).
         package let limited: [UserID]
-        /// The users who have blocked the inviting user.
+        /// The users with a block of the inviting user.
         package let withheld: [UserID]
         /// The users with a push registration; nil when the deployment sends no pushes.
         package let pushable: [UserID]?

@@ -17,15 +17,14 @@ package struct CallSettings: Sendable, Equatable {
     package var maxMembers = 10
     /// The time, in milliseconds, that an advanced call without `autoEnd` lives on without a live member.
     package var emptyCallTimeout: Milliseconds = 60_000
-    /// The time, in milliseconds, for which deliveries of an ended call continue.
+    /// The time, in milliseconds, that deliveries of an ended call continue.
     package var endedRetention: Milliseconds = 60_000
     /// Whether a user may be accepted in at most one live advanced call.
     package var oneActiveCall = true
 
     package init() {}
 
-    /// Returns the time, in milliseconds, for which an accepted member on this device may be silent in an advanced
-    /// call.
+    /// Returns the time, in milliseconds, that an accepted member on this device may be silent in an advanced call.
     func silence(of device: DeviceID?) -> Milliseconds { device == .server ? heldTimeout : heartbeatTimeout }
 
     /// The number of members that a call may ever have, including past members, so that adding and leaving cannot grow

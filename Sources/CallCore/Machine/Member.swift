@@ -10,7 +10,7 @@ package struct Member: Equatable, Sendable {
     /// The device that accepted, rejected or joined.
     package internal(set) var device: DeviceID?
     package internal(set) var invitedBy: UserID?
-    /// The time at which the invitation expires, set when the user is invited.
+    /// The expiry of the invitation, set when the user is invited.
     package internal(set) var expiresAt: Milliseconds?
     /// The time of the last invitation, when the time does not follow from `expiresAt` and the call's `timeout`
     /// (`Call.invitedAt`).
@@ -25,7 +25,7 @@ package struct Member: Equatable, Sendable {
     package internal(set) var changedRevision = 0
     /// The revision at which `device` answered or joined; 0 when no device has done so since the invitation.
     package internal(set) var handledRevision = 0
-    /// The time at which `inviting` becomes `notYetReceived`; nil when the call does not check this.
+    /// The time when `inviting` becomes `notYetReceived`; nil when the call does not check this.
     package internal(set) var notReceivedAt: Milliseconds?
     /// Whether `device` rejected by a ring check. An app that is connected on the same device does not know of the
     /// reject, so that the device gets the same event as the user's other devices.

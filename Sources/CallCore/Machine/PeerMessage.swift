@@ -20,7 +20,7 @@ package struct PeerMessage: Equatable, Sendable {
     package private(set) var data: JSONText?
     package private(set) var state = MessageState.sent
     package private(set) var finishedAt: Milliseconds?
-    /// The time up to which resends have been served.
+    /// The time of the last served resends.
     package private(set) var servedAt: Milliseconds
     /// The time of the receipt's next resend, until the coordinator knows that the receipt was sent; nil before the
     /// message is finished and after the receipt was sent.
@@ -29,7 +29,8 @@ package struct PeerMessage: Equatable, Sendable {
     /// usual time.
     package private(set) var isWithheld: Bool
 
-    /// The time, in milliseconds, after which an unconfirmed receipt is resent, because its coordinator is gone.
+    /// The delay, in milliseconds, before another coordinator resends an unconfirmed receipt, because the first
+    /// coordinator is gone.
     package static let receiptGrace: Milliseconds = 1_000
 
     /// The part of the stored form that changes, for restoring a message.
@@ -118,14 +119,14 @@ package struct PeerMessage: Equatable, Sendable {
         return Receipt(messageID: messageID, to: to, state: state, time: finishedAt)
     }
 
-    /// The time at which `deadlineReached` must be called next.
+    /// The time of the next call of `deadlineReached`.
     package var nextDeadline: Milliseconds? {
         guard isWaiting else { return receiptDue }
         return min(expiresAt, ResendSchedule.next(after: servedAt, from: createdAt))
     }
 
     /// Handles an ack of a device of the recipient. Returns whether the message changed; an ack after the message is
-    /// finished changes nothing.
+    /// finished has no effect.
     package mutating func acknowledged(now: Milliseconds) -> Bool {
         guard isListed else { return false }
         finish(.delivered, at: now)

@@ -1,12 +1,12 @@
 /// The resend schedule of an unacknowledged event: after 1, 2, 4, 8 s, then every 8 s (docs/protocol.md, section 5).
 ///
-/// The schedule depends only on the moment at which the delivery began, so no counter is stored, and any coordinator
-/// can continue the schedule.
+/// The schedule depends only on the start of the delivery, so no counter is stored, and any coordinator can continue
+/// the schedule.
 package enum ResendSchedule {
     /// The time from the first send to the first resend, in milliseconds.
     package static let firstDelay: Milliseconds = 1_000
     private static let longestDelay: Milliseconds = 8_000
-    /// The time, in milliseconds, for which events other than invitations are resent.
+    /// The time, in milliseconds, that events other than invitations are resent.
     package static let horizon: Milliseconds = 60_000
 
     /// Returns the first moment after `moment` in the schedule that starts at `anchor`.

@@ -61,7 +61,7 @@ package struct ResendPacing {
     }
 
     private struct State {
-        /// The event that is resent while the device is silent.
+        /// The event or message that is resent while the device is silent.
         var leader: Candidate
         /// The time of the first resend since the last ack; nil after an ack.
         var unansweredSince: Milliseconds?
@@ -74,11 +74,11 @@ package struct ResendPacing {
         var heldBack: [Candidate] = []
     }
 
-    /// The time, in milliseconds, without any ack after which a device that got a resend is silent.
+    /// The time, in milliseconds, from a resend without any ack until the device counts as silent.
     package static let patience = ResendSchedule.firstDelay
-    /// The time, in milliseconds, after which a leader without a further resend is not awaited any more, because it was
-    /// acknowledged at another coordinator or is over. This time is longer than the longest step of the resend
-    /// schedule.
+    /// The time, in milliseconds, that a leader without a further resend is awaited. After this time the device no
+    /// longer counts as silent, because the leader was acknowledged at another coordinator or is over. This time is
+    /// longer than the longest step of the resend schedule.
     package static let leaderLife: Milliseconds = 10_000
     /// The number of held-back calls and messages that are remembered for a device. Others come with their own
     /// schedule.

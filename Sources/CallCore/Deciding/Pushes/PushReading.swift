@@ -1,6 +1,6 @@
 import SignalingProtocol
 
-/// The facts from which `PushJudge` decides, as read from the store.
+/// The facts that `PushJudge` decides from, as read from the store.
 package struct PushReading: Sendable {
     package let call: Call
     package let acks: [DeviceAck]
@@ -31,7 +31,7 @@ package struct PushReading: Sendable {
 package struct PushID: Hashable, Sendable {
     package let key: PushRegistration.Key
     package let kind: PushKind
-    /// The revision at which the user was invited.
+    /// The revision of the user's invitation.
     package let invitation: Int
 
     package init(_ key: PushRegistration.Key, _ kind: PushKind, invitation: Int) {
@@ -45,9 +45,9 @@ package struct PushID: Hashable, Sendable {
 package struct DuePush: Equatable, Sendable {
     package let registration: PushRegistration
     package let kind: PushKind
-    /// The user who sent the invitation.
+    /// The inviter.
     package let inviter: UserID
-    /// The time, by the store's clock, from which the push is too late.
+    /// The end of the push's use, by the store's clock.
     package let expiresAt: Milliseconds
     /// The state of the pushes to this registration.
     package let state: PushState
@@ -60,8 +60,7 @@ package struct DuePush: Equatable, Sendable {
 /// The result about a call's pushes at present.
 package struct PushJudgement: Equatable, Sendable {
     package var due: [DuePush] = []
-    /// The time, by the store's clock, at which a worker must look again; nil when only a change of the call requires
-    /// this.
+    /// The time, by the store's clock, of the next look of a worker; nil when only a change of the call requires this.
     package var next: Milliseconds?
     /// The pushes that will be due at that time or later unless the call changes.
     package var postponed: Set<PushID> = []

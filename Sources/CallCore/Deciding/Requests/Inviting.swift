@@ -10,8 +10,8 @@ extension Deciding {
         if decision.call != nil {
             // Resends were answered before. An alias whose merge did not come about is decided again.
             guard decision.subject.alias?.origin == received.key else { throw SignalingError.callExists }
-            // Earlier events of this decision, under the same id, belong to the call to which the alias points. They
-            // must be written first.
+            // Earlier events of this decision, under the same id, belong to the call of the alias. They must be written
+            // first.
             guard decision.answered.isEmpty else { throw SignalingError.unavailable }
         }
         let user = received.device.userID
@@ -43,7 +43,7 @@ extension Deciding {
             key: received.key, type: received.request.body.type, offline: try offline(invited, withheld: withheld),
             errors: errors)
         machine.remember(outcome)
-        // All earlier results of this decision under this id belonged to the call to which the alias pointed.
+        // All earlier results of this decision under this id belonged to the call of the alias.
         decision.subject = Decision.Subject(version: stored?.version ?? 0, machine: machine)
         return success(machine.call, outcome)
     }

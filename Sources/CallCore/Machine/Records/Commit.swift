@@ -7,7 +7,7 @@ package struct Commit: Sendable {
     /// The version that was loaded; 0 when the record did not exist.
     package let expected: Int64
     package let deadline: Milliseconds?
-    /// The time from which the record may be removed; nil while the call is live.
+    /// The earliest time for removing the record; nil while the call is live.
     package let expiresAt: Milliseconds?
     /// Notes that are written together with the record.
     package var notes: [Note] = []
@@ -17,12 +17,12 @@ package struct Commit: Sendable {
     package var claims: [Claim] = []
     /// The claims to give up, as far as this call holds them.
     package var releases: [Claim] = []
-    /// The users who are new in the call. The call is entered into their lists before the record is written.
+    /// The new members of the call. The call is entered into their lists before the record is written.
     package var newMembers: [UserID] = []
-    /// The users whose lists hold the call and must not hold the call any more.
+    /// The former members, with the call still in their lists.
     package var formerMembers: [UserID] = []
-    /// The users' new open invitations and peer messages, with the time until which each counts. `settled` holds those
-    /// that count no longer.
+    /// The users' new open invitations and peer messages, each with its end. `settled` holds the entries that count no
+    /// longer.
     package var asked: [(what: Outstanding, until: Milliseconds)] = []
     package var settled: [Outstanding] = []
     /// Whether the call was live before this commit and is not live after it.
@@ -46,7 +46,7 @@ package struct Commit: Sendable {
         self.expiresAt = expiresAt
     }
 
-    /// The holder as which this commit takes claims.
+    /// The holder in whose name this commit takes claims.
     package var holder: ClaimHolder? { id.callID.map { ClaimHolder($0, version: expected) } }
 
     /// The users whose lists hold the call.

@@ -20,7 +20,7 @@ package struct DevicePresence: Equatable, Sendable {
     package let isOnline: Bool
     /// The start of the session.
     package let since: Milliseconds
-    /// The time at which the device last renewed its expiry.
+    /// The time of the device's last sign of life.
     package let seen: Milliseconds
 
     package init(device: DeviceAddress, session: String, isOnline: Bool, since: Milliseconds, seen: Milliseconds) {
@@ -42,15 +42,15 @@ package struct DevicePresence: Equatable, Sendable {
 package struct PresencePolicy: Sendable, Equatable {
     /// The time, in milliseconds, that a device counts as online without a sign of life.
     package var lease: Milliseconds = 600_000
-    /// The time, in milliseconds, for which an ended session is remembered, so that a delayed `online: true` of the
-    /// session is ignored.
+    /// The time, in milliseconds, that an ended session is remembered, so that a delayed `online: true` of the session
+    /// is ignored.
     package var sessionMemory: Milliseconds = 120_000
     /// The number of a user's devices that may be online. A further device replaces the device that has been silent
     /// longest.
     package var maxDevices = 10
 
     /// The number of a user's devices that are remembered, including offline devices. A further device replaces the
-    /// device that has been silent longest.
+    /// offline device that has been silent longest.
     package var devicesKnown: Int { maxDevices * 3 }
 
     /// The number of a user's ended sessions that are remembered. A further session replaces the oldest.

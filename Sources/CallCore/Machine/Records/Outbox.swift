@@ -36,7 +36,7 @@ package struct Outbox: Equatable, Sendable {
 
     private struct Shelf: Equatable, Sendable {
         var lines: [RecordID: Line] = [:]
-        /// The dead letters, in the order in which they became dead letters.
+        /// The dead letters, in the order of their deaths.
         var dead: [Dead] = []
     }
 

@@ -143,7 +143,7 @@ package struct OutboxBounds: Sendable, Equatable {
     /// are deleted: first the oldest dead letters, then the oldest queued entries.
     package var bytes: Int
     package var deadLetters: Int
-    /// The time, in milliseconds, for which a dead letter is kept.
+    /// The retention of a dead letter, in milliseconds.
     package var deadLetterLife: Milliseconds
 
     package init(

@@ -1,6 +1,6 @@
 import SignalingProtocol
 
-/// A user's open invitation or queued peer message, which still costs the service work. The entry counts until the
+/// A user's open invitation or queued peer message, as long as it costs the service work. The entry counts until the
 /// invitation is answered or the message is finished, or until its time ends, so that an entry whose removal was lost
 /// does not count for ever.
 package struct Outstanding: Hashable, Sendable {
@@ -74,7 +74,7 @@ package struct OutstandingNumber: Equatable, Sendable {
     }
 }
 
-/// A period for which the bytes that the store keeps because of a user are counted.
+/// A period in the count of the bytes that the store keeps because of a user.
 package struct StoredPeriod: Hashable, Sendable {
     package let user: UserID
     /// The number of the period since the Unix epoch.
@@ -90,7 +90,7 @@ package struct StoredPeriod: Hashable, Sendable {
 package struct StoredCharge: Equatable, Sendable {
     package let period: StoredPeriod
     package let bytes: Int
-    /// The time from which the period may be forgotten.
+    /// The earliest time for forgetting the period.
     package let until: Milliseconds
 
     package init(_ period: StoredPeriod, bytes: Int, until: Milliseconds) {

@@ -1,7 +1,6 @@
 import SignalingProtocol
 
-/// The model of the processes that push, with the time until which each counts as running: the rules that every store
-/// must follow.
+/// The model of the processes that push, with the expiry of each: the rules that every store must follow.
 package struct PushProcesses: Equatable, Sendable {
     private var ends: [WorkerID: Milliseconds] = [:]
 
@@ -14,6 +13,6 @@ package struct PushProcesses: Equatable, Sendable {
         ends = ends.filter { $0.value > now - PushLimits.missedLife }
     }
 
-    /// The time until which at least one process counts as running; 0 when no process has run lately or ever.
+    /// The latest expiry of any process; 0 when no process has run lately or ever.
     package var until: Milliseconds { ends.values.max() ?? 0 }
 }

@@ -56,7 +56,7 @@ package struct PushPolicy: Equatable, Sendable {
 /// validity again and again.
 package struct KeptPushPolicy: Equatable, Sendable {
     package let policy: PushPolicy
-    /// The time until which at least one of these processes counts as running; in the past when all of them have ended.
+    /// The latest time that any of these processes counts as running; in the past when all of them have ended.
     package let until: Milliseconds
 
     package init(_ policy: PushPolicy, until: Milliseconds) {
@@ -71,7 +71,7 @@ package struct KeptPushPolicy: Equatable, Sendable {
     package func isOwed(at now: Milliseconds) -> Bool { now - PushLimits.missedLife < until }
 }
 
-/// The time, in milliseconds, for which a process with push counts as running after its last sign of life
+/// The time, in milliseconds, that a process with push counts as running after its last sign of life
 /// (`KeptPushPolicy`), and the interval of renewals.
 package enum PushProcessLease {
     /// A killed process may take this long to come back without an effect on registrations.
@@ -85,14 +85,14 @@ package enum PushLimits {
     /// The number of a user's devices with registrations. A further device ends the registrations of the device that
     /// registered longest ago.
     package static let devicesPerUser = 20
-    /// The time for which a registration lasts unless the device registers anew: 400 days.
+    /// The life of a registration unless the device registers anew, in milliseconds: 400 days.
     package static let registrationLife: Milliseconds = 400 * 86_400_000
     /// The number of pushes to a device within `window`. `perInviter` is the number of these that a single inviter may
     /// cause.
     package static let perDevice = 30
     package static let perInviter = 10
     package static let window: Milliseconds = 60_000
-    /// The time for which `missed` is tried, and for which a call stays in the queue when no worker serves the queue.
+    /// The life, in milliseconds, of `missed` pushes, and of calls in a queue that no worker serves.
     package static let missedLife: Milliseconds = 3_600_000
     /// The number of calls in the queue. Beyond this number, the oldest are removed.
     package static let queued = 100_000
@@ -112,7 +112,7 @@ package struct PushState: Equatable, Sendable {
     }
 
     package let key: PushRegistration.Key
-    /// The revision at which the user was invited. Another invitation starts with a new state.
+    /// The revision of the user's invitation. Another invitation starts with a new state.
     package let invitation: Int
     package var ring: Phase?
     package var stop: Phase?
@@ -169,7 +169,7 @@ package struct PushState: Equatable, Sendable {
 /// invitation, beside the acks of live sessions.
 package struct RingCheck: Equatable, Sendable {
     package let device: DeviceAddress
-    /// The revision at which the device's user was invited.
+    /// The revision of the invitation of the device's user.
     package let invitation: Int
 
     package init(device: DeviceAddress, invitation: Int) {
@@ -196,8 +196,8 @@ package struct PushReservation: Equatable, Sendable {
 /// The result of a call that a worker had claimed from the queue.
 package struct PushSettlement: Equatable, Sendable {
     package let callID: CallID
-    /// The delay, in milliseconds, after which a worker must look at the call again; nil when only a new commit
-    /// requires this.
+    /// The delay, in milliseconds, until a worker must look at the call again; nil when only a new commit requires
+    /// this.
     package let again: Milliseconds?
 
     package init(_ callID: CallID, again: Milliseconds?) {

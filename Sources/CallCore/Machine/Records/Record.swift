@@ -56,7 +56,7 @@ package enum Record: Equatable, Sendable {
 }
 
 extension Record {
-    /// The user because of whom the record is kept: the inviter of the call, or the sender of the message.
+    /// The owner of the record: the inviter of the call, or the sender of the message.
     package var owner: UserID? {
         switch self {
         case .call(let call): call.inviter
@@ -138,10 +138,10 @@ package struct UserHeard: Equatable, Sendable {
     }
 }
 
-/// Data that is merged beside a call. Of acks, the higher revision of the same session wins; of signs of life, the
-/// later time. A milestone replaces the milestone of the same device and name. The state of a push replaces the state
-/// of the same registration unless that belongs to a later invitation. A ring check replaces a check of an earlier
-/// invitation.
+/// Data that is merged beside a call. Between acks of the same session, the higher revision wins; between signs of
+/// life, the later time. A milestone replaces the milestone of the same device and name. The state of a push replaces
+/// the state of the same registration unless that belongs to a later invitation. A ring check replaces a check of an
+/// earlier invitation.
 package enum Note: Equatable, Sendable {
     case ack(CallID, DeviceAck)
     case heard(CallID, UserHeard)

@@ -43,8 +43,8 @@ package struct UserPresence: Equatable, Sendable {
         return .current
     }
 
-    /// Makes room for another online device. Of the online devices, and of all known devices, the device that has been
-    /// silent longest is removed.
+    /// Makes room for another online device. The method removes the longest silent device, first among the online
+    /// devices and then among the offline devices.
     private mutating func makeRoom(_ policy: PresencePolicy) {
         func forgetSilent(_ isOnline: Bool) -> Bool {
             let silent = devices.indices.filter { devices[$0].isOnline == isOnline }
