@@ -112,8 +112,8 @@ package struct RateLimiter {
         }
     }
 
-    /// The number of buckets. Beyond this number of buckets that are not full, further users and devices are not
-    /// counted until some buckets are full again. Memory is thus bounded, and no request is refused for lack of memory.
+    /// The number of buckets that are not full. Beyond this number, further users and devices are not counted until
+    /// some buckets are full. This bounds memory, and refuses no request.
     package static let capacity = 200_000
     /// Buckets count in microseconds, so that a rate need not divide a second.
     private static let perMillisecond: Int64 = 1_000
@@ -124,8 +124,8 @@ package struct RateLimiter {
     private let limits: RateLimits
     /// The buckets that are not full.
     private var buckets: [Key: TokenBucket] = [:]
-    /// The time of the next search for full buckets, so that a full limiter does not search with each message; nil
-    /// before the first search.
+    /// The time of the next search for full buckets, so that a full limiter searches rarely; nil before the first
+    /// search.
     private var nextSearch: Int64?
     private static let searchInterval: Int64 = 1_000_000
 
