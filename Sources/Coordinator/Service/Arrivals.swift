@@ -3,7 +3,8 @@ import CallStore
 import SignalingProtocol
 import Support
 
-/// Devices that came online: all of a round together, since after a break all devices come at once (docs/protocol.md, section 1).
+/// Serves the devices that came online, all devices of a batch together, since after an interruption all devices come
+/// at once (docs/protocol.md, section 1).
 struct Arrivals {
     let serving: Serving
 
@@ -11,7 +12,7 @@ struct Arrivals {
     private var context: ServiceContext { serving.context }
     private var settings: ServiceSettings { serving.settings }
 
-    /// At most one change of each device. A device publishes its presence again until it is welcomed.
+    /// Serves at most one change per device. A device publishes its presence again until it is welcomed.
     func serve(_ changes: [PresenceChange]) async throws(StoreError) {
         guard !changes.isEmpty else { return }
         let outcomes = try await store.cameOnline(changes.map(\.session), policy: settings.presence)
@@ -21,7 +22,7 @@ struct Arrivals {
             if outcome == .over { tellOver(change.session) }
         }
         guard !current.isEmpty else { return }
-        // The clock is read again: a session that begins now must not lie before the calls that it is owed.
+        // The clock is read again: a new session must not begin before the calls that are to be delivered to it.
         try await serving.readClock()
         var arrivals = try await lookAround(current)
         for place in arrivals.indices where arrivals[place].omitted > 0 {
@@ -39,7 +40,8 @@ struct Arrivals {
         }
     }
 
-    /// A client that connects again with the session and the will of before cannot know why nobody welcomes it.
+    /// Tells a device that its session has ended. A client that connects again with an old session and will cannot see
+    /// otherwise why no welcome comes.
     private func tellOver(_ session: DeviceSession) {
         let error = SignalingError(
             .sessionOver, "this session has ended: a connection has a session of its own, and names it in its will",
@@ -52,14 +54,15 @@ struct Arrivals {
         return Arrival.all(changes, try await store.read(lookup), now: serving.now)
     }
 
-    /// Welcomes devices, and then tells them what they are owed.
+    /// Welcomes devices, and then sends them their deliveries.
     private func welcome(_ arrivals: [Arrival]) async throws(StoreError) {
         let callIDs = arrivals.flatMap(\.live).unique
         var known: [CallID: Call] = [:]
         for stored in try await callIDs.isEmpty ? [] : store.load(callIDs) {
             if case .call(let call)? = stored?.record { known[call.callID] = call }
         }
-        // First of all: nobody is welcomed whose calls are not looked at.
+        // The lists are tidied before the first welcome is published: when the store fails here, no device is welcomed
+        // and every device publishes its presence again.
         for arrival in arrivals where arrival.calls(known).count < arrival.live.count {
             _ = try await UserCalls(serving: serving).tidy(arrival.device.userID)
         }
@@ -87,14 +90,16 @@ struct Arrivals {
             for id in arrival.messages { messages.append(.cameOnline(arrival.device), to: id) }
         }
         let open = await CallRounds(serving: serving).serve(works.works)
-        // Without its welcome a device publishes its presence again, and what could not be served now is served then.
+        // A device without a welcome publishes its presence again, and its calls that could not be served now are
+        // served then.
         let waiting = Set(open.flatMap { $0.events.compactMap(\.arrived) })
         serving.withdraw(welcomed.indices.filter { waiting.contains(welcomed[$0]) }.map { place + $0 })
         await MessageRounds(serving: serving).serve(messages.works)
     }
 
-    /// A token ends by the wall clock of whoever checks it, and a device counts from the welcome's `serverTime`, which is the store's time.
-    /// So where the two clocks are apart, the end is told by the latter.
+    /// Converts the end of a token to the service's time. A token ends by the wall clock of the broker that checks it;
+    /// the device counts from the welcome's `serverTime`, which is the store's time. When the two clocks differ by more
+    /// than `ClockBounds.step`, the end is moved by their difference.
     private func serviceTime(ofEnd end: Int64, _ wall: WallTime) -> Milliseconds {
         let difference = serving.now - wall.milliseconds
         guard abs(difference) > ClockBounds.step else { return end }
@@ -102,8 +107,9 @@ struct Arrivals {
         return isTooLarge ? end : max(0, time)
     }
 
-    /// Whether devices of the user that came online were sent as much as may be. Once more: those that came just before may have been sent
-    /// much. The device is not welcomed, and publishes its presence again.
+    /// Whether the user's devices that came online were sent as many bytes as the limit allows. `Intake` checked the
+    /// same limit, but welcomes earlier in the batch may have used it up since. The device is then not welcomed, and
+    /// publishes its presence again.
     private func isWelcomedTooMuch(_ user: UserID) -> Bool {
         var counts = Counts()
         guard context.budgets.debt(.welcomeBytes(user), serving.now, &counts) != nil else { return false }

@@ -2,14 +2,16 @@ import CallCore
 import CallStore
 import SignalingProtocol
 
-/// Calls, in rounds: gather, decide, commit, and only then tell. Whoever loses against another coordinator looks again.
+/// Serves calls in batches: gathers, decides, commits, and only then publishes. A call whose commit lost against
+/// another coordinator is gathered and decided again.
 struct CallRounds {
     let serving: Serving
 
     private var context: ServiceContext { serving.context }
 
-    /// Works through each call's events until its decision is committed. Returns those of which it was not. `senders`: the
-    /// devices whose messages these are; `told`: some are done, and what they say may be published.
+    /// Serves each call's events until its decision is committed. Returns the requests whose decision was not
+    /// committed. `senders` are the devices that sent the messages; `told` is called after each attempt, when `serving`
+    /// has messages to publish.
     @discardableResult
     func serve(
         _ works: [CallWork], of senders: [DeviceAddress] = [], _ told: () -> Void = {}
@@ -19,7 +21,7 @@ struct CallRounds {
         var unsettled: [CallWork] = []
         do throws(StoreError) {
             for attempt in 0..<ServiceBounds.commitAttempts where attempt == 0 || !open.isEmpty {
-                // What is judged again is judged as of now.
+                // A second decision uses the current time.
                 if attempt > 0 { try await serving.readClock() }
                 let senders = attempt > 0 ? open.senders : senders
                 open = try await self.attempt(open, senders, lookups: ServiceBounds.lookups(attempt), &unsettled)
@@ -29,13 +31,13 @@ struct CallRounds {
             context.failed(error)
         }
         open += unsettled
-        // What is left lost every race, or the store is away: the devices send again.
+        // The remaining requests lost every attempt, or the store is unavailable: the devices send again.
         for work in open { serving.answerUnavailable(work) }
         return open
     }
 
-    /// One round over all calls. Returns the works that lost against somebody else, and those that need more lookups than there may be while
-    /// others wait for the round. `unsettled`: those that come to no decision.
+    /// Makes one attempt for all calls. Returns the requests whose commit lost against another writer, and those that
+    /// need more queries than the batch allows. Adds to `unsettled` the requests that come to no decision.
     private func attempt(
         _ works: [CallWork], _ senders: [DeviceAddress], lookups: Int, _ unsettled: inout [CallWork]
     ) async throws(StoreError) -> [CallWork] {
@@ -62,7 +64,7 @@ struct CallRounds {
                     unsettled.append(work)
                     continue
                 }
-                // Those that are decided after it count with it.
+                // Later decisions of this batch count these.
                 context.budgets.take(decided.decision.reserved, now: serving.now)
                 context.budgets.pace(decided.decision.sentAgain, decided.decision.heldBack, now: serving.now)
                 for (user, invitees) in decided.decision.rings {
@@ -72,14 +74,15 @@ struct CallRounds {
             }
             presence = try await Committing(serving: serving).write(round)
         } catch {
-            // Of what was not published nobody knows whether it was written. A request that comes again and was, takes nothing.
+            // Whether the unpublished decisions were written is unknown. A request that was written and comes again
+            // takes nothing from the limits.
             for decided in round { context.budgets.giveBack(decided.decision.reserved, now: serving.now) }
             throw error
         }
         return tell(round, presence) + postponed
     }
 
-    /// Tells what was written. Returns the works that lost against somebody else.
+    /// Publishes the committed decisions. Returns the requests whose commit lost against another writer.
     private func tell(_ round: [Decided], _ presence: Presence?) -> [CallWork] {
         let telling = Telling(serving: serving)
         var lost: [CallWork] = []
@@ -98,7 +101,8 @@ struct CallRounds {
         return lost
     }
 
-    /// What a user makes the service keep for backends counts as what the user makes it send to phones does.
+    /// Charges the bytes that a user makes the service keep for backends like the bytes that the user makes it send to
+    /// devices.
     private func charge(_ outboxBytes: Int, _ decision: borrowing Decision) {
         guard outboxBytes > 0 else { return }
         let delivering = Delivering(settings: serving.settings, now: serving.now)
@@ -116,6 +120,6 @@ struct CallRounds {
 }
 
 extension [CallWork] {
-    /// Whose messages these are.
+    /// The devices that sent these messages.
     fileprivate var senders: [DeviceAddress] { flatMap { $0.events.compactMap(\.sender) }.unique }
 }

@@ -3,10 +3,10 @@ import CallStore
 import SignalingProtocol
 import Support
 
-/// Serves what came, in rounds, and deadlines: gather, decide, commit, and only then tell.
+/// Serves batches of requests, and deadlines: gathers, decides, commits, and only then publishes.
 ///
-/// It is driven by one thread and does no I/O but through its store. What it is asked for may wait for the store; several may be under
-/// way at a time.
+/// One thread drives the service, and the service does no I/O except through its store. Its asynchronous methods may
+/// wait for the store; several may be under way at a time.
 package final class CallService {
     private let context: ServiceContext
 
@@ -16,47 +16,48 @@ package final class CallService {
     package var counters: Counters { context.counters }
     var store: any CallStore { context.store }
 
-    /// Since when messages have been coming without a break; silence of members before that does not count.
+    /// The time since which inbound messages have arrived without a break. Silence of members before that time does not
+    /// count.
     package var listeningSince: Milliseconds {
         get { context.listeningSince }
         set { context.listeningSince = newValue }
     }
 
-    /// Waits for some milliseconds, not always the same, when another coordinator is in the middle of something.
+    /// Waits for a varying number of milliseconds while another writer finishes a commit.
     package var pauseBriefly: () async -> Void {
         get { context.pause }
         set { context.pause = newValue }
     }
 
-    /// Whether this coordinator does something on a record just now.
+    /// Whether this coordinator is serving the record at this moment.
     package var isUnderWay: (RecordID) -> Bool {
         get { context.isUnderWay }
         set { context.isUnderWay = newValue }
     }
 
-    /// The message of the store's last failure, while it fails.
+    /// The message of the store's last failure, while the store fails.
     package var storeFailure: String? { context.health.failure }
     var isStoreOutOfReach: Bool { context.health.isOutOfReach }
 
-    /// Is told of the records of which something is owed to endpoints, once it is written.
+    /// Called with the records that have new outbox entries, once they are written.
     package var owes: ([RecordID]) -> Void {
         get { context.owes }
         set { context.owes = newValue }
     }
 
-    /// Is told of the calls because of which somebody may have to be woken, once it is written.
+    /// Called with the calls that may have to be pushed, once they are written.
     package var owesPushes: ([CallID]) -> Void {
         get { context.owesPushes }
         set { context.owesPushes = newValue }
     }
 
-    /// By which a user's media may go, with credentials that are good from that time on.
+    /// Returns the ICE servers for a user's media, with credentials that are valid from the given time on.
     package var iceServers: (UserID, WallTime) -> [IceServer] {
         get { context.iceServers }
         set { context.iceServers = newValue }
     }
 
-    /// What strangers' clocks are compared with; deadlines are by the store's time.
+    /// The wall clock, to compare with clocks outside the deployment; deadlines use the store's time.
     package var wall: () -> WallTime {
         get { context.wall }
         set { context.wall = newValue }
@@ -64,7 +65,7 @@ package final class CallService {
 
     package func name(_ endpoints: [KeptEndpoint]) { context.ownEndpoints = endpoints }
 
-    /// What is done now and then.
+    /// The periodic work with the store.
     var chores: StoreChores { StoreChores(context: context) }
 
     func count(_ metric: Metric, _ count: Int = 1) { context.counters.add(metric, count) }
@@ -73,9 +74,10 @@ package final class CallService {
 
     func set(_ metric: Metric, to count: Int) { context.counters.set(metric, to: count) }
 
-    // MARK: What came from the broker
+    // MARK: Inbound messages
 
-    /// Decodes what came, and answers what cannot be served. What can be is put into the queue, to be served in its turn.
+    /// Decodes inbound messages. Returns the errors for those that cannot be served, and appends the others to the
+    /// queue.
     func read(_ messages: [InboundMessage], into queue: inout WorkQueue, at moment: Int64) -> [OutboundMessage] {
         var intake = Intake(settings, context.budgets, now: store.time)
         for message in messages { intake.read(message) }
@@ -88,7 +90,7 @@ package final class CallService {
         return intake.refusals + refused.finish()
     }
 
-    /// What cannot be served in time is refused while that still helps whoever asks.
+    /// Refuses requests that cannot be served in time, while a refusal still helps their devices.
     func refuse(_ late: [(item: Round.Item, device: DeviceAddress)]) -> [OutboundMessage] {
         guard !late.isEmpty else { return [] }
         let refused = Serving(context)
@@ -96,13 +98,13 @@ package final class CallService {
         return refused.finish()
     }
 
-    /// Serves a round. `tell` is given what is to be published, as soon as it may be.
+    /// Serves a batch. Calls `tell` with outbound messages as soon as they may be published.
     func serve(_ round: Round, _ tell: @escaping ([OutboundMessage]) -> Void) async {
         await Rounds(serving: Serving(context), tell: tell).serve(round)
     }
 
-    /// The broker has these messages: the receipts among them are not sent again. Those of a coordinator that
-    /// died before are, by whoever serves their deadline.
+    /// Notes that the broker has these messages: the receipts among them are not sent again. When a coordinator dies
+    /// before it notes its receipts, the coordinator that serves their deadline sends them again.
     func published(_ messages: [OutboundMessage]) async {
         let receipts = messages.compactMap(\.receiptOf)
         guard !receipts.isEmpty else { return }
@@ -117,14 +119,14 @@ package final class CallService {
 
     // MARK: Deadlines
 
-    /// When the next own deadline comes, by the store's clock.
+    /// The next own deadline, by the store's clock.
     package var nextDeadline: Milliseconds? { context.timers.next }
 
-    /// How many own deadlines are waiting.
+    /// The number of own deadlines that are waiting.
     package var waitingDeadlines: Int { context.timers.count }
 
-    /// Takes out own deadlines that have come; they are to be served. `isLate`: there is more to do than can be done in time, so that
-    /// resends are put off: they are the first to go, since what is told late for the first time costs more.
+    /// Takes out own deadlines that have come. `isLate` says that the coordinator is overloaded: resends are put off
+    /// first, since a late first send costs more than a late resend.
     func takeDeadlines(limit: Int, isLate: Bool) -> [RecordID] {
         guard let now = store.time else { return [] }
         if isLate {
@@ -135,7 +137,7 @@ package final class CallService {
         return context.timers.take(until: now, limit: limit)
     }
 
-    /// Serves deadlines that have come. Returns what is to be published.
+    /// Serves deadlines that have come. Returns the messages to publish.
     func serveDeadlines(_ ids: [RecordID]) async -> [OutboundMessage] {
         guard !ids.isEmpty else { return [] }
         let serving = Serving(context)
@@ -143,7 +145,8 @@ package final class CallService {
         return serving.finish()
     }
 
-    /// Deadlines that nobody served for `grace`: their coordinator is gone, or this is a restart. Nil when the store did not say.
+    /// Returns records whose deadline was not served for `grace` milliseconds, because their coordinator is gone or
+    /// this is a restart. Returns nil when the store did not answer.
     func overdue(grace: Milliseconds, limit: Int) async -> [RecordID]? {
         await Deadlines(serving: Serving(context)).overdue(grace: grace, limit: limit)
     }

@@ -2,21 +2,22 @@ import CallCore
 import CallStore
 import SignalingProtocol
 
-/// Writes what is decided: all of one round together, the aliases of merges first.
+/// Writes the decisions of one batch together, the aliases of glare merges first.
 struct Committing {
     let serving: Serving
 
     private var store: any RecordStore { serving.store }
 
-    /// Returns of those who are told who is there, as it was after the commits; nil when that is not known: the events are left to the
-    /// resends.
+    /// Writes the decisions. Returns the presence of the users who are told, as read after the commits, or nil when
+    /// presence could not be read: the resends then deliver the events.
     func write(_ round: [Decided]) async throws(StoreError) -> Presence? {
         var first: [Note] = []
         for decided in round { first += decided.decision.firstNotes }
         if !first.isEmpty { try await store.note(first) }
         let writing = Writing(
             settings: serving.settings, now: serving.now, endpoints: try await serving.context.endpoints())
-        // The alias of a merge comes first: a cancel of the inviter's own id finds it, or is found by it.
+        // The alias of a glare merge is written first: an early cancel of the inviter's own call id then either finds
+        // the alias or is found by this commit.
         try await writeAliases(of: round, writing)
         var changed: [Decided] = []
         var commits: [Commit] = []
@@ -32,8 +33,8 @@ struct Committing {
             }
             told += decided.decision.told
         }
-        // Presence is read after the commit: a device that comes online reads its calls after writing presence, so that
-        // one of the two sees the other.
+        // Presence is read after the commit. A device that comes online writes its presence before it reads its calls,
+        // so that at least one side sees the other.
         told = told.unique
         var presence: Presence? = [:]
         if !commits.isEmpty || !notes.isEmpty || !told.isEmpty {
@@ -61,13 +62,13 @@ struct Committing {
         for (decided, isWritten) in zip(aliased, try await commit(commits)) { decided.isLost = !isWritten }
     }
 
-    /// Of each: whether it was written.
+    /// Writes the commits. Returns for each commit whether it was written.
     func commit(_ commits: [Commit]) async throws(StoreError) -> [Bool] {
         try judge(try await store.commit(commits), of: commits)
     }
 
-    /// Throws when the decisions were made so long ago that they no longer count: this process stood still, and a call
-    /// must not begin, or change, as of a time that is past.
+    /// Returns for each commit whether it was written. Throws when the store refused a decision because it is too old:
+    /// this process stood still, and a call must not begin or change at a time that has passed.
     private func judge(_ outcomes: [CommitOutcome], of commits: [Commit]) throws(StoreError) -> [Bool] {
         var owed: [RecordID] = []
         var pushed: [CallID] = []

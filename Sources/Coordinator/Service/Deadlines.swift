@@ -2,28 +2,29 @@ import CallCore
 import CallStore
 import SignalingProtocol
 
-/// Deadlines: this coordinator's own from its timers, everybody's from the store's due index.
+/// Serves deadlines: this coordinator's own from its timers, and those of all coordinators from the store's due index.
 struct Deadlines {
     let serving: Serving
 
     private var context: ServiceContext { serving.context }
 
-    /// Serves those that are due.
+    /// Serves the deadlines of these records.
     func serve(_ ids: [RecordID]) async {
         do throws(StoreError) {
             try await serving.readClock()
-            // With many replicas most calls went on elsewhere, and have another deadline now: asking costs less than a look at each. What
-            // is due and not served here is found by the sweep.
+            // With many coordinators, most calls have changed elsewhere and have another deadline now; asking the due
+            // index costs less than loading each call. The sweep finds a deadline that is due and was not served here.
             await serveDue(try await serving.store.due(ids, before: serving.now))
         } catch {
             context.failed(error)
         }
     }
 
-    /// Deadlines that nobody served for `grace`, but for resends that were put off here. Nil when the store did not say.
+    /// Returns records whose deadline has been due for `grace` milliseconds and was not served, except resends that
+    /// this coordinator put off. Returns nil when the store did not answer.
     func overdue(grace: Milliseconds, limit: Int) async -> [RecordID]? {
         do throws(StoreError) {
-            // A shared store is looked at all the time.
+            // The chore `look` reads the clock of a shared store all the time.
             if !serving.store.isShared { _ = try await serving.store.lookAtClock() }
             try await serving.readClock()
             let due = try await serving.store.due(

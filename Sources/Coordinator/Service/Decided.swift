@@ -1,13 +1,14 @@
 import CallCore
 import SignalingProtocol
 
-/// What was decided of one work, and what became of it.
+/// The decision for the queued requests of one call, and the result of its commit.
 final class Decided {
     let work: CallWork
     let decision: Decision
-    /// It lost against somebody else.
+    /// Whether the commit lost against another writer.
     var isLost = false
-    /// The record was written, with this deadline; `outboxBytes`: the bytes that were written to the outbox with it, about.
+    /// The record that was written and its deadline; `outboxBytes` estimates the bytes that were written to the outbox
+    /// with it. Nil when no record was written.
     var written: (id: RecordID, deadline: Milliseconds?, outboxBytes: Int)?
 
     init(_ work: CallWork, _ decision: consuming Decision) {

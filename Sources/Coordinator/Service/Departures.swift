@@ -2,14 +2,15 @@ import CallCore
 import CallStore
 import SignalingProtocol
 
-/// Devices that went offline, or were lost: all of a round together (docs/protocol.md, section 1).
+/// Serves the devices that went offline or were lost, all devices of a batch together (docs/protocol.md, section 1).
 struct Departures {
     let serving: Serving
 
     private var store: any PresenceStore { serving.store }
 
-    /// At most one change of each device. A goodbye that is lost is bounded by the invitation's timeout. `isRepeated`: the calls are told also
-    /// of sessions that had ended before. Whether all calls were told.
+    /// Ends the sessions in `changes`, which holds at most one change per device, and tells the users' calls. Returns
+    /// whether all calls were told. With `isRepeated`, calls are told also of sessions that had ended before. When an
+    /// offline message is lost, the invitation's timeout bounds the harm.
     func serve(
         _ changes: [(session: DeviceSession, reason: PresenceMessage.OfflineReason)], isRepeated: Bool = false
     ) async throws(StoreError) -> Bool {

@@ -2,10 +2,11 @@ import CallCore
 import CallStore
 import SignalingProtocol
 
-/// Finds what nobody foresaw: what a decision asks for beyond what it was given. It is decided again with that, from the beginning.
+/// Answers the queries of a decision that the gathered facts do not answer. The decision then starts again with the
+/// additional facts.
 struct Finding {
     let serving: Serving
-    /// How many lookups there may still be: others wait for them.
+    /// The number of queries that are still allowed, since the other requests of the batch wait for them.
     private var lookups: Int
 
     init(serving: Serving, lookups: Int = .max) {
@@ -15,16 +16,16 @@ struct Finding {
 
     private var store: any RecordStore { serving.store }
 
-    /// What came of deciding.
+    /// The result of deciding.
     enum Outcome<Value: ~Copyable>: ~Copyable {
         case decided(Value)
-        /// It needs more lookups than others can wait for.
+        /// The decision needs more queries than the batch allows.
         case postponed
-        /// What it asked for came to no end. The store answers all the same, and others are served.
+        /// The decision's queries came to no end. The store works all the same, and other requests are served.
         case unsettled
     }
 
-    /// Decides, and finds what is asked for until nothing is. `besides`: works of the same round.
+    /// Decides, and answers queries until the decision has no more. `works` are the other queued requests of the batch.
     mutating func decided<Value: ~Copyable>(
         _ deciding: inout Deciding, besides works: [CallWork], _ decide: (Deciding) throws(Undecided) -> Value
     ) async throws(StoreError) -> Outcome<Value> {
@@ -78,14 +79,16 @@ struct Finding {
         }
     }
 
-    /// Whether another work of this coordinator is about to write the holder: its commit would lose against a fence, and a moment later there
-    /// may be nothing to fence. Waited for once, some milliseconds.
+    /// Whether other queued requests of this coordinator are about to write the claim's holder. Their commit would lose
+    /// against a fence, and a moment later no fence may be needed. The decision waits for them once, for some
+    /// milliseconds.
     private func isUnderWay(_ claim: Claim, besides works: [CallWork], _ facts: Facts) -> Bool {
         guard facts.looks[claim] == nil, case .some(.some(let holder)) = facts.holders[claim] else { return false }
         return serving.context.isUnderWay(.call(holder.callID)) && !works.contains { $0.id == holder.callID }
     }
 
-    /// Changes the version of a claim's holder, so that whoever is about to make it deserve the claim loses that commit.
+    /// Writes a new version of the holder of a claim, so that a writer that is about to make the holder deserve the
+    /// claim loses its commit.
     private func fence(_ claim: Claim, _ facts: inout Facts) async throws(StoreError) {
         guard case .some(.some(let holder)) = facts.holders[claim] else { return }
         let stored = facts.records[.call(holder.callID)] ?? nil
@@ -110,7 +113,7 @@ struct Finding {
 }
 
 extension Facts {
-    /// What was asked for and found.
+    /// Adds the answers to these queries.
     mutating func learn(_ lookup: Lookup, _ findings: Findings, _ serving: Serving) {
         for (user, devices) in zip(lookup.presence, findings.presence) { presence[user] = devices }
         for (claim, holder) in zip(lookup.claims, findings.holders) { holders[claim] = .some(holder) }
@@ -127,7 +130,7 @@ extension Facts {
         }
         for (list, messages) in zip(lookup.messages, findings.messages) { inboxes[list.user] = messages.count }
         for (user, bytes) in KeptBytes(serving.settings, now: serving.now).sums(lookup, findings) {
-            // What this coordinator has not written yet is counted by it already.
+            // The sum includes the bytes that this coordinator has counted and not written yet.
             storedBytes[user] = bytes + serving.context.usage.waiting(of: user)
         }
     }

@@ -2,7 +2,8 @@ import CallCore
 import CallStore
 import SignalingProtocol
 
-/// Gathers what decisions may know, as far as it can be foreseen, in one round trip. What they ask for beyond that is a matter of `Finding`.
+/// Gathers the facts for decisions, as far as they can be foreseen, in one round trip. `Finding` answers the queries
+/// beyond them.
 struct Gathering {
     let serving: Serving
 
@@ -10,7 +11,8 @@ struct Gathering {
     private var settings: ServiceSettings { serving.settings }
     private var now: Milliseconds { serving.now }
 
-    /// For works on calls: what is known, and the records of the calls. `senders`: the devices whose messages these are.
+    /// Returns the facts for requests on calls, and the records of the calls. `senders` are the devices that sent the
+    /// messages.
     func facts(
         for works: [CallWork], of senders: [DeviceAddress]
     ) async throws(StoreError) -> (facts: Facts, records: [StoredRecord?]) {
@@ -35,7 +37,7 @@ struct Gathering {
         return (facts, findings.records)
     }
 
-    /// The same for works on peer messages.
+    /// Returns the facts for requests on peer messages, and their records.
     func facts(for works: [MessageWork]) async throws(StoreError) -> (facts: Facts, records: [StoredRecord?]) {
         var lookup = Lookup(records: works.map(\.id))
         for work in works {
@@ -51,15 +53,15 @@ struct Gathering {
         return (facts, findings.records)
     }
 
-    /// Learns the sessions of devices that sent something, and renews their leases.
+    /// Adds the sessions of devices that sent a message, and renews their expiries.
     private func learnSessions(of devices: [DeviceAddress], _ facts: inout Facts) async throws(StoreError) {
         var renewed: [DeviceAddress] = []
         for device in devices {
             let devices = facts.presence[device.userID] ?? []
             guard let own = devices.first(where: { $0.device == device }) else { continue }
             facts.sessions[device] = own.session
-            // Not at every message, which would cost a write each, unless one more device would replace the one
-            // silent longest.
+            // An expiry is not renewed at every message, which would cost a write each, except while one more device
+            // would replace the device that has been silent longest.
             let isLate = own.seen + settings.presence.lease / 10 < now
             let isCrowded = devices.count(where: \.isOnline) >= settings.presence.maxDevices
             if own.isOnline, isLate || isCrowded { renewed.append(device) }
@@ -67,7 +69,8 @@ struct Gathering {
         if !renewed.isEmpty { try await store.renew(renewed) }
     }
 
-    /// Whose devices matter when a deadline has come, or an end is acknowledged, is known when the call is.
+    /// Gathers the facts that are known to be needed only once the call is loaded: the presence of its members after a
+    /// deadline or an ack of its end, the registrations of its ringing members, and the call that an alias leads to.
     private func lookAtMembers(
         of works: [CallWork], _ records: [StoredRecord?], _ facts: inout Facts
     ) async throws(StoreError) {
@@ -100,7 +103,7 @@ struct Gathering {
 }
 
 extension Lookup {
-    /// What serving an event will ask for, as far as the event tells.
+    /// Adds the queries that serving the event will need, as far as the event shows.
     fileprivate mutating func expect(_ event: CallEvent, _ settings: ServiceSettings, now: Milliseconds) {
         switch event {
         case .request(let received):
@@ -138,7 +141,7 @@ extension Lookup {
 }
 
 extension CallEvent {
-    /// Who would be rung because of it.
+    /// The users that the event would invite.
     fileprivate var invitees: [UserID] {
         guard case .request(let received) = self else { return [] }
         switch received.request.body {
@@ -154,7 +157,7 @@ extension CallEvent {
 }
 
 extension StoredRecord {
-    /// The call to which an alias leads.
+    /// The call that an alias leads to.
     fileprivate var target: CallID? {
         if case .alias(let target, _) = record { target } else { nil }
     }

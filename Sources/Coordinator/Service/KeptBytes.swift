@@ -2,7 +2,8 @@ import CallCore
 import CallStore
 import SignalingProtocol
 
-/// What is kept because of users (docs/protocol.md, section 2, Rate limits). What they ask for is counted by `Budgets`.
+/// Computes how many bytes the store keeps because of each user (docs/protocol.md, section 2, Rate limits). `Budgets`
+/// counts the requests of users.
 struct KeptBytes {
     private let retention: Milliseconds
     private let now: Milliseconds
@@ -14,11 +15,12 @@ struct KeptBytes {
         period = settings.storedPeriod(at: now)
     }
 
-    /// More than any store holds: what is damaged does not overflow.
+    /// A bound on one stored count, above the size of any store, so that a damaged count does not overflow.
     private static let many = 1 << 50
 
-    /// What was stored in this period counts, and of the one before the share that is still kept: periods are as long as calls are
-    /// kept, and what was stored in one is forgotten in the course of the next.
+    /// Returns the bytes that count per user: all bytes stored in this period, and of the bytes stored in the period
+    /// before the share that is still kept. A period is as long as calls are kept, so that the bytes of one period are
+    /// forgotten in the course of the next.
     func sums(_ lookup: Lookup, _ findings: Findings) -> [UserID: Int] {
         let rest = retention - now % retention
         var sums: [UserID: Int] = [:]
@@ -29,14 +31,15 @@ struct KeptBytes {
         return sums
     }
 
-    /// What is to be written of what was counted in this period.
+    /// Returns the charges to write for the bytes counted in this period.
     func charges(_ usage: [(user: UserID, bytes: Int)]) -> [StoredCharge] {
         let until = (period + 2) * retention
         return usage.map { StoredCharge(StoredPeriod(of: $0.user, number: period), bytes: $0.bytes, until: until) }
     }
 
-    /// What a commit keeps more than before counts with who made the call, and what it keeps less is taken off again: else members
-    /// could fill the room of who made it by going to and fro.
+    /// Returns how many more bytes the store keeps after a commit than before; the call's inviter pays for them. A
+    /// negative difference is credited, or else members could use up the inviter's limit by changing a call back and
+    /// forth.
     static func difference(_ call: Call, _ before: Call?) -> Int {
         let bytes = call.approximateBytes + ServiceBounds.bytesBesideMember * call.members.count
         guard let before else { return bytes + ServiceBounds.bytesBesideCall }

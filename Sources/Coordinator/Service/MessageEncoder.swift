@@ -1,7 +1,7 @@
 import CallCore
 import SignalingProtocol
 
-/// Makes messages for the broker out of what is said: where they go, their bytes, and for how long the broker keeps them.
+/// Encodes responses and errors as outbound messages: their topic, their bytes, and for how long the broker keeps them.
 struct MessageEncoder {
     let topics: Topics
 
@@ -22,17 +22,17 @@ struct MessageEncoder {
             expirySeconds: ServiceBounds.messageExpirySeconds, isTrimmed: isTrimmed)
     }
 
-    /// An answer to what had no id.
+    /// Returns the error message for a message that has no request id.
     func refusal(_ error: SignalingError, topic: String) -> OutboundMessage {
         OutboundMessage(
             topic: topic, payload: DownMessage.error(error).encoded(),
             expirySeconds: ServiceBounds.messageExpirySeconds)
     }
 
-    /// The bytes of a message within the limit of what the service sends. A call whose members' `extendedData` would
-    /// break it goes out without that, which `call.get` cannot give either: control characters take six bytes each. A
-    /// timeline that would break it loses its oldest entries, and then reports are left out. `most`: what the message may take with
-    /// its members' `extendedData`, in bytes.
+    /// Returns the bytes of a message, within the bound on messages to devices. A call whose members' `extendedData`
+    /// would exceed the bound is sent without that data, which `call.get` cannot return either: control characters take
+    /// six bytes each. A timeline that would exceed the bound loses its oldest entries, and then its reports. `most`
+    /// bounds the message with its members' `extendedData`, in bytes.
     func bounded(_ message: DownMessage, most: Int = Limits.downBytes) -> (payload: [UInt8], isTrimmed: Bool) {
         var bytes = message.encoded()
         guard bytes.count > most else { return (bytes, false) }
@@ -46,7 +46,7 @@ struct MessageEncoder {
 }
 
 extension DownMessage {
-    /// Drops the older half of a timeline; false when there is none left.
+    /// Drops the older half of a timeline. Returns false when no entry is left.
     fileprivate mutating func dropOldestEntries() -> Bool {
         guard case .response(var response) = self, case .success(var success) = response.outcome,
             let count = success.timeline?.entries.count, count > 0
@@ -58,7 +58,7 @@ extension DownMessage {
         return true
     }
 
-    /// Drops the last half of what devices reported; false when there is nothing left.
+    /// Drops the last half of the devices' reports. Returns false when no report is left.
     fileprivate mutating func dropReports() -> Bool {
         guard case .response(var response) = self, case .success(var success) = response.outcome,
             !success.reports.isEmpty

@@ -2,7 +2,7 @@ import CallCore
 import CallStore
 import SignalingProtocol
 
-/// Peer messages, as calls: gather, decide, commit, and only then tell.
+/// Serves peer messages, as `CallRounds` serves calls: gathers, decides, commits, and only then publishes.
 struct MessageRounds {
     let serving: Serving
 
@@ -21,7 +21,7 @@ struct MessageRounds {
         for work in open { serving.answerUnavailable(work) }
     }
 
-    /// Returns the works that lost against somebody else.
+    /// Makes one attempt. Returns the requests whose commit lost against another writer.
     private func attempt(_ works: [MessageWork]) async throws(StoreError) -> [MessageWork] {
         let (facts, records) = try await Gathering(serving: serving).facts(for: works)
         var finding = Finding(serving: serving)
@@ -34,7 +34,7 @@ struct MessageRounds {
             guard case .decided(let decision) = outcome else {
                 throw StoreError(.unsettled, "a decision on a message never had all that it asked for")
             }
-            // Those that are decided after it and written with it count it.
+            // Later decisions of this batch count this message too.
             if let sender = decision.sender, let recipient = decision.message?.to {
                 deciding.facts.waitingMessages[sender, default: 0] += 1
                 deciding.facts.inboxes[recipient, default: 0] += 1
@@ -66,7 +66,7 @@ struct MessageRounds {
         if let before = decision.before {
             if before.isWaiting, !message.isWaiting {
                 context.counters.add(.peerMessages, message.state.rawValue)
-                // What a device has read fills its line no more.
+                // A delivered message no longer counts towards the bytes on their way to the recipient.
                 if message.state == .delivered {
                     context.budgets.giveBack(
                         before.approximateBytes, from: before.origin.device.userID, to: before.to, now: serving.now)

@@ -1,8 +1,8 @@
 import CallCore
 import CallStore
 
-/// One thing at a time, by a coordinator that has nothing else to do and no memory that counts: for who tries everything that can happen
-/// to what is stored. Each of these returns when all is done.
+/// A coordinator that serves one message or one sweep at a time and keeps no memory that matters, for tests that try
+/// every sequence of changes to stored records. Each method returns when all its work is done.
 package struct OneAtATime {
     private let service: CallService
 
@@ -15,7 +15,7 @@ package struct OneAtATime {
         return messages
     }
 
-    /// Serves what is due.
+    /// Serves the deadlines that are due.
     package func sweep() -> [OutboundMessage] {
         complete {
             let ids = await service.overdue(grace: 0, limit: ServiceBounds.deadlinesPerRound)

@@ -3,7 +3,7 @@ import CallStore
 import SignalingProtocol
 import Tokens
 
-/// Where devices are reached while they sleep (docs/protocol.md, section 7, Registering).
+/// Serves the registration of devices for pushes (docs/protocol.md, section 7, Registering).
 struct PushRequests {
     let serving: Serving
 
@@ -22,7 +22,8 @@ struct PushRequests {
         let registration = PushRegistration(
             PushRegistration.Key(device, request.app, request.platform), target: request.target,
             digest: digest(request.platform.identity(of: request.target)), since: serving.now)
-        // Written first: who invites the user from now on sees it, and whom the user rings already is found after it.
+        // The registration is written first: later invitations of the user see it, and `tellCalls` then finds the calls
+        // that ring already.
         let registrations = try await store.register(registration)
         try await tellCalls(of: device.userID)
         return answer(registrations)
@@ -44,8 +45,8 @@ struct PushRequests {
                 }))
     }
 
-    /// What the deployment does not push is refused, also what it did push until its last process with push ended. One that pushes may have
-    /// been started just now.
+    /// Returns an error for a registration that the deployment does not push, also after its last process with push has
+    /// ended. The policy is read again before a refusal, since a process with push may have started a moment ago.
     private func refusal(of request: Request.PushRegister) async throws(StoreError) -> SignalingError? {
         if let policy = served(try await serving.context.pushPolicy()), policy.refusal(of: request) == nil {
             return nil
@@ -60,7 +61,8 @@ struct PushRequests {
         kept.flatMap { $0.isServed(at: serving.now) ? $0.policy : nil }
     }
 
-    /// A device that registers while its user is rung is rung, too.
+    /// Tells the user's live calls of the registration, so that a call that rings at this time is pushed to the device
+    /// too.
     private func tellCalls(of user: UserID) async throws(StoreError) {
         let live = try await UserCalls(serving: serving).live(of: [user], limit: ServiceBounds.callsPerWelcome)[0]
         guard !live.isEmpty else { return }
@@ -72,7 +74,8 @@ struct PushRequests {
 }
 
 extension PushTarget {
-    /// A subscription's key has the form of a point; nothing can be encrypted for it unless it is one.
+    /// Whether a subscription's key is a point of the curve. Other bytes may have the same form, but cannot be used to
+    /// encrypt.
     fileprivate var hasPoint: Bool {
         guard case .subscription(_, let key, _) = self else { return true }
         return Base64URL.decode(key.utf8).map(CurvePoint.isValid) ?? false
@@ -80,7 +83,7 @@ extension PushTarget {
 }
 
 extension PushPolicy {
-    /// Nil when the deployment pushes so to devices with this app.
+    /// Returns nil when the deployment pushes on this platform to devices with this app.
     fileprivate func refusal(of request: Request.PushRegister) -> SignalingError? {
         guard let platforms = apps[request.app] else {
             return SignalingError(.badRequest, "app: this deployment knows no app \(request.app)")

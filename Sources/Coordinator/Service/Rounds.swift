@@ -2,16 +2,16 @@ import CallCore
 import CallStore
 import SignalingProtocol
 
-/// Serves a round: who came and went, then what happened to calls and peer messages, then what users ask for besides. What is done is
-/// told before the rest is begun: nobody in a round waits for what others have asked for.
+/// Serves a batch: first presence, then calls and peer messages, then requests about users. The messages of each part
+/// are published before the next part begins, so that no device waits for the requests of others.
 struct Rounds {
     let serving: Serving
-    /// Is given what is to be published.
+    /// Publishes messages.
     let tell: ([OutboundMessage]) -> Void
 
     func serve(_ round: Round) async {
         do throws(StoreError) {
-            // The rounds before may have taken their time.
+            // The requests before this batch may have taken long.
             try await serving.readClock()
             if !round.presence.isEmpty {
                 await serve(round.presence)
@@ -35,7 +35,7 @@ struct Rounds {
         await serve(round.requests)
     }
 
-    /// Sends again what was held back from devices that have acknowledged something in this round.
+    /// Resends the deliveries that were held back from devices that have acknowledged a delivery in this batch.
     private func serveReleased() async {
         let released = serving.context.budgets.takeReleased()
         guard !released.isEmpty else { return }
@@ -69,13 +69,13 @@ struct Rounds {
         }
     }
 
-    // MARK: What is about no single call
+    // MARK: Requests about users
 
-    /// Those of a user in their order, and those of different users side by side.
+    /// Serves the requests of one user in their order, and those of different users concurrently.
     private func serve(_ requests: [ReceivedRequest]) async {
         let users = requests.map(\.device.userID).unique
         guard users.count > 1 else { return await serveInOrder(requests, serving) }
-        // All run in the coordinator's own thread, one at a time.
+        // All tasks run on the coordinator's own thread, one at a time.
         nonisolated(unsafe) let (rounds, context) = (self, serving.context)
         let now = serving.now
         await withTaskGroup(of: Void.self) { group in

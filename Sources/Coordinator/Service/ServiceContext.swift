@@ -3,8 +3,8 @@ import CallStore
 import SignalingProtocol
 import Support
 
-/// What all works of a coordinator share. None of it matters to calls: everything true is in the store, and any other coordinator can
-/// go on at any point.
+/// The state that all requests of a coordinator share. No call depends on it: all calls are in the store, and any other
+/// coordinator can continue at any point.
 final class ServiceContext {
     let store: any CallStore
     let settings: ServiceSettings
@@ -17,25 +17,27 @@ final class ServiceContext {
     var setAside = SetAside()
     var tidied = TidyLists()
     var health = StoreHealth()
-    /// Is told of the records of which something is owed to endpoints, once it is written.
+    /// Called with the records that have new outbox entries, once they are written.
     var owes: ([RecordID]) -> Void = { _ in }
-    /// Is told of the calls because of which somebody may have to be woken, once it is written.
+    /// Called with the calls that may have to be pushed, once they are written.
     var owesPushes: ([CallID]) -> Void = { _ in }
-    /// By which a user's media may go, with credentials that are good from that time on.
+    /// Returns the ICE servers for a user's media, with credentials that are valid from the given time on.
     var iceServers: (UserID, WallTime) -> [IceServer] = { _, _ in [] }
-    /// What strangers' clocks are compared with; deadlines are by the store's time.
+    /// The wall clock, to compare with clocks outside the deployment; deadlines use the store's time.
     var wall: () -> WallTime = { .now }
-    /// Those that this coordinator's own settings name. The store is told of them before anything is committed.
+    /// The endpoints in this coordinator's own settings. They are written to the store before the first commit.
     var ownEndpoints: [KeptEndpoint] = []
-    /// To whom revisions may be owed; nil while that was never read.
+    /// The endpoints that webhook events may go to; nil until they were read.
     private var known: [KeptEndpoint]?
-    /// What the deployment pushes, nil for nothing; of which nothing is known while that was never read.
+    /// The kinds of pushes that the deployment sends. The inner nil means none; the outer nil means that the policy was
+    /// never read.
     private var policy: KeptPushPolicy??
-    /// Since when messages have been coming without a break; silence of members before that does not count.
+    /// The time since which inbound messages have arrived without a break. Silence of members before that time does not
+    /// count.
     var listeningSince: Milliseconds = 0
-    /// Waits for some milliseconds, not always the same, when another coordinator is in the middle of something.
+    /// Waits for a varying number of milliseconds while another writer finishes a commit.
     var pause: () async -> Void = {}
-    /// Whether this coordinator does something on the record just now.
+    /// Whether this coordinator is serving the record at this moment.
     var isUnderWay: (RecordID) -> Bool = { _ in false }
 
     init(_ store: any CallStore, _ settings: ServiceSettings) {
@@ -46,7 +48,8 @@ final class ServiceContext {
         recorder = TraceRecorder(policy: settings.trace, coordinator: settings.coordinator)
     }
 
-    /// To whom revisions may be owed, as it was read a second ago at the earliest: nothing is committed before it is known.
+    /// Returns the endpoints that webhook events may go to, as read at most about a second ago. No commit is written
+    /// before the endpoints are known.
     func endpoints() async throws(StoreError) -> [KeptEndpoint] {
         if let known { return known }
         return try await readEndpoints()
@@ -60,7 +63,7 @@ final class ServiceContext {
         return endpoints
     }
 
-    /// What the deployment pushes, as it was read a second ago at the earliest; nil for nothing.
+    /// Returns the kinds of pushes that the deployment sends, as read at most about a second ago, or nil for none.
     func pushPolicy() async throws(StoreError) -> KeptPushPolicy? {
         if let policy { return policy }
         return try await readPushPolicy()
@@ -75,19 +78,20 @@ final class ServiceContext {
 
     func failed(_ error: StoreError) {
         counters.add(.storeErrors)
-        // The store has answered.
+        // `unsettled` means that the store has answered.
         if error.code != .unsettled { health.failed(error) }
     }
 }
 
-/// Whether the store answers, as far as the last operations tell.
+/// Whether the store answers, as far as the last operations show.
 struct StoreHealth {
-    /// The message of the last failure, while it fails.
+    /// The message of the last failure, while the store fails.
     private(set) var failure: String?
-    /// The failure is one of writing: only a write that succeeds ends it.
+    /// Whether the failure is one of writing: only a successful write ends it.
     private var isOfWriting = false
 
-    /// It does not answer, so that another coordinator may be better off; one that cannot be written as it should is so for all.
+    /// Whether the store does not answer this coordinator, so that another coordinator may do better. A store that
+    /// cannot be written fails for all coordinators.
     var isOutOfReach: Bool { failure != nil && !isOfWriting }
 
     mutating func failed(_ error: StoreError) {
@@ -95,7 +99,7 @@ struct StoreHealth {
         isOfWriting = error.code == .notWritten || isOfWriting
     }
 
-    /// The store has answered; whether what it did was a write.
+    /// Notes that the store has answered a write or a read.
     mutating func answered(isWrite: Bool) {
         guard isWrite || !isOfWriting else { return }
         failure = nil

@@ -2,34 +2,35 @@ import CallCore
 import CallStore
 import SignalingProtocol
 
-/// Works on their way that were begun together: as of when they are judged, and what is to be published once they are done.
+/// The state shared by queued requests that were begun together: the time for which they are decided, and the outbound
+/// messages that are published when they are done.
 final class Serving {
     let context: ServiceContext
-    /// The store's clock, read before each round of decisions.
+    /// The store's time, in milliseconds, read before the decisions of each batch.
     private(set) var now: Milliseconds = 0
     private(set) var outbox: [OutboundMessage] = []
 
     var store: any CallStore { context.store }
     var settings: ServiceSettings { context.settings }
 
-    /// `now`: when that was read already.
+    /// Creates the state; `now` is the store's time if it was read already.
     init(_ context: ServiceContext, now: Milliseconds = 0) {
         self.context = context
         self.now = now
     }
 
-    /// Nothing is decided by a clock that may be wrong.
+    /// Reads the store's clock. Throws when the clock cannot be read, since no decision may rest on a wrong time.
     func readClock() async throws(StoreError) { now = try await store.now() }
 
-    /// So many bytes were sent because of this user.
+    /// Charges `bytes`, sent because of this user, to the user's limit.
     func charge(_ bytes: Int, to user: UserID) { context.budgets.charge(bytes, to: .sentBytes(user), now: now) }
 
     func publish(_ message: OutboundMessage) { outbox.append(message) }
 
-    /// Takes back what stands at these places of what is to be published.
+    /// Removes the outbound messages at these places of `outbox`.
     func withdraw(_ places: [Int]) { for place in places.sorted().reversed() { outbox.remove(at: place) } }
 
-    /// Hands over what is to be published, which is counted as sent.
+    /// Returns the outbound messages and counts them as sent.
     func finish() -> [OutboundMessage] {
         defer { outbox = [] }
         context.counters.add(.messagesSent, outbox.count)
@@ -37,9 +38,10 @@ final class Serving {
         return outbox
     }
 
-    // MARK: What cannot be served now
+    // MARK: Refusing
 
-    /// There is more to do than can be done: whoever asks is told to ask again later; what has no answer comes again by itself.
+    /// Refuses a request because the coordinator is overloaded. The response asks the device to try again later; a
+    /// message that has no response is dropped, since its device sends it again.
     func refuseEarly(_ item: Round.Item, from device: DeviceAddress, because reason: String) {
         context.counters.add(.refusedEarly, reason)
         let error = SignalingError.overloaded(retryAfter: ServiceBounds.overloadRetry)

@@ -1,12 +1,14 @@
 import CallCore
 import CallStore
 
-/// Due records that nobody here can serve: damaged ones, or of a later version. The sweep passes over them, so that others are reached
-/// that stand behind them; they are tried again now and then, since somebody may have mended them.
+/// The due records that this coordinator cannot serve: damaged records, or records of a later version. The sweep passes
+/// over them, so that they do not hide the records behind them. The sweep tries each record again after `duration`,
+/// since an operator may have repaired it.
 struct SetAside {
-    /// How many are remembered. Beyond that the first due records may be ones that cannot be served.
+    /// The number of records that are remembered. Beyond this number, the due index may begin with records that cannot
+    /// be served.
     static let capacity = 4_096
-    /// How long one is passed over, in milliseconds.
+    /// The time for which a record is passed over, in milliseconds.
     static let duration: Milliseconds = 60_000
 
     private var until: [RecordID: Milliseconds] = [:]
@@ -16,7 +18,7 @@ struct SetAside {
         until[id] = now + Self.duration
     }
 
-    /// Those that are passed over now.
+    /// Returns the records that are passed over at `now`.
     mutating func ids(now: Milliseconds) -> Set<RecordID> {
         guard !until.isEmpty else { return [] }
         until = until.filter { $0.value > now }

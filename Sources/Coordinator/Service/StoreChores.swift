@@ -2,15 +2,15 @@ import CallCore
 import CallStore
 import SignalingProtocol
 
-/// What a coordinator does now and then with the store, for nobody in particular.
+/// The periodic work of a coordinator with the store, independent of any request.
 struct StoreChores {
     let context: ServiceContext
 
     private var store: any CallStore { context.store }
 
-    /// To be called every second: endpoints come and go, as what is pushed does, and what is kept for them is bounded, whoever hands it over or
-    /// does not.
-    /// Returns whether something was beyond its bounds, so that there may be more of it.
+    /// Reads the endpoints and what the deployment pushes, and bounds the outboxes and the push queue, also when no
+    /// worker serves them. Must be called every second, since both settings change. Returns whether an outbox or the
+    /// push queue was beyond its bounds, so that another call may find more.
     func readEndpoints() async -> Bool {
         var isBeyond = false
         do throws(StoreError) {
@@ -21,7 +21,7 @@ struct StoreChores {
                 if loss.deleted > 0 { context.counters.add(.revisionsDeleted, name, loss.deleted) }
                 if loss != OutboxLoss() { isBeyond = true }
             }
-            // Where nothing is pushed, no call ever waits for that.
+            // In a deployment without pushes, no call waits for a push.
             if try await context.readPushPolicy() != nil {
                 let forgotten = try await store.boundPushes()
                 context.counters.add(.callsNotPushed, forgotten)
@@ -33,7 +33,7 @@ struct StoreChores {
         return isBeyond
     }
 
-    /// Looks at a shared store: whether it answers, and can be written.
+    /// Checks whether a shared store answers and can be written.
     func lookAtStore() async {
         do throws(StoreError) {
             context.health.answered(isWrite: try await store.lookAtClock())
@@ -42,7 +42,7 @@ struct StoreChores {
         }
     }
 
-    /// Removes what is over. Returns whether there may be more.
+    /// Removes records whose time is over. Returns whether more may be left.
     func clean() async -> Bool {
         do throws(StoreError) {
             let removed = try await store.clean(limit: ServiceBounds.recordsPerCleaning)
@@ -57,15 +57,16 @@ struct StoreChores {
 
     func writeTraces() async { await Timelines(context: context).write() }
 
-    /// Something is noted, or was dropped.
+    /// Whether timeline entries wait to be written, or were dropped.
     var hasTraces: Bool { context.recorder.hasWaiting }
 
     var hasUsage: Bool { context.usage.hasWaiting }
 
-    /// So much is noted that it should be written before there is more.
+    /// Whether so many timeline entries wait that they should be written before more come.
     var hasManyTraces: Bool { context.recorder.waitingCount > TraceRecorder.capacity / 4 }
 
-    /// Writes how much is kept because of users. Nobody waits for it; what cannot be written is not counted.
+    /// Writes how many bytes are kept because of users. No request waits for this write, and bytes that cannot be
+    /// written are not counted.
     func writeUsage() async {
         let usage = context.usage.take()
         guard !usage.isEmpty, let now = store.time, context.settings.quotas.storedBytes > 0 else { return }

@@ -1,10 +1,10 @@
 import CallCore
 import SignalingProtocol
 
-/// Collects how much is kept because of whom, until it is written.
+/// Collects how many bytes are kept because of each user, until they are written.
 struct StoredUsage {
     private var bytes: [UserID: Int] = [:]
-    /// Entries of timelines that were counted: of each call no more than are kept.
+    /// The counted timeline entries per call. Entries beyond those that are kept per call are not counted.
     private var entries: [CallID: Int] = [:]
 
     mutating func add(_ count: Int, to user: UserID) { bytes[user, default: 0] += count }
@@ -18,12 +18,12 @@ struct StoredUsage {
         add(new * ServiceBounds.bytesPerTraceEntry, to: user)
     }
 
-    /// What was added for the user and is not taken out yet.
+    /// Returns the bytes that were added for the user and not taken out yet.
     func waiting(of user: UserID) -> Int { bytes[user] ?? 0 }
 
     var hasWaiting: Bool { !bytes.isEmpty }
 
-    /// Takes out what waits to be written.
+    /// Takes out the bytes that wait to be written.
     mutating func take() -> [(user: UserID, bytes: Int)] {
         defer { bytes.removeAll(keepingCapacity: true) }
         return bytes.filter { $0.value != 0 }.sorted { $0.key < $1.key }.map { ($0.key, $0.value) }

@@ -2,7 +2,7 @@ import CallCore
 import CallStore
 import SignalingProtocol
 
-/// Tells what was decided, once it is written: encodes it, and notes it in the timeline and the counters.
+/// Publishes committed decisions: encodes their messages, and adds to the timelines and the counters.
 struct Telling {
     let serving: Serving
 
@@ -10,9 +10,10 @@ struct Telling {
     private var settings: ServiceSettings { serving.settings }
     private var now: Milliseconds { serving.now }
 
-    /// Publishes what a decision says. First what others are owed: the phone rings before its caller is answered. A user who
-    /// is answered has events after the response, which is of the revision at which the request was served. `presence`: of
-    /// `decision.told`, as it was after the commit; nil when it could not be read: then the events are left to the resends.
+    /// Publishes the messages of a decision. Deliveries to other users go first: the phone rings before its inviter
+    /// gets the response. A user who gets a response receives events after it, since the response has the revision at
+    /// which the request was served. `presence` is the presence of `decision.told` after the commit, or nil when it
+    /// could not be read: the resends then deliver the events.
     func tell(_ decision: borrowing Decision, of callID: CallID, _ presence: Presence?) {
         context.counters.add(decision.counts)
         if decision.isUnreadable { context.setAside.insert(.call(callID), now: now) }
@@ -41,7 +42,8 @@ struct Telling {
         }
     }
 
-    /// Counts with who asked; a ring check is asked by whoever has its key, and is bounded for itself.
+    /// Publishes a response and charges it to the user who asked. Any holder of its key may send a ring check, so that
+    /// ring checks have a limit of their own and are not charged.
     func tell(_ reply: Reply) {
         let message = context.encoder.message(reply)
         if !reply.isOfRingCheck { serving.charge(message.payload.count, to: reply.device.userID) }
@@ -58,18 +60,19 @@ struct Telling {
                         online: delivery.online, isResend: delivery.isResend)
                 ], of: call)
         }
-        // Written down as if it had gone out.
+        // The counters and the timeline above count an event to a user who is no longer a member as if it was sent.
         guard call.hasMember(delivery.user) else { return }
         let event = call.event(delivery.owed, for: delivery.user, now: now, snapshot: snapshot)
         let expiry = event.expiresIn.map { UInt32(clamping: max(1, $0 / 1000)) } ?? ServiceBounds.messageExpirySeconds
         let topic =
             delivery.device.map { settings.topics.down(DeviceAddress(userID: delivery.user, deviceID: $0)) }
             ?? settings.topics.down(delivery.user)
-        // A line that has too much to carry is not given what the device can ask for.
-        // What a user's own ack asks for, and what a timer sends, counts with whoever made the call.
+        // When too much is on its way to the device already, the event goes without `extendedData`, which the device
+        // can ask for. An event that follows from the user's own ack counts as the inviter's; for an event that a timer
+        // sends, the inviter's room decides as well.
         let cause = delivery.cause == delivery.user ? call.inviter : delivery.cause
-        // Whoever is in the call hears everything that its members say.
-        // To a user without a device nothing waits anywhere.
+        // A user who has accepted receives the full event, so that members of the call hear all that other members say.
+        // For a user without a device, no bytes wait anywhere, so that the full event is published as well.
         let hasReader = delivery.online > 0 || delivery.device != nil
         let most =
             call.member(delivery.user)?.state == .accepted || !hasReader
@@ -88,14 +91,14 @@ struct Telling {
 
     // MARK: Timelines (docs/protocol.md, section 6)
 
-    /// Notes what a decision says, once it is published.
+    /// Adds the decision's steps to the timeline, once the decision is committed.
     private func note(_ decision: borrowing Decision, _ call: Call) { record(steps(of: decision, call), of: call) }
 
     private func steps(of decision: borrowing Decision, _ call: Call) -> [TraceEntry.Step] {
         guard decision.isVisiblyChanged else { return decision.steps }
         let known = decision.subject.before?.revision ?? 0
         let changes = call.members.filter { $0.changedRevision > known }.map { member in
-            // What members tell each other explains nothing here, and is long.
+            // `extendedData` does not explain a timeline, and is long.
             var change = member.change
             change.extendedData = nil
             return change
@@ -107,8 +110,8 @@ struct Telling {
         ]
     }
 
-    /// Adds to the call's timeline, which counts with who made the call. Coordinators' readings of the store's clock differ by some
-    /// milliseconds: what knows a revision is never told of as earlier.
+    /// Adds to the call's timeline, which is charged to the call's inviter. Coordinators read times from the store's
+    /// clock that differ by some milliseconds, so that an entry is never dated before the call's last update.
     private func record(_ steps: @autoclosure () -> [TraceEntry.Step], of call: Call) {
         guard context.recorder.isTraced(call.callID) else { return }
         let steps = steps()

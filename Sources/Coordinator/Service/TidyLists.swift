@@ -1,11 +1,12 @@
 import CallCore
 import SignalingProtocol
 
-/// Users in whose list of calls nothing was to be put right when somebody looked last.
+/// The users whose list of calls needed no repair when it was last checked.
 struct TidyLists {
-    /// For so long nobody looks again, in milliseconds: what was entered since may be of a commit that is still on its way.
+    /// The time for which a list is not checked again, in milliseconds: an entry added since may belong to a commit
+    /// that is still under way.
     static let duration: Milliseconds = 10_000
-    /// How many are remembered. Lists of others are looked at each time.
+    /// The number of users that are remembered. The lists of other users are checked each time.
     static let capacity = 10_000
 
     private var seenAt: [UserID: Milliseconds] = [:]
@@ -18,6 +19,6 @@ struct TidyLists {
 
     func contains(_ user: UserID, now: Milliseconds) -> Bool { seenAt[user].map { Self.isRecent($0, now) } ?? false }
 
-    /// Not when the clock was set back.
+    /// Whether `at` is recent; false when the clock was set back.
     private static func isRecent(_ at: Milliseconds, _ now: Milliseconds) -> Bool { at <= now && at + duration > now }
 }

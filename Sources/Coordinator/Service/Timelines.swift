@@ -2,19 +2,20 @@ import CallCore
 import CallStore
 import SignalingProtocol
 
-/// Timelines in the store, which are written behind everything else (docs/protocol.md, section 6).
+/// Reads and writes timelines in the store. Timelines are written after all other records (docs/protocol.md, section
+/// 6).
 struct Timelines {
     let context: ServiceContext
 
     private var store: any TimelineStore { context.store }
 
-    /// The call's timeline, with what this coordinator has not written yet.
+    /// Returns the call's timeline, including the entries that this coordinator has not written yet.
     func timeline(of callID: CallID) async throws(StoreError) -> Timeline {
         await write()
         return try await store.timeline(of: callID)
     }
 
-    /// Writes what was noted. Nobody waits for it, and what cannot be written is dropped.
+    /// Writes the collected entries. No request waits for this write, and entries that cannot be written are dropped.
     func write() async {
         let (traces, dropped) = context.recorder.take()
         context.counters.add(.traceEntriesDropped, dropped)

@@ -1,31 +1,32 @@
 import CallCore
 import CallStore
 
-/// The deadlines that this coordinator committed, the earliest first. Nothing is lost with it: the store's due index
-/// holds the same deadlines for everybody.
+/// The deadlines that this coordinator committed, the earliest first. Losing this queue loses no deadline: the store's
+/// due index holds the same deadlines for all coordinators.
 struct TimerQueue {
     private struct Entry {
         let at: Milliseconds
         let id: RecordID
-        /// Nothing but resends is due then.
+        /// Whether only resends are due at this time.
         let isResend: Bool
     }
 
-    /// Beyond this many the store's due index alone serves the rest.
+    /// The bound on the number of deadlines; the due index alone serves further ones.
     static let capacity = 1_000_000
-    /// Of so many it is known that they were put off; a sweep finds others.
+    /// The bound on the number of records that are known to be put off; a sweep may serve further ones early.
     static let mostPutOff = 4_096
 
     private var heap: [Entry] = []
     /// The deadline that counts for each call or message; older entries of the heap are passed over.
     private var current: [RecordID: Milliseconds] = [:]
-    /// Those that were put off: the due index has their earlier moment, at which nobody is to serve them.
+    /// The records whose resends were put off. The due index still holds their earlier deadline, which a sweep must not
+    /// serve.
     private(set) var putOff: Set<RecordID> = []
 
     var count: Int { current.count }
     var next: Milliseconds? { heap.first?.at }
 
-    /// Sets the deadline; nil when it has none. `isResend`: nothing but resends is due then.
+    /// Sets the record's deadline, or removes it with nil. `isResend` says that only resends are due then.
     mutating func set(_ id: RecordID, at moment: Milliseconds?, isResend: Bool = false) {
         if !putOff.isEmpty { putOff.remove(id) }
         guard let moment else {
@@ -52,7 +53,7 @@ struct TimerQueue {
         return due
     }
 
-    /// Puts off the resends whose time has come, up to `limit`, by `delay`. Returns how many there were.
+    /// Puts off the resends that are due, up to `limit`, by `delay`. Returns how many were put off.
     mutating func putOffResends(until now: Milliseconds, by delay: Milliseconds, limit: Int) -> Int {
         var kept: [Entry] = []
         var count = 0
@@ -76,7 +77,7 @@ struct TimerQueue {
         return count
     }
 
-    /// Keeps `next` truthful, and the heap from filling with entries that no longer count.
+    /// Removes entries that no longer count, so that `next` is right and the heap stays small.
     private mutating func dropPassedOver() {
         while let first = heap.first, current[first.id] != first.at { removeFirst() }
         guard heap.count > 1024, heap.count > 4 * current.count else { return }

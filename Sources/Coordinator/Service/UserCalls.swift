@@ -2,14 +2,14 @@ import CallCore
 import CallStore
 import SignalingProtocol
 
-/// Users' lists of live calls, which may name calls that never came about.
+/// Reads and repairs users' lists of live calls, which may name calls that were never committed.
 struct UserCalls {
     let serving: Serving
 
     private var store: any RecordStore & UserStore { serving.store }
 
-    /// The users' live calls, the newest first. A list that is full is put right first: what stands in it without a call must not keep
-    /// a call out.
+    /// Returns the users' live calls, the newest first. A full list is repaired first, so that an entry without a call
+    /// cannot keep a call out.
     func live(of users: [UserID], limit: Int) async throws(StoreError) -> [[CallID]] {
         let lists = users.map { CallList.live(of: $0, limit: limit) }
         var calls = try await store.read(Lookup(calls: lists)).calls
@@ -19,8 +19,9 @@ struct UserCalls {
         return calls
     }
 
-    /// Removes from the user's list what stands in it without a call. Whether there was something. Not where there was nothing just
-    /// before: all that is listed is loaded for it, and lists of calls that live are full as well.
+    /// Removes the entries without a call from the user's list. Returns whether there were any. A list that needed no
+    /// repair a moment ago is not checked again: the check loads all listed calls, and a list of live calls can be full
+    /// as well.
     func tidy(_ user: UserID) async throws(StoreError) -> Bool {
         let context = serving.context
         guard !context.tidied.contains(user, now: serving.now) else { return false }

@@ -2,7 +2,8 @@ import CallCore
 import CallStore
 import SignalingProtocol
 
-/// Requests that are about no single call: a user's history, profiles and blocks (docs/protocol.md, section 2, Queries and Users).
+/// Serves requests that concern no single call: a user's history, profiles and blocks (docs/protocol.md, section 2,
+/// Queries and Users).
 struct UserRequests {
     let serving: Serving
 
@@ -11,7 +12,7 @@ struct UserRequests {
 
     func serve(_ received: ReceivedRequest) async {
         let user = received.device.userID
-        // Once more: what came with it may have been answered by much.
+        // `Intake` checked the same limit, but responses to requests of the same batch may have used it up since.
         var counts = Counts()
         if !received.request.body.isForBackends,
             let retryAfter = context.budgets.debt(.sentBytes(user), serving.now, &counts)
@@ -32,7 +33,7 @@ struct UserRequests {
             case .userBlock(let body): outcome = try await set(Block(by: user, of: body.userID), body.isBlocked)
             case .userBlockList: outcome = .answer(.blocked(try await store.blockList(of: user)))
             case .userSignOut(let device):
-                // Before its session ends: what rings then must not wake it.
+                // The registrations go before the session ends: a call that rings in between must not wake the device.
                 _ = try await store.unregister(DeviceAddress(userID: user, deviceID: device), nil, nil)
                 try await signOut([DeviceAddress(userID: user, deviceID: device)])
                 outcome = .answer(.done(user))
@@ -56,7 +57,7 @@ struct UserRequests {
         }
     }
 
-    /// Returns how many bytes it takes.
+    /// Publishes the response. Returns its size in bytes.
     private func answer(_ received: ReceivedRequest, _ outcome: Response.Outcome) -> Int {
         context.counters.add(.responses, outcome.name)
         let answer = context.encoder.response(
@@ -98,8 +99,9 @@ struct UserRequests {
 
     // MARK: For backends
 
-    /// Ends the sessions of these devices as by a logout. Of one that has none there is nothing to end; of one that has ended the calls are
-    /// told all the same, since an earlier attempt may have ended it and come no further.
+    /// Ends the sessions of these devices, as a logout does. A device without a session is skipped. The calls of a
+    /// device whose session has ended are told nevertheless, since an earlier attempt may have ended the session and
+    /// then failed.
     private func signOut(_ devices: [DeviceAddress]) async throws(StoreError) {
         guard let user = devices.first?.userID else { return }
         let known = try await store.devices(of: [user])[0].filter { devices.contains($0.device) }
@@ -108,7 +110,8 @@ struct UserRequests {
         guard areAllTold else { throw StoreError(.unsettled, "a call of the user could not be told") }
     }
 
-    /// Signed out everywhere and out of every call first: what follows from that is written before the rest goes.
+    /// Erases the user's data, after signing the user out on all devices and out of every call: the writes that follow
+    /// from that come first.
     private func delete(_ user: UserID) async throws(StoreError) {
         try await signOut(try await store.devices(of: [user])[0].map(\.device))
         try await leaveCalls(user)
@@ -148,7 +151,7 @@ struct UserRequests {
 }
 
 extension Call {
-    /// The request by which a member leaves it; nil when there is nothing to leave.
+    /// Returns the request by which the member leaves the call, or nil when the member has nothing to leave.
     fileprivate func leave(of user: UserID) -> Request.Body? {
         guard isLive, let member = member(user) else { return nil }
         if member.state.isPending { return .reject(.init(callID: callID)) }
