@@ -665,7 +665,7 @@ MUTANTS = [
     Mutant(
         "what was received outlives its connection",
         LOOP + "CoordinatorLoop.swift",
-        "// What was received goes with the connection.\n            queue.removeAll()",
+        "// Received messages are lost with the connection.\n            queue.removeAll()",
         "if !mutant { queue.removeAll() }",
     ),
     Mutant(

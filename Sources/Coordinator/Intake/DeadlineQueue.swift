@@ -1,31 +1,33 @@
 import CallCore
 
-/// Deadlines that have come and wait: own ones, and those that a sweep has found. Each id waits once; work on its record takes it along
-/// (docs/decisions/0018).
+/// The deadlines that have come and wait to be served: this coordinator's own deadlines, and deadlines that a sweep has
+/// found. Each record waits once; a batch that serves the record serves its deadline too (docs/decisions/0018).
 struct DeadlineQueue {
-    /// A deadline may be in a list that no longer waits: some work took it along.
+    /// This coordinator's own deadlines. A deadline that a batch has taken stays in its list for a while, and no longer
+    /// in `waiting`.
     private var own: [RecordID] = []
     private var found: [RecordID] = []
     private var waiting: Set<RecordID> = []
-    /// Whose turn it was last: neither keeps the other waiting.
+    /// Whether own deadlines had the last turn. The two lists take turns, so that neither delays the other.
     private var wasOwn = false
 
     var count: Int { waiting.count }
     var hasFound: Bool { found.contains { waiting.contains($0) } }
 
-    /// Own ones have come.
+    /// Adds own deadlines that have come.
     mutating func add(own ids: [RecordID]) { own += ids.filter { waiting.insert($0).inserted } }
 
-    /// Those of somebody who did not serve them.
+    /// Adds deadlines that another coordinator did not serve.
     mutating func add(found ids: [RecordID]) { found += ids.filter { waiting.insert($0).inserted } }
 
-    /// Whether the record's deadline waited. It is no longer waited for: whoever asks serves it with what else there is on the record.
+    /// Removes the record's deadline. Returns whether the deadline waited: the calling batch then serves the deadline
+    /// with the record's queued requests.
     mutating func join(_ id: RecordID) -> Bool { !waiting.isEmpty && waiting.remove(id) != nil }
 
-    /// How many own ones could begin.
+    /// Returns the number of own deadlines that can begin.
     func ready(_ isFree: (RecordID) -> Bool) -> Int { own.count { waiting.contains($0) && isFree($0) } }
 
-    /// Takes those that can begin, up to `limit`, of own ones or of those that were found, in turns.
+    /// Takes up to `limit` deadlines that can begin, in turns from the own deadlines and from the deadlines of sweeps.
     mutating func take(_ limit: Int, _ isFree: (RecordID) -> Bool) -> (ids: [RecordID], areOwn: Bool) {
         guard !waiting.isEmpty else {
             own = []

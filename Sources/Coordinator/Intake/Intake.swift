@@ -1,13 +1,13 @@
 import CallCore
 import SignalingProtocol
 
-/// Bytes in, work out: decodes what came from the broker, charges whoever sent it, and answers at once what cannot be served. One for
-/// each batch.
+/// Decodes inbound messages into queued requests, charges their senders, and returns errors for messages that cannot be
+/// served. Each batch of inbound messages has its own intake.
 struct Intake {
     private let settings: ServiceSettings
     private let encoder: MessageEncoder
     private let budgets: Budgets
-    /// By the store's clock; nil while that cannot be read.
+    /// The store's time, or nil while the clock cannot be read.
     private let now: Milliseconds?
     private(set) var items: [(item: Round.Item, device: DeviceAddress, bytes: Int)] = []
     private(set) var refusals: [OutboundMessage] = []
@@ -37,7 +37,8 @@ struct Intake {
         }
     }
 
-    /// Decodes one message of a device; what cannot be used is answered at once.
+    /// Decodes one message of a device. For a message that cannot be served, returns nil and adds an error to
+    /// `refusals`.
     private mutating func read(_ message: InboundMessage, from device: DeviceAddress) -> Round.Item? {
         switch decoded(message) {
         case .success(.request(let request)):
@@ -91,7 +92,8 @@ struct Intake {
         return hasLongCorrelationData(message) ? decoded.withLongCorrelationData : decoded
     }
 
-    /// A Response Topic counts when it is one level below the device's own topic: nobody is answered where others listen.
+    /// Returns how to send the response. A Response Topic counts only one level below the device's own topic, so that
+    /// no response goes where other devices listen.
     private func path(_ message: InboundMessage, _ device: DeviceAddress) -> ReplyPath {
         var path = ReplyPath(correlationData: message.correlationData)
         if let topic = message.responseTopic {
@@ -129,12 +131,13 @@ struct Intake {
         }
     }
 
-    /// Whether the user may ask for more now; if not, it is told when (section 2, Rate limits).
+    /// Whether the user's limits admit the request. If not, the error says when to try again (section 2, Rate limits).
     private mutating func isAdmitted(_ received: ReceivedRequest) -> Bool {
         let (user, body) = (received.device.userID, received.request.body)
         let retryAfter =
             switch body {
-            // Neither is the user's doing: whoever has the key may check a ring, and backends are not to be prevented.
+            // Neither counts towards the user's limits: any holder of its key may send a ring check, and backends must
+            // not be blocked.
             case .ringCheck: excess(.init(user, body))
             case _ where body.isForBackends: excess(.device(received.device))
             default: excess(.device(received.device)) ?? excess(.init(user, body)) ?? debt(of: user, for: received)
@@ -144,7 +147,8 @@ struct Intake {
         return false
     }
 
-    /// The same for a request: who owes bytes can still answer a call, take it back and end it, now and then.
+    /// Returns the milliseconds until the user has bytes left for the request, or nil when the request is admitted. A
+    /// user without bytes can still answer, cancel and end calls, now and then.
     private mutating func debt(of user: UserID, for received: ReceivedRequest) -> Int? {
         guard let retryAfter = budgets.debt(.sentBytes(user), now, &counts) else { return nil }
         switch received.request.body {
@@ -159,25 +163,26 @@ struct Intake {
         refusals.append(encoder.response(received.request.id, outcome, to: received.device, received.path))
     }
 
-    /// The milliseconds after which to try again; nil when it is admitted.
+    /// Returns the milliseconds after which to try again, or nil when the request is admitted.
     private mutating func excess(_ key: RateLimiter.Key) -> Int? {
         budgets.admit(key, now, &counts)
     }
 
-    /// What has no answer, and comes too often, is dropped: the event comes again, and the heartbeat too.
+    /// Whether a message without a response is admitted. A refused message is dropped: the device gets the event again,
+    /// and sends its heartbeat again.
     private mutating func isQuietlyAdmitted(_ device: DeviceAddress) -> Bool {
         guard excess(.device(device)) != nil else { return true }
         counts.add(.messagesRefused, ErrorCode.rateLimited.rawValue)
         return false
     }
 
-    /// Decodes what a device published on its presence topic.
+    /// Decodes a message on a device's presence topic.
     private mutating func readPresence(_ message: InboundMessage, of device: DeviceAddress) -> PresenceChange? {
         switch PresenceMessage.decode(message.payload, maxBytes: settings.maxPayload) {
         case .failure(let error):
             refuse(error, topic: settings.topics.down(device))
             return nil
-        // A device that flaps learns of it by the welcome that does not come, and asks again.
+        // A device that changes its presence too often gets no welcome, and therefore publishes its presence again.
         case .success where excess(.presence(device)) != nil:
             counts.add(.messagesRefused, ErrorCode.rateLimited.rawValue)
             return nil
@@ -191,21 +196,21 @@ struct Intake {
         }
     }
 
-    /// Whether devices of the user that came online were sent as much as may be.
+    /// Whether the user's devices that came online were sent as many bytes as the limit allows.
     private mutating func isWelcomedTooMuch(_ user: UserID) -> Bool {
         budgets.debt(.welcomeBytes(user), now, &counts) != nil
     }
 
     private mutating func refuse(_ error: SignalingError, topic: String) {
         counts.add(.messagesRefused, error.code.rawValue)
-        // A mirrored topic is a little longer than what was received, which may have had the greatest length of all.
+        // A mirrored topic is a little longer than the received topic, which may have had the maximum length already.
         guard topic.utf8.count <= ServiceBounds.topicBytes else { return }
         refusals.append(encoder.refusal(error, topic: topic))
     }
 }
 
 extension Result<UpMessage, UpMessageRefusal> {
-    /// Refused, when there would be an answer that had to give the Correlation Data back.
+    /// Returns a refusal for a message that needs a response with its Correlation Data.
     fileprivate var withLongCorrelationData: Self {
         let error = SignalingError(
             .tooLarge, "the Correlation Data may have at most \(Limits.correlationDataBytes) bytes")
@@ -218,9 +223,9 @@ extension Result<UpMessage, UpMessageRefusal> {
     }
 }
 
-/// The id of a call whose invite names none, and of a message likewise: the same for every resend of the request, on any
-/// replica (section 2).
-/// FNV-1a with 128 bits: it only has to spread, since the user's own id is part of what is hashed.
+/// Returns the id of a call or a peer message when its request names no id: the same for every resend of the request,
+/// at any coordinator (section 2). The hash is FNV-1a with 128 bits: an even spread is enough, since the user's own id
+/// is part of the hashed text.
 func derivedID(_ key: RequestKey) -> CallID {
     var hash: UInt128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d
     func mix(_ text: String) {
@@ -228,7 +233,7 @@ func derivedID(_ key: RequestKey) -> CallID {
             hash ^= UInt128(byte)
             hash &*= 0x0000_0000_0100_0000_0000_0000_0000_013b
         }
-        // No identifier holds this byte, so that the borders between the parts count.
+        // No identifier contains this byte, so that different splits into parts give different hashes.
         hash ^= 0xFF
         hash &*= 0x0000_0000_0100_0000_0000_0000_0000_013b
     }

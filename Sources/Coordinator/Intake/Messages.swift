@@ -2,16 +2,16 @@ import CallCore
 import CallStore
 import SignalingProtocol
 
-/// A message as it came from the broker.
+/// A message that the broker sent to the coordinator.
 package struct InboundMessage: Sendable {
     package var topic: String
     package var payload: [UInt8]
     package var correlationData: [UInt8]?
-    /// Where an answer is wanted (MQTT 5).
+    /// The topic for the response that the sender asks for (MQTT 5).
     package var responseTopic: String?
-    /// A stale copy that the broker had kept.
+    /// Whether this is an old copy that the broker had retained.
     package var isRetained: Bool
-    /// When the token of the sender ends, in milliseconds since the epoch, as far as the broker tells.
+    /// The end of the sender's token, in milliseconds since the epoch, if the broker tells.
     package var tokenExpiresAt: Int64?
 
     package init(
@@ -28,15 +28,16 @@ package struct InboundMessage: Sendable {
     }
 }
 
-/// A message for the broker.
+/// A message that the coordinator publishes at the broker.
 package struct OutboundMessage: Sendable, Equatable {
     package var topic: String
     package var payload: [UInt8]
     package var correlationData: [UInt8]?
     package var expirySeconds: UInt32
-    /// Of which message this is the receipt: to be told to `CallService.published`.
+    /// The peer message that this receipt belongs to. `CallService.published` is called with the receipt once the
+    /// broker has taken it.
     package var receiptOf: RecordID?
-    /// It would have been too large; counted when it is sent.
+    /// Whether the message was too large and was shortened; counted when sent.
     let isTrimmed: Bool
 
     package init(

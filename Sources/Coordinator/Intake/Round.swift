@@ -2,26 +2,26 @@ import CallCore
 import CallStore
 import SignalingProtocol
 
-/// Works that are served together: first who came and went, then what happened to calls and peer messages, then requests that
-/// ask for what that has done.
+/// The queued requests that are served together: first presence, then requests on calls and peer messages, then
+/// requests about users, since these may ask for results of the earlier requests.
 package struct Round {
     var presence: [PresenceChange] = []
     var calls = WorkList<CallID, CallEvent>()
     var messages = WorkList<RecordID, MessageEvent>()
     var requests: [ReceivedRequest] = []
-    /// The device of each message, presence aside, also of those that could not be used.
+    /// The device of each message except presence, including messages that could not be used.
     var senders: [DeviceAddress] = []
 
-    /// What a message of a device is about.
+    /// The content of a device's message.
     enum Item {
         case presence(PresenceChange)
         case call(CallID, CallEvent)
         case message(RecordID, MessageEvent)
         indirect case user(ReceivedRequest)
-        /// It could not be used, and shows that the device is alive.
+        /// A message that could not be used, but shows that the device is alive.
         case nothing
 
-        /// It begins something, and does not go on with what has begun.
+        /// Whether the message begins new work, rather than continue work that has begun.
         var isNew: Bool {
             switch self {
             case .call(_, .request(let received)):
@@ -34,7 +34,7 @@ package struct Round {
             }
         }
 
-        /// The record that it names.
+        /// The record that the message names.
         var record: RecordID? {
             switch self {
             case .call(let callID, _): .call(callID)
@@ -44,29 +44,29 @@ package struct Round {
         }
     }
 
-    /// The parts of a round, as they are served.
+    /// The parts of a batch, in serving order.
     private enum Phase: Int {
         case presence, calls, requests
     }
 
-    /// What one user has in a round: what a user sends is served in the order in which it came. Between users there is no order, as there
-    /// is none between their connections.
+    /// A user's requests in a batch. The messages of a user are served in the order of their arrival. Messages of
+    /// different users have no order, just as their connections have none.
     struct Place {
         private var phase = Phase.presence
-        /// Whose presence the round holds already.
+        /// The devices with a presence change in the batch.
         private var devices: [DeviceAddress] = []
-        /// The call on which the user has a request in the round.
+        /// The call that the user's requests in the batch are about.
         private var callID: CallID?
 
-        /// Takes the user's next message into the round, unless it must wait for what the round does.
+        /// Adds the user's next message to the batch. Returns false when the message must wait for the batch to end.
         mutating func takes(_ item: Item, from device: DeviceAddress) -> Bool {
             switch item {
             case .presence:
                 guard phase == .presence, !devices.contains(device) else { return false }
                 devices.append(device)
             case .call(let callID, .request):
-                // Calls of one round are decided side by side, but a user who leaves one call and enters another means it
-                // in this order.
+                // The calls of a batch are decided independently, but a user that leaves a call and enters another call
+                // wants both in this order.
                 guard enters(.calls), self.callID == nil || self.callID == callID else { return false }
                 self.callID = callID
             case .call, .message: return enters(.calls)
@@ -96,7 +96,7 @@ package struct Round {
         senders.append(device)
     }
 
-    /// The acknowledgments of events and messages in this round.
+    /// The acks of events and peer messages in this batch.
     var acknowledgments: [(id: RecordID, device: DeviceAddress)] {
         var found: [(RecordID, DeviceAddress)] = []
         for work in calls.works {
@@ -106,7 +106,7 @@ package struct Round {
         return found
     }
 
-    /// The deadline of a record, before what else there is on it.
+    /// Adds the deadline of a record, before the record's other events.
     mutating func addDeadline(of id: RecordID) {
         if let callID = id.callID { calls.append(.deadline, to: callID) } else { messages.append(.deadline, to: id) }
     }

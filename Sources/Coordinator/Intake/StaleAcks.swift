@@ -1,8 +1,9 @@
 import CallCore
 import SignalingProtocol
 
-/// Which devices were just told what they are owed because they acked an old revision: one answer per device, call and second, since an
-/// ack is short and the answer may be long. Who acks more often has the rest with the resends.
+/// The devices that sent a stale ack and got their deliveries a moment ago. Each device gets at most a single answer
+/// per call and second, since an ack is short and the answer may be long. A device that acks more often gets the rest
+/// by resends.
 struct StaleAcks {
     private struct Key: Hashable {
         let device: DeviceAddress
@@ -10,9 +11,10 @@ struct StaleAcks {
     }
 
     static let interval: Milliseconds = 1_000
-    /// With so many answers within the interval there is none for others: a few megabytes are remembered.
+    /// The bound on answers that are remembered within the interval: a few megabytes. At the bound, other devices get
+    /// no answer.
     static let capacity = 20_000
-    /// How often room is looked for where there is none.
+    /// The interval between removals of old entries while no room is left.
     private static let searchInterval: Milliseconds = 100
 
     private var answeredAt: [Key: Milliseconds] = [:]
@@ -21,7 +23,7 @@ struct StaleAcks {
     mutating func isFree(_ device: DeviceAddress, _ callID: CallID, now: Milliseconds) -> Bool {
         if let at = answeredAt[Key(device: device, callID: callID)] { return !Self.isRecent(at, now) }
         guard answeredAt.count >= Self.capacity else { return true }
-        // Unless the clock was set back.
+        // A `nextSearch` far in the future shows that the clock was set back.
         if now < nextSearch, nextSearch - now <= Self.searchInterval { return false }
         nextSearch = now + Self.searchInterval
         answeredAt = answeredAt.filter { Self.isRecent($0.value, now) }
@@ -32,6 +34,6 @@ struct StaleAcks {
         answeredAt[Key(device: device, callID: callID)] = now
     }
 
-    /// Not when the clock was set back.
+    /// Whether `at` is recent; false when the clock was set back.
     private static func isRecent(_ at: Milliseconds, _ now: Milliseconds) -> Bool { at <= now && at + interval > now }
 }

@@ -1,6 +1,6 @@
 import CallCore
 
-/// Works, one for each id, in the order in which something first happened to them.
+/// A list with a `Work` per id, in the order of their first events.
 struct WorkList<ID: Hashable, Event> {
     private(set) var works: [Work<ID, Event>] = []
     private var places: [ID: Int] = [:]
@@ -21,7 +21,7 @@ struct WorkList<ID: Hashable, Event> {
         }
     }
 
-    /// Fewer are looked through.
+    /// A list of at least this length uses a dictionary; a shorter list is searched.
     private static var few: Int { 8 }
 
     private func place(of id: ID) -> Int? {

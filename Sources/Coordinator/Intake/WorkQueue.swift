@@ -2,32 +2,34 @@ import CallCore
 import CallStore
 import SignalingProtocol
 
-/// What came and is not served yet, and the keys of what is being served (docs/decisions/0018).
+/// The queued requests, and the keys of the requests that are being served (docs/decisions/0018).
 ///
-/// Each work has keys: the user who sent it, and the record that it names. Works with a common key are served in the order in which they
-/// came; a work begins when none before it has one of its keys, and keeps them until all that it does is done.
+/// Each request has keys: its user, and the record in the request. Requests with a common key are served in the order
+/// of their arrival. A request begins when no earlier request has a common key, and holds its keys until all its
+/// effects are done.
 ///
-/// One user's burst is spread over what others send: beyond a few works of a user the rest waits in a line of its own, for their end. What
-/// there is no room for is refused.
+/// The burst of a user is spread among the requests of other users: beyond `mostOfUser` requests, the user's further
+/// requests wait in a separate line (`parked`) until earlier requests end. A request is refused when the queue has no
+/// room.
 ///
-/// More than 200 lines: the lines of users and those of records are one structure; apart, each could be wrong by itself.
+/// More than 200 lines: the lines of users and of records are a single structure, and two parts could disagree.
 struct WorkQueue {
-    /// A user of whom something waits or is being served.
+    /// A user with requests that wait or are being served.
     fileprivate final class Sender {
         let userID: UserID
-        /// How many of its works stand in the queue.
+        /// The number of the user's requests in `WorkQueue.waiting`.
         var waiting = 0
-        /// Those that do not yet, in the order in which they came, from `firstParked` on.
+        /// The user's further requests in the order of their arrival, from `firstParked` on.
         var parked: [Waiting] = []
         var firstParked = 0
-        /// Of all that waits.
+        /// The bytes of all the user's queued requests.
         var bytes = 0
-        /// Of which devices something waits that shows only that they are alive.
+        /// The devices with a queued message that only shows that they are alive.
         var unusable: [DeviceAddress] = []
         var isServed = false
-        /// When something of it began last.
+        /// The time when a request of this user last began.
         var lastBegan = Int64.min
-        /// Of the batch that is being put together, by its number.
+        /// The number of the batch that the following properties belong to.
         var batch = 0
         var place = Round.Place()
         var taken = 0
@@ -55,7 +57,7 @@ struct WorkQueue {
         let sender: Sender
         let bytes: Int
         let at: Int64
-        /// When it was last seen to wait for others.
+        /// The time when the request last had to wait for another request.
         var heldUntil = Int64.min
 
         init(item: Round.Item, device: DeviceAddress, sender: Sender, bytes: Int, at: Int64) {
@@ -67,7 +69,7 @@ struct WorkQueue {
         }
     }
 
-    /// Works that are served together, with their keys.
+    /// Requests that are served together, with their keys.
     final class Batch {
         fileprivate(set) var round = Round()
         fileprivate(set) var count = 0
@@ -75,45 +77,46 @@ struct WorkQueue {
         fileprivate var senders: [Sender] = []
     }
 
-    /// How much of one user is served with that of others, and stands in the queue.
+    /// The bound on a user's requests in a batch, and in `waiting`.
     static let mostOfUser = 16
-    /// How much waits at most in all, in works and bytes.
+    /// The bounds on all queued requests and their bytes.
     static let mostOfAll = 16_384
     static let mostBytesOfAll = 64 * 1024 * 1024
-    /// How much of one user waits at most while nothing of others does. The more there is in all, the less one user may have: some
-    /// seventh of what is free, and of bytes a fifteenth. So no number of users can fill the queue for others.
+    /// The bounds on a user's queued requests and bytes while the queue is otherwise empty. The fuller the queue, the
+    /// less each user may add: a seventh of the free requests and a fifteenth of the free bytes. So no number of users
+    /// can fill the queue for others.
     static let mostWaiting = mostOfAll / 8
     static let mostBytes = mostBytesOfAll / 16
 
-    /// In the order in which it came.
+    /// The requests in the order of their arrival.
     private var waiting: [Waiting] = []
     private var senders: [UserID: Sender] = [:]
-    /// Records that are being served.
+    /// The records that are being served.
     private var records: Set<RecordID> = []
     private var batches = 0
     private var parked = 0
-    /// How many works have come since the last batch was put together, beside what is parked.
+    /// The number of requests that were added to `waiting` since the last batch was put together.
     private(set) var fresh = 0
     private var bytes = 0
     private var deadlines = DeadlineQueue()
 
-    /// How many messages wait.
+    /// The number of queued requests.
     var count: Int { waiting.count + parked }
 
-    /// For how long the first one has been waiting that could begin.
+    /// Returns for how many milliseconds the first request that could begin has been waiting.
     func lateness(_ now: Int64) -> Int64 { waiting.first(where: couldBegin).map { age($0, now) } ?? 0 }
 
-    /// Nothing of its user is being served, nor its record.
+    /// Whether neither the request's user nor its record is being served.
     private func couldBegin(_ next: Waiting) -> Bool {
         !next.sender.isServed && !(next.item.record.map(records.contains) ?? false)
     }
 
-    /// For how long it has been waiting for nobody but the service.
+    /// Returns for how long the request has been waiting for the service alone, and not for other requests.
     private func age(_ next: Waiting, _ now: Int64) -> Int64 {
         now - max(next.at, next.sender.lastBegan, next.heldUntil)
     }
 
-    /// False when there is no room for it. `bytes`: how long the message was.
+    /// Adds a request; `bytes` is the length of its message. Returns false when the queue has no room.
     mutating func append(_ item: Round.Item, from device: DeviceAddress, _ bytes: Int, at now: Int64) -> Bool {
         let sender: Sender
         if let known = senders[device.userID] {
@@ -127,7 +130,7 @@ struct WorkQueue {
             return false
         }
         if case .nothing = item {
-            // One of its kind shows the same.
+            // A second message of this kind would add no information.
             guard !sender.unusable.contains(device) else { return true }
             sender.unusable.append(device)
         }
@@ -152,25 +155,25 @@ struct WorkQueue {
             && size * (Self.mostBytesOfAll / Self.mostBytes - 1) <= freeBytes
     }
 
-    /// What cannot be served in time any more.
+    /// The requests that can no longer be served in time.
     struct Late {
-        /// Begins something: whoever asked is told so.
+        /// The requests that begin new work; their devices get an error.
         var refused: [(item: Round.Item, device: DeviceAddress)] = []
-        /// Goes on with something: it comes again by itself.
+        /// The number of messages that continue work that has begun; their devices send again.
         var dropped = 0
 
         var isEmpty: Bool { refused.isEmpty && dropped == 0 }
     }
 
-    /// For how long works wait that could begin, in milliseconds: those that begin something, and those that go on with something; and for how
-    /// long anything waits, also for others of its own sender.
+    /// The bounds on waiting, in milliseconds: for requests of new work that could begin, for other messages that could
+    /// begin, and for all requests, also while they wait for another request of their sender.
     struct Patience {
         let new: Int64
         let any: Int64
         let inAll: Int64
     }
 
-    /// Takes out what has waited for too long. What comes afterwards is served before it would have been.
+    /// Takes out the requests that have waited for too long, so that later requests are served earlier.
     mutating func takeLate(_ now: Int64, _ patience: Patience) -> Late {
         func isLate(_ next: Waiting) -> Bool {
             if now - next.at >= patience.inAll { return true }
@@ -182,7 +185,7 @@ struct WorkQueue {
         guard !late.isEmpty else { return taken }
         waiting = waiting.filter { !isLate($0) }
         for next in late { take(next, into: &taken) }
-        // What is parked behind them came later, and may be late as well.
+        // The requests parked behind these came later, and may be late as well.
         for next in late where next.sender.waiting == 0 {
             while next.sender.parkedCount > 0, isLate(next.sender.parked[next.sender.firstParked]) {
                 next.sender.waiting += 1
@@ -199,14 +202,14 @@ struct WorkQueue {
         leave(next)
     }
 
-    /// The next works that can begin, up to `limit` messages.
+    /// Returns a batch of the next requests that can begin, up to `limit`.
     mutating func next(_ limit: Int, _ now: Int64) -> Batch? {
         fresh = 0
         guard !waiting.isEmpty else { return nil }
         batches += 1
         let batch = Batch()
         var left: [Waiting] = []
-        /// Of what must wait: what comes after it on the same record waits as well.
+        /// The records of requests that must wait. Later requests on the same records wait too.
         var mustWait: Set<RecordID> = []
         for (place, next) in waiting.enumerated() {
             guard batch.count < limit else {
@@ -268,7 +271,7 @@ struct WorkQueue {
         if sender.waiting == 0, sender.parkedCount == 0, !sender.isServed { senders[sender.userID] = nil }
     }
 
-    /// All that the batch does is done.
+    /// Releases the keys of a batch, once all its effects are done.
     mutating func finish(_ batch: Batch) {
         records.subtract(batch.records)
         for sender in batch.senders {
@@ -277,7 +280,7 @@ struct WorkQueue {
         }
     }
 
-    /// What was parked comes into the queue as far as there is room for it; of whom nothing waits is forgotten.
+    /// Moves the user's parked requests into `waiting` as far as the bound allows, and forgets a user without requests.
     private mutating func fill(_ sender: Sender) {
         while sender.waiting < Self.mostOfUser, sender.parkedCount > 0 {
             sender.waiting += 1
@@ -290,7 +293,7 @@ struct WorkQueue {
     // MARK: Deadlines
 
     var waitingDeadlines: Int { deadlines.count }
-    /// How many own ones could begin.
+    /// The number of own deadlines that can begin.
     var readyDeadlines: Int { deadlines.ready { !records.contains($0) } }
     var hasFoundDeadlines: Bool { deadlines.hasFound }
 
@@ -298,7 +301,7 @@ struct WorkQueue {
 
     mutating func append(foundDeadlines ids: [RecordID]) { deadlines.add(found: ids) }
 
-    /// Takes deadlines of records that are not being served, up to `limit`; they are from now on.
+    /// Takes up to `limit` deadlines of records that are not being served, and marks the records as being served.
     mutating func nextDeadlines(_ limit: Int) -> (ids: [RecordID], areOwn: Bool) {
         let next = deadlines.take(limit) { !records.contains($0) }
         records.formUnion(next.ids)
@@ -307,10 +310,10 @@ struct WorkQueue {
 
     mutating func finish(_ ids: [RecordID]) { records.subtract(ids) }
 
-    /// Something is being done on the record.
+    /// Whether the record is being served.
     func isServed(_ id: RecordID) -> Bool { records.contains(id) }
 
-    /// Nothing that waits is to be served any more; what is being served is.
+    /// Removes all queued requests. Requests that are being served continue.
     mutating func removeAll() {
         waiting = []
         parked = 0

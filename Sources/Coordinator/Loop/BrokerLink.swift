@@ -4,25 +4,25 @@ import MQTTClient
 import SignalingProtocol
 import Support
 
-/// A coordinator's connection to the broker, while there is one: made when the loop says so, and made anew when it is lost.
+/// A coordinator's connection to the broker. The loop says when to connect, also after a connection is lost.
 final class BrokerLink {
-    /// Messages; beyond it publications are dropped until the broker has caught up.
+    /// The bound on messages that the broker has not acknowledged; at the bound, outbound messages are dropped.
     private static let mostBacklog = 50_000
 
     private let configuration: Coordinator.Configuration
     private let service: CallService
     private let log: Log
-    /// There is no connection any more, or none could be made.
+    /// Called when the connection is lost or could not be made.
     var onLost: () -> Void = {}
     private var connection: MQTTConnection?
-    /// What was shown as the password.
+    /// The password that was sent to the broker.
     private var password: String?
-    /// Subscriptions, or their ends, that the broker has not answered.
+    /// The subscribe and unsubscribe requests that the broker has not answered.
     private var asked: Set<Int32> = []
     private var isConnecting = false
-    /// Receipts that the broker has not acknowledged: what goes with the connection is sent again.
+    /// The receipts that the broker has not acknowledged. Receipts that are lost with the connection are sent again.
     private var receipts: [Int32: OutboundMessage] = [:]
-    /// Why the broker has refused publications on this connection: each is told once.
+    /// The broker's reasons for refusals on this connection. Each reason is logged once.
     private var refusalsTold: Set<String> = []
 
     init(_ configuration: Coordinator.Configuration, _ service: CallService, _ log: Log) {
@@ -56,7 +56,7 @@ final class BrokerLink {
 
     func disconnect() { connection?.disconnect() }
 
-    /// The connection goes with all that was queued for it.
+    /// Drops the connection and all messages that were queued for it.
     func forget() {
         connection = nil
         isConnecting = false
@@ -90,9 +90,9 @@ final class BrokerLink {
         }
     }
 
-    // MARK: What comes
+    // MARK: Receiving
 
-    /// Waits for messages, or for `other`.
+    /// Waits for messages, or for a descriptor in `others`.
     func receive(
         milliseconds: Int32, reads: Bool, others: inout [pollfd]
     ) -> [InboundMessage] {
@@ -114,7 +114,7 @@ final class BrokerLink {
         }
     }
 
-    /// What the broker has answered to what the loop asked for.
+    /// Returns the broker's answers to the loop's requests.
     func takeAnswers() -> [CoordinatorLoop.Event] {
         guard let connection else { return [] }
         var answers: [CoordinatorLoop.Event] = []
@@ -128,9 +128,9 @@ final class BrokerLink {
         return answers
     }
 
-    // MARK: What goes
+    // MARK: Publishing
 
-    /// What is not handed over by `deadline` is stale.
+    /// Publishes messages. After `deadline` (boot clock, in milliseconds) the messages are stale and are dropped.
     func publish(_ messages: [OutboundMessage], by deadline: Int64) {
         guard let connection, connection.backlog < Self.mostBacklog, SystemClock.boot.milliseconds < deadline else {
             service.count(.publicationsDropped, messages.count)
@@ -162,18 +162,19 @@ final class BrokerLink {
         }
     }
 
-    /// The receipts that the broker has.
+    /// Takes out the receipts that the broker has acknowledged.
     func takeConfirmed() -> [OutboundMessage] {
         var confirmed: [OutboundMessage] = []
         for (identifier, isTaken) in connection?.takeAnswered() ?? [] {
             guard let receipt = receipts.removeValue(forKey: identifier) else { continue }
-            // One that the broker refuses is sent again when its time comes.
+            // A receipt that the broker refuses is sent again at its deadline.
             if isTaken { confirmed.append(receipt) } else { service.count(.publicationsDropped) }
         }
         return confirmed
     }
 
-    /// What the broker has refused to take is lost like a message on the way, and resends cover it; but somebody has to know.
+    /// Counts the messages that the broker refused, and logs each new reason. Resends cover a refused message as they
+    /// cover a lost message, but an operator has to learn of the refusal.
     func countRefusals() {
         for (reason, count) in connection?.takeRefused() ?? [:] {
             service.count(.publicationsRefused, reason, count)

@@ -1,7 +1,7 @@
-/// Where a coordinator stands with the broker: connected or not, in the share group or not. A machine of its own: what happened and the time
-/// in, what is to be done out.
+/// The state of a coordinator at the broker: connected or not, in the share group or not. This state machine takes
+/// events and the time, and returns actions.
 struct BrokerStanding {
-    /// In milliseconds.
+    /// The bounds, in milliseconds.
     private enum Bounds {
         static let connectTimeout: Int64 = 5_000
         static let drainTimeout: Int64 = 3_000
@@ -9,20 +9,21 @@ struct BrokerStanding {
     }
 
     enum State: Equatable {
-        /// No connection. Next: `connecting`, at `until`.
+        /// No connection exists. Next: `connecting`, at `until`.
         case offline(until: Int64)
-        /// The connection was asked for. Next: `subscribing`, or `offline`.
+        /// The connection was requested. Next: `subscribing`, or `offline`.
         case connecting(by: Int64)
-        /// Next: `listening`, or `offline`.
+        /// The subscriptions were sent. Next: `listening`, or `offline`.
         case subscribing(by: Int64)
-        /// In the share group. Next: `leaving`, `draining`, `offline`.
+        /// The coordinator is in the share group. Next: `leaving`, `draining`, `offline`.
         case listening
-        /// The store is out of reach, and the broker was asked to hand the messages to others. What it was handed before is still
-        /// answered. Next: `away`, `draining`, `offline`.
+        /// The store is out of reach, and the broker was asked to give the messages to other coordinators. Messages
+        /// that came before are still answered. Next: `away`, `draining`, `offline`.
         case leaving(by: Int64)
-        /// Not in the share group. Next: `subscribing` when the store answers, `draining`, `offline`.
+        /// The coordinator is not in the share group. Next: `subscribing` when the store answers, `draining`,
+        /// `offline`.
         case away
-        /// Asked to end: the broker was asked to hand the messages to others. Next: `ended`.
+        /// The coordinator was asked to end, and the broker to give the messages to other coordinators. Next: `ended`.
         case draining(by: Int64, hasLeft: Bool)
         case ended
     }
@@ -38,7 +39,7 @@ struct BrokerStanding {
     var hasLeft: Bool { if case .draining(_, hasLeft: true) = state { true } else { false } }
     var hasEnded: Bool { state == .ended }
 
-    /// Whether what is published reaches anybody.
+    /// Whether the broker can take outbound messages.
     var canPublish: Bool {
         switch state {
         case .subscribing, .listening, .leaving, .away, .draining: true
@@ -46,7 +47,7 @@ struct BrokerStanding {
         }
     }
 
-    /// When something follows from time alone.
+    /// The time when the state changes without a further event.
     var nextTick: Int64 {
         switch state {
         case .offline(let until): until
@@ -55,7 +56,7 @@ struct BrokerStanding {
         }
     }
 
-    // MARK: What happened
+    // MARK: Events
 
     mutating func advance(_ now: Int64) -> [CoordinatorLoop.Action] {
         switch state {
@@ -69,13 +70,13 @@ struct BrokerStanding {
         }
     }
 
-    /// The broker has accepted the connection.
+    /// Handles that the broker has accepted the connection.
     mutating func connected(_ now: Int64) -> [CoordinatorLoop.Action] {
         guard case .connecting = state else { return [] }
         return subscribe(now)
     }
 
-    /// The broker has answered all subscriptions, or all their ends.
+    /// Handles that the broker has answered all subscribe or unsubscribe requests.
     mutating func answered(_ now: Int64) -> [CoordinatorLoop.Action] {
         switch state {
         case .subscribing:
@@ -89,7 +90,8 @@ struct BrokerStanding {
         return []
     }
 
-    /// The connection goes with all that it had queued; the next attempt comes after a jittered backoff.
+    /// Handles that the connection was lost with all messages queued for it; the next attempt comes after a jittered
+    /// backoff.
     mutating func lost(_ now: Int64) -> [CoordinatorLoop.Action] {
         switch state {
         case .offline, .ended: return []
@@ -101,7 +103,7 @@ struct BrokerStanding {
         }
     }
 
-    /// The process stood still: what it received is stale.
+    /// Handles that the process stood still and its received messages are stale.
     mutating func frozen(_ now: Int64) -> [CoordinatorLoop.Action] {
         switch state {
         case .offline, .ended: return []
@@ -110,14 +112,14 @@ struct BrokerStanding {
         }
     }
 
-    /// Others may reach the store: the broker is asked to hand the messages to them.
+    /// Leaves the share group, so that the broker gives the messages to coordinators that may reach the store.
     mutating func leave(because reason: String, _ now: Int64) -> [CoordinatorLoop.Action] {
         guard state == .listening else { return [] }
         state = .leaving(by: now + Bounds.connectTimeout)
         return [.note(.storeOutOfReach(reason)), .unsubscribe]
     }
 
-    /// The store answers.
+    /// Returns to the share group, once the store answers.
     mutating func comeBack(_ now: Int64) -> [CoordinatorLoop.Action] {
         guard state == .away else { return [] }
         return [.note(.storeWithinReach)] + subscribe(now)
@@ -128,7 +130,7 @@ struct BrokerStanding {
         return [.subscribe]
     }
 
-    /// To leave the share group and end.
+    /// Leaves the share group, and then ends.
     mutating func drain(_ now: Int64) -> [CoordinatorLoop.Action] {
         switch state {
         case .listening:

@@ -1,23 +1,25 @@
 import CallCore
 import CallStore
 
-/// What is done now and then, each by itself while other work goes on: looking at the store, sweeping, cleaning, writing what was noted.
+/// The periodic work of a coordinator: checking the store, sweeping, cleaning, and writing timelines and usage. Each
+/// chore runs by itself, concurrently with other work.
 final class Chores {
-    /// In milliseconds.
+    /// The bounds, in milliseconds.
     private enum Bounds {
         static let sweepInterval: Int64 = 500
         static let sweepGrace: Int64 = 500
-        /// How often a shared store is looked at, and how often while it fails.
+        /// The intervals between checks of a shared store, normally and while the store fails.
         static let storeLookInterval: Int64 = 100
         static let failingLookInterval: Int64 = 50
         static let cleanInterval: Int64 = 10_000
         /// How long a timeline's entries wait to be written.
         static let traceInterval: Int64 = 200
-        /// How long other coordinators do not know what is kept because of a user.
+        /// How long other coordinators do not know of new bytes kept because of a user.
         static let usageInterval: Int64 = 1_000
-        /// How long a coordinator may not know of an endpoint that is new.
+        /// How long a coordinator may not know of a new endpoint.
         static let endpointInterval: Int64 = 1_000
-        /// Between two steps while more is kept for an endpoint than may be: some 256 revisions each, more than come meanwhile.
+        /// The interval between two steps while an outbox is beyond its bounds: each step removes some 256 revisions,
+        /// more than come meanwhile.
         static let boundInterval: Int64 = 25
     }
 
@@ -30,18 +32,19 @@ final class Chores {
     private let service: CallService
     private let executor: WorkExecutor
     private let random: (ClosedRange<Int64>) -> Int64
-    /// When each is due, by its number; nil while it is being done.
+    /// The time when each chore is due, by its number; nil while the chore runs.
     private var due = [Int64?](repeating: 0, count: all.count)
     private var now: Int64 = 0
-    /// The first sweep has no grace: what came due while nobody was there fires at once.
+    /// Whether a sweep has found all due records. The first sweeps have no grace, so that deadlines that came while no
+    /// coordinator ran are served at once.
     private var hasSwept = false
-    /// How much was committed before what the last sweep has found, if there may be more.
+    /// The number of commits before the records of the last sweep are served, if the store may have more due records.
     private var commitsBefore: Int?
-    /// What was noted was written for the last time.
+    /// Whether the last timelines and usage were written.
     private(set) var hasFlushed = false
-    /// When the last look at the store began that was answered.
+    /// The start of the last check that the store answered.
     private(set) var lastAnswer: Int64
-    /// How many deadlines a sweep may find now, and what is to be done with them.
+    /// Returns how many deadlines a sweep may find now; `found` takes the deadlines.
     var sweepLimit: () -> Int = { 0 }
     var found: ([RecordID]) -> Void = { _ in }
 
@@ -71,7 +74,7 @@ final class Chores {
         }
     }
 
-    /// What was noted is written when there is something.
+    /// Whether the chore has work. Timelines and usage are written only when there are some.
     private func isDue(_ chore: Chore, _ isServingDeadlines: Bool) -> Bool {
         switch chore {
         case .look, .readEndpoints: true
@@ -81,18 +84,18 @@ final class Chores {
         }
     }
 
-    /// Those that are under way, but for the look at the store.
+    /// Whether no chore is running, except the check of the store.
     var areDone: Bool { Self.all.allSatisfy { $0 == .look || due[$0.rawValue] != nil } }
 
-    /// Writes what was noted, for the last time.
+    /// Writes the collected timelines and usage for the last time.
     func flush() {
         begin(.writeTraces)
         begin(.writeUsage)
         hasFlushed = true
     }
 
-    /// What the sweep had found is served: the next one comes at once, if there may be more. Only after progress, since deadlines that cannot
-    /// be served must not be tried without a pause.
+    /// Makes the next sweep due at once when the records of the last sweep are served and the store may have more. This
+    /// needs a commit in between, since deadlines that cannot be served must not be tried without a pause.
     func servedWhatWasFound() {
         guard let commits = commitsBefore, service.counters[.commits] > commits, due[Chore.sweep.rawValue] != nil
         else { return }
@@ -108,7 +111,7 @@ final class Chores {
         }
     }
 
-    /// Returns after how long it is due again.
+    /// Runs the chore. Returns the milliseconds until the chore is due again.
     private func perform(_ chore: Chore) async -> Int64 {
         switch chore {
         case .look:

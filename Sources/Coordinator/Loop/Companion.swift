@@ -1,16 +1,16 @@
 import CallCore
 
-/// Work beside the coordinator's, in its thread and with its store: for a store that has one writer at a time. It never waits. Times are
-/// of the boot clock, in milliseconds.
+/// Work that runs on the coordinator's thread and with its store, since the store has a single writer at a time. A
+/// companion never waits. Times are of the boot clock, in milliseconds.
 package protocol Companion: AnyObject {
-    /// Readable while something has come for it; below 0 for none.
+    /// A descriptor that is readable while the companion has input; below 0 for none.
     var descriptor: Int32 { get }
 
-    /// When it wants its turn at the latest.
+    /// The latest time for the companion's next turn.
     var nextTurn: Int64 { get }
 
     func turn(_ now: Int64)
 
-    /// Nothing more is begun, and what it holds is given back with the next turn.
+    /// Stops the companion: the companion begins no more work, and gives its leases back in its next turn.
     func stop()
 }

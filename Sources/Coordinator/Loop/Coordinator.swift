@@ -7,28 +7,29 @@ import Support
 import Tokens
 
 private let clockWasSet: StaticString = """
-    the clock of the store's machine was set: calls go on as if it had not been; signatures of webhooks, tokens and expiries \
-    of pushes, and TURN credentials go by the wall clock of the machine that makes them
+    the clock of the store's machine was set: calls are not affected; signatures of webhooks, tokens and expiries of \
+    pushes, and TURN credentials use the wall clock of the machine that makes them
     """
 
-/// Drives a `CoordinatorLoop` with a broker's connection and the clock: one thread that waits for the broker, the store and what is due.
+/// Drives a `CoordinatorLoop` with a broker connection and the clock. A single thread waits for the broker, the store
+/// and the next deadline.
 ///
-/// One thread and no hand-over between threads keeps latency low and order certain; more load is served by more
-/// coordinators.
+/// Work without hand-over between threads keeps latency low and order certain; more coordinators serve more load.
 package final class Coordinator {
     package typealias Configuration = CoordinatorConfiguration
 
-    /// The bounds of the driver, in milliseconds where nothing else is said.
+    /// The bounds of the driver, in milliseconds where no unit is given.
     private enum Bounds {
-        /// Who was not called for so much longer than was asked for stood still: what has arrived is stale.
+        /// The process counts as frozen when a wait takes this much longer than requested: all messages that have
+        /// arrived are stale.
         static let frozenAfter: Int64 = 500
-        /// How old the counters in `/metrics` may be while there is much to do.
+        /// The age of the counters in `/metrics` under load.
         static let countersInterval: Int64 = 100
-        /// A turn with so many messages is a busy one.
+        /// A turn with at least this many messages counts as busy.
         static let busyBatch = 8
-        /// How long the store must have been answering before that is told, so that a failure that comes and goes is told once.
+        /// How long the store must answer before the log says so, so that a failure that comes and goes is logged once.
         static let answeringBeforeTold: Int64 = 2_000
-        /// How long nobody looks whether the store is late, when nothing else happens.
+        /// The longest wait while the store owes an answer; the coordinator then checks whether the store is late.
         static let storePatience: Int64 = 20
     }
 
@@ -43,13 +44,13 @@ package final class Coordinator {
     private var isBusy = false
     private var nextCounters: Int64 = 0
     private var toldFailure = false
-    /// What the log has said of the store's settings.
+    /// The hazard in the store's settings that was logged last.
     private var toldHazard: String?
     private var lastFailure: Int64 = 0
     private var knownClockSteps: Int?
 
-    /// `owes`: is told of the records of which something is owed to endpoints; `owesPushes`: of the calls because of which somebody may have
-    /// to be woken.
+    /// Creates a coordinator. `owes` is called with the records that have new outbox entries, `owesPushes` with the
+    /// calls that may have to be pushed.
     package init(
         configuration: Configuration, store: any CallStore, status: CoordinatorStatus, log: Log,
         companions: [any Companion] = [], owes: @escaping ([RecordID]) -> Void = { _ in },
@@ -70,7 +71,8 @@ package final class Coordinator {
         loop = CoordinatorLoop(service, clock: { SystemClock.boot.milliseconds }) { Int64.random(in: $0) }
     }
 
-    /// Serves until the status says stop, then drains: leaves the share group, finishes what it holds, and returns.
+    /// Serves until the status requests a stop. Then drains: leaves the share group, serves its queued requests, and
+    /// returns.
     package func run() {
         log(
             .info, "coordinator starts",
@@ -133,17 +135,17 @@ package final class Coordinator {
         }
     }
 
-    /// Waits for messages, for the store, and no longer than `wait`.
+    /// Waits for messages or for the store, at most `wait` milliseconds.
     private func receive(_ wait: Int64) -> [InboundMessage] {
         let socket = service.store.socket
-        // Companions are beside a store that answers at once.
+        // Companions are used only with a store that answers at once.
         var others = companions.map { pollfd(fd: $0.descriptor, events: Int16(POLLIN), revents: 0) }
         if let socket {
             let events = Int16(socket.waitsToSend ? POLLIN | POLLOUT : POLLIN)
             others.append(pollfd(fd: socket.descriptor, events: events, revents: 0))
         }
         var limit = wait
-        // What the store does not answer is given up in time.
+        // The wait is short, so that a request that the store does not answer is given up in time.
         if socket?.deadline != nil { limit = min(limit, Bounds.storePatience) }
         let messages = link.receive(milliseconds: Int32(clamping: limit), reads: loop.takesMessages, others: &others)
         let hasAnswers = socket != nil && others.last.map { $0.revents != 0 } ?? false
@@ -151,7 +153,7 @@ package final class Coordinator {
         return messages
     }
 
-    // MARK: What operators see
+    // MARK: Reporting to operators
 
     private func tell(_ notice: CoordinatorLoop.Notice) {
         switch notice {
@@ -162,7 +164,7 @@ package final class Coordinator {
         case .frozen:
             log(
                 .warning, "broker connection lost",
-                ["reason": "the process was frozen: what it received is stale"])
+                ["reason": "the process was frozen: the messages that it received are stale"])
         case .storeOutOfReach(let reason):
             log(
                 .warning, "the store is out of reach: leaving the share group until it answers",
@@ -193,7 +195,7 @@ package final class Coordinator {
 
     private func report(_ now: Int64) {
         reportStore(now)
-        // The counters are copied as a whole, which is too much for every turn of a busy coordinator.
+        // Copying the counters costs too much for every turn of a busy coordinator.
         let isTime = now >= nextCounters || !isBusy
         if isTime {
             nextCounters = now + Bounds.countersInterval

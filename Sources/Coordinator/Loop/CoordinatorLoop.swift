@@ -2,28 +2,30 @@ import CallCore
 import CallStore
 import SignalingProtocol
 
-/// What a coordinator does, without its sockets: events and time in, actions out. The program, the simulator and tests drive it.
+/// The behaviour of a coordinator without its sockets: the inputs are events and the time, the outputs are actions. The
+/// program, the simulator and tests drive the loop.
 ///
-/// Several works may be under way while the store answers (`WorkQueue`); each is told when it is done. Time is that of a clock that never
-/// jumps, in milliseconds; the store has its own.
+/// Several batches may be under way while the store answers (`WorkQueue`); the messages of each are published when its
+/// decisions are committed. The loop uses a clock that never jumps, in milliseconds; the store has a clock of its own.
 ///
-/// More than 200 lines: which of messages, deadlines and chores comes first, and what is dropped when all is late, is decided in one place.
+/// More than 200 lines: the order of messages, deadlines and chores, and the choice of the work that is dropped under
+/// overload, belong together.
 package final class CoordinatorLoop {
     package enum Event {
-        /// The broker has accepted the connection that was asked for.
+        /// The broker has accepted the requested connection.
         case connected
-        /// There is no connection: it could not be made, or is lost.
+        /// The connection could not be made, or is lost.
         case lost
-        /// The broker has answered all subscriptions, or all their ends.
+        /// The broker has answered all subscribe or unsubscribe requests.
         case answered
         case received([InboundMessage])
-        /// The broker has these receipts.
+        /// The broker has acknowledged these receipts.
         case taken([OutboundMessage])
         /// Time has passed, or the store has answered.
         case tick
-        /// The process stood still: what it received is stale.
+        /// The process stood still: all its received messages are stale.
         case frozen
-        /// To drain: leave the share group, serve what it holds, and end.
+        /// The coordinator is to drain: leave the share group, serve its queued requests, and end.
         case stop
     }
 
@@ -32,13 +34,13 @@ package final class CoordinatorLoop {
         case disconnect
         case subscribe
         case unsubscribe
-        /// What is not handed to the broker by then is stale.
+        /// Publishes messages. Messages that are not given to the broker by this time are stale.
         case publish([OutboundMessage], by: Int64)
         case note(Notice)
         case end
     }
 
-    /// What an operator is told.
+    /// Information for the operator.
     package enum Notice: Equatable {
         case listening
         case brokerIsSilent
@@ -47,31 +49,36 @@ package final class CoordinatorLoop {
         case storeWithinReach
     }
 
-    /// In milliseconds where nothing else is said.
+    /// The bounds, in milliseconds where no unit is given.
     enum Bounds {
         static let longestWait: Int64 = 200
-        /// Work older than this is dropped, not told late: resends cover it.
+        /// Outbound messages of this age are dropped rather than sent late; resends cover the loss.
         static let staleAfter: Int64 = 500
-        /// What was read and could have been served for so long is not: requests that begin something are refused while that still helps
-        /// whoever asks; other messages have come again after two seconds; who waited for works of the own user has given up after ten.
+        /// The bounds on waiting. Requests that begin new work are refused after `lateAfter`, while a refusal still
+        /// helps their devices. Other messages are dropped after two seconds, when their devices have sent again.
+        /// Requests that wait for earlier requests of their user are taken out after ten seconds, when their devices
+        /// have given up.
         static let patience = WorkQueue.Patience(new: ServiceBounds.lateAfter, any: 2_000, inAll: 10_000)
-        /// Since a request was refused because others took too long.
+        /// How long the coordinator counts as late after a refusal because of overload.
         static let lateSinceRefusal: Int64 = 1_000
-        /// Receipts that the broker has and that are to be noted; others are sent again.
+        /// The bound on receipts that the broker has acknowledged and that wait to be noted; further receipts are sent
+        /// again.
         static let receipts = 4_096
-        /// A shared store that has been failing for so long is out of reach: the broker is asked to hand the messages to others. Longer
-        /// than one wait for it, which may be a slow disk, and short enough to have left within a second.
+        /// A shared store that fails for this long is out of reach: the broker is asked to give the messages to other
+        /// coordinators. The time is longer than a single wait for the store, where a disk may be slow, and short
+        /// enough to leave within a second.
         static let failingBeforeLeaving: Int64 = 600
-        /// Batches of messages under way.
+        /// The bound on batches of messages under way.
         static let batches = 8
-        /// So many messages are worth a batch of their own; fewer wait for the one before, but no longer than `batchInterval`.
+        /// The number of messages that begin a batch at once; fewer wait for the batch before, at most `batchInterval`.
         static let worthABatch = 24
         static let batchInterval: Int64 = 4
-        /// However batches follow each other, the broker is read so often.
+        /// The longest time between reads of the broker's messages, however batches follow each other.
         static let longestUnread: Int64 = 20
-        /// Deadlines served at a time while messages wait for longer than half of `lateAfter`: most are resends, which give way.
+        /// The number of deadlines per batch while messages wait for longer than half of `lateAfter`: most deadlines
+        /// are resends, and resends give way.
         static let deadlinesWhenLate = 16
-        /// Deadlines that wait, of those that a sweep has found; others come with a later one.
+        /// The bound on waiting deadlines that a sweep has found; a later sweep finds the others.
         static let overdue = 1_024
     }
 
@@ -80,31 +87,32 @@ package final class CoordinatorLoop {
     private var standing: BrokerStanding
     private let chores: Chores
     private var now: Int64
-    /// What time it is in the middle of an event: a store that answers at once takes its time there.
+    /// Returns the current time during an event: a store that answers at once takes its time there.
     private let clock: () -> Int64
     private var actions: [Action] = []
     private var queue = WorkQueue()
     private var messageSlice = SliceSize(largest: ServiceBounds.messagesPerRound)
     private var deadlineSlice = SliceSize(largest: ServiceBounds.deadlinesPerRound)
-    /// How many batches of messages are under way, and when the last one began.
+    /// The number of batches of messages under way; `lastBatch` is when the last batch began.
     private var batches = 0
     private var lastBatch: Int64 = 0
-    /// When messages were read last.
+    /// The time when messages were last read.
     private var lastReceived: Int64 = 0
-    /// Receipts that the broker has, and whether some are being noted.
+    /// The receipts that the broker has acknowledged; `isConfirming` says whether some are being noted.
     private var receipts: [OutboundMessage] = []
     private var isConfirming = false
-    /// When a request was refused last because others took too long.
+    /// The time when a request was last refused because of overload.
     private var lastRefused = Int64.min / 2
     private var isServingDeadlines = false
-    /// Something has ended, so that something else may begin.
+    /// Whether a batch or chore has ended, so that other work may begin.
     private var mayBegin = false
-    /// Who waits for a moment.
+    /// The tasks that pause until a time.
     private var sleepers: [(until: Int64, continuation: UnsafeContinuation<Void, Never>)] = []
-    /// How often it dropped what it could not serve or tell in time.
+    /// How often the coordinator dropped messages that could not be served or sent in time.
     package private(set) var stale = 0
 
-    /// `clock`: the time of the events, in milliseconds; `random`: draws from a range; the same for the same world in a simulation.
+    /// Creates a loop. `clock` returns the time of the events, in milliseconds; `random` draws from a range, in a
+    /// simulation from a seed.
     package init(
         _ service: CallService, clock: @escaping () -> Int64, random: @escaping (ClosedRange<Int64>) -> Int64
     ) {
@@ -125,20 +133,21 @@ package final class CoordinatorLoop {
 
     package var hasEnded: Bool { standing.hasEnded }
 
-    /// Whether messages are to be read now. While a batch is under way others come together in the socket, which costs less than to be
-    /// woken for each; but not for long, however many batches follow each other of what was read before.
+    /// Whether messages are to be read now. While a batch is under way, further messages collect in the socket: that
+    /// costs less than a wake-up for each; but not for long, however many batches follow each other.
     package var takesMessages: Bool { batches == 0 || now >= readsAgain }
 
     private var readsAgain: Int64 { min(lastBatch + Bounds.batchInterval, lastReceived + Bounds.longestUnread) }
 
-    /// For how long what could begin has been waiting, in milliseconds; what was refused just now counts as if it did.
+    /// How long the first request that could begin has been waiting, in milliseconds; at least `lateAfter` for a second
+    /// after a refusal.
     package var lateness: Int64 {
         max(queue.lateness(now), now - lastRefused < Bounds.lateSinceRefusal ? ServiceBounds.lateAfter : 0)
     }
 
     // MARK: Events
 
-    /// `now` never goes back.
+    /// Handles an event at `now`; times never go back. Returns the actions that follow.
     package func handle(_ event: Event, now: Int64) -> [Action] {
         self.now = max(self.now, now)
         take(event)
@@ -171,7 +180,7 @@ package final class CoordinatorLoop {
             confirm()
         case .tick: break
         case .lost:
-            // What was received goes with the connection.
+            // Received messages are lost with the connection.
             queue.removeAll()
             actions += standing.lost(now)
         case .frozen:
@@ -181,7 +190,8 @@ package final class CoordinatorLoop {
         }
     }
 
-    /// Leaves the share group while a shared store is out of reach: others may reach it. Comes back when it answers.
+    /// Leaves the share group while a shared store is out of reach, since other coordinators may reach the store.
+    /// Returns when the store answers.
     private func judgeStore() {
         guard service.store.isShared else { return }
         if service.isStoreOutOfReach, now - chores.lastAnswer >= Bounds.failingBeforeLeaving {
@@ -206,7 +216,8 @@ package final class CoordinatorLoop {
         }
     }
 
-    /// Once it has left, all is served, and what it noted is written.
+    /// Ends once the coordinator has left the share group, has served all requests, and has written its timelines and
+    /// usage.
     private func endWhenDrained() {
         guard standing.hasLeft, queue.count == 0, batches == 0, !isConfirming, !isServingDeadlines, chores.areDone
         else { return }
@@ -218,9 +229,9 @@ package final class CoordinatorLoop {
         }
     }
 
-    // MARK: Works
+    // MARK: Batches
 
-    /// Begins what can begin.
+    /// Begins all work that can begin.
     private func begin() {
         guard !hasEnded else { return }
         beginMessages()
@@ -228,7 +239,7 @@ package final class CoordinatorLoop {
         chores.begin(now, isServingDeadlines: servesDeadlines)
     }
 
-    /// Something that waits may begin now.
+    /// Notes that work has ended, so that waiting work may begin.
     private func ended() {
         if queue.count > 0 || queue.waitingDeadlines > 0 || standing.isDraining { mayBegin = true }
     }
@@ -250,7 +261,8 @@ package final class CoordinatorLoop {
         }
     }
 
-    /// What cannot be served in time any more. Nothing of it is done yet, so nothing is lost: who asked is told, and devices send again.
+    /// Refuses or drops the requests that cannot be served in time. Their effects have not begun, so that no data is
+    /// lost: devices get an error, or send again.
     private func giveUpLate() {
         let late = queue.takeLate(now, Bounds.patience)
         guard !late.isEmpty else { return }
@@ -262,8 +274,9 @@ package final class CoordinatorLoop {
         publish(service.refuse(late.refused), since: now)
     }
 
-    /// What is served together costs less; but nobody waits long for what the store does for others. While a store is asked that answers at
-    /// once nothing else can be done, so that one batch is told before the next begins, beside those that wait for a moment.
+    /// Whether to begin another batch. Serving requests together costs less, but no request may wait long for other
+    /// requests at the store. A store that answers at once blocks the thread, so that each batch is published before
+    /// the next begins, except for batches that pause.
     private var isTimeForABatch: Bool {
         guard batches > 0 else { return true }
         let most = service.store.answersAtOnce ? min(sleepers.count + 1, Bounds.batches) : Bounds.batches
@@ -271,7 +284,7 @@ package final class CoordinatorLoop {
         return queue.fresh >= Bounds.worthABatch || now - lastBatch >= Bounds.batchInterval
     }
 
-    /// The broker has receipts: they are not sent again.
+    /// Notes the receipts that the broker has acknowledged, so that they are not sent again.
     private func confirm() {
         guard !isConfirming, !receipts.isEmpty else { return }
         isConfirming = true
@@ -285,7 +298,7 @@ package final class CoordinatorLoop {
         }
     }
 
-    /// What nobody can be told of now is left to a coordinator that can tell.
+    /// Whether to serve deadlines. A coordinator that cannot publish leaves the deadlines to other coordinators.
     private var servesDeadlines: Bool {
         guard service.storeFailure == nil || !service.store.isShared else { return false }
         return standing.isListening
@@ -328,7 +341,7 @@ package final class CoordinatorLoop {
 
     // MARK: Time
 
-    /// When it wants to be called at the latest, if nothing happens before.
+    /// The latest time for the next call of `handle`, if no event happens before.
     package var nextTick: Int64 {
         if mayBegin { return now }
         var next = min(now + Bounds.longestWait, standing.nextTick)
@@ -357,7 +370,7 @@ package final class CoordinatorLoop {
         for sleeper in awake { sleeper.continuation.resume() }
     }
 
-    /// Nothing more is done: who waits for a moment goes on at once, for a last time.
+    /// Ends the loop: tasks that pause resume at once, for a last time.
     package func giveUp() {
         _ = standing.end()
         let all = sleepers

@@ -1,12 +1,13 @@
-/// How much is served in one go: less while the store is slow.
+/// The number of requests that are served together: fewer while the store is slow.
 ///
-/// What a slice has done is told when all of it is done, and dropped when that took too long, since by then others may
-/// have gone on. With a fixed size a slow store and many messages would mean that every slice is too late, that every
-/// device sends again, and that nobody is ever told anything.
+/// The messages of a batch are published when the whole batch is done, and dropped when that took too long, since other
+/// coordinators may have gone on by then. With a fixed size, a slow store and many messages would make every batch too
+/// late: every device would send again, and no device would ever get a response.
 package struct SliceSize: Sendable {
-    /// Milliseconds: beyond this a slice is near to being dropped (`Coordinator`: 500 ms after it was begun).
+    /// The time after which a batch is close to being dropped, in milliseconds (`Coordinator` drops a batch 500 ms
+    /// after its begin).
     private static let tooLong: Int64 = 300
-    /// Milliseconds: how long the next slice should take after one that was too long.
+    /// The time that the next batch should take after a batch that took too long, in milliseconds.
     private static let aim: Int64 = 150
     private static let step = 8
 
@@ -18,13 +19,14 @@ package struct SliceSize: Sendable {
         current = largest
     }
 
-    /// A slice of the current size, or a smaller one, took so many milliseconds.
+    /// Notes that a batch of the current size, or a smaller batch, took `duration` milliseconds.
     package mutating func took(_ duration: Int64) {
         if duration > Self.tooLong {
-            // No smaller than it must be: what is served together costs less.
+            // The size shrinks no further than needed, since requests cost less when they are served together.
             current = max(1, Int(Int64(current) * Self.aim / duration))
         } else if duration < Self.aim {
-            // Slowly, since the next messages may cost more than these: a slice that is too long tells nothing at all.
+            // The size grows slowly, since the next messages may cost more: a batch that takes too long publishes no
+            // message at all.
             current = min(largest, current + Self.step)
         }
     }

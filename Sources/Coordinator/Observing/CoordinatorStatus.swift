@@ -3,22 +3,23 @@ import Glibc
 import Support
 import Synchronization
 
-/// What the coordinator's thread tells the others, and the one thing that they tell it: to stop.
+/// The state that the coordinator's thread shows to other threads, and their request to stop.
 package final class CoordinatorStatus: Sendable {
     package struct Snapshot: Sendable {
-        /// Subscribed at the broker: messages are coming in.
+        /// Whether the coordinator is subscribed at the broker, so that messages come in.
         package var isListening = false
-        /// How many publications the broker refused one after the other because this coordinator may not publish there.
+        /// The number of consecutive messages that the broker refused because this coordinator may not publish on their
+        /// topics.
         package var unauthorizedInARow = 0
-        /// Why the store cannot answer, if it cannot.
+        /// The reason why the store cannot answer, or nil when the store answers.
         package var storeFailure: String?
-        /// For how long what could be served has been waiting, in milliseconds.
+        /// How long the first request that could begin has been waiting, in milliseconds.
         package var lateness: Int64 = 0
         package var isDraining = false
-        /// How far the store's time is from this machine's wall clock, in milliseconds: for whoever looks after the machines, since
-        /// nothing is decided by a wall clock.
+        /// The store's time minus this machine's wall clock, in milliseconds. Only operators need this value, since no
+        /// decision uses a wall clock.
         package var clockSkew: Int64 = 0
-        /// The monotonic clock at the last turn of the loop, in milliseconds.
+        /// The boot clock at the last turn of the loop, in milliseconds.
         package var lastTurn: Int64 = 0
         package var counters = Counters()
         package var waitingDeadlines = 0
@@ -26,15 +27,15 @@ package final class CoordinatorStatus: Sendable {
     }
 
     private let state = Mutex(Snapshot())
-    /// What else `/metrics` shows, in its format.
+    /// Returns further metrics for `/metrics`, in its format.
     private let more = Mutex<@Sendable () -> String>({ "" })
     private let stopRequested = Atomic<Bool>(false)
 
-    /// A loop that does not turn for this long, in milliseconds, is not healthy.
+    /// A loop without a turn for this many milliseconds is not healthy.
     private static let stuckAfter: Int64 = 5_000
 
-    /// A publication or two may have an odd topic; when this many are refused one after the other, and none is taken between them,
-    /// the coordinator may not publish. The first that is taken ends it.
+    /// After this many consecutive refusals, the coordinator counts as not allowed to publish. A single message may
+    /// have an odd topic; the first message that the broker takes resets the count.
     private static let unauthorizedMost = 8
 
     package init() {}
@@ -52,10 +53,10 @@ package final class CoordinatorStatus: Sendable {
 
     func update(_ change: (inout Snapshot) -> Void) { state.withLock { change(&$0) } }
 
-    /// The coordinator's loop is turning.
+    /// Whether the coordinator's loop is turning.
     package var isHealthy: Bool { SystemClock.boot.milliseconds - snapshot.lastTurn < Self.stuckAfter }
 
-    /// Why requests cannot be served now; nil when they can.
+    /// The reason why requests cannot be served now, or nil when they can.
     package var notReadyReason: String? {
         let snapshot = snapshot
         if snapshot.isDraining { return "draining" }
@@ -65,7 +66,7 @@ package final class CoordinatorStatus: Sendable {
             return "the broker does not let this coordinator publish: \(snapshot.unauthorizedInARow) refusals in a row"
         }
         if snapshot.lateness >= ServiceBounds.lateAfter {
-            return "overloaded: what came waits for \(snapshot.lateness) ms"
+            return "overloaded: messages wait for \(snapshot.lateness) ms"
         }
         return isHealthy ? nil : "the loop is stuck"
     }

@@ -1,9 +1,9 @@
 import CallCore
 import SignalingProtocol
 
-/// What the service has counted since it started; `/metrics` shows it.
+/// The service's counters since its start; shown by `/metrics`.
 package struct Counters: Sendable {
-    /// Of those without a label, by the metric's number.
+    /// The counters without a label, by the metric's number.
     private var plain = [Int](repeating: 0, count: Metric.allCases.count)
     private var labelled: [Key: Int] = [:]
 
@@ -14,7 +14,7 @@ package struct Counters: Sendable {
 
     package typealias Metric = CallCore.Metric
 
-    /// What devices reported of calls' speed.
+    /// The milestones of calls that devices reported.
     package private(set) var milestones = MilestoneHistograms()
 
     package init() {}
@@ -27,7 +27,7 @@ package struct Counters: Sendable {
         labelled[Key(metric: metric, label: label), default: 0] += count
     }
 
-    /// What a decision counted, once it stands.
+    /// Adds the counts of a committed decision.
     mutating func add(_ counts: Counts) {
         for entry in counts.entries {
             if let label = entry.label { add(entry.metric, label, entry.count) } else { add(entry.metric, entry.count) }
@@ -36,21 +36,21 @@ package struct Counters: Sendable {
 
     mutating func set(_ metric: Metric, to count: Int) { plain[metric.rawValue] = count }
 
-    /// With all its labels.
+    /// Returns the count over all labels.
     package subscript(metric: Metric) -> Int {
         plain[metric.rawValue] + labelled.filter { $0.key.metric == metric }.values.reduce(0, +)
     }
 
     package subscript(metric: Metric, label: String) -> Int { labelled[Key(metric: metric, label: label)] ?? 0 }
 
-    /// By label, in their order.
+    /// Returns the counts by label, in the order of the labels.
     func labels(of metric: Metric) -> [(label: String, count: Int)] {
         labelled.filter { $0.key.metric == metric }.map { ($0.key.label, $0.value) }.sorted { $0.0 < $1.0 }
     }
 }
 
 extension Metric {
-    /// As `/metrics` shows it.
+    /// The metric's name in `/metrics`.
     var name: String {
         switch self {
         case .messagesReceived: "bellwire_messages_received_total"
@@ -94,7 +94,7 @@ extension Metric {
         }
     }
 
-    /// The name of the label, for those that have one.
+    /// The name of the metric's label, or nil for a metric without labels.
     var label: String? {
         switch self {
         case .messagesRefused: "code"
@@ -133,33 +133,33 @@ extension Metric {
         case .acks: "Acknowledgments received."
         case .staleAcks: "Acknowledgments of a revision below the current one."
         case .signals: "Signals passed on to devices."
-        case .peerMessages: "Peer messages, by what became of them."
+        case .peerMessages: "Peer messages, by the state that they reached."
         case .traceEntriesDropped: "Entries of timelines that could not be written."
         case .heartbeats: "Heartbeats received."
-        case .presence: "Presence messages, by what they said."
+        case .presence: "Presence messages, by their effect."
         case .deadlines: "Calls whose deadline was served."
         case .callsCreated: "Calls created."
         case .callsEnded: "Calls ended, by reason."
         case .commits: "Records written."
-        case .conflicts: "Commits that lost against another one and were judged again."
+        case .conflicts: "Commits that lost against another writer and were decided again."
         case .unreadableRecords: "Requests on, and deadlines of, records that are damaged or of a later version."
-        case .storeRoundTrips: "Times that the store was waited for."
+        case .storeRoundTrips: "Times that the coordinator waited for the store."
         case .storeErrors: "Times that the store could not answer."
         case .storeClockSteps:
             "Times that the clock of the store's machine was found to be set, by any coordinator."
         case .listEntriesMended: "Entries of users' lists of calls that were left without their call."
-        case .recordsCleaned: "Records removed because their time was over."
-        case .lookups: "Times that a decision asked for what nobody had foreseen."
+        case .recordsCleaned: "Records removed because their retention ended."
+        case .lookups: "Queries of decisions that were not foreseen."
         case .deadLetters: "Webhooks that became dead letters unsent: too many waited, or the endpoint is off."
         case .callsNotPushed:
-            "Calls that waited for pushes, and no process with push took them in time, or too many waited."
+            "Calls whose pushes were dropped: no process with push took them in time, or too many calls waited."
         case .revisionsDeleted:
-            "Dead letters, and at last what waited, that were deleted for want of room or after 7 days."
+            "Dead letters, and then waiting entries, that were deleted for want of room or after 7 days."
         case .resendsPutOff:
-            "Calls whose resends were put off by a second, since there was more to do than could be done."
+            "Calls whose resends were put off by a second, since the coordinator was overloaded."
         case .resendsHeldBack:
-            "Events and messages that were due to be sent again and were held back: their device acknowledges late or not at all."
-        case .refusedEarly: "Messages for which there was no time (late) or no room (full)."
+            "Due resends that were held back, since their device acknowledges late or not at all."
+        case .refusedEarly: "Messages refused or dropped for want of time (late) or of room (full)."
         case .publicationsDropped: "Messages not published: the broker was away or they were stale."
         case .publicationsRefused: "Messages that the broker refused to take, by its reason."
         case .brokerConnections: "Connections made to the broker."

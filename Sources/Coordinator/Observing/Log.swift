@@ -19,7 +19,7 @@ package struct Log: Sendable {
 
     package var level: Level
     package var format: Format
-    /// Stands in every line, so that the lines of several coordinators can be told apart.
+    /// The coordinator's id, part of every JSON line, so that the lines of several coordinators can be told apart.
     package var coordinator: String
 
     package init(level: Level = .info, format: Format = .text, coordinator: String) {
@@ -37,7 +37,7 @@ package struct Log: Sendable {
         case .text:
             var text = "\(timestamp()) \(level.rawValue.uppercased()) \(message)"
             for (key, value) in metadata { text += " \(key)=\(value)" }
-            // A value may hold anything; a line must stay one line.
+            // A value may contain a line break, but a log entry must stay a single line.
             line = text.utf8.map { $0 < 0x20 ? UInt8(ascii: " ") : $0 }
         case .json:
             line = JSONWriter.object(capacity: 256) { writer in

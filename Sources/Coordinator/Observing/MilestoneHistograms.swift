@@ -1,7 +1,7 @@
 import SignalingProtocol
 
-/// How long calls took to reach their milestones, as devices reported it with `call.report`: by milestone and by the
-/// role of the party, the caller's counted from its invite, the callee's from its ringing.
+/// The times that calls took to reach their milestones, as devices reported with `call.report`, by milestone and by the
+/// member's role. The inviter's time counts from its invite, the invitee's from its ringing.
 package struct MilestoneHistograms: Sendable, Equatable {
     package struct Key: Hashable, Sendable, Comparable {
         package let milestone: String
@@ -11,19 +11,19 @@ package struct MilestoneHistograms: Sendable, Equatable {
     }
 
     package struct Histogram: Sendable, Equatable {
-        /// How many lie at or below each of `bounds`.
+        /// The number of values at or below each of `bounds`.
         package fileprivate(set) var buckets = [Int](repeating: 0, count: bounds.count)
         package fileprivate(set) var sum: Int64 = 0
         package fileprivate(set) var count = 0
     }
 
-    /// In milliseconds.
+    /// The upper bounds of the buckets, in milliseconds.
     package static let bounds: [Int64] = [50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 30_000, 60_000]
     static let name = "bellwire_milestone_milliseconds"
 
     package private(set) var values: [Key: Histogram] = [:]
 
-    /// Names that are not well known share one histogram, so that no device can make metrics without end.
+    /// Adds a milestone. Unknown names share a histogram, so that no device can create metrics without end.
     mutating func observe(_ milestone: Milestone, role: String) {
         let name = Milestone.wellKnown.contains(milestone.name) ? milestone.name : "other"
         var histogram = values[Key(milestone: name, role: role)] ?? Histogram()
@@ -35,7 +35,7 @@ package struct MilestoneHistograms: Sendable, Equatable {
         values[Key(milestone: name, role: role)] = histogram
     }
 
-    /// In the Prometheus text format.
+    /// The histograms in the Prometheus text format.
     var text: String {
         var text = "# HELP \(Self.name) Milestones of calls as devices reported them.\n# TYPE \(Self.name) histogram\n"
         for (key, histogram) in values.sorted(by: { $0.key < $1.key }) {

@@ -1,13 +1,14 @@
 import CallCore
 import HTTPServing
 
-/// Answers `/healthz`, `/readyz` and `/metrics` over HTTP, on a thread of its own: also when the coordinator's loop is stuck.
+/// Serves `/healthz`, `/readyz` and `/metrics` over HTTP on a thread of its own, so that the server answers also when
+/// the coordinator's loop is stuck.
 package final class StatusServer: Sendable {
     private let server: HTTPServer
-    /// The port it listens on, also when port 0 asked for any.
+    /// The port that the server listens on; with port 0, the port that the system chose.
     package var port: Int { server.port }
 
-    /// Cannot listen there.
+    /// The error when the server cannot listen on the address.
     package struct ListenError: Error, CustomStringConvertible {
         package let description: String
     }
@@ -40,7 +41,7 @@ private func page(_ exchange: HTTPExchange, _ status: CoordinatorStatus) -> HTTP
     }
 }
 
-/// The Prometheus text format.
+/// Returns the metrics in the Prometheus text format.
 func metrics(_ snapshot: CoordinatorStatus.Snapshot) -> String {
     var text = ""
     for metric in Counters.Metric.allCases {

@@ -2,12 +2,13 @@ import CallCore
 import CallStore
 import SignalingProtocol
 
-/// Collects what happens to calls until it is written, which is after everything else and in batches: no request waits
-/// for its timeline.
+/// Collects timeline entries until they are written, in batches and after all other writes: no request waits for its
+/// timeline.
 struct TraceRecorder {
-    /// Entries that wait to be written. Beyond it new ones are dropped and counted.
+    /// The bound on entries that wait to be written. Further entries are dropped and counted.
     static let capacity = 20_000
-    /// With `errors`: calls that are remembered in case something goes wrong, and entries of each.
+    /// The bounds, with the policy `errors`, on calls with entries that are held in case an error follows, and on
+    /// entries per call.
     static let heldCalls = 2_000
     static let heldEntries = 50
 
@@ -17,10 +18,10 @@ struct TraceRecorder {
     private var waiting: [CallTrace] = []
     private var places: [CallID: Int] = [:]
     private(set) var waitingCount = 0
-    /// Of calls in which nothing went wrong yet, the oldest first.
+    /// The entries of calls without an error so far; `heldOrder` has the oldest call first.
     private var held: [CallID: [TraceEntry]] = [:]
     private var heldOrder: [CallID] = []
-    /// Calls in which something went wrong.
+    /// The calls with an error.
     private var troubled: Set<CallID> = []
 
     init(policy: TracePolicy, coordinator: String) {
@@ -30,7 +31,7 @@ struct TraceRecorder {
 
     func isTraced(_ callID: CallID) -> Bool { policy.keeps(callID) }
 
-    /// What is not kept is not even made.
+    /// Adds the steps of a call that is traced; `steps` is not evaluated for other calls.
     mutating func add(_ steps: @autoclosure () -> [TraceEntry.Step], of callID: CallID, at now: Milliseconds) {
         guard isTraced(callID) else { return }
         let steps = steps()
@@ -79,7 +80,7 @@ struct TraceRecorder {
 
     var hasWaiting: Bool { waitingCount > 0 || dropped > 0 }
 
-    /// Takes out what waits to be written, and how many entries there was no room for.
+    /// Takes out the entries that wait to be written, and the number of dropped entries.
     mutating func take() -> (traces: [CallTrace], dropped: Int) {
         defer {
             dropped = 0
@@ -96,7 +97,7 @@ extension TraceEntry.Step {
         if case .transition(_, .ended, _, _, _) = self { true } else { false }
     }
 
-    /// What a person would look at a timeline for.
+    /// Whether the step is an error that an operator would look for.
     fileprivate var isTrouble: Bool {
         switch self {
         case .request(_, _, let outcome): outcome != "ok"

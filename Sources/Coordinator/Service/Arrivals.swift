@@ -12,7 +12,7 @@ struct Arrivals {
     private var context: ServiceContext { serving.context }
     private var settings: ServiceSettings { serving.settings }
 
-    /// Serves at most one change per device. A device publishes its presence again until it is welcomed.
+    /// Serves at most one change per device. A device publishes its presence again until the welcome.
     func serve(_ changes: [PresenceChange]) async throws(StoreError) {
         guard !changes.isEmpty else { return }
         let outcomes = try await store.cameOnline(changes.map(\.session), policy: settings.presence)
@@ -22,7 +22,8 @@ struct Arrivals {
             if outcome == .over { tellOver(change.session) }
         }
         guard !current.isEmpty else { return }
-        // The clock is read again: a new session must not begin before the calls that are to be delivered to it.
+        // The clock is read again: a new session must not begin before the calls that are to be delivered to the
+        // device.
         try await serving.readClock()
         var arrivals = try await lookAround(current)
         for place in arrivals.indices where arrivals[place].omitted > 0 {
@@ -54,7 +55,7 @@ struct Arrivals {
         return Arrival.all(changes, try await store.read(lookup), now: serving.now)
     }
 
-    /// Welcomes devices, and then sends them their deliveries.
+    /// Welcomes devices, and then sends their deliveries.
     private func welcome(_ arrivals: [Arrival]) async throws(StoreError) {
         let callIDs = arrivals.flatMap(\.live).unique
         var known: [CallID: Call] = [:]
@@ -97,9 +98,9 @@ struct Arrivals {
         await MessageRounds(serving: serving).serve(messages.works)
     }
 
-    /// Converts the end of a token to the service's time. A token ends by the wall clock of the broker that checks it;
-    /// the device counts from the welcome's `serverTime`, which is the store's time. When the two clocks differ by more
-    /// than `ClockBounds.step`, the end is moved by their difference.
+    /// Converts the end of a token to the service's time. A token ends by the wall clock of the broker that checks the
+    /// token; the device counts from the welcome's `serverTime`, in the store's time. When the two clocks differ by
+    /// more than `ClockBounds.step`, the end is moved by their difference.
     private func serviceTime(ofEnd end: Int64, _ wall: WallTime) -> Milliseconds {
         let difference = serving.now - wall.milliseconds
         guard abs(difference) > ClockBounds.step else { return end }
@@ -108,8 +109,8 @@ struct Arrivals {
     }
 
     /// Whether the user's devices that came online were sent as many bytes as the limit allows. `Intake` checked the
-    /// same limit, but welcomes earlier in the batch may have used it up since. The device is then not welcomed, and
-    /// publishes its presence again.
+    /// same limit, but welcomes earlier in the batch may have used up the limit since. The device is then not welcomed,
+    /// and publishes its presence again.
     private func isWelcomedTooMuch(_ user: UserID) -> Bool {
         var counts = Counts()
         guard context.budgets.debt(.welcomeBytes(user), serving.now, &counts) != nil else { return false }

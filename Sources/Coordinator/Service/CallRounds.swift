@@ -2,16 +2,16 @@ import CallCore
 import CallStore
 import SignalingProtocol
 
-/// Serves calls in batches: gathers, decides, commits, and only then publishes. A call whose commit lost against
-/// another coordinator is gathered and decided again.
+/// Serves calls in batches: gathers, decides, commits, and only then publishes. After a conflict with another
+/// coordinator, a call is gathered and decided again.
 struct CallRounds {
     let serving: Serving
 
     private var context: ServiceContext { serving.context }
 
-    /// Serves each call's events until its decision is committed. Returns the requests whose decision was not
-    /// committed. `senders` are the devices that sent the messages; `told` is called after each attempt, when `serving`
-    /// has messages to publish.
+    /// Serves each call's events until its decision is committed. Returns the requests without a committed decision.
+    /// `senders` are the devices that sent the messages; `told` is called after each attempt, when `serving` has
+    /// messages to publish.
     @discardableResult
     func serve(
         _ works: [CallWork], of senders: [DeviceAddress] = [], _ told: () -> Void = {}
@@ -36,8 +36,9 @@ struct CallRounds {
         return open
     }
 
-    /// Makes one attempt for all calls. Returns the requests whose commit lost against another writer, and those that
-    /// need more queries than the batch allows. Adds to `unsettled` the requests that come to no decision.
+    /// Makes one attempt for all calls. Returns the requests that lost their commit against another writer, and the
+    /// requests that need more queries than the batch allows. Adds to `unsettled` the requests that come to no
+    /// decision.
     private func attempt(
         _ works: [CallWork], _ senders: [DeviceAddress], lookups: Int, _ unsettled: inout [CallWork]
     ) async throws(StoreError) -> [CallWork] {
@@ -82,7 +83,7 @@ struct CallRounds {
         return tell(round, presence) + postponed
     }
 
-    /// Publishes the committed decisions. Returns the requests whose commit lost against another writer.
+    /// Publishes the committed decisions. Returns the requests that lost their commit against another writer.
     private func tell(_ round: [Decided], _ presence: Presence?) -> [CallWork] {
         let telling = Telling(serving: serving)
         var lost: [CallWork] = []
@@ -101,8 +102,8 @@ struct CallRounds {
         return lost
     }
 
-    /// Charges the bytes that a user makes the service keep for backends like the bytes that the user makes it send to
-    /// devices.
+    /// Charges the bytes that the service keeps for backends because of a user like the bytes that the service sends to
+    /// devices because of the user.
     private func charge(_ outboxBytes: Int, _ decision: borrowing Decision) {
         guard outboxBytes > 0 else { return }
         let delivering = Delivering(settings: serving.settings, now: serving.now)

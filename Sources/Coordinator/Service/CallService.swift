@@ -5,8 +5,8 @@ import Support
 
 /// Serves batches of requests, and deadlines: gathers, decides, commits, and only then publishes.
 ///
-/// One thread drives the service, and the service does no I/O except through its store. Its asynchronous methods may
-/// wait for the store; several may be under way at a time.
+/// A single thread drives the service, and the service does no I/O except through its store. Its asynchronous methods
+/// may wait for the store; several may be under way at a time.
 package final class CallService {
     private let context: ServiceContext
 
@@ -16,7 +16,7 @@ package final class CallService {
     package var counters: Counters { context.counters }
     var store: any CallStore { context.store }
 
-    /// The time since which inbound messages have arrived without a break. Silence of members before that time does not
+    /// The time when inbound messages began to arrive without a break. Silence of members before that time does not
     /// count.
     package var listeningSince: Milliseconds {
         get { context.listeningSince }
@@ -76,8 +76,8 @@ package final class CallService {
 
     // MARK: Inbound messages
 
-    /// Decodes inbound messages. Returns the errors for those that cannot be served, and appends the others to the
-    /// queue.
+    /// Decodes inbound messages. Appends the messages to the queue, and returns the errors for messages that cannot be
+    /// served.
     func read(_ messages: [InboundMessage], into queue: inout WorkQueue, at moment: Int64) -> [OutboundMessage] {
         var intake = Intake(settings, context.budgets, now: store.time)
         for message in messages { intake.read(message) }
@@ -103,8 +103,8 @@ package final class CallService {
         await Rounds(serving: Serving(context), tell: tell).serve(round)
     }
 
-    /// Notes that the broker has these messages: the receipts among them are not sent again. When a coordinator dies
-    /// before it notes its receipts, the coordinator that serves their deadline sends them again.
+    /// Notes that the broker has these messages: the receipts in `messages` are not sent again. When a coordinator dies
+    /// before its receipts are noted, the coordinator that serves their deadline sends them again.
     func published(_ messages: [OutboundMessage]) async {
         let receipts = messages.compactMap(\.receiptOf)
         guard !receipts.isEmpty else { return }
@@ -145,8 +145,8 @@ package final class CallService {
         return serving.finish()
     }
 
-    /// Returns records whose deadline was not served for `grace` milliseconds, because their coordinator is gone or
-    /// this is a restart. Returns nil when the store did not answer.
+    /// Returns records with a deadline that was not served for `grace` milliseconds, because their coordinator is gone
+    /// or this is a restart. Returns nil when the store did not answer.
     func overdue(grace: Milliseconds, limit: Int) async -> [RecordID]? {
         await Deadlines(serving: Serving(context)).overdue(grace: grace, limit: limit)
     }

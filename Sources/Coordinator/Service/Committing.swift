@@ -2,14 +2,14 @@ import CallCore
 import CallStore
 import SignalingProtocol
 
-/// Writes the decisions of one batch together, the aliases of glare merges first.
+/// Writes the decisions of a batch together, the aliases of glare merges first.
 struct Committing {
     let serving: Serving
 
     private var store: any RecordStore { serving.store }
 
-    /// Writes the decisions. Returns the presence of the users who are told, as read after the commits, or nil when
-    /// presence could not be read: the resends then deliver the events.
+    /// Writes the decisions. Returns the presence of the told users, as read after the commits, or nil when presence
+    /// could not be read: the resends then deliver the events.
     func write(_ round: [Decided]) async throws(StoreError) -> Presence? {
         var first: [Note] = []
         for decided in round { first += decided.decision.firstNotes }
@@ -33,8 +33,8 @@ struct Committing {
             }
             told += decided.decision.told
         }
-        // Presence is read after the commit. A device that comes online writes its presence before it reads its calls,
-        // so that at least one side sees the other.
+        // Presence is read after the commit. A device that comes online writes its presence before reading its calls,
+        // so that at least the device or the coordinator sees the other side's write.
         told = told.unique
         var presence: Presence? = [:]
         if !commits.isEmpty || !notes.isEmpty || !told.isEmpty {
@@ -62,13 +62,13 @@ struct Committing {
         for (decided, isWritten) in zip(aliased, try await commit(commits)) { decided.isLost = !isWritten }
     }
 
-    /// Writes the commits. Returns for each commit whether it was written.
+    /// Writes the commits. Returns whether each commit was written.
     func commit(_ commits: [Commit]) async throws(StoreError) -> [Bool] {
         try judge(try await store.commit(commits), of: commits)
     }
 
-    /// Returns for each commit whether it was written. Throws when the store refused a decision because it is too old:
-    /// this process stood still, and a call must not begin or change at a time that has passed.
+    /// Returns whether each commit was written. Throws when the store refused a decision as too old: this process stood
+    /// still, and a call must not begin or change at a time that has passed.
     private func judge(_ outcomes: [CommitOutcome], of commits: [Commit]) throws(StoreError) -> [Bool] {
         var owed: [RecordID] = []
         var pushed: [CallID] = []

@@ -2,7 +2,8 @@ import CallCore
 import CallStore
 import SignalingProtocol
 
-/// Serves deadlines: this coordinator's own from its timers, and those of all coordinators from the store's due index.
+/// Serves deadlines: this coordinator's own from its timers, and all coordinators' deadlines from the store's due
+/// index.
 struct Deadlines {
     let serving: Serving
 
@@ -20,8 +21,8 @@ struct Deadlines {
         }
     }
 
-    /// Returns records whose deadline has been due for `grace` milliseconds and was not served, except resends that
-    /// this coordinator put off. Returns nil when the store did not answer.
+    /// Returns records with a deadline that has been due for `grace` milliseconds and was not served, except resends
+    /// that this coordinator put off. Returns nil when the store did not answer.
     func overdue(grace: Milliseconds, limit: Int) async -> [RecordID]? {
         do throws(StoreError) {
             // The chore `look` reads the clock of a shared store all the time.

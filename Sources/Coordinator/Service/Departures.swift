@@ -8,9 +8,9 @@ struct Departures {
 
     private var store: any PresenceStore { serving.store }
 
-    /// Ends the sessions in `changes`, which holds at most one change per device, and tells the users' calls. Returns
-    /// whether all calls were told. With `isRepeated`, calls are told also of sessions that had ended before. When an
-    /// offline message is lost, the invitation's timeout bounds the harm.
+    /// Ends the sessions in `changes`, at most one change per device, and tells the users' calls. Returns whether all
+    /// calls were told. With `isRepeated`, calls are told also of sessions that had ended before. When an offline
+    /// message is lost, the invitation's timeout bounds the harm.
     func serve(
         _ changes: [(session: DeviceSession, reason: PresenceMessage.OfflineReason)], isRepeated: Bool = false
     ) async throws(StoreError) -> Bool {

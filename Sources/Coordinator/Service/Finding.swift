@@ -6,7 +6,7 @@ import SignalingProtocol
 /// additional facts.
 struct Finding {
     let serving: Serving
-    /// The number of queries that are still allowed, since the other requests of the batch wait for them.
+    /// The number of queries that are still allowed, since the other requests of the batch wait for these queries.
     private var lookups: Int
 
     init(serving: Serving, lookups: Int = .max) {
@@ -46,7 +46,7 @@ struct Finding {
                 return .unsettled
             }
         }
-        serving.context.failed(StoreError(.unsettled, "a decision never had all that it asked for"))
+        serving.context.failed(StoreError(.unsettled, "the queries of a decision came to no end"))
         return .unsettled
     }
 
@@ -80,7 +80,7 @@ struct Finding {
     }
 
     /// Whether other queued requests of this coordinator are about to write the claim's holder. Their commit would lose
-    /// against a fence, and a moment later no fence may be needed. The decision waits for them once, for some
+    /// against a fence, and a moment later no fence may be needed. The decision waits once for these requests, for some
     /// milliseconds.
     private func isUnderWay(_ claim: Claim, besides works: [CallWork], _ facts: Facts) -> Bool {
         guard facts.looks[claim] == nil, case .some(.some(let holder)) = facts.holders[claim] else { return false }

@@ -2,8 +2,8 @@ import CallCore
 import CallStore
 import SignalingProtocol
 
-/// Gathers the facts for decisions, as far as they can be foreseen, in one round trip. `Finding` answers the queries
-/// beyond them.
+/// Gathers the facts for decisions, as far as they can be foreseen, in one round trip. `Finding` answers further
+/// queries.
 struct Gathering {
     let serving: Serving
 
@@ -60,7 +60,7 @@ struct Gathering {
             let devices = facts.presence[device.userID] ?? []
             guard let own = devices.first(where: { $0.device == device }) else { continue }
             facts.sessions[device] = own.session
-            // An expiry is not renewed at every message, which would cost a write each, except while one more device
+            // An expiry is not renewed at every message, since each renewal costs a write, except while a new device
             // would replace the device that has been silent longest.
             let isLate = own.seen + settings.presence.lease / 10 < now
             let isCrowded = devices.count(where: \.isOnline) >= settings.presence.maxDevices

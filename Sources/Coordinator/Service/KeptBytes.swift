@@ -15,11 +15,11 @@ struct KeptBytes {
         period = settings.storedPeriod(at: now)
     }
 
-    /// A bound on one stored count, above the size of any store, so that a damaged count does not overflow.
+    /// A bound on each stored count, above the size of any store, so that a damaged count does not overflow.
     private static let many = 1 << 50
 
     /// Returns the bytes that count per user: all bytes stored in this period, and of the bytes stored in the period
-    /// before the share that is still kept. A period is as long as calls are kept, so that the bytes of one period are
+    /// before the share that is still kept. A period is as long as calls are kept, so that the bytes of each period are
     /// forgotten in the course of the next.
     func sums(_ lookup: Lookup, _ findings: Findings) -> [UserID: Int] {
         let rest = retention - now % retention
@@ -37,7 +37,7 @@ struct KeptBytes {
         return usage.map { StoredCharge(StoredPeriod(of: $0.user, number: period), bytes: $0.bytes, until: until) }
     }
 
-    /// Returns how many more bytes the store keeps after a commit than before; the call's inviter pays for them. A
+    /// Returns the additional bytes that the store keeps after a commit; they are charged to the call's inviter. A
     /// negative difference is credited, or else members could use up the inviter's limit by changing a call back and
     /// forth.
     static func difference(_ call: Call, _ before: Call?) -> Int {

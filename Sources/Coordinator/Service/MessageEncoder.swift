@@ -1,7 +1,8 @@
 import CallCore
 import SignalingProtocol
 
-/// Encodes responses and errors as outbound messages: their topic, their bytes, and for how long the broker keeps them.
+/// Encodes responses and errors as outbound messages: with their topic, their bytes, and the time for keeping by the
+/// broker.
 struct MessageEncoder {
     let topics: Topics
 
@@ -30,9 +31,9 @@ struct MessageEncoder {
     }
 
     /// Returns the bytes of a message, within the bound on messages to devices. A call whose members' `extendedData`
-    /// would exceed the bound is sent without that data, which `call.get` cannot return either: control characters take
-    /// six bytes each. A timeline that would exceed the bound loses its oldest entries, and then its reports. `most`
-    /// bounds the message with its members' `extendedData`, in bytes.
+    /// would exceed the bound is sent without that data, and `call.get` cannot return the data either: control
+    /// characters take six bytes each. A timeline that would exceed the bound loses its oldest entries, and then its
+    /// reports. `most` bounds the message with its members' `extendedData`, in bytes.
     func bounded(_ message: DownMessage, most: Int = Limits.downBytes) -> (payload: [UInt8], isTrimmed: Bool) {
         var bytes = message.encoded()
         guard bytes.count > most else { return (bytes, false) }

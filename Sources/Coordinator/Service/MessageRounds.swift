@@ -21,7 +21,7 @@ struct MessageRounds {
         for work in open { serving.answerUnavailable(work) }
     }
 
-    /// Makes one attempt. Returns the requests whose commit lost against another writer.
+    /// Makes one attempt. Returns the requests that lost their commit against another writer.
     private func attempt(_ works: [MessageWork]) async throws(StoreError) -> [MessageWork] {
         let (facts, records) = try await Gathering(serving: serving).facts(for: works)
         var finding = Finding(serving: serving)
@@ -32,7 +32,7 @@ struct MessageRounds {
                 try deciding.decide(work, stored)
             }
             guard case .decided(let decision) = outcome else {
-                throw StoreError(.unsettled, "a decision on a message never had all that it asked for")
+                throw StoreError(.unsettled, "the queries of a decision on a peer message came to no end")
             }
             // Later decisions of this batch count this message too.
             if let sender = decision.sender, let recipient = decision.message?.to {

@@ -1,7 +1,7 @@
 import CallCore
 import CallStore
 
-/// A coordinator that serves one message or one sweep at a time and keeps no memory that matters, for tests that try
+/// A coordinator that serves a single message or sweep at a time and keeps no memory that matters, for tests that try
 /// every sequence of changes to stored records. Each method returns when all its work is done.
 package struct OneAtATime {
     private let service: CallService

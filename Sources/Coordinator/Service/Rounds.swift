@@ -71,11 +71,11 @@ struct Rounds {
 
     // MARK: Requests about users
 
-    /// Serves the requests of one user in their order, and those of different users concurrently.
+    /// Serves the requests of each user in their order, and the requests of different users concurrently.
     private func serve(_ requests: [ReceivedRequest]) async {
         let users = requests.map(\.device.userID).unique
         guard users.count > 1 else { return await serveInOrder(requests, serving) }
-        // All tasks run on the coordinator's own thread, one at a time.
+        // All tasks run on the coordinator's own thread, never in parallel.
         nonisolated(unsafe) let (rounds, context) = (self, serving.context)
         let now = serving.now
         await withTaskGroup(of: Void.self) { group in

@@ -3,8 +3,8 @@ import CallStore
 import SignalingProtocol
 import Support
 
-/// The state that all requests of a coordinator share. No call depends on it: all calls are in the store, and any other
-/// coordinator can continue at any point.
+/// The state that all requests of a coordinator share. No call depends on this state: all calls are in the store, and
+/// any other coordinator can continue at any point.
 final class ServiceContext {
     let store: any CallStore
     let settings: ServiceSettings
@@ -32,7 +32,7 @@ final class ServiceContext {
     /// The kinds of pushes that the deployment sends. The inner nil means none; the outer nil means that the policy was
     /// never read.
     private var policy: KeptPushPolicy??
-    /// The time since which inbound messages have arrived without a break. Silence of members before that time does not
+    /// The time when inbound messages began to arrive without a break. Silence of members before that time does not
     /// count.
     var listeningSince: Milliseconds = 0
     /// Waits for a varying number of milliseconds while another writer finishes a commit.
@@ -87,7 +87,7 @@ final class ServiceContext {
 struct StoreHealth {
     /// The message of the last failure, while the store fails.
     private(set) var failure: String?
-    /// Whether the failure is one of writing: only a successful write ends it.
+    /// Whether writing failed: only a successful write ends the failure.
     private var isOfWriting = false
 
     /// Whether the store does not answer this coordinator, so that another coordinator may do better. A store that

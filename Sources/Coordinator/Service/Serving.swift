@@ -2,8 +2,8 @@ import CallCore
 import CallStore
 import SignalingProtocol
 
-/// The state shared by queued requests that were begun together: the time for which they are decided, and the outbound
-/// messages that are published when they are done.
+/// The state shared by queued requests that were begun together: the time of their decisions, and the outbound messages
+/// that are published at their end.
 final class Serving {
     let context: ServiceContext
     /// The store's time, in milliseconds, read before the decisions of each batch.
@@ -13,7 +13,7 @@ final class Serving {
     var store: any CallStore { context.store }
     var settings: ServiceSettings { context.settings }
 
-    /// Creates the state; `now` is the store's time if it was read already.
+    /// Creates the state; `now` is the store's time, if read already.
     init(_ context: ServiceContext, now: Milliseconds = 0) {
         self.context = context
         self.now = now
@@ -30,7 +30,7 @@ final class Serving {
     /// Removes the outbound messages at these places of `outbox`.
     func withdraw(_ places: [Int]) { for place in places.sorted().reversed() { outbox.remove(at: place) } }
 
-    /// Returns the outbound messages and counts them as sent.
+    /// Counts the outbound messages as sent and returns the messages.
     func finish() -> [OutboundMessage] {
         defer { outbox = [] }
         context.counters.add(.messagesSent, outbox.count)

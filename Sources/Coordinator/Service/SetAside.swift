@@ -2,13 +2,13 @@ import CallCore
 import CallStore
 
 /// The due records that this coordinator cannot serve: damaged records, or records of a later version. The sweep passes
-/// over them, so that they do not hide the records behind them. The sweep tries each record again after `duration`,
-/// since an operator may have repaired it.
+/// over these records, so that later records are not hidden. The sweep tries each record again after `duration`, since
+/// an operator may have repaired the record.
 struct SetAside {
     /// The number of records that are remembered. Beyond this number, the due index may begin with records that cannot
     /// be served.
     static let capacity = 4_096
-    /// The time for which a record is passed over, in milliseconds.
+    /// How long a record is passed over, in milliseconds.
     static let duration: Milliseconds = 60_000
 
     private var until: [RecordID: Milliseconds] = [:]

@@ -8,9 +8,9 @@ struct StoreChores {
 
     private var store: any CallStore { context.store }
 
-    /// Reads the endpoints and what the deployment pushes, and bounds the outboxes and the push queue, also when no
-    /// worker serves them. Must be called every second, since both settings change. Returns whether an outbox or the
-    /// push queue was beyond its bounds, so that another call may find more.
+    /// Reads the endpoints and the push policy, and bounds the outboxes and the push queue, also without workers. Must
+    /// be called every second, since both settings change. Returns whether an outbox or the push queue was beyond its
+    /// bounds, so that another call may find more.
     func readEndpoints() async -> Bool {
         var isBeyond = false
         do throws(StoreError) {
@@ -42,7 +42,7 @@ struct StoreChores {
         }
     }
 
-    /// Removes records whose time is over. Returns whether more may be left.
+    /// Removes records after the end of their retention. Returns whether more may be left.
     func clean() async -> Bool {
         do throws(StoreError) {
             let removed = try await store.clean(limit: ServiceBounds.recordsPerCleaning)

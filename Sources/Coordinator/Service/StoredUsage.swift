@@ -4,7 +4,7 @@ import SignalingProtocol
 /// Collects how many bytes are kept because of each user, until they are written.
 struct StoredUsage {
     private var bytes: [UserID: Int] = [:]
-    /// The counted timeline entries per call. Entries beyond those that are kept per call are not counted.
+    /// The counted timeline entries per call. Entries beyond the bound on kept entries per call are not counted.
     private var entries: [CallID: Int] = [:]
 
     mutating func add(_ count: Int, to user: UserID) { bytes[user, default: 0] += count }

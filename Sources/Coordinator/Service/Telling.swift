@@ -11,9 +11,9 @@ struct Telling {
     private var now: Milliseconds { serving.now }
 
     /// Publishes the messages of a decision. Deliveries to other users go first: the phone rings before its inviter
-    /// gets the response. A user who gets a response receives events after it, since the response has the revision at
-    /// which the request was served. `presence` is the presence of `decision.told` after the commit, or nil when it
-    /// could not be read: the resends then deliver the events.
+    /// gets the response. A user with a response receives events after the response, since the response has the
+    /// revision of the served request. `presence` is the presence of `decision.told` after the commit, or nil when
+    /// presence could not be read: the resends then deliver the events.
     func tell(_ decision: borrowing Decision, of callID: CallID, _ presence: Presence?) {
         context.counters.add(decision.counts)
         if decision.isUnreadable { context.setAside.insert(.call(callID), now: now) }
@@ -42,7 +42,7 @@ struct Telling {
         }
     }
 
-    /// Publishes a response and charges it to the user who asked. Any holder of its key may send a ring check, so that
+    /// Publishes a response and charges the user of the request. Any holder of its key may send a ring check, so that
     /// ring checks have a limit of their own and are not charged.
     func tell(_ reply: Reply) {
         let message = context.encoder.message(reply)
@@ -60,19 +60,19 @@ struct Telling {
                         online: delivery.online, isResend: delivery.isResend)
                 ], of: call)
         }
-        // The counters and the timeline above count an event to a user who is no longer a member as if it was sent.
+        // The counters and the timeline above count an event to a former member as if the event was sent.
         guard call.hasMember(delivery.user) else { return }
         let event = call.event(delivery.owed, for: delivery.user, now: now, snapshot: snapshot)
         let expiry = event.expiresIn.map { UInt32(clamping: max(1, $0 / 1000)) } ?? ServiceBounds.messageExpirySeconds
         let topic =
             delivery.device.map { settings.topics.down(DeviceAddress(userID: delivery.user, deviceID: $0)) }
             ?? settings.topics.down(delivery.user)
-        // When too much is on its way to the device already, the event goes without `extendedData`, which the device
-        // can ask for. An event that follows from the user's own ack counts as the inviter's; for an event that a timer
-        // sends, the inviter's room decides as well.
+        // When too much is on its way to the device already, the event goes without `extendedData`, and the device can
+        // ask for that data. An event that follows from the user's own ack counts as the inviter's; for an event that a
+        // timer sends, the inviter's room decides as well.
         let cause = delivery.cause == delivery.user ? call.inviter : delivery.cause
-        // A user who has accepted receives the full event, so that members of the call hear all that other members say.
-        // For a user without a device, no bytes wait anywhere, so that the full event is published as well.
+        // A user in the call receives the full event, so that members of the call hear all that other members say. For
+        // a user without a device, no bytes wait anywhere, so that the full event is published as well.
         let hasReader = delivery.online > 0 || delivery.device != nil
         let most =
             call.member(delivery.user)?.state == .accepted || !hasReader
@@ -110,8 +110,8 @@ struct Telling {
         ]
     }
 
-    /// Adds to the call's timeline, which is charged to the call's inviter. Coordinators read times from the store's
-    /// clock that differ by some milliseconds, so that an entry is never dated before the call's last update.
+    /// Adds to the call's timeline, and charges the entries to the call's inviter. Coordinators read times from the
+    /// store's clock that differ by some milliseconds, so that an entry is never dated before the call's last update.
     private func record(_ steps: @autoclosure () -> [TraceEntry.Step], of call: Call) {
         guard context.recorder.isTraced(call.callID) else { return }
         let steps = steps()

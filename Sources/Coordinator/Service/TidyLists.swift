@@ -1,10 +1,10 @@
 import CallCore
 import SignalingProtocol
 
-/// The users whose list of calls needed no repair when it was last checked.
+/// The users with a list of calls that needed no repair at the last check.
 struct TidyLists {
-    /// The time for which a list is not checked again, in milliseconds: an entry added since may belong to a commit
-    /// that is still under way.
+    /// How long a list is not checked again, in milliseconds: an entry added since may belong to a commit that is still
+    /// under way.
     static let duration: Milliseconds = 10_000
     /// The number of users that are remembered. The lists of other users are checked each time.
     static let capacity = 10_000

@@ -11,22 +11,22 @@ struct TimerQueue {
         let isResend: Bool
     }
 
-    /// The bound on the number of deadlines; the due index alone serves further ones.
+    /// The bound on the number of deadlines; the due index alone serves further deadlines.
     static let capacity = 1_000_000
-    /// The bound on the number of records that are known to be put off; a sweep may serve further ones early.
+    /// The bound on the number of records that are known to be put off; a sweep may serve further records early.
     static let mostPutOff = 4_096
 
     private var heap: [Entry] = []
     /// The deadline that counts for each call or message; older entries of the heap are passed over.
     private var current: [RecordID: Milliseconds] = [:]
-    /// The records whose resends were put off. The due index still holds their earlier deadline, which a sweep must not
-    /// serve.
+    /// The records whose resends were put off. The due index still holds their earlier deadline; sweeps must not serve
+    /// that deadline.
     private(set) var putOff: Set<RecordID> = []
 
     var count: Int { current.count }
     var next: Milliseconds? { heap.first?.at }
 
-    /// Sets the record's deadline, or removes it with nil. `isResend` says that only resends are due then.
+    /// Sets the record's deadline, or removes the deadline with nil. `isResend` says that only resends are due then.
     mutating func set(_ id: RecordID, at moment: Milliseconds?, isResend: Bool = false) {
         if !putOff.isEmpty { putOff.remove(id) }
         guard let moment else {
@@ -39,7 +39,7 @@ struct TimerQueue {
         siftUp(heap.count - 1)
     }
 
-    /// Takes out up to `limit` calls and messages whose deadline has come.
+    /// Takes out up to `limit` calls and messages with a deadline that has come.
     mutating func take(until now: Milliseconds, limit: Int) -> [RecordID] {
         var due: [RecordID] = []
         while due.count < limit, let first = heap.first, first.at <= now {

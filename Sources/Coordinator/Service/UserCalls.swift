@@ -2,7 +2,7 @@ import CallCore
 import CallStore
 import SignalingProtocol
 
-/// Reads and repairs users' lists of live calls, which may name calls that were never committed.
+/// Reads and repairs users' lists of live calls. A list may name calls that were never committed.
 struct UserCalls {
     let serving: Serving
 

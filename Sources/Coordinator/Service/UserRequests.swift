@@ -12,7 +12,8 @@ struct UserRequests {
 
     func serve(_ received: ReceivedRequest) async {
         let user = received.device.userID
-        // `Intake` checked the same limit, but responses to requests of the same batch may have used it up since.
+        // `Intake` checked the same limit, but responses to requests of the same batch may have used up the limit
+        // since.
         var counts = Counts()
         if !received.request.body.isForBackends,
             let retryAfter = context.budgets.debt(.sentBytes(user), serving.now, &counts)
@@ -100,8 +101,8 @@ struct UserRequests {
     // MARK: For backends
 
     /// Ends the sessions of these devices, as a logout does. A device without a session is skipped. The calls of a
-    /// device whose session has ended are told nevertheless, since an earlier attempt may have ended the session and
-    /// then failed.
+    /// device are told also after its session has ended, since an earlier attempt may have ended the session and then
+    /// failed.
     private func signOut(_ devices: [DeviceAddress]) async throws(StoreError) {
         guard let user = devices.first?.userID else { return }
         let known = try await store.devices(of: [user])[0].filter { devices.contains($0.device) }
@@ -151,7 +152,7 @@ struct UserRequests {
 }
 
 extension Call {
-    /// Returns the request by which the member leaves the call, or nil when the member has nothing to leave.
+    /// Returns the request that makes the member leave the call, or nil when the member cannot leave.
     fileprivate func leave(of user: UserID) -> Request.Body? {
         guard isLive, let member = member(user) else { return nil }
         if member.state.isPending { return .reject(.init(callID: callID)) }
