@@ -1,7 +1,7 @@
 import CallStore
 import Support
 
-/// Where Redis is: `redis://[user[:password]@]host[:port][/db]`; `redis://:password@host` names no user.
+/// The address of Redis: `redis://[user[:password]@]host[:port][/db]`; `redis://:password@host` has no user.
 package struct RedisAddress: Sendable, Equatable, CustomStringConvertible {
     package var host: String
     package var port: Int
@@ -17,7 +17,7 @@ package struct RedisAddress: Sendable, Equatable, CustomStringConvertible {
         self.database = database
     }
 
-    /// Nil when `url` is not of this form. User and password may be percent-encoded.
+    /// Parses `url`, or returns nil when it has another form. User and password may be percent-encoded.
     package init?(url text: String) {
         guard let url = ServerURL(text), url.scheme == "redis" else { return nil }
         guard let database = url.path.isEmpty ? 0 : UInt16(url.path) else { return nil }
@@ -26,6 +26,6 @@ package struct RedisAddress: Sendable, Equatable, CustomStringConvertible {
             database: Int(database))
     }
 
-    /// Without the credentials: this goes into logs.
+    /// The address without the credentials, for logs.
     package var description: String { "redis://\(ServerURL.authority(host: host, port: port))/\(database)" }
 }

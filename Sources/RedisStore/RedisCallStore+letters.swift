@@ -4,7 +4,7 @@ import SignalingProtocol
 
 /// The outbox's bounds and its dead letters.
 extension RedisCallStore {
-    /// Lines that are looked at in one go: others wait for it.
+    /// The bound on lines that are read at a time, since other requests wait.
     private static let step = 256
 
     private struct Place {
@@ -55,7 +55,7 @@ extension RedisCallStore {
         return sum
     }
 
-    /// Each partition gives its share of what is too much.
+    /// Holds an endpoint's outbox to its bounds. Each partition gives up its share of the excess.
     package func bound(_ endpoint: EndpointName, _ bounds: OutboxBounds) async throws(StoreError) -> OutboxLoss {
         let isOff = try await endpoints().contains { $0.name == endpoint && $0.isOff }
         let places = try await counts(endpoint)
@@ -74,7 +74,7 @@ extension RedisCallStore {
             loss.becameDead += found.becameDead
             loss.deleted += found.deleted
         }
-        // What is deleted above may have been enough.
+        // The deletions above may have been enough.
         if places.reduce(0, { $0 + $1.count.bytes }) > bounds.bytes {
             loss.deleted += try await boundBytes(endpoint, bounds)
         }
@@ -118,7 +118,8 @@ extension RedisCallStore {
 
     // MARK: Bytes
 
-    /// Those with the most bytes come down to one level, each giving up in every partition its share of that.
+    /// Deletes entries of the users with the most bytes until all are at one level. In every partition, each of these
+    /// users gives up a share.
     private func boundBytes(_ endpoint: EndpointName, _ bounds: OutboxBounds) async throws(StoreError) -> Int {
         let places = try await counts(endpoint).filter { $0.count.bytes > 0 }
         let excess = places.reduce(0) { $0 + $1.count.bytes } - bounds.bytes
@@ -142,7 +143,7 @@ extension RedisCallStore {
         return deleted
     }
 
-    /// Of each partition.
+    /// Returns the bytes per owner, for each partition.
     private func bytesOfOwners(
         _ endpoint: EndpointName, _ places: [Place]
     ) async throws(StoreError) -> [[[UInt8]: Int]] {
@@ -160,7 +161,7 @@ extension RedisCallStore {
             var part: [[UInt8]: Int] = [:]
             for (owner, bytes) in try reply.pairs() {
                 guard let bytes = bytes.text.flatMap({ Double($0) }), bytes > 0 else { continue }
-                // More than any store holds: what is damaged does not overflow.
+                // A bound above the size of any store, so that a damaged number does not overflow.
                 part[Array(owner)] = Int(min(bytes, 1e15))
             }
             parts.append(part)
@@ -168,7 +169,8 @@ extension RedisCallStore {
         return parts
     }
 
-    /// Deletes so many bytes of these users: the oldest dead letters of each, and then what waits. What there is more of is left for the next time.
+    /// Deletes the given bytes of these users: their oldest dead letters first, and then their waiting entries. Bytes
+    /// beyond `step` entries are left for the next time.
     private func take(
         _ budgets: [[UInt8]: Int], _ endpoint: EndpointName, _ partition: Int
     ) async throws(StoreError) -> Int {

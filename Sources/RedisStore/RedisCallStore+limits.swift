@@ -3,9 +3,11 @@ import CallStore
 import SignalingProtocol
 import Support
 
-/// What users have asked of others and what is kept because of them: for the limits of both.
+/// Counts for the limits of users: their unanswered invitations and waiting messages, and the bytes kept because of
+/// them.
 extension RedisCallStore {
-    /// How long a list of what is outstanding is kept after its last change: longer than anything in it lasts (at most 600 s).
+    /// The life of a list of unanswered invitations or waiting messages after its last change: longer than any entry
+    /// lasts (at most 600 s).
     private static let outstandingLife = Retention.outstanding
 
     private static let cleaningOdds = 32
@@ -30,7 +32,7 @@ extension RedisCallStore {
         }
     }
 
-    /// The reply to what `add` added.
+    /// Returns the number in the reply to the command of `add`.
     func number(of count: OutstandingCount, in reply: RedisReply) throws(StoreError) -> OutstandingNumber {
         switch count.isByInvitee {
         case true:
@@ -39,7 +41,8 @@ extension RedisCallStore {
         }
     }
 
-    /// After the commit, and nobody waits: one that is lost with its coordinator counts as one less, or until its time is over.
+    /// Adds commands that run after the commit and that no request waits for. When a command is lost with its
+    /// coordinator, an entry is missing, or stays until its time is over.
     func addOutstanding(of commit: Commit, to pipeline: inout RedisPipeline) {
         for (place, (asked, until)) in commit.asked.enumerated() {
             let list = key(asked.user, asked.kind.keyName)
@@ -48,9 +51,9 @@ extension RedisCallStore {
                 $0.add(until)
                 $0.add(asked.name)
             }
-            // Who invites, invites several.
+            // An inviter often invites several users at once.
             guard place == 0 || commit.asked[place - 1].what.user != asked.user else { continue }
-            // What was left by a coordinator that died counts no more, and is removed when the lot falls on it.
+            // Entries of a coordinator that died no longer count, and are removed at random.
             if Int.random(in: 0..<Self.cleaningOdds, using: &lots) == 0 {
                 pipeline.command("ZREMRANGEBYSCORE", 3) {
                     $0.add(list)
@@ -73,7 +76,7 @@ extension RedisCallStore {
 
     func key(_ period: StoredPeriod) -> RedisKey { key(period.user, "stored:", period.number) }
 
-    /// What `MGET` of a user's periods answered. A number that is damaged counts as none.
+    /// Returns the numbers in the reply to `MGET` of a user's periods. A damaged number counts as 0.
     func storedBytes(in reply: RedisReply) throws(StoreError) -> [Int] {
         guard let values = reply.array else { throw reply.unexpected }
         var bytes: [Int] = []
@@ -98,7 +101,7 @@ extension RedisCallStore {
 }
 
 extension Lookup {
-    /// The periods of each user, whose keys are in one slot.
+    /// The periods of each user, since the keys of a user are in one slot.
     var storedByUser: [ArraySlice<StoredPeriod>] {
         var rest = stored[...]
         var users: [ArraySlice<StoredPeriod>] = []
@@ -112,7 +115,8 @@ extension Lookup {
 }
 
 extension Outstanding.Kind {
-    /// "messages" are those that wait for the user.
+    /// The key "sent" holds the user's messages to others; the key "messages" holds the messages that wait for the
+    /// user.
     fileprivate var keyName: String {
         switch self {
         case .invitations: "invitations"

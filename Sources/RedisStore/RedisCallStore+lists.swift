@@ -2,7 +2,7 @@ import CallCore
 import CallStore
 import SignalingProtocol
 
-/// Users' lists of calls, and what is done about entries whose commit never came (docs/decisions/0006).
+/// Users' lists of calls, and the repair of entries whose commit never came (docs/decisions/0006).
 extension RedisCallStore {
     private struct Entry {
         let user: UserID
@@ -10,8 +10,8 @@ extension RedisCallStore {
         let score: String
     }
 
-    /// A user's calls: each with its creation and id, by its end; one that lives stands behind every moment.
-    /// `mustBeThere`: it is only given another score.
+    /// Adds a call to a user's list. The entry holds the call's creation and id, and its score is the call's end; a
+    /// live call has a score above every time. With `mustBeThere`, only the score of an existing entry changes.
     func addEntry(
         _ call: Call, of user: UserID, score: String, mustBeThere: Bool = false, to pipeline: inout RedisPipeline
     ) {
@@ -23,7 +23,7 @@ extension RedisCallStore {
         }
     }
 
-    /// Takes back what commits have entered that then lost: of those users who are not in the call that won.
+    /// Takes back the list entries of commits that lost, except for users in the call that won.
     func takeBack(_ lost: [(commit: Commit, score: String)]) async throws(StoreError) {
         let entries = lost.flatMap { commit, score in
             guard case .call(let call) = commit.record else { return [Entry]() }
@@ -55,8 +55,8 @@ extension RedisCallStore {
         return try await mend(settled)
     }
 
-    /// Removes entries, or gives them the end of their call, unless the call lives and the user is in it; and unless somebody has
-    /// entered them anew since they were seen. Returns how many.
+    /// Removes entries, or sets their score to the end of their call, unless the call is live with this user as a
+    /// member, or the entry was written again since it was read. Returns the number of changed entries.
     private func mend(_ entries: [Entry]) async throws(StoreError) -> Int {
         guard !entries.isEmpty else { return 0 }
         let records = try await load(entries.map(\.place.callID))
@@ -75,7 +75,8 @@ extension RedisCallStore {
         return mended
     }
 
-    /// The score that an entry should have, "" for none; nil when it is right, or when nobody can tell.
+    /// Returns the score that an entry should have, "" when the entry should go, or nil when the entry is right or its
+    /// record is unreadable.
     private func score(due entry: Entry, _ record: Record?) -> String? {
         switch record {
         case .unreadable: return nil

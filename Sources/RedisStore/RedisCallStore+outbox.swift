@@ -2,9 +2,10 @@ import CallCore
 import CallStore
 import SignalingProtocol
 
-/// The outbox: per partition and endpoint a few keys beside those of the calls, so that what is owed is written with the call.
+/// The outbox: some keys per partition and endpoint beside the keys of the calls, so that outbox entries are written
+/// with the call. A line holds the entries of a call for an endpoint, in the order of their revisions.
 extension RedisCallStore: OutboxStore {
-    /// The keys of one endpoint in one partition.
+    /// The keys of an endpoint in a partition.
     struct OutboxKeys {
         private let prefix: [UInt8]
 
@@ -15,22 +16,22 @@ extension RedisCallStore: OutboxStore {
         private func key(_ kind: String) -> [UInt8] { prefix + Array(kind.utf8) }
 
         func line(_ id: RecordID) -> [UInt8] { key("line:") + Array(id.string.utf8) }
-        /// Lines that may be claimed, by when.
+        /// The lines that may be claimed, by the earliest time for a claim.
         var due: [UInt8] { key("due") }
-        /// All lines, by when their first revision was made.
+        /// All lines, by the time of their first revision.
         var age: [UInt8] { key("age") }
-        /// Who has claimed which line.
+        /// The worker that has claimed each line.
         var holders: [UInt8] { key("holders") }
         /// "attempts:first" of lines whose first revision was tried.
         var attempts: [UInt8] { key("attempts") }
-        /// w: revisions that wait, d: dead letters, b: bytes of both.
+        /// w: waiting revisions, d: dead letters, b: bytes of both.
         var counts: [UInt8] { key("counts") }
-        /// "number:record", by when they died; and their texts.
+        /// The dead letters "number:record", by the time when they were given up; and their texts.
         var dead: [UInt8] { key("dead") }
         var texts: [UInt8] { key("texts") }
-        /// The bytes of what waits and of dead letters, by the user because of whom they are kept.
+        /// The bytes of waiting revisions and dead letters, by the user who caused them.
         var owners: [UInt8] { key("owners") }
-        /// That user, of each line and each dead letter.
+        /// The user who caused a line or a dead letter.
         var whose: [UInt8] { key("whose") }
     }
 
@@ -48,7 +49,8 @@ extension RedisCallStore: OutboxStore {
 
     // MARK: Endpoints
 
-    /// Of each: "off backlog bytes url patterns"; and beside it, in a field whose name is no endpoint's, what its last attempt came to.
+    /// Returns all endpoints. The value of an endpoint is "off backlog bytes url patterns". A second field, whose name
+    /// is not a valid endpoint name, holds the result of its last attempt.
     package func endpoints() async throws(StoreError) -> [KeptEndpoint] {
         var pipeline = try session.pipeline()
         pipeline.command("HGETALL", 1) { $0.add(endpointsKey) }
@@ -69,7 +71,7 @@ extension RedisCallStore: OutboxStore {
         return endpoints.sorted { $0.name < $1.name }
     }
 
-    /// What follows an endpoint's name in the field of its last attempt.
+    /// The suffix of an endpoint's name in the field of its last attempt.
     private static let lastAttempt = " last"
 
     package func keep(_ endpoints: [KeptEndpoint]) async throws(StoreError) {
@@ -133,7 +135,7 @@ extension RedisCallStore: OutboxStore {
         return false
     }
 
-    /// Lines first, which nothing but the order of their ages names.
+    /// Deletes an endpoint's keys in a partition. Lines go first, since only the list by age contains their ids.
     private func clear(_ endpoint: EndpointName, in partition: Int) async throws(StoreError) {
         let keys = outbox(endpoint, in: partition)
         var reading = try session.pipeline()
@@ -180,13 +182,14 @@ extension RedisCallStore: OutboxStore {
         return try await firsts(of: ids, endpoint)
     }
 
-    /// Of workers only those are remembered that may still live: one that found its claims void goes on as another.
+    /// Remembers the partitions of a worker's lines. Only workers that may still live are remembered: a process with
+    /// void claims continues as another worker.
     func held(_ partition: Int, by worker: WorkerID) {
         if heldPartitions[worker] == nil, heldPartitions.count >= Self.mostWorkers { heldPartitions = [:] }
         heldPartitions[worker, default: []].insert(partition)
     }
 
-    /// A process has one at a time.
+    /// The bound on remembered workers; a process has a single worker at a time.
     private static let mostWorkers = 16
 
     private func firsts(of ids: [RecordID], _ endpoint: EndpointName) async throws(StoreError) -> [OutboxItem] {

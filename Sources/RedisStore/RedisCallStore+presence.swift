@@ -2,15 +2,15 @@ import CallCore
 import CallStore
 import SignalingProtocol
 
-/// Devices coming and going: one hash of devices and one set of sessions that are over per user.
+/// Presence: for each user a hash of devices and a set of ended sessions.
 extension RedisCallStore {
-    /// From a user's hash of devices, which Redis gives in no order.
+    /// Returns the devices of a user's hash in order, since Redis returns them in no order.
     func devices(of user: UserID, _ reply: RedisReply) throws(StoreError) -> [DevicePresence] {
         let devices = try reply.pairs().compactMap { presence(user, $0.name, $0.value) }
         return devices.count < 2 ? devices : devices.sorted { $0.device < $1.device }
     }
 
-    /// A device's entry is "online:since:seen:session".
+    /// Reads a device's entry, which is "online:since:seen:session".
     private func presence(_ user: UserID, _ name: RedisBytes, _ value: RedisBytes) -> DevicePresence? {
         var rest = value
         guard let online = rest.part(before: UInt8(ascii: ":")),

@@ -2,16 +2,16 @@ import CallCore
 import CallStore
 import SignalingProtocol
 
-/// The queue of pushes: per partition two keys beside those of the calls, so that a call is entered with its commit.
+/// The queue of pushes: two keys per partition beside the keys of the calls, so that a call is entered with its commit.
 extension RedisCallStore: PushStore {
-    /// How long what a worker held may be left behind when no worker ever comes again.
+    /// The life of the holders' key when no worker comes again, in milliseconds.
     private static let holdersLife: Milliseconds = 2 * PushLimits.missedLife
 
-    /// The keys of one partition.
+    /// The keys of a partition.
     struct PushKeys {
-        /// Calls that wait, by when they are due.
+        /// The calls that wait, by due time.
         let due: [UInt8]
-        /// Who holds which call: "marked:worker".
+        /// The worker that holds each call: "marked:worker".
         let holders: [UInt8]
 
         fileprivate init(_ partition: [UInt8]) {
@@ -107,11 +107,11 @@ extension RedisCallStore: PushStore {
     private struct Count {
         let waiting: Int
         let held: Int
-        /// By Redis's own clock.
+        /// The earliest due time, by Redis's own clock.
         let due: Milliseconds?
     }
 
-    /// Nothing is counted with more than that of one partition, whatever a server says.
+    /// The bound on the number that a partition's reply may claim, so that sums do not overflow.
     private static let mostCounted: Int64 = 1 << 24
 
     private func counts() async throws(StoreError) -> [Count] {
@@ -148,7 +148,7 @@ extension RedisCallStore: PushStore {
         return (counts.reduce(0) { $0 + $1.waiting + $1.held }, oldest)
     }
 
-    /// Each partition gives its share of what is too much.
+    /// Bounds the queue to `most` calls. Each partition gives up its share of the excess.
     package func boundPushes(most: Int) async throws(StoreError) -> Int {
         let missed = session.raw(try await now()) - PushLimits.missedLife
         let counts = try await counts()
@@ -200,8 +200,8 @@ extension RedisCallStore: PushStore {
 
     // MARK: Beside a call
 
-    /// The field is "p", the app, the platform, the device, the user, with slashes between; the value "invitation:ring:stop:missed", `ring` as in
-    /// `PushState.ringText`.
+    /// Adds the words of a push's state. The field is "p", the app, the platform, the device, the user, with slashes
+    /// between; the value is "invitation:ring:stop:missed", with `ring` as in `PushState.ringText`.
     func add(_ push: PushState, to words: inout RedisWords) {
         let key = push.key
         words.add("p", "\(key.app)/\(key.platform.rawValue)/\(key.device.deviceID)", "/", key.device.userID.string)
@@ -224,7 +224,7 @@ extension RedisCallStore: PushStore {
             stop: PushState.Phase(rawValue: parts[2]), missed: PushState.Phase(rawValue: parts[3]))
     }
 
-    /// The field is "c", the device, "/", the user; the value the invitation.
+    /// Adds the words of a ring check. The field is "c", the device, "/", the user; the value is the invitation.
     func add(_ check: RingCheck, to words: inout RedisWords) {
         words.add("c", check.device.deviceID.string, "/", check.device.userID.string)
         words.add(Int64(check.invitation))

@@ -2,10 +2,10 @@ import CallCore
 import CallStore
 import SignalingProtocol
 
-/// Where devices are reached while they sleep: a user's registrations are one hash; whose a target is, which device's, stands under its
-/// digest, and is written first. A registration whose target has another owner, or none, does not count.
+/// Registrations for pushes. A user's registrations are a hash. The owner of a target (a device) stands under the
+/// target's digest, and is written first. A registration whose target has another owner, or no owner, does not count.
 extension RedisCallStore {
-    /// What stands for one that has ended: its name and since when it was.
+    /// An ended registration: its name, its begin, and the digest of its target.
     private struct Ended {
         let name: RedisBytes
         let since: RedisBytes
@@ -14,12 +14,12 @@ extension RedisCallStore {
 
     private func registrationsKey(_ user: UserID) -> RedisKey { key(user, "registrations") }
 
-    /// A registration's name among its user's.
+    /// Returns a registration's name among its user's registrations.
     private func name(_ key: PushRegistration.Key) -> String {
         "\(key.device.deviceID)/\(key.app)/\(key.platform.rawValue)"
     }
 
-    /// How a target's owner is written.
+    /// Returns the text of a target's owner.
     private func owner(_ device: DeviceAddress) -> String { "\(device.deviceID)/\(device.userID)" }
 
     // MARK: The deployment
@@ -52,7 +52,7 @@ extension RedisCallStore {
         _ = try await session.run(pipeline, isWrite: true)[0].number()
     }
 
-    /// The processes stand by until when each counts as there.
+    /// Keeps the process as one that pushes until `life` milliseconds from now. The score of a process is this end.
     package func pushes(_ process: WorkerID, for life: Milliseconds) async throws(StoreError) {
         let now = try await now()
         var pipeline = try session.pipeline()
@@ -151,7 +151,7 @@ extension RedisCallStore {
         try await disown(try await session.run(pipeline, isWrite: true)[0], of: registration.device.userID)
     }
 
-    /// `since`: empty for any.
+    /// Adds the end of a registration; an empty `since` means any begin.
     private func addEnd(
         of name: [UInt8], _ user: UserID, _ digest: String, since: String, _ now: Milliseconds,
         to pipeline: inout RedisPipeline
@@ -165,7 +165,7 @@ extension RedisCallStore {
         }
     }
 
-    /// What a script says has ended owns its target no more, unless somebody has registered it since.
+    /// Removes the target owners of the registrations that a script has ended, unless they were registered anew since.
     private func disown(_ reply: RedisReply, of user: UserID) async throws(StoreError) {
         let words = try reply.values()
         guard words.count >= 3 else { return }
@@ -180,7 +180,7 @@ extension RedisCallStore {
     private func addDisowning(_ ended: Ended, of user: UserID, to pipeline: inout RedisPipeline) {
         pipeline.script(.disown, keys: 1, arguments: 3) {
             $0.add(tokenKey(String(decoding: Array(ended.digest), as: UTF8.self)))
-            // The device stands in front of the registration's name.
+            // The registration's name begins with the device.
             $0.add(Array(ended.name.prefix { $0 != UInt8(ascii: "/") }) + [UInt8(ascii: "/")] + user.string.utf8)
             $0.add(Array(ended.name))
             $0.add(Array(ended.since))
@@ -235,7 +235,7 @@ extension RedisCallStore {
         return PushRegistration(key, target: target, digest: digest, since: since)
     }
 
-    /// It ends with the last of the user's registrations.
+    /// Adds the query whether the user has registrations. The key is removed with the last registration.
     func addRegistered(_ user: UserID, to pipeline: inout RedisPipeline) {
         pipeline.command("EXISTS", 1) { $0.add(registrationsKey(user)) }
     }
@@ -246,7 +246,7 @@ extension RedisCallStore {
         pipeline.command("HGETALL", 1) { $0.add(registrationsKey(user)) }
     }
 
-    /// The owners' entries of the user's registrations, which the reply gives.
+    /// Adds the removal of the owners' entries of the user's registrations in `reply`.
     func addDisowning(_ reply: RedisReply, of user: UserID, to pipeline: inout RedisPipeline) throws(StoreError) {
         for (name, value) in try reply.pairs() {
             var rest = value

@@ -2,7 +2,7 @@ import CallCore
 import CallStore
 import SignalingProtocol
 
-/// What belongs to users: their history, the messages that wait for them, their profiles; and calls' timelines.
+/// The data of users: their history, their waiting messages, their profiles and blocks; also the timelines of calls.
 extension RedisCallStore {
     package func history(
         of user: UserID, after place: HistoryPlace?, limit: Int
@@ -20,7 +20,7 @@ extension RedisCallStore {
             places.append((place, LiveScore.isLive(score.text.flatMap { Double($0) } ?? 0)))
         }
         places.sort { $0.place > $1.place }
-        // Of those that have ended a few more may be there than are kept.
+        // The list may hold some more ended calls than are kept.
         var ended = 0
         let kept = places.filter { entry in
             if !entry.isLive { ended += 1 }
@@ -76,7 +76,7 @@ extension RedisCallStore {
         return try profile(replies[replies.count - 1]) ?? UserProfile()
     }
 
-    /// The hash's fields are "since", "n" (name), "a" (avatar's URL), "x" (extended data).
+    /// Reads a profile. The hash's fields are "since", "n" (name), "a" (the avatar's URL), "x" (extended data).
     func profile(_ reply: RedisReply) throws(StoreError) -> UserProfile? {
         let fields = try reply.pairs()
         guard !fields.isEmpty else { return nil }
@@ -92,7 +92,7 @@ extension RedisCallStore {
         return profile
     }
 
-    /// A user's blocks are one set.
+    /// Adds the query whether a block exists. A user's blocks are a set.
     func addMembership(of block: Block, to pipeline: inout RedisPipeline) {
         pipeline.command("SISMEMBER", 2) {
             $0.add(key(block.user, "blocked"))
@@ -106,10 +106,10 @@ extension RedisCallStore {
         look.command("SCARD", 1) { $0.add(key(block.user, "blocked")) }
         let replies = try await session.run(look)
         guard try (replies[0].number() == 1) != isBlocked else { return true }
-        // Two that are added at the same instant may be one too many: no harm.
+        // Two blocks that are added at the same instant may exceed the bound by 1, without harm.
         if isBlocked, try replies[1].number() >= Limits.blockedUsers { return false }
         var pipeline = try session.pipeline()
-        // What leads back to it stands for as long as it does, whoever dies in between.
+        // The reverse entry exists for as long as the block, even when a coordinator dies in between.
         let lists = [(key(block.blocked, "blockedBy"), block.user), (key(block.user, "blocked"), block.blocked)]
         for (list, name) in isBlocked ? lists : lists.reversed() {
             pipeline.command(isBlocked ? "SADD" : "SREM", 2) {
@@ -129,7 +129,7 @@ extension RedisCallStore {
 
     // MARK: Deleting a user
 
-    /// What leads to other keys goes last: who is interrupted can begin again.
+    /// Erases a user's data. Keys that lead to other keys go last, so that an interrupted deletion can begin again.
     package func erase(_ user: UserID) async throws(StoreError) {
         var reading = try session.pipeline()
         for list in ["calls", "messages"] {
@@ -176,7 +176,7 @@ extension RedisCallStore {
         _ = try await session.run(last, isWrite: true)
     }
 
-    /// Timelines, and what the user's devices acknowledged and reported.
+    /// Erases the timelines of calls, and the acks and reports of the user's devices.
     private func erase(_ user: UserID, from calls: [CallID]) async throws(StoreError) {
         guard !calls.isEmpty else { return }
         var reading = try session.pipeline()
@@ -194,7 +194,8 @@ extension RedisCallStore {
         _ = try await session.run(pipeline, isWrite: true)
     }
 
-    /// A field beside a record is a letter and names, of which the user is the last: no other one holds a slash.
+    /// Whether a field beside a record belongs to the user. The field is a letter and names, of which the user is the
+    /// last: no other name contains a slash.
     private func isField(_ field: RedisBytes, of user: UserID) -> Bool {
         let namesBefore: Int
         switch field.first {

@@ -2,7 +2,8 @@ import CallCore
 import CallStore
 import SignalingProtocol
 
-/// A write, step by step: claims and lists before the commits, what follows from them after (docs/decisions/0006).
+/// The steps of a write: claims and lists before the commits, their consequences after the commits
+/// (docs/decisions/0006).
 extension RedisCallStore {
     package func write(
         _ commits: [Commit], _ notes: [Note], thenRead lookup: Lookup
@@ -28,7 +29,8 @@ extension RedisCallStore {
             outcomes[index] = try outcome(reply, sentAt: before)
         }
         try settle(commits, outcomes)
-        // What was committed beside it stands, whatever becomes of this: whoever meets an entry without its call removes it.
+        // The other commits stand, even if this fails: any coordinator that finds an entry without its call removes the
+        // entry.
         try? await takeBack(open.filter { outcomes[$0].isLost }.map { (commits[$0], score) })
         return Written(outcomes: outcomes, findings: try found(lookup, in: replies[firstReading...]))
     }
@@ -39,14 +41,14 @@ extension RedisCallStore {
         let isExplained = try session.learnClock(time, between: before, session.machine.boot())
         return switch parts[0].integer {
         case 1: .committed(version: version)
-        // It is Redis's clock that was set: judged again, by a clock that was looked at.
+        // Redis's clock was set: the request is decided again, after a check of the clock.
         case 2: isExplained ? .stale : .conflict
         default: .conflict
         }
     }
 
-    /// The claims of commits that expect something of claims. Returns the places of those that found one held by another
-    /// call: nothing else is done of them.
+    /// Takes the claims of commits that expect holders. Returns the places of the commits that found a claim held by
+    /// another call; no further steps follow for these commits.
     private func takeExpectedClaims(_ commits: [Commit]) async throws(StoreError) -> Set<Int> {
         var places: [Int] = []
         guard commits.contains(where: { !$0.expectedHolders.isEmpty }) else { return [] }
@@ -63,7 +65,7 @@ extension RedisCallStore {
         return held
     }
 
-    /// What is done before a commit: its claims, and the index entries by which a returning device finds its calls.
+    /// Adds the steps before a commit: its claims, and the list entries by which a returning device finds its calls.
     private func addFirstSteps(of commit: Commit, _ score: String, to pipeline: inout RedisPipeline) {
         if commit.expectedHolders.isEmpty { addClaims(of: commit, to: &pipeline) }
         switch commit.record {
@@ -78,7 +80,7 @@ extension RedisCallStore {
                 $0.add(message.createdAt)
                 $0.add(commit.id.string)
             }
-            // What a coordinator left there that died is too old some day.
+            // Entries of a coordinator that died become too old at some time.
             pipeline.command("ZREMRANGEBYSCORE", 3) {
                 $0.add(list)
                 $0.add("-inf")
@@ -159,7 +161,7 @@ extension RedisCallStore {
             if owed > 0 { $0.add(commit.record.owner?.string ?? "") }
             for (place, revision) in revisions.enumerated() {
                 $0.add("\(revision.number):\(revision.time):")
-                // The last one is what is written.
+                // The last revision is the record that is written.
                 $0.add(place == revisions.count - 1 ? [] : RecordCodec.encode(revision.record))
             }
             for note in commit.notes { add(note, to: &$0) }
@@ -184,7 +186,7 @@ extension RedisCallStore {
         }
     }
 
-    /// Three words.
+    /// Adds the three words of a note.
     private func add(_ note: Note, to words: inout RedisWords) {
         switch note {
         case .ack(_, let ack):
@@ -208,8 +210,9 @@ extension RedisCallStore {
         }
     }
 
-    /// The last steps: claims given up, and the users' lists told that a call has ended. Nobody waits for them. A claim
-    /// that is not given up is taken over by whoever needs it; who looks into a list looks at the calls as well.
+    /// Adds the steps after the commits: claims are given up, and ended calls are entered into users' lists. No request
+    /// waits for these steps. When a claim is not given up, any call that needs it takes over; a reader of a list also
+    /// reads the calls.
     private func settle(_ commits: [Commit], _ outcomes: [CommitOutcome]) throws(StoreError) {
         var pipeline = try session.pipeline()
         for user in overfull {
@@ -260,7 +263,8 @@ extension RedisCallStore {
         }
     }
 
-    /// The first command tells how many ended calls the user's list holds.
+    /// Adds the commands for a call end in a user's list. The reply to the first command is the number of ended calls
+    /// in the list.
     private func addEnd(
         of call: Call, _ endedAt: Milliseconds, of user: UserID, to pipeline: inout RedisPipeline
     ) {
@@ -270,7 +274,7 @@ extension RedisCallStore {
             $0.add("-inf")
             $0.add("(\(LiveScore.base)")
         }
-        // Not with a user who was deleted meanwhile.
+        // The entry must exist already, since the user may have been deleted in between.
         addEntry(call, of: user, score: String(endedAt), mustBeThere: true, to: &pipeline)
         pipeline.command("ZREMRANGEBYSCORE", 3) {
             $0.add(list)

@@ -3,51 +3,52 @@ import CallStore
 import SignalingProtocol
 import Support
 
-/// The shared store: one Redis (6.2 or later) for any number of coordinators.
+/// The shared store: a single Redis (6.2 or later) for any number of coordinators.
 ///
-/// Keys are laid out for Redis Cluster: a call and its due entry share the tag of one of a fixed number of partitions, what
-/// belongs to a user has the user's tag, a pair of users theirs. A commit is atomic within the call's slot; what lies
-/// elsewhere is kept by steps that may be repeated: claims are taken and index entries written before the commit, and
-/// given up after it. A claim that a commit which then failed has taken names a call that does not deserve it, and is taken
-/// over by whoever needs it (docs/decisions/0003). Peer messages are records like calls, and stand in their recipient's
-/// list from before their first commit until after their last.
+/// Keys are laid out for Redis Cluster: a call and its due entry share the tag of one of a fixed number of partitions;
+/// the keys of a user have the user's tag, and the keys of a pair of users have the pair's tag. A commit is atomic
+/// within the call's slot. Keys in other slots are kept right by steps that may be repeated: claims are taken and list
+/// entries written before the commit, and claims are given up after the commit. When a commit takes a claim and then
+/// fails, the claim names a call that does not deserve the claim, and any other call that needs the claim takes over
+/// (docs/decisions/0003). Peer messages are records like calls, and are in their recipient's list from before their
+/// first commit until after their last.
 package final class RedisCallStore: CallStore {
     enum Bounds {
-        /// Calls are spread over this many tags. It can never change for a store in use.
+        /// The number of tags that calls are spread over. This number can never change for a store in use.
         static let partitions = 64
-        /// How long an entry of the due index may point at a call that is gone, in milliseconds.
+        /// The age from which on an entry of the due index is checked for a missing call, in milliseconds.
         static let danglingDue: Milliseconds = 60_000
-        /// The life of a claim that goes with an invitation (at most 600 s).
+        /// The life of a claim of an invitation, in milliseconds; an invitation lasts at most 600 s.
         static let ringingClaimLife = "3600000"
-        /// A user's list is trimmed when it holds a tenth more than is kept, and not at each end.
+        /// A user's list is trimmed when it is longer than the bound by a tenth, and not at each call end.
         static let historySlack = 10
-        /// How many entries of a user's list are looked at in one go, to see whether their calls live.
+        /// The number of entries of a user's list that are checked for live calls at a time.
         static let entriesPerTidying = 256
-        /// How long a user's list of calls is kept after its last change, beyond the history's retention.
+        /// The life of a user's list of calls after its last change, beyond the history's retention, in milliseconds.
         static let indexSlack: Milliseconds = 86_400_000
-        /// How long a message may stand in its recipient's list: longer than any waits (at most 600 s).
+        /// The longest time for a peer message in its recipient's list: longer than any message waits (at most 600 s).
         static let messageListLife = Retention.messageList
     }
 
     let session: RedisSession
     private let prefix: String
-    /// What stands in front of the keys of each partition, of users, and of pairs of them.
+    /// The prefixes of the keys of each partition, of users, and of pairs of users.
     private let partitions: [[UInt8]]
     private let users: [UInt8]
     private let pairs: [UInt8]
     let historyPerUser: Int
     var records = RecordCache()
-    /// The partitions in which workers hold lines.
+    /// The partitions with lines that workers hold.
     var heldPartitions: [WorkerID: Set<Int>] = [:]
-    /// Users whose lists are to be trimmed with the next end of a call.
+    /// The users with lists that are trimmed at the next call end.
     var overfull: [UserID] = []
     let historyRetention: Milliseconds
     let lease: Milliseconds
-    /// For what is done now and then: the system's numbers cost a call of the kernel each.
+    /// Random numbers for occasional work; the system's generator would cost a system call for each number.
     var lots = SplitMix64(seed: .random(in: 0 ... .max))
 
-    /// `prefix` stands in front of every key. `waitReplicas`: how many replicas must have each write before it counts. `stamp`:
-    /// whose the store must be; nil: anybody's.
+    /// Creates a store. Every key begins with `prefix`. A write counts only when `waitReplicas` replicas have it. The
+    /// store must belong to the deployment in `stamp`; nil accepts any deployment.
     package init(
         address: RedisAddress, prefix: String = "bellwire", stamp: DeploymentStamp? = nil, waitReplicas: Int = 0,
         historyPerUser: Int = Retention.historyPerUser, historyRetention: Milliseconds = Retention.history,
@@ -65,7 +66,7 @@ package final class RedisCallStore: CallStore {
         self.lease = lease
     }
 
-    /// With another way to a server, for tests of what servers may answer.
+    /// Creates a store over another connection, for tests of unusual answers.
     package init(waitReplicas: Int, connecting connect: @escaping () throws(StoreError) -> RedisConnection) {
         prefix = "bellwire"
         session = RedisSession(
@@ -80,7 +81,8 @@ package final class RedisCallStore: CallStore {
 
     private static func clockKey(_ prefix: String) -> [UInt8] { Array("\(prefix):clock".utf8) }
 
-    /// Throws when Redis is there and is another deployment's. When it is away, or becomes another's later, calls fail.
+    /// Throws when Redis answers and belongs to another deployment. When Redis is away now, or changes its deployment
+    /// later, calls fail.
     package func refuseForeign() throws(StoreError) {
         do throws(StoreError) {
             _ = try session.pipeline()
@@ -137,7 +139,7 @@ package final class RedisCallStore: CallStore {
     var pushKey: [UInt8] { Array("\(prefix):push".utf8) }
     var pushProcessesKey: [UInt8] { Array("\(prefix):push:processes".utf8) }
 
-    /// Under it stands whose a push target is.
+    /// The key of the owner of a push target.
     func tokenKey(_ digest: String) -> [UInt8] { Array("\(prefix):token:{\(digest)}".utf8) }
 
     func key(_ id: RecordID) -> RedisKey {
@@ -151,7 +153,7 @@ package final class RedisCallStore: CallStore {
 
     func traceKey(_ callID: CallID) -> RedisKey { key(in: partition(of: .call(callID)), "trace:", callID.string) }
 
-    /// How many entries of the timeline were dropped.
+    /// The key of the number of entries that were dropped from the timeline.
     func omittedKey(_ callID: CallID) -> RedisKey { key(in: partition(of: .call(callID)), "omitted:", callID.string) }
 
     func partition(of id: RecordID) -> Int {
@@ -161,7 +163,7 @@ package final class RedisCallStore: CallStore {
         }
     }
 
-    /// What stands in front of the keys of a partition.
+    /// The prefix of the keys of a partition.
     func prefix(ofPartition partition: Int) -> [UInt8] { partitions[partition] }
 
     private func key(in partition: Int, _ kind: String, _ detail: String = "") -> RedisKey {
@@ -180,7 +182,7 @@ package final class RedisCallStore: CallStore {
         }
     }
 
-    /// A claim's value is the call, ":", the version at which it was taken.
+    /// Returns a claim's value: the call, ":", and the version at which the call took the claim.
     func text(_ holder: ClaimHolder) -> String { "\(holder.callID):\(holder.version)" }
 
     private func holder(_ value: RedisBytes) -> ClaimHolder? {
@@ -191,7 +193,8 @@ package final class RedisCallStore: CallStore {
         return ClaimHolder(callID, version: version)
     }
 
-    /// Claims of one tag are checked and taken in one step. The length in front keeps two pairs from sharing a tag.
+    /// Returns the hash tag of a claim. The claims of a tag are checked and taken in a single step. The length at the
+    /// front keeps two pairs from sharing a tag.
     func tag(of claim: Claim) -> String {
         switch claim {
         case .activeCall(let user): return "{u:\(user)}"
@@ -225,7 +228,7 @@ package final class RedisCallStore: CallStore {
         for user in lookup.registered { addRegistered(user, to: &pipeline) }
     }
 
-    /// The replies to what `add` added.
+    /// Returns the findings in the replies to the commands of `add`.
     func found(_ lookup: Lookup, in replies: ArraySlice<RedisReply>) throws(StoreError) -> Findings {
         var findings = Findings()
         var next = replies.startIndex
@@ -276,14 +279,15 @@ package final class RedisCallStore: CallStore {
             }
         }
         guard let version, let record else { return StoredRecord(id, version: version ?? 0, record: .unreadable) }
-        // Redis gives the fields in no order; what follows from them must not depend on it.
+        // Redis returns the fields in no order, but decisions must not depend on their order.
         return StoredRecord(
             id, version: version, record: record, acks: acks.sorted { $0.device < $1.device },
             heard: heard.sorted { $0.userID < $1.userID }, reports: DeviceReport.sorted(milestones),
             pushes: pushes.sorted { $0.key < $1.key }, checks: checks.sorted { $0.device < $1.device })
     }
 
-    /// A milestone's field is "m", its name, "/", the device, "/", the user: only a user may hold a slash.
+    /// Reads a milestone. Its field is "m", the name, "/", the device, "/", the user: only a user id may contain a
+    /// slash.
     func milestone(
         _ names: RedisBytes, _ value: RedisBytes
     ) -> (DeviceAddress, Milestone)? {
@@ -294,7 +298,7 @@ package final class RedisCallStore: CallStore {
         return (device, Milestone(name: name, milliseconds: milliseconds))
     }
 
-    /// The device, "/", the user.
+    /// Reads a device, "/", and its user.
     func device(_ names: RedisBytes) -> DeviceAddress? {
         var rest = names
         guard let device = rest.part(before: UInt8(ascii: "/"))?.text.flatMap(DeviceID.init),
@@ -303,7 +307,8 @@ package final class RedisCallStore: CallStore {
         return DeviceAddress(userID: user, deviceID: device)
     }
 
-    /// An ack's field is "a", the device, "/", the user: a device id holds no slash. Its value is "revision:session".
+    /// Reads an ack. Its field is "a", the device, "/", the user: a device id contains no slash. Its value is
+    /// "revision:session".
     private func ack(_ names: RedisBytes, _ value: RedisBytes) -> DeviceAck? {
         var rest = value
         guard let device = device(names), let part = rest.part(before: UInt8(ascii: ":")),
@@ -354,7 +359,8 @@ package final class RedisCallStore: CallStore {
         return due
     }
 
-    /// An entry long due whose call is gone would be looked at for ever.
+    /// Removes entries from the due index that have been due for long and have no call, since sweeps would check them
+    /// for ever.
     private func forgetDangling(_ ids: [RecordID]) async throws(StoreError) {
         guard !ids.isEmpty else { return }
         var pipeline = try session.pipeline()
@@ -367,6 +373,6 @@ package final class RedisCallStore: CallStore {
         _ = try await session.run(pipeline)
     }
 
-    /// Redis itself removes what has expired.
+    /// Does nothing: Redis removes expired keys by itself.
     package func clean(limit: Int) throws(StoreError) -> Int { 0 }
 }

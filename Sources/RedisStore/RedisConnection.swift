@@ -4,25 +4,26 @@ import CallStore
 import Glibc
 import Support
 
-/// One connection to Redis. After a failure it is of no more use: replies could be taken for those of other commands.
+/// A connection to Redis. A failed connection cannot be used again: replies could be taken for those of other commands.
 ///
-/// Once it is made it never waits: replies come with `receive`. Only `run` waits, for who has nothing else to do.
+/// A connected `RedisConnection` does not block: `receive` reads the replies. Only `run` waits, for callers that have
+/// no other work.
 package final class RedisConnection {
     private let context: UnsafeMutablePointer<redisContext>
-    /// Milliseconds within which a reply must come.
+    /// The time within which a reply must come, in milliseconds.
     private let timeout: Milliseconds
-    /// `errno` at the failure, if there was one.
+    /// `errno` at the failure, or 0.
     private var failureNumber: Int32 = 0
-    /// What was sent and not answered yet, in order.
+    /// The exchanges without all their replies, in sending order.
     private var open: [Exchange] = []
-    /// How many replies have come.
+    /// The number of replies that have come.
     private var answered = 0
-    /// Why it is of no more use.
+    /// The reason why the connection cannot be used any more.
     private(set) var failure: StoreError?
-    /// Something could not be sent yet.
+    /// Whether some bytes could not be sent yet.
     private var hasUnsent = false
 
-    /// `timeout` in milliseconds bounds the name's lookup, connecting and each wait for a reply.
+    /// Connects. `timeout`, in milliseconds, bounds the name lookup, the connecting, and each wait for a reply.
     init(_ address: RedisAddress, timeout: Int) throws(StoreError) {
         let limit = timeval(tv_sec: timeout / 1000, tv_usec: timeout % 1000 * 1000)
         var failure = "the name is not found"
@@ -43,7 +44,7 @@ package final class RedisConnection {
         try logIn(address)
     }
 
-    /// Over a socket that is connected already, which then belongs to this connection.
+    /// Takes over a socket that is connected already.
     package init(descriptor: Int32, timeout: Int = 400) throws(StoreError) {
         guard let context = redisConnectFd(descriptor) else { throw StoreError(.unreachable, "no memory") }
         self.context = context
@@ -80,9 +81,9 @@ package final class RedisConnection {
         fileprivate let deadline: Milliseconds
         fileprivate var replies: [RedisReply] = []
         fileprivate(set) var result: Result<[RedisReply], StoreError>?
-        /// Who waits for it.
+        /// The task that waits for the replies.
         fileprivate var waiting: UnsafeContinuation<Void, Never>?
-        /// What is done when it is answered, whether anybody waits or not.
+        /// Called with the replies, whether a task waits or not.
         fileprivate let answered: (([RedisReply]) -> Void)?
 
         fileprivate init(_ count: Int, deadline: Milliseconds, _ answered: (([RedisReply]) -> Void)?) {
@@ -102,7 +103,7 @@ package final class RedisConnection {
         StoreSocket(descriptor: context.pointee.fd, waitsToSend: hasUnsent, deadline: open.first?.deadline)
     }
 
-    /// Sends all commands. Replies come in the order in which commands were sent.
+    /// Sends all commands. Replies come in the order of the commands.
     func send(
         _ pipeline: RedisPipeline, _ answered: (([RedisReply]) -> Void)? = nil
     ) throws(StoreError) -> Exchange {
@@ -117,7 +118,7 @@ package final class RedisConnection {
         return exchange
     }
 
-    /// The replies to what was sent, once they are there.
+    /// Waits for the replies to an exchange.
     func replies(to exchange: Exchange) async throws(StoreError) -> [RedisReply] {
         if exchange.result == nil { await withUnsafeContinuation { exchange.waiting = $0 } }
         guard let result = exchange.result else { throw StoreError(.unreachable, "the replies are lost") }
@@ -136,14 +137,15 @@ package final class RedisConnection {
         return try exchange.result!.get()
     }
 
-    /// Reads what has arrived, and sends what could not be sent before. What was not answered in time ends the connection.
+    /// Reads replies, and sends bytes that could not be sent before. A reply that does not come in time ends the
+    /// connection.
     func receive() {
         guard failure == nil else { return }
         do throws(StoreError) {
             if hasUnsent { try write() }
             let answered = answered
             try read()
-            // Time is looked at when there is some.
+            // The time is checked only when no reply has come.
             if answered == self.answered, let first = open.first, first.deadline <= now {
                 throw StoreError(.unreachable, "no answer in time")
             }
@@ -152,7 +154,7 @@ package final class RedisConnection {
         }
     }
 
-    /// It is of no more use: nobody waits any longer.
+    /// Ends the connection: no task waits for replies any longer.
     func fail(_ error: StoreError) {
         if failure == nil { failure = error }
         let lost = open
@@ -162,7 +164,7 @@ package final class RedisConnection {
 
     private func write() throws(StoreError) {
         var isWritten: Int32 = 0
-        // What the socket does not take now is sent when it can be.
+        // Bytes that the socket does not take now are sent later.
         for _ in 0..<2 where isWritten == 0 {
             guard redisBufferWrite(context, &isWritten) == REDIS_OK else {
                 let error = brokenBy()
@@ -174,18 +176,19 @@ package final class RedisConnection {
     }
 
     private func read() throws(StoreError) {
-        // More may have been read than was asked for then. Where nothing is awaited, only the end can have come.
+        // An earlier read may have returned more replies than were awaited then. While no reply is awaited, only the
+        // end of the connection can arrive.
         let isAwaited = !open.isEmpty
         try take()
         guard !isAwaited || !open.isEmpty else { return }
         let isRead = redisBufferRead(context) == REDIS_OK
-        // What came before the end counts.
+        // Replies that came before the end count.
         let failure = isRead ? nil : brokenBy()
         try take()
         if let failure { throw failure }
     }
 
-    /// Hands replies that have been read to who asked first.
+    /// Gives the replies that were read to the exchanges, in sending order.
     private func take() throws(StoreError) {
         while let exchange = open.first {
             let replies = try takeReplies(exchange.count - exchange.replies.count)
@@ -197,7 +200,7 @@ package final class RedisConnection {
         }
     }
 
-    /// As many replies as have been read, `count` at most.
+    /// Returns the replies that were read, at most `count`.
     private func takeReplies(_ count: Int) throws(StoreError) -> [RedisReply] {
         var replies: [RedisReply] = []
         replies.reserveCapacity(count)
@@ -218,7 +221,7 @@ package final class RedisConnection {
         return StoreError(.unreachable, Self.reason(context))
     }
 
-    /// The other side is gone, as after a restart; no time limit has passed.
+    /// Whether the server has closed the connection, as after a restart; false when a time limit has passed.
     var isClosedByPeer: Bool {
         switch context.pointee.err {
         case REDIS_ERR_EOF: true
@@ -230,7 +233,7 @@ package final class RedisConnection {
     private var now: Milliseconds { SystemClock.boot.milliseconds }
 
     private static func reason(_ context: UnsafeMutablePointer<redisContext>) -> String {
-        // A time limit that passed shows as EAGAIN, which would tell nobody anything.
+        // A passed time limit appears as EAGAIN, and that text would not help an operator.
         if context.pointee.err == REDIS_ERR_IO, errno == EAGAIN { return "no answer in time" }
         return withUnsafeBytes(of: context.pointee.errstr) { buffer in
             String(decoding: buffer.prefix { $0 != 0 }, as: UTF8.self)

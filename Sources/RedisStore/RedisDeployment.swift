@@ -1,7 +1,7 @@
 import CallStore
 
-/// The stamp of a deployment in Redis (`DeploymentStamp`): looked at with each new connection, since another server, or an
-/// emptied one, may have taken the place of the one that was stamped.
+/// The stamp of a deployment in Redis (`DeploymentStamp`). The stamp is checked with each new connection, since another
+/// server, or an emptied server, may have taken the place of the stamped server.
 struct RedisDeployment {
     private let key: String
     private var stamp: DeploymentStamp
@@ -15,10 +15,10 @@ struct RedisDeployment {
         let found = try stored(connection)
         let isMissing = try stamp.mustBeWritten(over: found, in: "\(address)")
         if isMissing { try write(connection, isTakenOver: found != nil) }
-        // Once: two deployments must not take one store from each other for ever.
+        // The store is taken over only once: two deployments must not take a store from each other for ever.
         stamp.takesOver = false
         guard isMissing else { return }
-        // Another deployment may have been first.
+        // Another deployment may have written its stamp first.
         _ = try stamp.mustBeWritten(over: try stored(connection), in: "\(address)")
     }
 

@@ -1,13 +1,13 @@
-/// A key in parts, in their order, which are put together where it is sent.
+/// A key as parts in their order, which are joined when the key is sent.
 struct RedisKey {
-    /// What all keys of its kind begin with.
+    /// The common prefix of the keys of this kind.
     let prefix: [UInt8]
     var name = ""
     var end: StaticString = ""
     let kind: String
     var detail = ""
 
-    /// How many bytes it has.
+    /// The length of the key in bytes.
     var count: Int {
         prefix.count + name.utf8.count + end.utf8CodeUnitCount + kind.utf8.count + detail.utf8.count
     }

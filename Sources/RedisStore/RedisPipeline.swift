@@ -1,12 +1,13 @@
 import CallStore
 import SignalingProtocol
 
-/// The commands of one round trip, as Redis reads them.
+/// The commands of one round trip, encoded for Redis.
 struct RedisPipeline {
-    /// One command's place in `bytes`.
+    /// The place of a command in `bytes`.
     struct Command {
         let range: Range<Int>
-        /// A script does nothing when Redis does not know it; any other command may be made twice.
+        /// Whether the command is a script. Redis does not run a script that it does not know; other commands may be
+        /// repeated.
         let isScript: Bool
     }
 
@@ -14,12 +15,12 @@ struct RedisPipeline {
     private(set) var commands: [Command] = []
     private let hashes: [RedisScript: [UInt8]]
 
-    /// `hashes`: the names by which the server knows the scripts.
+    /// Creates an empty pipeline; `hashes` holds the scripts' names at the server.
     init(hashes: [RedisScript: [UInt8]] = [:]) {
         self.hashes = hashes
     }
 
-    /// A command with so many words behind its name, which `write` writes.
+    /// Adds a command with `count` words after its name. `write` adds these words.
     mutating func command(_ name: StaticString, _ count: Int = 0, _ write: (inout RedisWords) -> Void = { _ in }) {
         add(count + 1, isScript: false) { words in
             words.add(UnsafeBufferPointer(start: name.utf8Start, count: name.utf8CodeUnitCount))
@@ -27,7 +28,7 @@ struct RedisPipeline {
         }
     }
 
-    /// A script with so many keys and then so many arguments.
+    /// Adds a script with the given numbers of keys and of arguments. `write` adds the keys and then the arguments.
     mutating func script(
         _ script: RedisScript, keys: Int, arguments: Int, _ write: (inout RedisWords) -> Void
     ) {
@@ -40,7 +41,7 @@ struct RedisPipeline {
         }
     }
 
-    /// As they are sent.
+    /// The encoded commands.
     var bytes: [UInt8] { words.bytes.bytes }
 
     func withUnsafeBytes<Result>(_ body: (UnsafeBufferPointer<UInt8>) -> Result) -> Result {
@@ -54,7 +55,7 @@ struct RedisPipeline {
         commands.append(Command(range: start..<words.end, isScript: isScript))
     }
 
-    /// Those of another pipeline at these places.
+    /// Copies the commands of another pipeline at these places.
     init(_ other: RedisPipeline, _ places: [Int]) {
         hashes = other.hashes
         for place in places {
@@ -66,15 +67,15 @@ struct RedisPipeline {
     }
 }
 
-/// The words of commands, one command after the other.
+/// The words of commands, in order.
 struct RedisWords {
     fileprivate private(set) var bytes = ByteBuffer(capacity: 1024)
-    /// Where the next command begins.
+    /// The place of the next command.
     fileprivate var end: Int { bytes.count }
-    /// Of the last command.
+    /// The number of words of the last command.
     fileprivate private(set) var count = 0
 
-    /// Begins a command of so many words, and returns where it begins.
+    /// Begins a command with `count` words, and returns its place.
     fileprivate mutating func begin(_ count: Int) -> Int {
         let start = bytes.count
         self.count = 0
@@ -84,7 +85,7 @@ struct RedisWords {
         return start
     }
 
-    /// Takes over what stands there in others.
+    /// Copies a range of other words.
     fileprivate mutating func add(_ other: RedisWords, _ range: Range<Int>) {
         other.bytes.withUnsafeBytes { bytes.append(UnsafeBufferPointer(rebasing: $0[range])) }
     }
@@ -124,7 +125,7 @@ struct RedisWords {
         endLine()
     }
 
-    /// A word of several parts: two names with a mark before each.
+    /// Adds a word of four parts: two names, each after a mark.
     mutating func add(_ mark: StaticString, _ first: String, _ between: StaticString, _ second: String) {
         announce(
             mark.utf8CodeUnitCount + first.utf8.count + between.utf8CodeUnitCount + second.utf8.count)

@@ -3,9 +3,9 @@ import CallCore
 import CallStore
 import SignalingProtocol
 
-/// What Redis answered to one command. It is read in place, without copies.
+/// Redis's reply to one command, read in place without copies.
 struct RedisReply {
-    /// Frees what hiredis has made of an answer when nobody looks at it any more.
+    /// Frees a reply of hiredis when the last reference to it goes.
     fileprivate final class Owner {
         let raw: UnsafeMutablePointer<redisReply>
         init(_ raw: UnsafeMutablePointer<redisReply>) { self.raw = raw }
@@ -15,7 +15,7 @@ struct RedisReply {
     private let owner: Owner
     private let raw: UnsafeMutablePointer<redisReply>
 
-    /// Takes over a reply that hiredis gave.
+    /// Takes over a reply from hiredis.
     init(owning raw: UnsafeMutablePointer<redisReply>) {
         owner = Owner(raw)
         self.raw = raw
@@ -44,26 +44,26 @@ struct RedisReply {
         }
     }
 
-    /// Of an error's text; it goes into logs.
+    /// The bound on the text of an error, in bytes, since the text goes into logs.
     private static let errorBytes = 512
 
-    /// What went wrong, when something did.
+    /// The text of an error reply, or nil for other replies.
     var error: String? {
         guard raw.pointee.type == REDIS_REPLY_ERROR else { return nil }
         return String(decoding: bytes(of: raw).prefix(Self.errorBytes), as: UTF8.self)
     }
 
-    /// What `SET` answers when it has written.
+    /// Whether `SET` has written.
     var isOK: Bool { raw.pointee.type == REDIS_REPLY_STATUS && bytes(of: raw).elementsEqual("OK".utf8) }
 
     var isMissingScript: Bool { error?.hasPrefix("NOSCRIPT") ?? false }
 }
 
-/// Replies of the kind that a command has. Any other kind is no answer: to take it for an empty one would make what is
-/// stored look as if it were not.
+/// Reading replies of the expected kind. A reply of another kind throws: an empty result instead would make stored data
+/// look absent.
 extension RedisReply {
-    /// An error of a server that takes no writes now: it was demoted, is full, cannot write its log or is still loading. Scripts wrap
-    /// the word in text of their own.
+    /// Whether the server takes no writes now: the server was demoted, is full, cannot write its log or is still
+    /// loading. Scripts add text of their own around the code.
     var refusesWrites: Bool {
         guard let error else { return false }
         return ["READONLY", "OOM ", "MISCONF", "LOADING", "MASTERDOWN", "NOREPLICAS"].contains { error.contains($0) }
@@ -74,7 +74,7 @@ extension RedisReply {
         return integer
     }
 
-    /// Nil when there is nothing under the key.
+    /// Returns the value, or nil when the key does not exist.
     func value() throws(StoreError) -> RedisBytes? {
         if raw.pointee.type == REDIS_REPLY_NIL { return nil }
         guard let bytes else { throw unexpected }
@@ -94,7 +94,7 @@ extension RedisReply {
         return values
     }
 
-    /// The fields of a hash, or members with their scores.
+    /// Returns the fields of a hash, or members with their scores.
     func pairs() throws(StoreError) -> Pairs {
         guard raw.pointee.type == REDIS_REPLY_ARRAY, raw.pointee.elements % 2 == 0 else { throw unexpected }
         for index in 0..<Int(raw.pointee.elements) {
@@ -103,7 +103,7 @@ extension RedisReply {
         return Pairs(reply: self)
     }
 
-    /// A list of texts, two by two.
+    /// A list of texts, read in pairs.
     struct Pairs: RandomAccessCollection {
         fileprivate let reply: RedisReply
 
@@ -130,7 +130,7 @@ extension RedisReply {
     }
 }
 
-/// Some bytes of a reply, which is kept for as long as they are.
+/// Some bytes of a reply. They keep the reply alive.
 struct RedisBytes: RandomAccessCollection {
     private let owner: RedisReply.Owner
     private let buffer: UnsafeBufferPointer<UInt8>
@@ -144,17 +144,18 @@ struct RedisBytes: RandomAccessCollection {
     var endIndex: Int { buffer.count }
     subscript(place: Int) -> UInt8 { withExtendedLifetime(owner) { buffer[place] } }
 
-    /// Nil for what is no UTF-8: everything of ours is.
+    /// The bytes as text, or nil when they are not UTF-8; all data that Bellwire writes is.
     var text: String? { read { String(validUTF8: $0) } }
 
     func read<Result>(_ body: (UnsafeBufferPointer<UInt8>) -> Result) -> Result {
         withExtendedLifetime(owner) { body(buffer) }
     }
 
-    /// All but the first byte.
+    /// All bytes but the first.
     var rest: RedisBytes { RedisBytes(UnsafeBufferPointer(rebasing: buffer.dropFirst()), of: owner) }
 
-    /// Takes out what stands before the next `separator`, and the separator; nil when there is none.
+    /// Removes and returns the bytes before the next `separator`, and removes the separator. Returns nil without a
+    /// separator.
     mutating func part(before separator: UInt8) -> RedisBytes? {
         guard let place = read({ $0.firstIndex(of: separator) }) else { return nil }
         defer { self = RedisBytes(UnsafeBufferPointer(rebasing: buffer[(place + 1)...]), of: owner) }

@@ -1,6 +1,6 @@
 /// The scripts of the outbox. A line is a sorted set of "number:time:record", by number.
 extension RedisScript {
-    /// One that is off stays so, unless it has moved. Of each is kept: "off backlog bytes url patterns".
+    /// An endpoint that is off stays off, unless its URL has changed. The value is "off backlog bytes url patterns".
     static let keepEndpointBody = """
         local known = redis.call('HGET', KEYS[1], ARGV[1])
         local off, url
@@ -49,13 +49,14 @@ extension RedisScript {
         return lines
         """
 
-    /// `shorten` takes an entry out of a line; what is not dead then is gone. `count` adds bytes to those of an owner.
+    /// `shorten` takes an entry out of a line; an entry that does not become a dead letter is deleted. `count` adds
+    /// bytes to an owner's bytes.
     static let sharedLines = """
         local time = redis.call('TIME')
         local now = time[1] * 1000 + math.floor(time[2] / 1000)
         local function split(entry) return string.match(entry, '^(%d+):(%d+):(.*)$') end
         local function count(owners, owner, bytes)
-          -- Without an entry in `whose`, which only a damaged store lacks, nobody's bytes are counted.
+          -- In a damaged store the entry in `whose` may be missing; then no user's bytes are counted.
           if owner and tonumber(redis.call('ZINCRBY', owners, bytes, owner)) <= 0 then redis.call('ZREM', owners, owner) end
         end
         local function shorten(line, counts, owners, whose, entry, dead, texts, id)
@@ -69,7 +70,7 @@ extension RedisScript {
             return #record
           end
           redis.call('ZADD', dead, now, number .. ':' .. id)
-          -- One of a call whose id was used before gives way.
+          -- A dead letter of an earlier call with the same id is replaced.
           local former = redis.call('HGET', texts, number .. ':' .. id)
           if former then
             local _, _, text = split(former)
@@ -83,7 +84,7 @@ extension RedisScript {
           redis.call('HSET', texts, number .. ':' .. id, entry)
           return 0
         end
-        -- What is left of a line after its first entry has gone.
+        -- Updates a line after its first entry was removed.
         local function follow(id, line, age, attempts, due, whose)
           redis.call('HDEL', attempts, id)
           local following = redis.call('ZRANGE', line, 0, 0)[1]
@@ -227,7 +228,7 @@ extension RedisScript {
         end
         if count > 0 then
           local first = redis.call('ZRANGE', line, 0, 0)[1]
-          -- What goes first now was not tried.
+          -- The new first entry has not been tried.
           if first ~= former and redis.call('HEXISTS', holders, id) == 0 then
             redis.call('ZADD', due, now, id)
             redis.call('HDEL', attempts, id)

@@ -1,6 +1,6 @@
 /// The scripts of pushes. A registration is "since:digest:target" under "device/app/platform".
 extension RedisScript {
-    /// `gone` collects what has ended: names, and of each since when it was, and its target's digest.
+    /// `gone` collects the ended registrations: the name, the begin, and the target's digest of each.
     static let sharedRegistrations = """
         local now, life = tonumber(ARGV[1]), tonumber(ARGV[2])
         local gone = {}
@@ -15,7 +15,7 @@ extension RedisScript {
           redis.call('HDEL', KEYS[1], name)
           collect(name, value)
         end
-        -- Removes what is over. The rest is kept until the last of it is.
+        -- Removes ended registrations. The key lasts until the last registration ends.
         local function tidy()
           local entries, newest = {}, 0
           local all = redis.call('HGETALL', KEYS[1])
@@ -35,7 +35,8 @@ extension RedisScript {
 
         """
 
-    /// Of the groups that are too many those go whose newest registration is the oldest, but not the one of what was just made.
+    /// When there are too many groups, the groups with the oldest newest registrations are removed, but never the group
+    /// of the new registration.
     static let registerBody = """
         local name, value = ARGV[3], ARGV[4]
         local device, app = string.match(name, '^([^/]*)/([^/]*)/')
@@ -99,7 +100,7 @@ extension RedisScript {
         return gone
         """
 
-    /// An owner's entry holds who it is, and since when it has each of its registrations.
+    /// An owner's entry holds the owner, and the begin of each of its registrations.
     static let ownBody = """
         local ended = {}
         local former = redis.call('HGET', KEYS[1], 'owner')
@@ -123,7 +124,7 @@ extension RedisScript {
         return 1
         """
 
-    /// A holder is "marked:worker", marked 0 or 1.
+    /// A holder is "marked:worker"; marked is 0 or 1.
     static let takePushesBody = """
         local time = redis.call('TIME')
         local now = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -177,7 +178,7 @@ extension RedisScript {
         return 1
         """
 
-    /// A member is "id/inviter": no id holds a slash.
+    /// A member is "id/inviter": an id contains no slash.
     static let reservePushBody = """
         local time = redis.call('TIME')
         local now = time[1] * 1000 + math.floor(time[2] / 1000)

@@ -1,96 +1,113 @@
-/// The scripts that Redis runs, each atomically and on keys of one hash slot.
+/// The scripts that Redis runs. Each script runs atomically, on keys of one hash slot.
 package enum RedisScript: CaseIterable {
-    /// Writes a call's record if its version is as expected, with its due entry and notes.
-    /// KEYS: call, due index, those of endpoints, and when the call may have to be pushed the calls that wait for that and their holders.
-    /// ARGV: expected version, record, deadline or "", end of life or "", call id, from when and until when
-    /// it is valid or "", how many words follow of what is owed to endpoints: the record's owner, and pairs ("number:time:", and the record, or ""
-    /// for the one that is written); then notes. KEYS of each endpoint: line, lines that are due, lines by age, counts, bytes by owner, whose lines
-    /// are. The end of life and the validity are by Redis's own clock.
-    /// Returns {1 when written, 0 for another version, 2 when it came too late or too early; version; milliseconds}.
+    /// Writes a call's record if its version is as expected, with its due entry, outbox entries and notes.
+    ///
+    /// KEYS: call, due index, then six keys per endpoint, and, when the call may have to be pushed, the calls that wait
+    /// for pushes and their holders. The keys of an endpoint are: line, due lines, lines by age, counts, bytes by
+    /// owner, owners of lines (`whose`).
+    ///
+    /// ARGV: expected version, record, deadline or "", end of life or "", call id, begin and end of the validity or "",
+    /// number of following words for endpoints; these words are the record's owner and a pair per revision
+    /// ("number:time:", and the record, or "" for the record that is written); then notes. The end of life and the
+    /// validity are in the time of Redis's own clock.
+    ///
+    /// Returns {result, version, time in milliseconds}; the result is 1 when written, 0 for another version, 2 when the
+    /// commit came too late or too early.
     case commit
-    /// Adds entries to a timeline. KEYS: the entries, how many were dropped. ARGV: entries kept, life in milliseconds, then
-    /// entries.
+    /// Adds entries to a timeline. KEYS: the entries, the number of dropped entries. ARGV: bound on entries, life in
+    /// milliseconds, then the entries.
     case trace
-    /// Merges notes beside a call that exists. KEYS: call. ARGV: notes.
+    /// Merges notes beside an existing call. KEYS: call. ARGV: notes.
     case note
-    /// Checks and takes claims under one tag. KEYS: claims. ARGV: own call id, then per key what holder is expected
-    /// ("*" for any), and its life in milliseconds when it is to be taken, "0" for ever, or "" to leave it.
-    /// Returns 1, or 0 when a claim is held by another call than expected; then nothing is taken.
+    /// Checks and takes the claims of a tag. KEYS: claims. ARGV: own call id, then per key the expected holder ("*" for
+    /// any), and the claim's life in milliseconds if the claim is to be taken, "0" for an unlimited life, or "" to
+    /// leave the claim. Returns 1, or 0 when another call than expected holds a claim; then no claim is taken.
     case claim
-    /// Gives a claim up if the call holds it. KEYS: claim. ARGV: call id, the version until which it may have taken it.
+    /// Gives a claim up if the call holds it. KEYS: claim. ARGV: call id, the latest version at which the call may have
+    /// taken the claim.
     case release
-    /// Removes the oldest of a user's ended calls. KEYS: the user's calls. ARGV: how many are kept.
+    /// Removes the oldest of a user's ended calls. KEYS: the user's calls. ARGV: number of calls to keep.
     case trim
-    /// A device came online. KEYS: presence, sessions over, profile. ARGV: device, session, now, lease, devices allowed,
-    /// devices known.
-    /// Returns 1, or 0 when the session is over.
+    /// Notes that a device came online. KEYS: presence, ended sessions, profile. ARGV: device, session, now, life of an
+    /// entry, bound on online devices, bound on known devices. Returns 1, or 0 when the session has ended.
     case online
-    /// A device went offline. KEYS: presence, sessions over. ARGV: device, session, now, memory, sessions remembered, lease.
-    /// Returns 1 when that ended its current session.
+    /// Notes that a device went offline. KEYS: presence, ended sessions. ARGV: device, session, now, how long an ended
+    /// session is remembered, bound on remembered sessions, life of an entry. Returns 1 when this ended the device's
+    /// current session.
     case offline
-    /// Renews the lease of a device. KEYS: presence. ARGV: device, "", now, lease.
+    /// Renews the expiry of a device. KEYS: presence. ARGV: device, "", now, life of an entry.
     case renew
-    /// Takes back what a commit that lost has entered into a user's list of calls, or enters an end that was not entered. KEYS: the
-    /// user's calls. ARGV: entry, the score under which it was seen, the score that it is to have or "".
-    /// Returns 1, or 0 when somebody has entered it anew since.
+    /// Takes back the list entry of a commit that lost, or enters an end that is missing. KEYS: the user's calls. ARGV:
+    /// entry, its score when it was read, its new score or "". Returns 1, or 0 when the entry was written anew since.
     case mend
-    /// What the coordinators agree on about Redis's clock. KEYS: its entry. ARGV: the entry as it was read, or "", as it is to be.
-    /// Returns 1, or 0 when somebody else changed it meanwhile.
+    /// Writes the coordinators' agreement on Redis's clock. KEYS: its entry. ARGV: the entry as it was read, or "", and
+    /// the new entry. Returns 1, or 0 when another coordinator changed the entry in between.
     case clock
-    /// Keeps an endpoint. KEYS: endpoints. ARGV: name, URL, what is kept of it after whether it is off, the field of its last attempt,
-    /// which is removed when it has moved. Returns 1.
+    /// Keeps an endpoint. KEYS: endpoints. ARGV: name, URL, the endpoint's data without its state, the field of its
+    /// last attempt, which is removed when the URL has changed. Returns 1.
     case keepEndpoint
-    /// It has said at this URL that it is gone. KEYS: endpoints. ARGV: name, URL. Returns 1, or 0 when it has moved since.
+    /// Turns off an endpoint that answered "gone" at this URL. KEYS: endpoints. ARGV: name, URL. Returns 1, or 0 when
+    /// the URL has changed since.
     case turnOffEndpoint
-    /// It is asked again. KEYS: endpoints. ARGV: name. Returns 1, or 0 when there is no such endpoint.
+    /// Turns an endpoint on again. KEYS: endpoints. ARGV: name. Returns 1, or 0 when the endpoint is unknown.
     case turnOnEndpoint
-    /// Writes down what the last attempt came to. KEYS: endpoints. ARGV: name, URL, the field of its last attempt, what it came to.
-    /// Returns 1, or 0 when it has moved since.
+    /// Writes the result of the last attempt. KEYS: endpoints. ARGV: name, URL, the field of the last attempt, the
+    /// result. Returns 1, or 0 when the URL has changed since.
     case noteAttempt
-    /// Claims lines. KEYS: lines that are due, holders, the worker's lease. ARGV: worker, how many, life of the lease. Returns their records.
+    /// Claims lines. KEYS: due lines, holders, the worker lease. ARGV: worker, bound on lines, life of the lease.
+    /// Returns the lines' records.
     case claimLines
-    /// A worker tells what became of a revision. KEYS: line, lines that are due, lines by age, holders, attempts, the worker's lease,
-    /// counts, dead letters, their texts, bytes by owner, whose lines and dead letters are. ARGV: worker, record, number, "taken", "dead", "again" or "released", delay, "attempts:first".
-    /// Returns 0 when the claim is void, 1 when it is given up, else the next revision.
+    /// Settles an attempt for a revision. KEYS: line, due lines, lines by age, holders, attempts, the worker lease,
+    /// counts, dead letters, their texts, bytes by owner, owners of lines and dead letters. ARGV: worker, record,
+    /// number, outcome ("taken", "dead", "again" or "released"), delay, "attempts:first". Returns 0 when the claim is
+    /// void, 1 when the worker no longer holds the line, or else the line's next revision.
     case settleLine
-    /// Frees what a worker holds that is gone. KEYS: holders, lines that are due, the worker's lease. ARGV: worker. Returns how many lines.
+    /// Frees the lines of a worker without a lease. KEYS: holders, due lines, the worker lease. ARGV: worker. Returns
+    /// the number of lines.
     case freeLines
-    /// Holds an endpoint to its bounds. KEYS: lines by age, holders, attempts, counts, dead letters, their texts, lines that are due,
-    /// bytes by owner, whose lines and dead letters are, then the lines whose first revisions become dead letters. ARGV: how many dead letters may
-    /// be deleted for their number, since when they are too old, then the records of the lines. Returns {became dead, deleted}.
+    /// Holds an endpoint to its bounds. KEYS: lines by age, holders, attempts, counts, dead letters, their texts, due
+    /// lines, bytes by owner, owners of lines and dead letters, then the lines whose first revisions become dead
+    /// letters. ARGV: number of dead letters to delete because there are too many, time before which dead letters are
+    /// too old, then the records of the lines. Returns {new dead letters, deleted dead letters}.
     case boundLines
-    /// Takes bytes from those who have too many. KEYS: as of `boundLines`, the lines being those to be shortened. ARGV: how many owners, each with
-    /// how many bytes are to go; how many dead letters, their names; then the records of the lines. Returns how many revisions were deleted.
+    /// Deletes revisions of owners that have too many bytes. KEYS: as for `boundLines`; the lines are the lines to
+    /// shorten. ARGV: number of owners, each owner with the bytes to delete, number of dead letters, their names, then
+    /// the records of the lines. Returns the number of deleted revisions.
     case boundOwners
-    /// Puts dead letters back into their line. KEYS: line, lines that are due, lines by age, counts, dead letters, their texts,
-    /// holders, attempts, whose lines and dead letters are. ARGV: record, numbers. Returns how many.
+    /// Puts dead letters back into their line. KEYS: line, due lines, lines by age, counts, dead letters, their texts,
+    /// holders, attempts, owners of lines and dead letters. ARGV: record, numbers. Returns the number of dead letters.
     case replayLetters
-    /// A registration is made. KEYS: the user's registrations. ARGV: now, how long one lasts, name, what is kept of it, apps per device,
-    /// devices per user. Returns what has ended because of it: of each its name, since when it was, its target's digest.
+    /// Makes a registration. KEYS: the user's registrations. ARGV: now, life of a registration, name, value, bound on
+    /// apps per device, bound on devices per user. Returns three words for each registration that this ended: name,
+    /// begin, digest of its target.
     case register
-    /// Registrations of a device end. KEYS: the user's registrations. ARGV: now, how long one lasts, device, platform or "", app or "".
-    /// Returns what has ended.
+    /// Ends registrations of a device. KEYS: the user's registrations. ARGV: now, life of a registration, device,
+    /// platform or "", app or "". Returns the ended registrations, as `register` does.
     case unregister
-    /// A registration ends. KEYS: the user's registrations. ARGV: now, how long one lasts, name, its target's digest, since when it was or
-    /// "" for any. Returns what has ended.
+    /// Ends a registration. KEYS: the user's registrations. ARGV: now, life of a registration, name, digest of its
+    /// target, begin or "" for any. Returns the ended registrations, as `register` does.
     case endRegistration
-    /// A target belongs to a device from now on. KEYS: the owner's entry. ARGV: "device/user", name of the registration, since when, how long
-    /// it lasts. Returns, when it was another's, that owner and the names of its registrations.
+    /// Gives a target to a device. KEYS: the owner's entry. ARGV: "device/user", name of the registration, begin, life.
+    /// Returns the former owner and the names of its registrations, if the target had another owner.
     case own
-    /// A registration does not last any more, unless it was made anew. KEYS: the target owner's entry. ARGV: "device/user", name, since when.
+    /// Removes a registration from its target's owner, unless the registration was made anew. KEYS: the owner's entry.
+    /// ARGV: "device/user", name, begin.
     case disown
-    /// Takes calls of which somebody may have to be woken. KEYS: those that wait, holders, the worker's lease. ARGV: worker, how many, life
-    /// of the lease, life of the holders. Returns their ids.
+    /// Takes calls that may have to be pushed. KEYS: waiting calls, holders, the worker lease. ARGV: worker, bound on
+    /// calls, life of the lease, life of the holders. Returns the calls' ids.
     case takePushes
-    /// A worker has looked at a call. KEYS: calls that wait, holders, the worker's lease. ARGV: worker, call, delay or "".
-    /// Returns 0 when it held it no more, 1 when it has let it go, 2 when it is to look again.
+    /// Settles a worker's check of a call. KEYS: waiting calls, holders, the worker lease. ARGV: worker, call, delay or
+    /// "". Returns 0 when the worker no longer held the call, 1 when the call is released, 2 when the worker must check
+    /// the call again.
     case settlePush
-    /// Frees what a worker holds that is gone. KEYS: calls that wait, holders, the worker's lease. ARGV: worker. Returns how many.
+    /// Frees the calls of a worker without a lease. KEYS: waiting calls, holders, the worker lease. ARGV: worker.
+    /// Returns the number of calls.
     case freePushes
-    /// Merges notes of a worker beside a call, while it holds that. KEYS: call, holders, the worker's lease. ARGV: worker, call, notes.
+    /// Merges notes of a worker beside a call, while the worker holds the call. KEYS: call, holders, the worker lease.
+    /// ARGV: worker, call, notes.
     case notePush
-    /// Whether a push may be sent. KEYS: those that the device was sent lately. ARGV: id, inviter, how long one counts, how many may be sent,
-    /// and how many because of one inviter. Returns 1 or 0.
+    /// Reserves a push. KEYS: the pushes that the device was sent lately. ARGV: id, inviter, how long a push counts,
+    /// bound on pushes, bound on pushes because of one inviter. Returns 1 when the push may be sent, or else 0.
     case reservePush
 
     var source: String {
@@ -129,8 +146,9 @@ package enum RedisScript: CaseIterable {
         }
     }
 
-    /// Notes come as triples: an ack is "a", field, "revision:session"; a sign of life is "h", field, milliseconds; a
-    /// milestone is "m", field, milliseconds; how far pushes are is "p", field, "invitation:…"; a ring check is "c", field, invitation.
+    /// Merges notes, which come as triples. An ack is "a", field, "revision:session"; a sign of life is "h", field,
+    /// milliseconds; a milestone is "m", field, milliseconds; the state of pushes is "p", field, "invitation:…"; a ring
+    /// check is "c", field, invitation.
     private static let shared = """
         local function merge(key, first)
           for i = first, #ARGV, 3 do
@@ -160,7 +178,7 @@ package enum RedisScript: CaseIterable {
         if version ~= tonumber(ARGV[1]) then return {0, version, now} end
         redis.call('HSET', KEYS[1], 'v', version + 1, 'r', ARGV[2])
         local owed = tonumber(ARGV[8])
-        -- Of each endpoint six keys, and behind them two of pushes or none.
+        -- Each endpoint has six keys; two keys for pushes may follow.
         if #KEYS % 6 == 4 then
           local held = redis.call('HGET', KEYS[#KEYS], ARGV[5])
           if held then redis.call('HSET', KEYS[#KEYS], ARGV[5], '1' .. string.sub(held, 2))
@@ -184,7 +202,7 @@ package enum RedisScript: CaseIterable {
             redis.call('ZADD', KEYS[i + 2], string.match(ARGV[10], ':(%d+):'), ARGV[5])
             redis.call('HSET', KEYS[i + 5], ARGV[5], owner)
           else
-            -- All that a line holds counts with its first owner.
+            -- All entries of a line count towards its first owner.
             owner = redis.call('HGET', KEYS[i + 5], ARGV[5])
           end
           if owner and bytes > 0 then redis.call('ZINCRBY', KEYS[i + 4], bytes, owner) end
@@ -197,7 +215,8 @@ package enum RedisScript: CaseIterable {
         return {1, version + 1, now}
         """
 
-    /// Coordinators write when they have time: the oldest entries are those of the earliest times, not those written first.
+    /// Coordinators write timelines late, so that the oldest entries are those with the earliest times, and not those
+    /// that were written first.
     private static let traceBody = """
         for i = 3, #ARGV do redis.call('RPUSH', KEYS[1], ARGV[i]) end
         local excess = redis.call('LLEN', KEYS[1]) - tonumber(ARGV[1])
@@ -222,7 +241,8 @@ package enum RedisScript: CaseIterable {
         return 1
         """
 
-    /// Nobody waits for it, so that the call may have taken the claim again before it arrives: then it is held at a later version.
+    /// No request waits for a release. The call may have taken the claim again before the release arrives, and then
+    /// holds the claim at a later version.
     private static let releaseBody = """
         local holder = redis.call('GET', KEYS[1])
         if not holder then return 0 end
@@ -245,7 +265,8 @@ package enum RedisScript: CaseIterable {
         return 1
         """
 
-    /// Live calls stand behind all ends (`LiveScore`) and are never removed. A member begins with the moment of the call's creation.
+    /// Live calls have scores above all ends (`LiveScore`) and are never removed. A member begins with the time of the
+    /// call's creation.
     private static let trimBody = """
         local ended = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', '(\(LiveScore.base)')
         local excess = #ended - tonumber(ARGV[1])
@@ -253,7 +274,7 @@ package enum RedisScript: CaseIterable {
         local order = {}
         for i, member in ipairs(ended) do
           local digits = string.match(member, '^%d+') or ''
-          -- Numbers as text, of one length: compared without being read at each comparison.
+          -- Numbers as text of the same length, so that comparing needs no parsing.
           order[i] = { string.rep('0', 20 - #digits) .. digits, member }
         end
         table.sort(order, function(a, b)
@@ -273,7 +294,7 @@ package enum RedisScript: CaseIterable {
           return { online = online == '1', since = tonumber(since), seen = tonumber(seen), session = session }
         end
         local function write(device, online, since, seen, session)
-          -- Not by %s: that ends at U+0000.
+          -- The format %s would end at U+0000.
           redis.call('HSET', KEYS[1], device, string.format('%d:%.0f:%.0f:', online, since, seen) .. session)
         end
 

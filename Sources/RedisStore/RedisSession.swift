@@ -4,55 +4,57 @@ import Glibc
 import SignalingProtocol
 import Support
 
-/// Keeps a connection to Redis: connects again after a failure with backoff, and loads the scripts.
+/// Keeps a connection to Redis: reconnects with backoff after a failure, and loads the scripts.
 ///
-/// While Redis is away every call fails at once until the next attempt is due, so that nobody waits in vain.
+/// While Redis is away, every call fails at once until the next attempt is due, so that no request waits in vain.
 final class RedisSession: AnswersLater {
     /// The bounds in milliseconds.
     private enum Bounds {
-        /// For connecting and for each reply. Below the age at which publications are stale, so that requests which
-        /// the store kept waiting can still be answered `unavailable`.
+        /// The bound on connecting and on each reply. The bound is below the age of stale outbound messages, so that
+        /// requests that waited for the store can still be answered `unavailable`.
         static let timeout = 400
         static let backoff: ClosedRange<Int64> = 50...1_000
-        /// Of coordinators that look at the clock at the same moment one wins each time.
+        /// The bound on attempts to agree on the clock: of coordinators that check the clock at the same time, only one
+        /// succeeds each time.
         static let clockAttempts = 20
     }
 
     let address: RedisAddress
     private let clockKey: [UInt8]
-    /// How many replicas must have each write before it counts; 0 for none.
+    /// The number of replicas that must have each write before it counts; 0 for none.
     private let waitReplicas: Int
-    /// Another way to a server than by the address.
+    /// A replacement for connecting to `address`.
     private let connect: (() throws(StoreError) -> RedisConnection)?
     private var connection: RedisConnection?
-    /// The names by which the server knows the scripts: the same for every server.
+    /// The scripts' names (hashes), the same at every server.
     private var hashes: [RedisScript: [UInt8]] = [:]
-    /// Nil: nobody asks whose the store is.
+    /// The check of the store's deployment; nil to accept any deployment.
     private var deployment: RedisDeployment?
-    /// What was posted while Redis did not know a script.
+    /// The posted pipelines that Redis did not run for want of a script.
     private var missed: [RedisPipeline] = []
-    /// The connection that was dropped last had served something, and was closed by Redis.
+    /// Whether the connection that was dropped last had answered a request and was then closed by Redis.
     private var mayTryAgain = false
-    /// The connection has served something.
+    /// Whether the connection has answered a request.
     private var isProven = false
     private var nextAttempt: Int64 = 0
     private var backoff = Bounds.backoff.lowerBound
     private var failure = StoreError(.unreachable, "not connected yet")
     let machine: MachineClock
     private var clock = StoreClock()
-    /// By how much Redis's own clock is corrected, as it was last read.
+    /// The correction of Redis's own clock, as last read.
     private(set) var shared = SharedClock()
-    /// As many replicas as are wanted had the last write; else each look at the clock asks again.
+    /// Whether enough replicas had the last write; if not, each check of the clock asks again.
     private var hasReplicas = true
-    /// How often it was waited for.
+    /// The number of times that a request waited for Redis.
     private(set) var roundTrips = 0
-    /// `always`, `everysec` or `no` as Redis's `appendfsync` says, or "appendonly=no". Nil while that is not known, as
-    /// with a user who may not ask.
+    /// Redis's `appendfsync` (`always`, `everysec` or `no`), or "appendonly=no". Nil while the settings are unknown, as
+    /// for a user without the permission to read them.
     private(set) var durability: String?
-    /// Redis's `maxmemory-policy` where Redis may evict keys by it; nil for `noeviction`, and while the policy is not known.
+    /// Redis's `maxmemory-policy` when the policy lets Redis evict keys; nil for `noeviction`, and while the policy is
+    /// unknown.
     private(set) var evictionPolicy: String?
 
-    /// `clockKey`: under which the coordinators keep the format and what they agree on about Redis's clock.
+    /// Creates a session. Under `clockKey`, the coordinators keep the format and their agreement on Redis's clock.
     init(
         _ address: RedisAddress, waitReplicas: Int, clockKey: [UInt8], deployment: RedisDeployment? = nil,
         machine: MachineClock = .system, connect: (() throws(StoreError) -> RedisConnection)? = nil
@@ -65,40 +67,40 @@ final class RedisSession: AnswersLater {
         self.connect = connect
     }
 
-    /// An empty pipeline, for a server that is there.
+    /// Returns an empty pipeline. Throws when Redis cannot be reached.
     func pipeline() throws(StoreError) -> RedisPipeline {
         _ = try connected()
         return RedisPipeline(hashes: hashes)
     }
 
-    /// What was sent, and over which connection.
+    /// A pipeline that was sent, and its connection.
     struct Request {
         fileprivate let pipeline: RedisPipeline
         fileprivate let isWrite: Bool
         fileprivate let connection: RedisConnection
         fileprivate let exchange: RedisConnection.Exchange
-        /// Something else had been served over the connection before.
+        /// Whether the connection had answered another request before.
         fileprivate let isProven: Bool
     }
 
-    /// One round trip. With `isWrite` it returns only when enough replicas have it.
+    /// Makes one round trip. With `isWrite`, returns only when enough replicas have the write.
     func run(_ pipeline: RedisPipeline, isWrite: Bool = false) async throws(StoreError) -> [RedisReply] {
         guard !pipeline.commands.isEmpty else { return [] }
         return try await replies(to: send(pipeline, isWrite: isWrite))
     }
 
-    /// What it waits for; nil without a connection.
+    /// The socket to wait for; nil without a connection.
     package var socket: StoreSocket? { connection?.socket }
 
-    /// A connection that Redis has closed is given up at once, also while nothing is on its way: its socket would be readable for ever,
-    /// and the thread that polls the socket would never wait again.
+    /// Reads replies. A connection that Redis has closed is dropped at once, also while no request is under way: its
+    /// socket would stay readable, and the thread that polls the socket would never wait again.
     package func receive() {
         guard let connection else { return }
         connection.receive()
         if let failure = connection.failure { drop(connection, failure) }
     }
 
-    /// The first half of a round trip.
+    /// Makes the first half of a round trip.
     private func send(_ pipeline: RedisPipeline, isWrite: Bool) throws(StoreError) -> Request {
         do throws(StoreError) {
             return try sendOnce(pipeline, isWrite)
@@ -127,15 +129,15 @@ final class RedisSession: AnswersLater {
         }
     }
 
-    /// The second half of a round trip: waits for the replies.
+    /// Makes the second half of a round trip: waits for the replies.
     private func replies(to request: Request) async throws(StoreError) -> [RedisReply] {
         var replies: [RedisReply]
         do throws(StoreError) {
             roundTrips += 1
             replies = try await request.connection.replies(to: request.exchange)
         } catch {
-            // Redis was restarted since the last command. All steps may be repeated: a commit that went through after
-            // all finds its own work, and the machine knows the requests that it has served.
+            // Redis was restarted since the last command. All steps may be repeated: a commit that succeeded after all
+            // finds its own write, and the state machine recognises the requests that it has served.
             let mayTryAgain = request.isProven && request.connection.isClosedByPeer
             drop(request.connection, error)
             guard mayTryAgain else { throw failure }
@@ -154,14 +156,15 @@ final class RedisSession: AnswersLater {
         for reply in replies {
             guard let message = reply.error else { continue }
             let error = StoreError(.failed, "\(address): \(message)")
-            // This server may be a master no more: the next connection asks anew where it is, and begins with a write.
+            // This server may no longer be the master: the next connection resolves the address again, and begins with
+            // a write.
             if reply.refusesWrites { drop(request.connection, error) }
             throw error
         }
         return replies
     }
 
-    /// Takes out the last reply, which says how many replicas have the write.
+    /// Removes the last reply, which holds the number of replicas that have the write. Throws when there are too few.
     private func judgeReplicas(_ replies: inout [RedisReply], of request: Request) throws(StoreError) {
         guard request.isWrite, waitReplicas > 0 else { return }
         let reached = try replies.removeLast().number()
@@ -170,8 +173,8 @@ final class RedisSession: AnswersLater {
         }
     }
 
-    /// Somebody emptied the script cache. Those calls did nothing, so they may be made again; what was read after them is
-    /// read again.
+    /// Runs scripts again after Redis's script cache was emptied. These scripts did nothing, so that they may be
+    /// repeated; the later reads in the pipeline are repeated as well.
     private func repeatMissing(_ replies: inout [RedisReply], of request: Request) async throws(StoreError) {
         guard let first = replies.firstIndex(where: \.isMissingScript) else { return }
         try loadScripts()
@@ -190,8 +193,8 @@ final class RedisSession: AnswersLater {
         for (index, reply) in zip(again, repeated) { replies[index] = reply }
     }
 
-    /// Sends what nobody waits for, and what need not be done: when the connection breaks, it may be lost. `answered` is
-    /// shown the replies some time later.
+    /// Sends commands that may be lost when the connection breaks; no request waits for their replies. `answered` gets
+    /// the replies some time later.
     func post(_ pipeline: RedisPipeline, _ answered: @escaping ([RedisReply]) -> Void) throws(StoreError) {
         if !missed.isEmpty { try postMissed() }
         guard !pipeline.commands.isEmpty else { return }
@@ -207,7 +210,7 @@ final class RedisSession: AnswersLater {
         }
     }
 
-    /// What was posted in vain is posted again, with the scripts loaded.
+    /// Loads the scripts, and posts again the pipelines that Redis did not run.
     private func postMissed() throws(StoreError) {
         let pipelines = missed
         missed = []
@@ -226,7 +229,7 @@ final class RedisSession: AnswersLater {
             isProven = false
             mayTryAgain = false
             missed = []
-            // Before anything is written: a Redis in another format stays as it is.
+            // The format is checked before the first write: a Redis in another format stays unchanged.
             try checkFormat(connection)
             try deployment?.check(connection, address)
             try loadScripts()
@@ -240,14 +243,14 @@ final class RedisSession: AnswersLater {
         }
     }
 
-    /// The connection is of no more use. A newer one may have taken its place already.
+    /// Drops a connection that failed. Another connection may be in use already.
     private func drop(_ broken: RedisConnection?, _ error: StoreError) {
         broken?.fail(error)
         guard broken === connection else { return }
         mayTryAgain = isProven && broken?.isClosedByPeer ?? false
         connection = nil
         failure = error
-        // Redis was restarted, or closes idle connections: the next question may connect at once.
+        // Redis was restarted, or closes idle connections: the next request may connect at once.
         guard !mayTryAgain else { return nextAttempt = 0 }
         nextAttempt = SystemClock.boot.milliseconds + Int64.random(in: backoff / 2...backoff)
         backoff = min(backoff * 2, Bounds.backoff.upperBound)
@@ -280,7 +283,7 @@ final class RedisSession: AnswersLater {
 
     // MARK: The clock (docs/decisions/0014)
 
-    /// The time by which calls are served.
+    /// Returns the store's time in milliseconds; calls are served by this time.
     func now() async throws(StoreError) -> Milliseconds {
         if clock.isDoubtful { _ = try await lookAtClock() }
         if let now = clock.now(boot: machine.boot()) { return now }
@@ -289,14 +292,14 @@ final class RedisSession: AnswersLater {
         return now
     }
 
-    /// The same as far as it is known.
+    /// The store's time, or nil while the time is unknown.
     var time: Milliseconds? { clock.isDoubtful ? nil : clock.now(boot: machine.boot()) }
 
-    /// What Redis's own clock says, or will say, at this time.
+    /// Returns the time of Redis's own clock at this store time.
     func raw(_ time: Milliseconds) -> Milliseconds { time - shared.correction }
 
-    /// Redis's clock stood at `raw` at some moment between the two of the boot clock. False when that cannot be explained by drift:
-    /// somebody has set it, and it is looked at before it is used again.
+    /// Learns that Redis's clock showed `raw` at some moment between two times of the boot clock. Returns false when
+    /// drift cannot explain the difference: the clock was set, and is checked before its next use.
     func learnClock(_ raw: Milliseconds, between before: Milliseconds, _ after: Milliseconds) throws(StoreError) -> Bool
     {
         guard StoredNumber.times.contains(raw) else { throw StoreError(.failed, "\(address): no time: \(raw)") }
@@ -304,8 +307,8 @@ final class RedisSession: AnswersLater {
         return !clock.isDoubtful
     }
 
-    /// Asks Redis for its time, and agrees with the other coordinators on what it is worth. One of them writes that down now and then,
-    /// which also shows whether Redis takes writes.
+    /// Asks Redis for its time, and agrees with the other coordinators on the correction. Now and then a coordinator
+    /// writes the agreement, which also shows whether Redis takes writes. Returns whether this call has written.
     func lookAtClock() async throws(StoreError) -> Bool {
         let connection = try connected()
         do throws(StoreError) {
@@ -317,24 +320,24 @@ final class RedisSession: AnswersLater {
             hasReplicas = true
             return true
         } catch {
-            // Too few replicas: the connection is as good as any.
+            // Too few replicas have the write, but the connection works.
             if error.code == .notWritten { throw error }
             drop(connection, error)
-            // Redis was restarted since the last command: a new connection begins with a look of its own.
+            // Redis was restarted since the last command: a new connection begins with a check of its own.
             guard mayTryAgain else { throw failure }
             _ = try connected()
             return true
         }
     }
 
-    /// Whether enough replicas have what was written last.
+    /// Throws unless enough replicas have the last write.
     private func judgeReplicas() async throws(StoreError) {
         var nothing = RedisPipeline()
         nothing.command("PING")
         _ = try await run(nothing, isWrite: true)
     }
 
-    /// With a new connection, over which nothing else is on its way: a look that ends with a write.
+    /// Agrees on the clock over a new connection without other requests. This check ends with a write.
     private func agreeOnClock(_ connection: RedisConnection) throws(StoreError) {
         for _ in 0..<Bounds.clockAttempts {
             let before = machine.boot()
@@ -346,7 +349,8 @@ final class RedisSession: AnswersLater {
         throw StoreError(.failed, "\(address): no agreement on the clock")
     }
 
-    /// Writes at least when something has changed, or when nobody has for a while. Returns whether it has written something.
+    /// Agrees on the clock. Writes when the agreement has changed, when no coordinator has written for a while, or with
+    /// `writes`. Returns whether a write was made.
     private func agreeOnClock(_ connection: RedisConnection, writes: Bool) async throws(StoreError) -> Bool {
         for _ in 0..<Bounds.clockAttempts {
             let before = machine.boot()
@@ -364,7 +368,7 @@ final class RedisSession: AnswersLater {
         throw StoreError(.failed, "\(address): no agreement on the clock")
     }
 
-    /// What was found when the clock was looked at, and is to be agreed on.
+    /// The result of a check of the clock, for the coordinators to agree on.
     private struct ClockLook {
         let known: [UInt8]
         let agreed: SharedClock
@@ -381,10 +385,10 @@ final class RedisSession: AnswersLater {
         return look
     }
 
-    /// Nil when it is to be looked at again.
+    /// Returns the result of a check, or nil when the check must be repeated.
     private func look(_ replies: [RedisReply], since before: Milliseconds) throws(StoreError) -> ClockLook? {
         let (after, wall) = machine.atOnce()
-        // Stopped meanwhile: what Redis said then says little.
+        // The process was stopped in between, so that Redis's answer is too old.
         guard after - before <= ClockBounds.step else { return nil }
         let raw = try time(replies[0])
         let entry = try replies[1].value()
@@ -408,7 +412,8 @@ final class RedisSession: AnswersLater {
         return write
     }
 
-    /// False when somebody else looked at the same moment: what that one made of it counts.
+    /// Adopts the clock if the write succeeded. Returns false when another coordinator checked at the same time: the
+    /// other result counts.
     private func adopt(_ look: ClockLook, _ reply: RedisReply) throws(StoreError) -> Bool {
         if reply.isMissingScript { try loadScripts() }
         guard try reply.isMissingScript ? false : reply.number() == 1 else { return false }
