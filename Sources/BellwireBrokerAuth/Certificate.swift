@@ -2,13 +2,13 @@ import CMosquittoBroker
 import COpenSSL
 import Glibc
 
-/// The common name in the certificate that a client has shown and the broker has verified; nil when there is none.
+/// Returns the common name in the client's verified certificate, or nil without a certificate.
 func certificateName(of client: OpaquePointer?) -> String? {
     guard let certificate = mosquitto_client_certificate(client).map(OpaquePointer.init) else { return nil }
     defer { X509_free(certificate) }
     guard let subject = X509_get_subject_name(certificate) else { return nil }
     let place = X509_NAME_get_index_by_NID(subject, NID_commonName, -1)
-    // Exactly one: with two it would matter which is looked at.
+    // The certificate must have a single common name: with two, the choice would matter.
     guard place >= 0, X509_NAME_get_index_by_NID(subject, NID_commonName, place) < 0,
         let entry = X509_NAME_get_entry(subject, place), let text = X509_NAME_ENTRY_get_data(entry)
     else { return nil }

@@ -3,12 +3,12 @@ import CBrokerSocket
 import CMosquittoBroker
 import Glibc
 
-/// The socket of a client, as far as it can be found.
+/// The socket of a client, if found.
 struct ClientSocket {
     private let descriptor: Int32
     private let isWebSocket: Bool
 
-    /// `client` is connected.
+    /// Finds the socket of a connected client.
     init?(_ client: OpaquePointer?) {
         guard let client else { return nil }
         descriptor = bellwire_client_socket(UnsafeRawPointer(client), mosquitto_client_address(client))
@@ -23,10 +23,11 @@ struct ClientSocket {
         return SocketProgress(written: written, isDrained: isDrained)
     }
 
-    /// Before the client is disconnected: what waits for it is not worth keeping.
+    /// Drops the waiting bytes of a client that is about to be disconnected.
     func forget() {
         bellwire_socket_forget(descriptor)
-        // libwebsockets closes when it has written what it has, which a client that does not read prevents.
+        // libwebsockets closes a connection only after writing all its bytes; a client that does not read prevents
+        // that.
         if isWebSocket { shutdown(descriptor, Int32(SHUT_RDWR)) }
     }
 }

@@ -5,13 +5,13 @@ import SignalingProtocol
 import Support
 import Tokens
 
-/// The plugin as mosquitto sees it: options, events, and what the broker is told to do. What is decided, and why, stands in
-/// `BrokerAuth`. Everything runs on the broker's one thread.
+/// The plugin for mosquitto: its options, its events, and the actions at the broker. `BrokerAuth` makes the decisions
+/// and explains them. All code runs on the broker's single thread.
 final class Plugin {
-    /// Clients that are refused or put off and have a line in the log, per second; more are counted.
+    /// The bound on log lines per second for clients that are refused or disconnected; further clients are counted.
     private static let reportsPerSecond = 10
 
-    /// By which mosquitto knows the plugin.
+    /// mosquitto's handle of the plugin.
     let identifier: OpaquePointer?
     private let options: PluginOptions
     private var auth: BrokerAuth
@@ -24,14 +24,15 @@ final class Plugin {
             verifier: TokenVerifier(
                 keys: try KeySet(file: options.keys), issuer: options.issuer, audience: options.audience),
             topics: options.topics, coordinatorName: options.coordinatorName, limits: options.limits)
-        // The broker's memory holds tokens, with HS256 also the key: none of it belongs on a disk.
+        // The broker's memory holds tokens, and with HS256 also the key; a core dump must not write these to a disk.
         var none = rlimit(rlim_cur: 0, rlim_max: 0)
         setrlimit(__rlimit_resource_t(RLIMIT_CORE.rawValue), &none)
         log(MOSQ_LOG_NOTICE, "tokens are checked by \(describe(auth.verifier.keys))")
         warnOfUnusable(auth.verifier.keys)
     }
 
-    /// SIGHUP. Keys that cannot be read change nothing: better an old key than no broker.
+    /// Reads the keys again, after SIGHUP. Keys that cannot be read change nothing: an old key is better than no
+    /// broker.
     func reload() {
         do throws(TokenError) {
             let keys = try KeySet(file: options.keys)
@@ -53,9 +54,10 @@ final class Plugin {
             address: mosquitto_client_address(event.client).map { String(cString: $0) })
         do throws(Refusal) {
             let admission = try auth.connect(identify(event.client), credentials, now: SystemClock.wall.milliseconds)
-            // With `allow_anonymous false` mosquitto drops all who have no name when it reads its configuration again.
+            // With `allow_anonymous false`, mosquitto drops all clients without a name when the configuration is read
+            // again.
             if event.username == nil { mosquitto_set_username(event.client, admission.identity.name) }
-            // mosquitto would close the former connection without a word.
+            // mosquitto would close the replaced connection without telling its client.
             if admission.replaces { mosquitto_kick_client_by_clientid(credentials.clientID, true) }
             return Int32(MOSQ_ERR_SUCCESS.rawValue)
         } catch {
@@ -85,7 +87,8 @@ final class Plugin {
             socket: { ClientSocket(event.client)?.progress })
     }
 
-    /// Tells the service when the device's token ends, after whatever the device itself has written there.
+    /// Adds the end of the device's token to its presence message, for the service. The property comes after the
+    /// device's own properties.
     func published(_ event: UnsafeMutablePointer<mosquitto_evt_message>) -> Int32 {
         guard let client = event.pointee.client, let topic = bytes(event.pointee.topic),
             let expiry = auth.tokenExpiry(ofPublisher: identify(client), topic: topic)
@@ -107,13 +110,13 @@ final class Plugin {
                 if let topic { tell(clientID, topic, .error(SignalingError(reason.code, reason.description))) }
             case .disconnect(let clientID, let connection, let reason):
                 if reason == .slowReader { ClientSocket(OpaquePointer(bitPattern: connection))?.forget() }
-                // With its will: the service learns that the device is gone.
+                // The will is published, so that the service learns that the device is gone.
                 mosquitto_kick_client_by_clientid(clientID, true)
             }
         }
     }
 
-    /// To this client alone, whatever it has subscribed to.
+    /// Publishes to this client alone, whatever its subscriptions.
     private func tell(_ clientID: String, _ topic: String, _ message: DownMessage) {
         let payload = message.encoded()
         mosquitto_broker_publish_copy(clientID, topic, Int32(payload.count), payload, 1, false, nil)
@@ -125,7 +128,7 @@ final class Plugin {
             refusal.isWithoutCredentials ? MOSQ_LOG_INFO : MOSQ_LOG_NOTICE)
     }
 
-    /// A line per client, but not thousands: more are counted.
+    /// Logs a line for a client, up to `reportsPerSecond` lines; further clients are counted.
     private func report(_ line: @autoclosure () -> String, _ level: Int32) {
         let second = SystemClock.wall.milliseconds / 1000
         if second != reports.second {
@@ -138,7 +141,7 @@ final class Plugin {
         if reports.count <= Self.reportsPerSecond { log(level, line()) }
     }
 
-    /// What a stranger chose, on one line and of bounded length.
+    /// Returns a text from a client as a single line of bounded length.
     private func printable(_ text: String) -> String {
         "\"" + text.unicodeScalars.prefix(140).map { $0.isASCII && $0.value >= 32 ? String($0) : "?" }.joined() + "\""
     }

@@ -3,11 +3,11 @@ import CMosquittoBroker
 import SignalingProtocol
 import Tokens
 
-/// The plugin's options, as the broker's configuration has them (docs/deployment.md, Tokens, By hand).
+/// The plugin's options in the broker's configuration (docs/deployment.md, Tokens, By hand).
 struct PluginOptions {
     let keys: String
     var issuer: String?
-    /// Nil: tokens that were made for anything are taken.
+    /// The audience that a token must have; nil accepts tokens for any audience.
     var audience: String? = Token.standardAudience
     var topics = Topics.standard
     var coordinatorName: String?
@@ -53,7 +53,7 @@ struct PluginOptions {
         }
     }
 
-    /// Nil for no limit.
+    /// Returns nil for no limit.
     private func rate(_ text: String) throws(OptionError) -> PublishLimit? {
         let parts = text.split(separator: "/", omittingEmptySubsequences: false).map { Int($0) }
         if parts == [0, 0] { return nil }
@@ -63,7 +63,7 @@ struct PluginOptions {
         return limit
     }
 
-    /// Nil for no limit.
+    /// Returns nil for no limit.
     private func count(_ name: String, _ text: String) throws(OptionError) -> Int? {
         guard let count = Int(text), (0...1_000_000).contains(count) else {
             throw OptionError("plugin_opt_\(name): expected a number of connections, or 0 for no limit")

@@ -1,22 +1,22 @@
 import SignalingProtocol
 
-/// What a client wants to do with a topic.
+/// The access to a topic that a client asks for.
 package enum TopicAccess: Sendable {
-    /// To publish there; `retain`: to leave a message behind.
+    /// Publishing on a topic; with `retain` the broker would keep the message.
     case publish(retain: Bool)
-    /// To be handed a message that was published there.
+    /// Receiving a message from a topic.
     case receive
-    /// To subscribe to a filter.
+    /// Subscribing to a filter.
     case subscribe
-    /// To listen to less.
+    /// Ending a subscription.
     case unsubscribe
 }
 
-/// What one client may do (docs/protocol.md, section 1). What no rule allows is denied.
+/// The rights of a client (docs/protocol.md, section 1). Access without a rule is denied.
 ///
-/// Looked at for each message that is published and again for each that is delivered, so it compares bytes.
+/// The rules are checked for each published message and for each delivery, so that they compare bytes.
 struct AccessRules: Equatable, Sendable {
-    /// Topics in full, or what they begin with.
+    /// A complete topic, or a prefix of topics.
     private struct Pattern: Equatable, Sendable {
         let bytes: [UInt8]
         let isPrefix: Bool
@@ -34,19 +34,19 @@ struct AccessRules: Equatable, Sendable {
 
     private var publishing: [Pattern] = []
     private var receiving: [Pattern] = []
-    /// Filters: with their wildcards they are compared as they stand.
+    /// The allowed filters. Filters with wildcards are compared as text.
     private var subscribing: [Pattern] = []
-    /// Of a shared subscription, what follows `$share/{group}/`.
+    /// The allowed filters of shared subscriptions: the part after `$share/{group}/`.
     private var sharing: [Pattern] = []
-    /// What one level may follow: a wildcard, or a device.
+    /// A prefix that a single level may follow: a wildcard, or a device.
     private var subscribingBelow: Pattern?
 
     init(_ identity: ClientIdentity, _ topics: Topics) {
         switch identity {
         case .device(let device):
             publishing = [Pattern(topics.up(device)), Pattern(topics.presence(device))]
-            // All devices of the user, since a user has no secrets from itself. A level of a topic is canonical, and an encoded
-            // user has no slash: no other user's topics begin like this.
+            // All devices of the user are allowed, since a user has no secrets from itself. A level of a topic is
+            // canonical, and an encoded user has no slash: topics of other users never begin like this.
             let own = [Pattern(topics.down(device.userID)), Pattern(topics.down(device.userID) + "/", isPrefix: true)]
             receiving = own
             subscribing = [own[0]]
@@ -72,7 +72,7 @@ struct AccessRules: Equatable, Sendable {
         case .publish(let retain): !retain && publishing.contains { $0.matches(topic) }
         case .receive: receiving.contains { $0.matches(topic) }
         case .subscribe: permitsSubscription(topic)
-        // Whatever a client names, it ends only what it has.
+        // A client can only end its own subscriptions.
         case .unsubscribe: true
         }
     }

@@ -1,8 +1,9 @@
-/// How far a client's socket is, as the kernel sees it.
+/// The progress of a client's socket, as the kernel reports it.
 package struct SocketProgress: Equatable, Sendable {
-    /// Bytes that the broker has written to it so far.
+    /// The bytes that the broker has written to the socket so far.
     package let written: UInt64
-    /// All of it has arrived at the client's machine: nothing waits in the kernel, so nothing waits for the socket.
+    /// Whether all bytes have arrived at the client's machine: the kernel holds no bytes, so that the broker does not
+    /// wait for the socket.
     package let isDrained: Bool
 
     package init(written: UInt64, isDrained: Bool) {
@@ -11,20 +12,22 @@ package struct SocketProgress: Equatable, Sendable {
     }
 }
 
-/// What the broker holds for one client: what was to be delivered, less what its socket has taken. mosquitto bounds by bytes only
-/// what waits for the acknowledgment of a QoS 1 client; to a QoS 0 client that does not read it keeps 100,000 messages of any size.
+/// The bytes that the broker holds for a client: its deliveries, less the bytes that its socket has taken. mosquitto
+/// bounds bytes only for messages that await the acknowledgment of a QoS 1 client; for a QoS 0 client that does not
+/// read, mosquitto keeps 100,000 messages of any size.
 struct Backlog {
-    /// The socket is looked at whenever so much has been delivered: a look costs as much as writing a packet.
+    /// The socket is checked after this number of delivered bytes: a check costs as much as writing a packet.
     static let lookEvery: Int64 = 64 << 10
-    /// What mosquitto drops by itself (a second copy of a message for MQTT 3.1.1, what is too large for the client, what has
-    /// expired) never reaches the socket. It is forgotten at this rate, in bytes per second, while the socket is drained.
+    /// The rate at which waiting bytes are forgotten while the socket is drained, in bytes per second. Messages that
+    /// mosquitto drops by itself never reach the socket: a second copy for MQTT 3.1.1, messages that are too large for
+    /// the client, and expired messages.
     static let forgettingRate: Int64 = 4 << 10
 
     private(set) var waiting: Int64 = 0
     private var sinceLook: Int64 = 0
     private var last: (written: UInt64, at: Int64)?
 
-    /// Counts a delivery. `now` in milliseconds. False when more than `limit` waits.
+    /// Counts a delivery. `now` returns milliseconds. Returns false when more than `limit` bytes wait.
     mutating func add(_ bytes: Int, limit: Int64, now: () -> Int64, socket: () -> SocketProgress?) -> Bool {
         waiting += Int64(bytes)
         sinceLook += Int64(bytes)
@@ -35,7 +38,8 @@ struct Backlog {
 
     private mutating func look(_ socket: SocketProgress?, _ now: Int64) {
         sinceLook = 0
-        // Without sight of the socket nothing is known, and mosquitto's own bounds must do.
+        // When the socket cannot be checked, the number of waiting bytes is unknown, and mosquitto's own bounds must
+        // suffice.
         guard let socket else { return waiting = 0 }
         defer { last = (socket.written, now) }
         guard let last else { return }

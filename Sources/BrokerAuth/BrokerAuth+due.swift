@@ -1,9 +1,10 @@
 import SignalingProtocol
 import Tokens
 
-/// What comes due: tokens that end, and those who are put off.
+/// The due work: ending tokens, and clients that are disconnected.
 extension BrokerAuth {
-    /// What has come due by `now`, each once. Whoever is told why its session is over is disconnected somewhat later.
+    /// Returns the work that is due at `now`, never twice. A client is disconnected some time after it was told why its
+    /// session is over.
     package mutating func takeDue(now: Int64) -> [Due] {
         for connection in parting where sessions[connection]?.hasLeft ?? false { remove(connection) }
         parting.removeAll(keepingCapacity: true)
@@ -24,7 +25,7 @@ extension BrokerAuth {
         return due + told.compactMap { disconnection($0.ending) } + ended.compactMap { notice($0) }
     }
 
-    /// Takes other keys. Returns of how many clients the token was made by a key that is no longer among them: their sessions are over.
+    /// Replaces the keys. Ends the sessions of clients with a token of a removed key, and returns their number.
     package mutating func replaceKeys(_ keys: KeySet) -> Int {
         verifier.keys = keys
         let orphans = sessions.filter { _, session in
@@ -34,14 +35,14 @@ extension BrokerAuth {
         return orphans.count
     }
 
-    /// From now on the connection may do nothing.
+    /// Ends the session: from now on the connection has no rights.
     mutating func end(_ connection: ConnectionID, _ reason: DisconnectReason) {
         guard let session = sessions[connection], !session.isOver else { return }
         revoke(connection)
         ended.append((connection, reason))
     }
 
-    /// Looks at the connection again when something is to be done about it.
+    /// Schedules the next work for the connection.
     mutating func plan(_ connection: ConnectionID) {
         if schedule.isCrowded(connections: sessions.count) {
             schedule.removeAll()
@@ -69,7 +70,8 @@ extension BrokerAuth {
         return .disconnect(clientID: session.clientID.string, ending.connection, ending.reason)
     }
 
-    /// Not gone, and not replaced by another connection of its client id, which would be hit in its place.
+    /// Whether the connection still exists and has not been replaced: a disconnect by client id would hit its successor
+    /// instead.
     private func isThere(_ connection: ConnectionID, _ session: Session) -> Bool {
         session.isOver && !session.hasLeft && latest[session.clientID] == connection
     }

@@ -1,62 +1,64 @@
 import SignalingProtocol
 import Tokens
 
-/// Decides for a broker who may connect, what each client may do, and how long: all that `BellwireBrokerAuth` does but for
-/// talking to mosquitto. It reads no clock and no file.
+/// Decides for a broker which clients may connect, their rights, and how long they may stay: all of
+/// `BellwireBrokerAuth` except the interface to mosquitto. This type reads no clock and no file.
 package struct BrokerAuth {
-    /// Identifies one connection of one client.
+    /// Identifies a connection of a client.
     package typealias ConnectionID = Int
 
-    /// What has come due for a connection.
+    /// Due work for a connection.
     package enum Due: Equatable, Sendable {
-        /// Its token ends in a minute: the device is to be told.
+        /// The token ends in a minute: the device is to be told.
         case tokenWillExpire(clientID: String, topic: String, expiresAt: Int64)
-        /// It may do nothing any more. A device is to be told why, on its topic; it is disconnected when it has had time to read that.
+        /// The connection has no rights any more. A device is to be told the reason on its topic, and is disconnected
+        /// after it had time to read the message.
         case ended(clientID: String, topic: String?, DisconnectReason)
-        /// It is to be disconnected.
+        /// The connection is to be closed.
         case disconnect(clientID: String, ConnectionID, DisconnectReason)
     }
 
-    /// A client that was let in.
+    /// A client that was admitted.
     package struct Admission: Equatable, Sendable {
         package let identity: ClientIdentity
-        /// It takes the place of another connection of the same client id.
+        /// Whether the connection replaces another connection of the same client id.
         package let replaces: Bool
     }
 
-    /// How long before the end a device is told, in milliseconds.
+    /// The time between the warning of a device and the end of its token, in milliseconds.
     static let notice: Int64 = 60_000
-    /// How long after it was told why its session is over a client is disconnected, in milliseconds. Whatever it goes on to send makes
-    /// the kernel reset the connection, and what it has not read by then is lost.
+    /// The time between telling a client that its session is over and disconnecting it, in milliseconds. When the
+    /// client still sends after that, the kernel resets the connection, and bytes that the client has not read are
+    /// lost.
     static let farewell: Int64 = 200
-    /// A user who has published so many messages beyond the rate, without a rest, is disconnected and kept out.
+    /// A user with this many messages beyond the rate, without a rest, is disconnected and excluded for a time.
     static let patience = 10_000
 
     typealias Ending = (connection: ConnectionID, reason: DisconnectReason)
 
     package internal(set) var verifier: TokenVerifier
     let topics: Topics
-    /// The name in the certificates of coordinators; nil: certificates let nobody in.
+    /// The common name in the certificates of coordinators; nil admits no client by its certificate.
     private let coordinatorName: String?
     let limits: BrokerLimits
     var sessions: [ConnectionID: Session] = [:]
-    /// Which connection was let in last under a client id: the broker disconnects by that.
+    /// The connection that was last admitted under each client id: the broker disconnects by client id.
     var latest: [ByteString: ConnectionID] = [:]
-    /// Those of a user's devices that may do something.
+    /// The connections with rights of each user's devices.
     var devices: [UserID: Set<ConnectionID>] = [:]
-    /// How many of these come from each address.
+    /// The number of these connections from each address.
     var addresses: [ByteString: Int] = [:]
-    /// Of these the broker has said that they are gone; their wills come before it says anything else.
+    /// The connections that the broker has reported as gone. Their wills come before any other event of the broker.
     var parting: [ConnectionID] = []
-    /// Whose session is over, and who is not told yet.
+    /// The sessions that are over and not told yet.
     var ended: [Ending] = []
-    /// Who was told, and is to be disconnected.
+    /// The clients that were told, and when they are to be disconnected.
     var leaving: [(at: Int64, ending: Ending)] = []
     var exclusions = Exclusions()
-    /// What each user has published. It outlives connections: who connects again does not begin anew.
+    /// The publishing of each user. The counts outlive connections, so that reconnecting does not reset the limit.
     var publishing = UserTraffic()
     var schedule = Schedule()
-    /// How many connections were looked at because something might be due.
+    /// The number of schedule entries that were checked.
     var looks = 0
 
     package init(
@@ -68,15 +70,15 @@ package struct BrokerAuth {
         self.limits = limits
     }
 
-    /// What a client shows when it connects.
+    /// The credentials that a client presents when it connects.
     package struct Credentials: Sendable {
         package var clientID: String
         package var username: String?
-        /// The token.
+        /// The password: the token.
         package var password: String?
         /// The common name of a certificate that the broker has verified.
         package var certificateName: String?
-        /// From where it comes.
+        /// The client's address.
         package var address: String?
 
         package init(
@@ -91,8 +93,9 @@ package struct BrokerAuth {
         }
     }
 
-    /// Lets a client in, or throws why not. `now` in milliseconds since the epoch. A broker asks again about those who are in when
-    /// it reads its configuration again; who is being put off stays without rights until it is gone.
+    /// Admits a client, or throws the reason for a refusal. `now` is in milliseconds since the epoch. A broker asks
+    /// again for connected clients when it reads its configuration again; a client that is being disconnected stays
+    /// without rights.
     @discardableResult
     package mutating func connect(
         _ connection: ConnectionID, _ credentials: Credentials, now: Int64
@@ -145,7 +148,7 @@ package struct BrokerAuth {
         }
     }
 
-    /// Whoever takes the place of a connection needs no room besides.
+    /// Throws when the user or the address has too many connections. Replaced connections do not count.
     private func checkRoom(for session: Session, besides former: [ConnectionID?]) throws(Refusal) {
         guard let device = session.device else { return }
         let own = (devices[device.userID] ?? []).filter { !former.contains($0) }
@@ -168,7 +171,7 @@ package struct BrokerAuth {
         plan(connection)
     }
 
-    /// The connection may do nothing any more.
+    /// Takes all rights from the connection.
     mutating func revoke(_ connection: ConnectionID) {
         guard let session = sessions[connection], !session.isOver else { return }
         sessions[connection]?.isOver = true
@@ -185,7 +188,7 @@ package struct BrokerAuth {
         if latest[session.clientID] == connection { latest[session.clientID] = nil }
     }
 
-    /// The connection is gone. Its will is still let through, until the next `takeDue`.
+    /// Notes that the connection is gone. Its will is still permitted, until the next `takeDue`.
     package mutating func disconnected(_ connection: ConnectionID) {
         guard sessions[connection] != nil else { return }
         revoke(connection)
@@ -193,6 +196,6 @@ package struct BrokerAuth {
         parting.append(connection)
     }
 
-    /// How many clients are in.
+    /// The number of connected clients.
     var connections: Int { sessions.count }
 }

@@ -1,15 +1,15 @@
 import SignalingProtocol
 import Tokens
 
-/// Who a client of the broker is, once it has shown a token or a certificate.
+/// The identity of a client of the broker, proved by a token or a certificate.
 package enum ClientIdentity: Equatable, Sendable {
-    /// One device of one user.
+    /// A device of a user.
     case device(DeviceAddress)
-    /// A backend of the app. It acts for any user.
+    /// A backend of the app; a backend acts for any user.
     case server(UserID)
     case coordinator(UserID)
 
-    /// As an MQTT username.
+    /// The identity as an MQTT username.
     package var name: String {
         switch self {
         case .device(let device): Topics.encode(device.userID)
@@ -18,10 +18,11 @@ package enum ClientIdentity: Equatable, Sendable {
     }
 }
 
-/// Why a client is not let in. The text is for the broker's log: it names nothing that is secret.
+/// The reason why a client is not admitted. The text is for the broker's log and contains no secret.
 package struct Refusal: Error, Equatable, Sendable, CustomStringConvertible {
     package let description: String
-    /// The client gave no credentials at all, as a scanner or a health check does: hardly worth a line.
+    /// Whether the client gave no credentials at all, as a scanner or a health check does, which is hardly worth a log
+    /// line.
     package let isWithoutCredentials: Bool
 
     init(_ description: String, isWithoutCredentials: Bool = false) {
@@ -31,7 +32,8 @@ package struct Refusal: Error, Equatable, Sendable, CustomStringConvertible {
 }
 
 extension ClientIdentity {
-    /// The client that `token` describes, when it connects under `clientID` and `username`, which an MQTT 5 client may leave out.
+    /// Returns the identity in `token`, for a client that connects under `clientID` and `username`; an MQTT 5 client
+    /// may omit the username.
     init(_ token: Token, clientID: String, username: String?) throws(Refusal) {
         if let username, !username.utf8.elementsEqual(Topics.encode(token.user).utf8) {
             throw Refusal("the username is not that of the token")
@@ -53,13 +55,14 @@ extension ClientIdentity {
         }
     }
 
-    /// A coordinator that a certificate names.
+    /// Returns the identity of a coordinator with a certificate for this name.
     init(certificateName name: String, clientID: String) throws(Refusal) {
         guard let name = UserID(name) else { throw Refusal("the certificate's name cannot be used") }
         self = .coordinator(try Self.named(name, clientID))
     }
 
-    /// Ids of devices have a slash, so that no server and no coordinator puts a device off, nor the other way round.
+    /// Returns the name of a server or a coordinator. Its client id must not contain a slash. The ids of devices have a
+    /// slash, so that neither kind can replace a connection of the other kind.
     private static func named(_ name: UserID, _ clientID: String) throws(Refusal) -> UserID {
         guard !clientID.utf8.contains(UInt8(ascii: "/")) else {
             throw Refusal("the client id of a server or a coordinator has no slash")

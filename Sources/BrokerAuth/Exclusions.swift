@@ -1,14 +1,14 @@
 import SignalingProtocol
 
-/// Users who have flooded the broker, each kept out for the same time.
+/// The users who have flooded the broker. Each is excluded for the same time.
 struct Exclusions {
-    /// In milliseconds.
+    /// The time of an exclusion, in milliseconds.
     static let length: Int64 = 30_000
-    /// How many users can be kept out at the same time. Beyond that those are let in again that were kept out first.
+    /// The bound on excluded users. Beyond it the earliest exclusions end.
     static let limit = 10_000
 
     private var until: [UserID: Int64] = [:]
-    /// In the order in which they end, from `first` on: what is before has ended.
+    /// The excluded users in the order of the ends of their exclusions, from `first` on; earlier entries have ended.
     private var order: [UserID] = []
     private var first = 0
 

@@ -1,13 +1,13 @@
 import SignalingProtocol
 
-/// How many messages a user may publish, and filters subscribe and unsubscribe, all devices together.
+/// The limit on a user's publishing, subscribing and unsubscribing, with all devices together.
 package struct PublishLimit: Equatable, Sendable {
-    /// Per second in the long run.
+    /// The rate per second in the long run.
     package let rate: Int
-    /// At once after a rest.
+    /// The number at once after a rest.
     package let burst: Int
 
-    /// Nil unless both are from one to a million.
+    /// Creates a limit; nil unless both numbers are from 1 to a million.
     package init?(rate: Int, burst: Int) {
         guard (1...1_000_000).contains(rate), (1...1_000_000).contains(burst) else { return nil }
         self.rate = rate
@@ -15,13 +15,13 @@ package struct PublishLimit: Equatable, Sendable {
     }
 }
 
-/// What one user has published, and what was beyond the limit. Times in milliseconds.
+/// The publishing of a user, and how much was beyond the limit. Times are in milliseconds.
 struct Publishing {
     private var bucket = TokenBucket()
-    /// How many were beyond the limit since the bucket was last full.
+    /// The number of messages beyond the limit since the bucket was last full.
     private(set) var excess = 0
 
-    /// Takes one; false when there is none.
+    /// Counts a message. Returns false for a message beyond the limit.
     mutating func admit(_ limit: PublishLimit, now: Int64) -> Bool {
         let cost = 1_000_000 / Int64(limit.rate)
         let size = TokenBucket.Size(room: cost * Int64(limit.burst))
@@ -37,17 +37,18 @@ struct Publishing {
     func isRested(now: Int64) -> Bool { bucket.isFull(now: now * 1_000) }
 }
 
-/// What all users have published.
+/// The publishing of all users.
 struct UserTraffic {
-    /// Users beyond so many at once are not counted until others have rested.
+    /// The bound on users that are counted at the same time. Further users are not counted until others have rested.
     static let countedUsers = 50_000
-    /// How often it is looked for those who have rested, at most, in milliseconds: that goes through all of them.
+    /// The shortest interval between searches for rested users, in milliseconds, since a search goes through all users.
     static let sweepEvery: Int64 = 1_000
 
     private var users: [UserID: Publishing] = [:]
     private var sweptAt: Int64?
 
-    /// Counts one message. Nil when it is within the limit, else how many were not since the user last rested.
+    /// Counts a message. Returns nil within the limit, or else the number of messages beyond the limit since the user
+    /// last rested.
     mutating func admit(_ user: UserID, _ limit: PublishLimit, now: Int64) -> Int? {
         if users.count >= Self.countedUsers, users[user] == nil {
             sweep(now)

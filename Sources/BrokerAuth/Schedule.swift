@@ -1,7 +1,7 @@
-/// What is due when: a binary heap, so that nobody walks through all connections to find the few whose time has come.
+/// The due times of connections: a binary heap, so that the few due connections are found without reading all.
 ///
-/// An entry that no longer holds is found out when it comes up; `isCrowded` says when there are so many of them that the heap should be
-/// made anew.
+/// An outdated entry is recognised only when it is due; `isCrowded` says when there are so many outdated entries that
+/// the heap should be rebuilt.
 struct Schedule {
     typealias Entry = (at: Int64, connection: BrokerAuth.ConnectionID)
 
@@ -10,7 +10,8 @@ struct Schedule {
     var count: Int { entries.count }
     var next: Int64 { entries.first?.at ?? .max }
 
-    /// Entries beyond twice the connections are mostly of connections that are gone.
+    /// Whether the heap should be rebuilt. Entries beyond twice the number of connections mostly belong to connections
+    /// that are gone.
     func isCrowded(connections: Int) -> Bool { entries.count > 2 * connections + 1_024 }
 
     mutating func add(_ at: Int64, _ connection: BrokerAuth.ConnectionID) {
@@ -23,7 +24,7 @@ struct Schedule {
         }
     }
 
-    /// The earliest, if it is due.
+    /// Removes and returns the earliest entry, if it is due.
     mutating func take(dueBy now: Int64) -> Entry? {
         guard let first = entries.first, first.at <= now else { return nil }
         entries.swapAt(0, entries.count - 1)

@@ -1,34 +1,34 @@
 import SignalingProtocol
 import Tokens
 
-/// Why the broker ends a session. The raw value is what the device is told (docs/protocol.md, section 1, Tokens).
+/// The reason why the broker ends a session. The raw value is sent to the device (docs/protocol.md, section 1, Tokens).
 package enum DisconnectReason: String, Equatable, Sendable, CaseIterable {
-    /// Its token has ended.
+    /// The client's token has ended.
     case tokenExpired
-    /// The key that made its token was taken away.
+    /// The key that made the client's token was removed.
     case tokenRevoked
-    /// Its user has flooded the broker.
+    /// The client's user has flooded the broker.
     case flooding
-    /// It reads more slowly than it is sent, and too much waits for it.
+    /// The client reads more slowly than messages come, and too many bytes wait for it.
     case slowReader
 
     package var code: ErrorCode { ErrorCode(rawValue: rawValue) }
 
-    /// For people.
+    /// The reason as a text for people.
     package var description: String {
         switch self {
         case .tokenExpired: "the token has ended: connect with another one"
         case .tokenRevoked: "the key of the token was taken away: connect with another token"
         case .flooding: "the user sends too much, and is kept out for \(Exclusions.length / 1000) s"
-        case .slowReader: "too much waits for this device, which does not read it"
+        case .slowReader: "too many messages wait for this device, which does not read them"
         }
     }
 }
 
-/// One connection of one client, from the moment at which it was let in.
+/// A connection of a client, from its admission on.
 struct Session {
     let clientID: ByteString
-    /// From where it comes.
+    /// The client's address.
     let address: ByteString?
     let identity: ClientIdentity
     let rules: AccessRules
@@ -36,15 +36,16 @@ struct Session {
     /// The key that made the token.
     let key: TokenKey?
     var isTold = false
-    /// It may do nothing any more, but for its will, which the broker publishes, and checks, when the client is gone.
+    /// Whether the client has no rights any more, except for its will, which the broker checks and publishes when the
+    /// client is gone.
     var isOver = false
-    /// The broker has said that it is gone.
+    /// Whether the broker has reported that the client is gone.
     var hasLeft = false
-    /// The filters to which it listens: what it is told now reaches it.
+    /// The filters of the client's subscriptions. With a filter, messages reach the client.
     var filters: Set<[UInt8]> = []
     var backlog = Backlog()
 
-    /// When something is to be done about it.
+    /// The time of the next work for this connection, in milliseconds since the epoch.
     var next: Int64 {
         guard let expiresAt, !isOver else { return .max }
         guard device != nil, !isTold, !filters.isEmpty else { return expiresAt }
@@ -64,7 +65,8 @@ struct Session {
         }
     }
 
-    /// Nil for a coordinator: what waits for it is what it has to do, and mosquitto bounds that.
+    /// The bound on waiting bytes; nil for a coordinator: the messages that wait for it are its work, and mosquitto
+    /// bounds them.
     var maxBacklog: Int64? {
         switch identity {
         case .device: BrokerLimits.backlogPerDevice

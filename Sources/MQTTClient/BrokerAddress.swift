@@ -1,6 +1,6 @@
 import Support
 
-/// Where the broker is: `mqtt://[user[:password]@]host[:port]`, or `mqtts://` for TLS.
+/// The address of the broker: `mqtt://[user[:password]@]host[:port]`, or `mqtts://` for TLS.
 public struct BrokerAddress: Sendable, Equatable, CustomStringConvertible {
     public var host: String
     public var port: Int
@@ -16,10 +16,10 @@ public struct BrokerAddress: Sendable, Equatable, CustomStringConvertible {
         self.isTLS = isTLS
     }
 
-    /// Nil when `url` is not of this form. User and password may be percent-encoded.
+    /// Parses `url`, or returns nil when it has another form. User and password may be percent-encoded.
     public init?(url text: String) {
         guard let url = ServerURL(text), ["mqtt", "mqtts"].contains(url.scheme), url.path.isEmpty else { return nil }
-        // A password without a user cannot be sent to a broker of MQTT 3.1.1, so it is taken for a mistake.
+        // A password without a user cannot be sent to a broker of MQTT 3.1.1, and is probably a mistake.
         guard url.username != nil || url.password == nil else { return nil }
         isTLS = url.scheme == "mqtts"
         host = url.host
@@ -28,7 +28,7 @@ public struct BrokerAddress: Sendable, Equatable, CustomStringConvertible {
         password = url.password
     }
 
-    /// Without the credentials: this goes into logs.
+    /// The address without the credentials, for logs.
     public var description: String {
         "\(isTLS ? "mqtts" : "mqtt")://\(ServerURL.authority(host: host, port: port))"
     }

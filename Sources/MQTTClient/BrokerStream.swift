@@ -1,17 +1,17 @@
 import Glibc
 import Support
 
-/// The bytes to and from the broker: TCP, with TLS within it where the address says so. It never waits once it is connected.
+/// The bytes to and from the broker: TCP, or TLS over TCP if the address says so. A connected stream never blocks.
 final class BrokerStream {
     let descriptor: Int32
     private let tls: TLSSession?
-    /// What TLS has made of what was sent, and the socket has not taken.
+    /// The encrypted bytes that the socket has not taken.
     private var ciphertext = ByteQueue()
-    /// TLS is given no more while so much of it waits.
+    /// The bound on waiting encrypted bytes; at the bound, TLS gets no more to encrypt.
     private static let mostCiphertext = 256 * 1024
     private let buffer: UnsafeMutableRawBufferPointer
 
-    /// Connects over TCP. Looking the name up, and each of its addresses, take at most `milliseconds`.
+    /// Connects over TCP. The name lookup, and connecting to each address, take at most `milliseconds`.
     init(_ configuration: MQTTConnection.Configuration, within milliseconds: Int32) throws(MQTTError) {
         let broker = configuration.broker
         let tls = broker.isTLS ? try TLSSession(configuration) : nil
@@ -25,7 +25,7 @@ final class BrokerStream {
         self.tls = tls
         buffer = .allocate(byteCount: 64 * 1024, alignment: 16)
         var isOn: Int32 = 1
-        // Otherwise a round trip waits for a delayed TCP acknowledgment: 44 ms instead of 0.2 ms.
+        // Without this option, a round trip waits for a delayed TCP acknowledgment: 44 ms instead of 0.2 ms.
         setsockopt(descriptor, Int32(IPPROTO_TCP), TCP_NODELAY, &isOn, socklen_t(MemoryLayout<Int32>.size))
     }
 
@@ -71,13 +71,14 @@ final class BrokerStream {
         return nil
     }
 
-    /// Whether something of `output`, or made of it, waits for the socket, and not for TLS to be agreed on.
+    /// Whether bytes of `output`, or their ciphertext, wait for the socket, and not for the TLS handshake.
     func waitsForSocket(_ output: ByteQueue) -> Bool { tls == nil ? !output.isEmpty : !ciphertext.isEmpty }
 
-    /// All that was sent has left.
+    /// Whether the socket has taken all encrypted bytes.
     var isFlushed: Bool { ciphertext.isEmpty }
 
-    /// Sends as much of `output` as can be sent now, and takes it out. Returns whether any bytes went out.
+    /// Sends as much of `output` as the socket takes now, and removes the sent bytes. Returns whether any bytes were
+    /// sent.
     func send(_ output: inout ByteQueue) throws(MQTTError) -> Bool {
         guard let tls else { return try write(&output) }
         var hasSent = false
@@ -107,15 +108,15 @@ final class BrokerStream {
         return hasSent
     }
 
-    /// What one reading came to.
+    /// The result of reading.
     enum Reading {
-        /// There may be more, or none is left now.
+        /// More bytes may be left, or none is left now.
         case more, none
         /// The broker has closed the connection.
         case end
     }
 
-    /// Appends what has arrived to `input`, up to a bound.
+    /// Appends the bytes that have arrived to `input`, up to a bound.
     func receive(_ input: inout ByteQueue) throws(MQTTError) -> Reading {
         let count = recv(descriptor, buffer.baseAddress, buffer.count, 0)
         guard count > 0 else {
@@ -130,7 +131,7 @@ final class BrokerStream {
             do throws(MQTTError) {
                 guard try tls.receive(bytes, &input) else { return .end }
             } catch {
-                // The server is told what was wrong.
+                // The server gets an alert that says what was wrong.
                 tls.takeOutgoing(&ciphertext)
                 _ = try? write(&ciphertext)
                 throw error
@@ -141,7 +142,7 @@ final class BrokerStream {
         return count == buffer.count ? .more : .none
     }
 
-    /// No more will be sent.
+    /// Ends sending.
     func finish() {
         if let tls {
             tls.close(&ciphertext)

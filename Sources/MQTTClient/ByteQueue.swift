@@ -1,6 +1,6 @@
 /// Bytes that are appended at the end and taken from the front.
 struct ByteQueue {
-    /// From `start` on not taken yet.
+    /// The bytes; those from `start` on are not taken yet.
     private(set) var bytes: [UInt8] = []
     private(set) var start = 0
 
@@ -9,7 +9,7 @@ struct ByteQueue {
 
     mutating func append(_ write: (inout [UInt8]) -> Void) { write(&bytes) }
 
-    /// What is not taken yet.
+    /// Reads the bytes that are not taken yet.
     func read<Result, Failure>(
         _ body: (UnsafeBufferPointer<UInt8>) throws(Failure) -> Result
     ) throws(Failure) -> Result {
@@ -21,7 +21,7 @@ struct ByteQueue {
     mutating func take(_ count: Int) {
         start += count
         if start == bytes.count {
-            // One large packet must not take its room for ever.
+            // A single large packet must not hold its memory for ever.
             bytes.removeAll(keepingCapacity: bytes.capacity <= Self.keptBytes)
             start = 0
         } else if start > Self.keptBytes, start > bytes.count / 2 {

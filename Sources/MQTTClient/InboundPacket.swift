@@ -1,16 +1,17 @@
-/// A packet as a broker sends it (MQTT 5, chapter 3).
+/// A packet that a broker sends (MQTT 5, chapter 3).
 package enum InboundPacket {
     case connectAnswer(reason: UInt8, PacketProperties)
     /// `identifier` is 0 at QoS 0.
     case message(MQTTMessage, identifier: UInt16)
     case publishAnswer(identifier: UInt16, reason: UInt8)
-    /// To a subscription or its end.
+    /// The answer to a subscribe or unsubscribe request.
     case subscriptionAnswer(identifier: UInt16, isGranted: Bool)
     case pong
     case disconnect(reason: UInt8, text: String?)
 
-    /// The first packet of `bytes`, and how many bytes it has; nil while it has not arrived as a whole. `userProperty`: the name of the
-    /// one that is wanted. Throws for what no broker may send, or of more than `maxBytes`.
+    /// Returns the first packet of `bytes` and its size in bytes, or nil while the packet has not arrived completely.
+    /// `userProperty` is the name of the user property to read. Throws when no broker may send such a packet, or for a
+    /// packet of more than `maxBytes` bytes.
     package static func first(
         of bytes: UnsafeBufferPointer<UInt8>, userProperty: String? = nil, maxBytes: Int
     ) throws(MalformedPacket) -> (packet: InboundPacket, size: Int)? {
@@ -49,7 +50,7 @@ package enum InboundPacket {
             let identifier = try body.uint16()
             _ = try PacketProperties(&body)
             let reasons = body.rest()
-            // One topic filter at a time. That there was no subscription to end is no refusal.
+            // Each request has a single topic filter. Unsubscribing from a filter without a subscription is no refusal.
             return .subscriptionAnswer(
                 identifier: identifier, isGranted: head == 0xB0 || !reasons.isEmpty && reasons.allSatisfy { $0 < 0x80 })
         case 0xD0: return .pong
@@ -64,7 +65,7 @@ package enum InboundPacket {
         _ head: UInt8, _ body: PacketReader, _ userProperty: String?
     ) throws(MalformedPacket) -> InboundPacket {
         var body = body
-        // Nobody here subscribes with QoS 2.
+        // This client subscribes with QoS 0 and 1 only.
         guard let qos = QoS(rawValue: Int32(head >> 1 & 0x03)) else {
             throw MalformedPacket(reason: "a message of QoS \(head >> 1 & 0x03) came")
         }

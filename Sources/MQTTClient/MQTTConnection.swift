@@ -1,36 +1,36 @@
 import Glibc
 import Support
 
-/// One connection to a broker of MQTT 5, driven by one thread.
+/// A connection to a broker of MQTT 5, driven by a single thread.
 ///
-/// A connection is made once and never re-made: when it is lost, the object goes with all that was queued for it, so that nothing
-/// stale is sent later under a fresh expiry. The owner makes a new one.
+/// A connection is made once. When it is lost, all messages that were queued for it are lost too, so that no stale
+/// message is sent later with a fresh expiry. The owner makes a new connection.
 ///
-/// What is published together, and the acknowledgments of what was received, go out in one piece; what has arrived is
-/// read in one piece (docs/decisions/0013).
+/// Messages that are published together are sent with the acknowledgments of received messages in a single write, and
+/// all bytes that have arrived are read together (docs/decisions/0013).
 ///
 /// Every method except `wake()` must be called by the thread that called `connect()`.
 package final class MQTTConnection {
     package struct Configuration: Sendable {
         package var broker: BrokerAddress
         package var clientID: String
-        /// Seconds, 1 to 65,535: how long nothing may be sent before the broker is asked for a sign of life, and how long that
-        /// may take. The broker may set another time, or turn it off.
+        /// How long the client sends no bytes before a ping to the broker, and the longest wait for the answer, in
+        /// seconds, 1 to 65,535. The broker may set another time, or turn this off.
         package var keepAlive: UInt16 = 5
-        /// Milliseconds: how long a sign of life that was asked for may take at most, however long the keepalive is.
+        /// The longest wait for the answer to a ping, in milliseconds, however long the keepalive is.
         package var longestAnswer: Int64 = 10_000
-        /// Published by the broker when this connection is lost.
+        /// The message that the broker publishes when this connection is lost.
         package var will: MQTTMessage?
-        /// A file with the certificate authorities to trust with `mqtts://`; the system's when nil.
+        /// A file with the certificate authorities to trust with `mqtts://`; nil for the system's authorities.
         package var certificateAuthorityFile: String?
-        /// With `mqtts://`: files with the certificate and the key by which this client is known to the broker.
+        /// With `mqtts://`: the files with this client's certificate and key.
         package var certificateFile: String?
         package var certificateKeyFile: String?
-        /// The user property of received messages that is wanted; nil for none.
+        /// The user property to read in received messages; nil for none.
         package var userProperty: String?
-        /// How many QoS 1 messages may be unacknowledged each way.
+        /// The bound on unacknowledged QoS 1 messages in each direction.
         package var inflightLimit: UInt16 = 1000
-        /// The broker sends nothing larger.
+        /// The bound on packets from the broker, in bytes.
         package var maxPacketBytes = 16 * 1024 * 1024
 
         package init(broker: BrokerAddress, clientID: String) {
@@ -38,7 +38,8 @@ package final class MQTTConnection {
             self.clientID = clientID
         }
 
-        /// The token in `file` is the password: read for each connection, since whoever renews tokens writes another one there.
+        /// Reads the password from `file`, which holds a token. The file is read for each connection, since the token
+        /// may be replaced.
         package mutating func readToken(from file: String) throws(MQTTError) {
             guard let token = readSecret(file) else {
                 throw MQTTError(kind: .refused, message: "no token can be read from \(file)")
@@ -47,7 +48,7 @@ package final class MQTTConnection {
         }
     }
 
-    /// Where the connection stands. It only moves downward.
+    /// The state of the connection. A state only moves downward in this list.
     package enum State: Equatable, Sendable {
         /// CONNECT was sent. Can transition to `connected` and `closed`.
         case connecting
@@ -57,61 +58,62 @@ package final class MQTTConnection {
         case closed(reason: String)
     }
 
-    /// How many messages one `poll` reads at most: of a flood the rest waits in the socket, not in memory, and the owner
-    /// gets to its timers.
+    /// The bound on messages per `poll`: the rest of a flood waits in the socket, not in memory, and the owner can
+    /// serve its timers.
     private static let readBatch = 256
-    /// How many messages may wait for the broker's acknowledgment; there are 65,535 identifiers.
+    /// The bound on messages without the broker's acknowledgment; there are 65,535 identifiers.
     private static let longestQueue = 60_000
 
-    /// What a broker must take for this client to acknowledge anything, in bytes.
+    /// The smallest packet size that a broker must accept so that this client can acknowledge messages, in bytes.
     private static let smallestPacketSize = 4
 
     package private(set) var state = State.connecting
-    /// Packet identifiers of subscriptions and unsubscriptions that the broker has answered since the last `poll`.
+    /// The packet identifiers of the subscribe and unsubscribe requests that the broker has answered since the last
+    /// `poll`.
     package private(set) var acknowledged: Set<Int32> = []
-    /// Messages published that have not left, or, at QoS 1, that the broker has not acknowledged.
+    /// The number of published messages that are not sent yet, or, at QoS 1, not acknowledged by the broker.
     package var backlog: Int { unsent + unanswered.count }
 
     private let configuration: Configuration
-    /// One end is written by who wakes, the other read by who polls.
+    /// A pair of sockets: `wake()` writes to one end, `poll` reads the other.
     private let wakeDescriptors: (read: Int32, write: Int32)
     private var stream: BrokerStream?
-    /// What has arrived and was not looked at yet.
+    /// The received bytes that are not decoded yet.
     private var input = ByteQueue()
-    /// The last batch was full: there may be more in `input`.
+    /// Whether the last batch was full, so that `input` may hold more packets.
     private var mayHoldMore = false
     private var output = ByteQueue()
-    /// Messages that waited are in `output`.
+    /// Whether `output` holds messages that had waited for the broker.
     private var hasReleased = false
     private var isCollecting = false
     private var inbox: [MQTTMessage] = []
-    /// Messages of QoS 0 in `output`.
+    /// The number of QoS 0 messages in `output`.
     private var unsent = 0
-    /// Messages of QoS 1 that the broker has not acknowledged, also those that wait.
+    /// The QoS 1 messages that the broker has not acknowledged, including the waiting messages.
     private var unanswered: Set<UInt16> = []
-    /// Those that wait until the broker takes more, from `firstWaiting` on.
+    /// The messages that wait until the broker takes more, from `firstWaiting` on.
     private var waiting: [[UInt8]] = []
     private var firstWaiting = 0
-    /// How many more messages of QoS 1 the broker takes now.
+    /// The number of QoS 1 messages that the broker takes now.
     private var room: Int
-    /// Subscriptions, and ends of such, that the broker has not answered.
+    /// The subscribe and unsubscribe requests that the broker has not answered.
     private var subscribing: Set<UInt16> = []
     private var lastIdentifier: UInt16 = 0
     private var awaited: Set<UInt16> = []
     private var answered: [(identifier: Int32, isTaken: Bool)] = []
-    /// Publications that the broker has refused, by reason code.
+    /// The number of messages that the broker has refused, by reason code.
     private var refused: [UInt8: Int] = [:]
     private static let notAuthorized: UInt8 = 0x87
-    /// How many publications were refused one after the other because this client may not publish there.
+    /// The number of consecutive messages that were refused because this client may not publish on their topics.
     package private(set) var unauthorizedInARow = 0
-    /// What the broker allows (MQTT 5, section 3.2.2.3).
+    /// The broker's limits (MQTT 5, section 3.2.2.3).
     private var maximumQoS = QoS.atLeastOnce
     package private(set) var maximumPacketSize = Int.max
-    /// Milliseconds; 0 when it is off.
+    /// The keepalive in milliseconds; 0 when it is off.
     private var keepAlive: Int64
     private var lastSent: Int64 = 0
     private var lastReceived: Int64 = 0
-    /// When the broker was asked for a sign of life that has not come; what asks has left.
+    /// When the last ping without an answer was sent. While the ping is still in `output`, `isAboutToAsk` is true.
     private var asked: Int64?
     private var isAboutToAsk = false
     private var isRefused = false
@@ -136,15 +138,15 @@ package final class MQTTConnection {
         close(wakeDescriptors.write)
     }
 
-    /// Opens the connection; CONNACK comes with a later `poll`. Blocks while the name is looked up and TCP connects,
-    /// for each at most `milliseconds`.
+    /// Opens the connection; CONNACK comes with a later `poll`. Blocks during the name lookup and the TCP connect, for
+    /// each at most `milliseconds`.
     package func connect(within milliseconds: Int32 = 1_000) throws(MQTTError) {
         let longest =
             [configuration.clientID, configuration.broker.username, configuration.broker.password].compactMap {
                 $0?.utf8.count
             }.max() ?? 0
         guard longest <= 65_535, configuration.will.map({ $0.problem == nil && $0.payload.count <= 65_535 }) ?? true
-        else { throw MQTTError(kind: .invalid, message: "what CONNECT would say is too long") }
+        else { throw MQTTError(kind: .invalid, message: "the client id, username, password or will is too long") }
         stream = try BrokerStream(configuration, within: milliseconds)
         lastSent = SystemClock.boot.milliseconds
         lastReceived = lastSent
@@ -152,7 +154,7 @@ package final class MQTTConnection {
         try flush()
     }
 
-    /// Runs `body`, which publishes more than one message: they go out together when it ends.
+    /// Runs `body`, which publishes several messages, and then sends them together.
     package func together(_ body: () throws(MQTTError) -> Void) throws(MQTTError) {
         isCollecting = true
         defer { isCollecting = false }
@@ -160,8 +162,9 @@ package final class MQTTConnection {
         try flush()
     }
 
-    /// Sends what is collected, and waits up to `milliseconds` for messages, `wake()` or what `others` wait for. Returns what has arrived.
-    /// Without `reads` messages are left where they are, for a short time.
+    /// Sends the collected packets, and waits up to `milliseconds` for messages, `wake()` or the descriptors in
+    /// `others`. Returns the received messages. Without `reads`, messages stay in the socket; use this for a short time
+    /// only.
     package func poll(
         milliseconds: Int32, reads: Bool = true, others: UnsafeMutablePointer<pollfd>? = nil, count: Int = 1
     ) throws(MQTTError) -> [MQTTMessage] {
@@ -171,15 +174,17 @@ package final class MQTTConnection {
             try flush()
             guard let stream else { throw lost() }
             let arrived = wait(milliseconds, for: stream, reads: reads, others, others == nil ? 0 : count)
-            // Also without `reads` the end of the connection is seen: nobody could wait for anything beside it.
+            // The end of the connection is noticed also without `reads`: otherwise `poll` would return at once again
+            // and again.
             if reads || arrived { try receive(stream, isReadable: arrived) }
             try keepAlive(SystemClock.boot.milliseconds)
-            // Acknowledgments wait for what will be published; what the broker has made room for does not.
+            // Acknowledgments wait for the next published messages; messages that the broker has made room for are sent
+            // at once.
             if hasReleased || isAboutToAsk { try flush() }
         } catch {
             if case .closed = state {} else { state = .closed(reason: error.message) }
             guard wasConnecting, error.kind == .lost else { throw error }
-            // What a port says that speaks something else.
+            // This happens at a port with another protocol.
             let kind = configuration.broker.isTLS ? "with TLS" : "without TLS"
             throw error.because("before CONNECT was answered: is it a port for MQTT \(kind)?")
         }
@@ -188,7 +193,7 @@ package final class MQTTConnection {
         return inbox
     }
 
-    /// Whether the stream has something to be read.
+    /// Waits. Returns whether the stream can be read.
     private func wait(
         _ milliseconds: Int32, for stream: BrokerStream, reads: Bool, _ others: UnsafeMutablePointer<pollfd>?,
         _ count: Int
@@ -198,7 +203,7 @@ package final class MQTTConnection {
             if stream.waitsForSocket(output) { descriptors[0].events |= Int16(POLLOUT) }
             descriptors[1] = pollfd(fd: wakeDescriptors.read, events: Int16(POLLIN), revents: 0)
             for place in 0..<count { descriptors[2 + place] = others![place] }
-            // A whole packet may have been left behind the last batch.
+            // A complete packet may have been left after the last batch.
             _ = Glibc.poll(
                 descriptors.baseAddress, nfds_t(2 + count), mayHoldMore && reads ? 0 : max(0, milliseconds))
             if descriptors[1].revents != 0 {
@@ -219,7 +224,7 @@ package final class MQTTConnection {
             do throws(MQTTError) {
                 reading = try stream.receive(&input)
             } catch {
-                // What came before the end counts, above all why.
+                // Packets that came before the end count, above all a reason.
                 try take()
                 throw error
             }
@@ -234,7 +239,7 @@ package final class MQTTConnection {
         throw lost()
     }
 
-    /// Takes the packets that have arrived.
+    /// Decodes the packets that have arrived.
     private func take() throws(MQTTError) {
         while inbox.count < Self.readBatch {
             let found: (packet: InboundPacket, size: Int)?
@@ -259,7 +264,7 @@ package final class MQTTConnection {
         case .disconnect(let reason, let text):
             disconnectReason = reason
             throw closed("the broker disconnects: " + (text ?? reasonName(reason)))
-        case _ where state == .connecting: throw closed("the broker sent no MQTT 5: no answer to CONNECT comes first")
+        case _ where state == .connecting: throw closed("the broker sent no MQTT 5: its first packet does not answer CONNECT")
         case .message(let message, let identifier):
             if identifier != 0 { output.append { $0.appendPublishAnswer(identifier) } }
             inbox.append(message)
@@ -299,7 +304,7 @@ package final class MQTTConnection {
     private func publishAnswered(_ identifier: UInt16, _ reason: UInt8) {
         guard unanswered.remove(identifier) != nil else { return }
         if reason >= 0x80 { refused[reason, default: 0] += 1 }
-        // Other refusals, as of a quota, say nothing of the right to publish.
+        // Other refusals, as of a quota, do not concern the right to publish.
         if reason == Self.notAuthorized { unauthorizedInARow += 1 } else if reason < 0x80 { unauthorizedInARow = 0 }
         if awaited.remove(identifier) != nil { answered.append((Int32(identifier), isTaken: reason < 0x80)) }
         room += 1
@@ -315,7 +320,7 @@ package final class MQTTConnection {
         }
     }
 
-    /// Asks the broker for a sign of life after a time without one, or in which nothing was sent.
+    /// Pings the broker after a time in which no bytes were received or none were sent.
     private func keepAlive(_ now: Int64) throws(MQTTError) {
         if let asked {
             guard now - asked <= longestAnswer else { throw closed("the broker no longer answers") }
@@ -335,8 +340,8 @@ package final class MQTTConnection {
         isAboutToAsk = true
     }
 
-    /// Asks the broker for a sign of life now, unless it is being asked: the owner has reason to doubt the connection. Without an
-    /// answer in time the connection is lost.
+    /// Pings the broker now, unless a ping is under way. For an owner that doubts the connection: without an answer in
+    /// time the connection is lost.
     package func ask() throws(MQTTError) {
         guard state == .connected, asked == nil, !isAboutToAsk else { return }
         lastSent = SystemClock.boot.milliseconds
@@ -355,7 +360,7 @@ package final class MQTTConnection {
         do throws(MQTTError) {
             if try stream.send(&output) { lastSent = SystemClock.boot.milliseconds }
         } catch {
-            // Why the broker has closed the connection may have arrived.
+            // The broker's reason for closing the connection may have arrived.
             try? receive(stream, isReadable: true)
             if case .closed = state { throw lost() }
             state = .closed(reason: error.message)
@@ -375,7 +380,7 @@ package final class MQTTConnection {
         _ = write(wakeDescriptors.write, &one, 1)
     }
 
-    /// Subscribes; `acknowledged` holds the returned identifier once the broker has answered.
+    /// Subscribes. Returns the packet identifier; `acknowledged` contains this identifier once the broker has answered.
     package func subscribe(_ filter: String, qos: QoS) throws(MQTTError) -> Int32 {
         try request(filter) { $0.appendSubscribe(filter, qos: qos, identifier: $1) }
     }
@@ -384,7 +389,7 @@ package final class MQTTConnection {
         try request(filter) { $0.appendUnsubscribe(filter, identifier: $1) }
     }
 
-    /// Sends what the broker will answer by its identifier.
+    /// Sends a request for a filter. Returns its packet identifier.
     private func request(_ filter: String, _ write: (inout [UInt8], UInt16) -> Void) throws(MQTTError) -> Int32 {
         guard (1...65_535).contains(filter.utf8.count) else {
             throw MQTTError(kind: .invalid, message: "the topic filter has \(filter.utf8.count) bytes")
@@ -400,7 +405,7 @@ package final class MQTTConnection {
     }
 
     private var tooLarge: MQTTError {
-        MQTTError(kind: .invalid, message: "the broker takes no packet of so many bytes")
+        MQTTError(kind: .invalid, message: "the packet is larger than the broker accepts")
     }
 
     private func nextIdentifier() throws(MQTTError) -> UInt16 {
@@ -414,8 +419,8 @@ package final class MQTTConnection {
         return lastIdentifier
     }
 
-    /// Sends one message, or collects it (`together`). With `isAwaited` the identifier that it returns will be told by
-    /// `takeAnswered`.
+    /// Sends a message, or collects it (`together`). Returns its identifier; with `isAwaited`, `takeAnswered` returns
+    /// this identifier later.
     @discardableResult
     package func publish(_ message: MQTTMessage, isAwaited: Bool = false) throws(MQTTError) -> Int32 {
         if let problem = message.problem { throw MQTTError(kind: .invalid, message: problem) }
@@ -445,22 +450,23 @@ package final class MQTTConnection {
         if !isCollecting { try flush() }
     }
 
-    /// The awaited messages that the broker has taken or refused since the last time; at QoS 0, that were handed over.
+    /// Takes out the awaited messages that the broker has taken or refused since the last call; at QoS 0, the messages
+    /// that were sent or collected.
     package func takeAnswered() -> [(identifier: Int32, isTaken: Bool)] {
         defer { answered.removeAll(keepingCapacity: true) }
         return answered
     }
 
-    /// The publications that the broker has refused since the last time, by the reason's name.
+    /// Takes out the number of messages that the broker has refused since the last call, by the reason's name.
     package func takeRefused() -> [String: Int] {
         guard !refused.isEmpty else { return [:] }
         defer { refused.removeAll() }
         return Dictionary(uniqueKeysWithValues: refused.map { (reasonName($0), $1) })
     }
 
-    /// Says goodbye: the broker drops the will. Waits up to `milliseconds` for the broker to have all that was published:
-    /// a broker may throw away what it has not read yet when it cannot acknowledge to a closed socket. Messages that
-    /// arrive meanwhile are dropped.
+    /// Disconnects, so that the broker drops the will. Waits up to `milliseconds` until the broker has all published
+    /// messages: a broker may drop unread messages when it cannot acknowledge them to a closed socket. Messages that
+    /// arrive in this time are dropped.
     package func disconnect(flushingFor milliseconds: Int32 = 1000) {
         let end = SystemClock.boot.milliseconds + Int64(milliseconds)
         while backlog > 0 || hasUnsent, SystemClock.boot.milliseconds < end {
@@ -470,7 +476,8 @@ package final class MQTTConnection {
         output.append { $0.appendDisconnect() }
         if (try? flush()) != nil, let stream {
             stream.finish()
-            // The broker closes the connection when it has read everything; closed before, it might not get to.
+            // The broker closes the connection when it has read all bytes. If this side closed earlier, the broker
+            // might drop some.
             var input = ByteQueue()
             var waiting = pollfd(fd: stream.descriptor, events: Int16(POLLIN), revents: 0)
             while SystemClock.boot.milliseconds < end, Glibc.poll(&waiting, 1, Self.flushStep) >= 0 {

@@ -1,23 +1,23 @@
-/// Quality of service (MQTT 5, section 4.3). Bellwire never needs exactly-once: requests are idempotent.
+/// The quality of service (MQTT 5, section 4.3). Bellwire does not need exactly-once: requests are idempotent.
 package enum QoS: Int32, Sendable {
     case atMostOnce = 0
     case atLeastOnce = 1
 }
 
-/// A message as received or to be published.
+/// A message that was received or is to be published.
 package struct MQTTMessage: Sendable, Equatable {
     package var topic: String
     package var payload: [UInt8]
     package var qos: QoS
-    /// Received: a stale copy that the broker had kept, not a live message.
+    /// In a received message: whether this is an old copy that the broker had retained, not a live message.
     package var retain: Bool
-    /// MQTT 5, section 3.3.2.3.6.
+    /// The correlation data (MQTT 5, section 3.3.2.3.6).
     package var correlationData: [UInt8]?
-    /// Where an answer is wanted (MQTT 5, section 3.3.2.3.5).
+    /// The topic for the response that the sender asks for (MQTT 5, section 3.3.2.3.5).
     package var responseTopic: String?
-    /// Seconds after which the broker drops the message undelivered (MQTT 5, section 3.3.2.3.3).
+    /// How long the broker keeps the message undelivered, in seconds (MQTT 5, section 3.3.2.3.3).
     package var expirySeconds: UInt32?
-    /// Received: the value of the user property that `MQTTConnection.Configuration.userProperty` names.
+    /// In a received message: the value of the user property that `MQTTConnection.Configuration.userProperty` names.
     package var userProperty: String?
 
     package init(
@@ -36,7 +36,7 @@ package struct MQTTMessage: Sendable, Equatable {
     }
 }
 
-/// A failure of the connection or of one operation on it.
+/// A failure of the connection or of an operation.
 package struct MQTTError: Error, Sendable, CustomStringConvertible {
     package enum Kind: Sendable, Equatable {
         /// The broker cannot be reached.
@@ -45,7 +45,7 @@ package struct MQTTError: Error, Sendable, CustomStringConvertible {
         case refused
         /// The connection is gone.
         case lost
-        /// The message cannot be published as it is.
+        /// The message or request cannot be sent as it is.
         case invalid
         /// TLS settings that cannot be used.
         case tls
@@ -53,11 +53,13 @@ package struct MQTTError: Error, Sendable, CustomStringConvertible {
 
     package let kind: Kind
     package let message: String
-    /// The broker has refused who this client says it is: another try with the same token or certificate changes nothing.
+    /// Whether the broker has refused this client's identity: another attempt with the same token or certificate would
+    /// fail too.
     package let isAboutCredentials: Bool
-    /// The reason code with which the broker ended the connection (MQTT 5, section 3.14.2.1); nil when it did not say.
+    /// The reason code with which the broker ended the connection (MQTT 5, section 3.14.2.1); nil when the broker sent
+    /// none.
     package var disconnectReason: UInt8?
-    /// The broker closed the connection, and said nothing.
+    /// Whether the broker closed the connection without a reason.
     package var isEndOfStream = false
 
     package static let sessionTakenOver: UInt8 = 0x8E
@@ -69,7 +71,7 @@ package struct MQTTError: Error, Sendable, CustomStringConvertible {
         self.isAboutCredentials = isAboutCredentials
     }
 
-    /// The same with a cause that the other side did not tell.
+    /// Returns this error with a cause that the other side did not tell.
     package func because(_ cause: String?) -> MQTTError {
         guard let cause else { return self }
         var error = MQTTError(kind: kind, message: "\(message): \(cause)", isAboutCredentials: isAboutCredentials)

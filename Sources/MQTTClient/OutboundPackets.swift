@@ -1,4 +1,4 @@
-/// Packets as a client sends them (MQTT 5, chapter 3), each appended to what is to be sent.
+/// The packets that a client sends (MQTT 5, chapter 3), each appended to the bytes to send.
 extension [UInt8] {
     mutating func appendConnect(_ configuration: MQTTConnection.Configuration) {
         let broker = configuration.broker
@@ -30,7 +30,7 @@ extension [UInt8] {
         self += body
     }
 
-    /// Nil when the packet would have more than `maxBytes`: then nothing was appended.
+    /// Appends a message. Returns false, without appending, when the packet would have more than `maxBytes` bytes.
     package mutating func appendPublish(_ message: MQTTMessage, qos: QoS, identifier: UInt16, maxBytes: Int) -> Bool {
         let properties =
             (message.expirySeconds == nil ? 0 : 5) + (message.responseTopic.map { 3 + $0.utf8.count } ?? 0)
@@ -72,7 +72,7 @@ extension [UInt8] {
         append(uint16: identifier)
         append(0)
         append(text: filter)
-        // Retained messages are not wanted: Bellwire publishes none (MQTT 5, section 3.8.3.1).
+        // The client asks for no retained messages: Bellwire publishes none (MQTT 5, section 3.8.3.1).
         append(UInt8(qos.rawValue) | 0x20)
     }
 
@@ -90,8 +90,8 @@ extension [UInt8] {
 }
 
 extension MQTTMessage {
-    /// Why it cannot be published; nil when it can. What brokers take for malformed would end the connection (MQTT 5, sections 1.5.4
-    /// and 4.7).
+    /// The reason why the message cannot be published, or nil when it can. A message that a broker considers malformed
+    /// would end the connection (MQTT 5, sections 1.5.4 and 4.7).
     var problem: String? {
         let length = topic.utf8.count
         guard (1...65_535).contains(length) else { return "the topic has \(length) bytes; 1 to 65,535 are allowed" }

@@ -1,9 +1,9 @@
-/// Bytes that are no MQTT 5, or more than was agreed.
+/// Bytes that are not valid MQTT 5, or more bytes than allowed.
 package struct MalformedPacket: Error {
     package let reason: String
 }
 
-/// Reads the fields of one packet (MQTT 5, section 1.5).
+/// Reads the fields of a packet (MQTT 5, section 1.5).
 struct PacketReader {
     private let bytes: UnsafeBufferPointer<UInt8>
     private var index = 0
@@ -28,7 +28,7 @@ struct PacketReader {
         return UInt32(high) << 16 | UInt32(try uint16())
     }
 
-    /// A variable byte integer, of at most four bytes.
+    /// Reads a variable byte integer of at most four bytes.
     mutating func variableInteger() throws(MalformedPacket) -> Int {
         var value = 0
         for shift in stride(from: 0, to: 28, by: 7) {
@@ -47,10 +47,10 @@ struct PacketReader {
 
     mutating func binary() throws(MalformedPacket) -> UnsafeBufferPointer<UInt8> { try take(Int(try uint16())) }
 
-    /// What is no UTF-8 is repaired: the broker has looked at it.
+    /// Reads a text and repairs invalid UTF-8: the broker has checked the text.
     mutating func text() throws(MalformedPacket) -> String { String(decoding: try binary(), as: UTF8.self) }
 
-    /// All that is left.
+    /// Returns all remaining bytes.
     mutating func rest() -> UnsafeBufferPointer<UInt8> {
         defer { index = bytes.count }
         return UnsafeBufferPointer(rebasing: bytes[index...])
@@ -88,7 +88,7 @@ extension [UInt8] {
     }
 }
 
-/// How many bytes the variable byte integer has.
+/// Returns the number of bytes of a variable byte integer.
 func variableIntegerLength(_ value: Int) -> Int {
     switch value {
     case ..<0x80: 1

@@ -1,9 +1,9 @@
-/// The properties of a received packet that mean something to this client (MQTT 5, section 2.2.2).
+/// The properties of a received packet that this client uses (MQTT 5, section 2.2.2).
 package struct PacketProperties {
     var correlationData: [UInt8]?
     var responseTopic: String?
-    /// The value of the user property that was asked for. The last one of that name: what a broker adds stands behind what the
-    /// sender wrote.
+    /// The value of the requested user property. If several have the name, the last counts: a broker adds its own after
+    /// the sender's.
     var userProperty: String?
     var receiveMaximum: UInt16?
     var maximumQoS: UInt8?
@@ -33,7 +33,7 @@ package struct PacketProperties {
                 guard maximumPacketSize != 0 else { throw MalformedPacket(reason: "a maximum packet size of 0") }
             case 0x13: serverKeepAlive = try fields.uint16()
             case 0x1F: reason = try fields.text()
-            // What means nothing here, by its type.
+            // Properties that this client does not use, by their type.
             case 0x01, 0x17, 0x19, 0x25, 0x28, 0x29, 0x2A: _ = try fields.byte()
             case 0x22, 0x23: _ = try fields.uint16()
             case 0x02, 0x11, 0x18: _ = try fields.uint32()

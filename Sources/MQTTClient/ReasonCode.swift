@@ -1,16 +1,16 @@
-/// Whether a broker that answers so to CONNECT does not take the client for who it says it is.
+/// Whether this answer to CONNECT means that the broker does not accept the client's identity.
 func isAboutCredentials(_ code: UInt8) -> Bool {
     // Bad user name or password, not authorized, bad authentication method.
     [0x86, 0x87, 0x8C].contains(code)
 }
 
-/// Whether a broker that answers so to CONNECT may take the same client a moment later.
+/// Whether a broker with this answer to CONNECT may accept the same client a moment later.
 func isTemporary(_ code: UInt8) -> Bool {
     // Unavailable, busy, shutting down, quota exceeded, connection rate exceeded.
     [0x88, 0x89, 0x8B, 0x97, 0x9F].contains(code)
 }
 
-/// What a reason code says (MQTT 5, section 2.4).
+/// Returns the name of a reason code (MQTT 5, section 2.4).
 func reasonName(_ code: UInt8) -> String {
     switch code {
     case 0x00: "Normal disconnection"

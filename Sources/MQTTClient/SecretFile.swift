@@ -1,6 +1,6 @@
 import Glibc
 
-/// The first line of a small file that holds a password or a token; nil when there is none to be read.
+/// Returns the first line of a small file with a password or a token, or nil when there is no such line.
 package func readSecret(_ path: String) -> String? {
     let descriptor = open(path, O_RDONLY | O_CLOEXEC)
     guard descriptor >= 0 else { return nil }

@@ -1,13 +1,13 @@
 import COpenSSL
 import Glibc
 
-/// TLS as a client, between bytes and bytes: it touches no socket (OpenSSL does the rest). At least TLS 1.2; the server's
-/// certificate must be for the host, and signed by one of the authorities.
+/// The client side of TLS on bytes alone: a session uses no socket (OpenSSL does the rest). The version is at least TLS
+/// 1.2; the server's certificate must be for the host, and signed by one of the authorities.
 final class TLSSession {
     private let configuration: MQTTConnection.Configuration
     private let context: OpaquePointer
     private let session: OpaquePointer
-    /// What came from the server, and what is to be sent to it.
+    /// The bytes that came from the server, and the bytes to be sent to it.
     private let incoming: OpaquePointer
     private let outgoing: OpaquePointer
     private var isEstablished = false
@@ -31,7 +31,7 @@ final class TLSSession {
         self.session = session
         self.incoming = incoming
         self.outgoing = outgoing
-        // From here on they belong to the session.
+        // From here on the session owns both BIOs.
         SSL_set_bio(session, incoming, outgoing)
         SSL_set_connect_state(session)
         guard Self.expect(configuration.broker.host, session) else {
@@ -73,8 +73,9 @@ final class TLSSession {
         }
     }
 
-    /// The certificate must be for this host, by name or by address, and say so among its alternative names: the subject's common
-    /// name is no host name, and a wildcard stands for a whole label (RFC 9525, section 6.3).
+    /// Requires a certificate for this host, by name or by address, among its alternative names: the subject's common
+    /// name is not used as a host name, and a wildcard stands for a whole label (RFC 9525, section 6.3). Returns false
+    /// when the host cannot be checked.
     private static func expect(_ host: String, _ session: OpaquePointer) -> Bool {
         SSL_set_hostflags(
             session, UInt32(X509_CHECK_FLAG_NEVER_CHECK_SUBJECT | X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS))
@@ -85,7 +86,8 @@ final class TLSSession {
         return SSL_set1_host(session, host) == 1 && bellwire_tls_server_name(session, host) == 1
     }
 
-    /// Takes what came from the server and appends what it says to `input`. Returns false when the server has said goodbye.
+    /// Decrypts bytes from the server and appends the plaintext to `input`. Returns false when the server has closed
+    /// the session.
     func receive(_ ciphertext: UnsafeRawBufferPointer, _ input: inout ByteQueue) throws(MQTTError) -> Bool {
         guard BIO_write(incoming, ciphertext.baseAddress, Int32(ciphertext.count)) == ciphertext.count else {
             throw MQTTError(kind: .lost, message: "no memory")
@@ -100,13 +102,13 @@ final class TLSSession {
         return true
     }
 
-    /// Takes some of what is to be sent, once hands have been shaken, and appends to `output` what goes to the server.
+    /// Encrypts some bytes of `queue`, once the handshake is done, and appends the bytes for the server to `output`.
     func send(_ queue: inout ByteQueue, _ output: inout ByteQueue) throws(MQTTError) {
         try shakeHands()
         if isEstablished, !queue.isEmpty {
             ERR_clear_error()
             let count = queue.read { SSL_write(session, $0.baseAddress, Int32(min($0.count, Self.mostAtOnce))) }
-            // Renegotiation is off, and memory takes everything.
+            // Renegotiation is off, and a memory BIO takes all bytes.
             guard count > 0 else { throw MQTTError(kind: .lost, message: "TLS: \(Self.lastError)") }
             queue.take(Int(count))
         }
@@ -115,7 +117,7 @@ final class TLSSession {
 
     private static let mostAtOnce = 64 * 1024
 
-    /// Says goodbye.
+    /// Closes the session, and appends the bytes that say so to `output`.
     func close(_ output: inout ByteQueue) {
         if isEstablished { SSL_shutdown(session) }
         ERR_clear_error()
@@ -130,7 +132,7 @@ final class TLSSession {
         if !isEstablished { _ = try mayGoOn(after: result) }
     }
 
-    /// Whether the session waits for more bytes. False: it is over in good order.
+    /// Whether the session waits for more bytes; false when the server has closed the session in good order.
     private func mayGoOn(after result: Int32) throws(MQTTError) -> Bool {
         switch SSL_get_error(session, result) {
         case SSL_ERROR_WANT_READ, SSL_ERROR_WANT_WRITE: return true
@@ -140,7 +142,8 @@ final class TLSSession {
         }
     }
 
-    /// Why there is no session: this side does not trust the broker, or the broker this side, or it does not speak TLS.
+    /// The reason why there is no session: this side does not trust the broker, or the broker does not trust this side
+    /// or does not speak TLS.
     private var reason: String {
         let verification = Int32(truncatingIfNeeded: SSL_get_verify_result(session))
         let code = ERR_peek_error()
@@ -155,7 +158,7 @@ final class TLSSession {
         return "the broker refuses this client: \(Self.lastError) (\(own))"
     }
 
-    /// Nobody whom this side trusts has signed it.
+    /// The errors of certificates that no trusted authority has signed.
     private static let untrusted: Set<Int32> = [
         X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY, X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT,
         X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN, X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT,
@@ -172,7 +175,7 @@ final class TLSSession {
         return ERR_reason_error_string(code).map { String(cString: $0) } ?? "the connection broke"
     }
 
-    /// What the session has to say by itself as well: its part of the handshake, and alerts.
+    /// Appends the bytes that the session sends to `output`, also its part of the handshake and its alerts.
     func takeOutgoing(_ output: inout ByteQueue) {
         while BIO_ctrl_pending(outgoing) > 0 {
             let count = BIO_read(outgoing, &plaintext, Int32(plaintext.count))

@@ -17,7 +17,7 @@ package enum Base64URL {
         return String(decoding: text, as: UTF8.self)
     }
 
-    /// Nil unless `text` is what `encode` makes of something: each value has one spelling.
+    /// Decodes a text, or returns nil unless `encode` can produce it: each value has a single spelling.
     package static func decode(_ text: some Collection<UInt8>) -> [UInt8]? {
         guard text.count % 4 != 1 else { return nil }
         var bytes: [UInt8] = []

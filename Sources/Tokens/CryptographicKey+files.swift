@@ -1,17 +1,17 @@
 import COpenSSL
 
-/// Private keys as files hold them: PKCS #8 in PEM (RFC 5958, RFC 7468).
+/// Private keys in files: PKCS #8 in PEM (RFC 5958, RFC 7468).
 extension CryptographicKey {
-    /// Reads a private key for this algorithm, of RSA or P-256. The reason repeats nothing of the text. A key that is encrypted cannot be
-    /// used: there is nobody to ask for its password.
+    /// Reads a private key of RSA or P-256 for this algorithm. The error repeats no part of the text. An encrypted key
+    /// cannot be used, since no operator is there to enter its password.
     package convenience init(_ algorithm: SignatureAlgorithm, pem: [UInt8]) throws(TokenError) {
-        // What OpenSSL says of a damaged file must not be found by whoever uses it next.
+        // OpenSSL's errors about a damaged file must not be found by later users of OpenSSL.
         defer { ERR_clear_error() }
-        // The BIO reads from where the bytes lie and copies nothing: they must stay there until the key is read.
+        // The BIO reads the bytes in place without a copy, so that they must not move until the key is read.
         let read = pem.withUnsafeBytes { bytes -> OpaquePointer? in
             guard let file = BIO_new_mem_buf(bytes.baseAddress, Int32(clamping: bytes.count)) else { return nil }
             defer { BIO_free(file) }
-            // With a text for it OpenSSL does not ask the terminal for a password.
+            // With a given password, OpenSSL does not ask for a password on the terminal.
             var noPassword: CChar = 0
             return PEM_read_bio_PrivateKey(file, nil, nil, &noPassword)
         }
@@ -43,7 +43,7 @@ extension CryptographicKey {
         }
     }
 
-    /// The private key in PEM.
+    /// Returns the private key in PEM.
     package func pem() throws(TokenError) -> [UInt8] {
         guard case .pair(let pair) = material, let file = BIO_new(BIO_s_secmem()) else {
             throw Self.failure("no private key to write")
@@ -59,7 +59,7 @@ extension CryptographicKey {
     }
 }
 
-/// Keys of P-256 that two sides agree on a secret with (RFC 8291, section 3.1).
+/// Keys of P-256 by which two sides agree on a secret (RFC 8291, section 3.1).
 extension CryptographicKey {
     /// The public half as a point: 4 and both coordinates, 65 bytes (SEC 1, section 2.3.3).
     package var publicPoint: [UInt8]? {
@@ -67,7 +67,8 @@ extension CryptographicKey {
         return [4] + x + y
     }
 
-    /// What this private key and the public one of the other side have in common: 32 bytes. Fails when `point` is none of the curve.
+    /// Returns the secret that this private key and the other side's public key have in common: 32 bytes. Throws when
+    /// `point` is not on the curve.
     package func sharedSecret(with point: [UInt8]) throws(TokenError) -> [UInt8] {
         defer { ERR_clear_error() }
         guard case .pair(let own) = material, algorithm == .es256 else { throw Self.failure("not a key of P-256") }

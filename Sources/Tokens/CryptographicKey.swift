@@ -1,8 +1,8 @@
 import COpenSSL
 
-/// A key as OpenSSL has it. Its files alone call OpenSSL; nothing here is cryptography of our own.
+/// A key in OpenSSL. Only the files of this type call OpenSSL for keys; Bellwire has no cryptography of its own.
 package final class CryptographicKey: @unchecked Sendable {
-    // Sendable: never changed after it is made, and OpenSSL's keys may be used by several threads at once.
+    // Sendable: a key never changes after its creation, and OpenSSL allows several threads to use a key at once.
 
     enum Material {
         case secret([UInt8])
@@ -12,7 +12,7 @@ package final class CryptographicKey: @unchecked Sendable {
     package let algorithm: SignatureAlgorithm
     let material: Material
 
-    /// A secret for HMAC.
+    /// Creates a key for HMAC from a secret.
     package init(secret: [UInt8]) {
         algorithm = .hs256
         material = .secret(secret)
@@ -32,7 +32,7 @@ package final class CryptographicKey: @unchecked Sendable {
 
     // MARK: Making keys
 
-    /// A new key with at least 128 bits of security (RSA: 112, with 2048 bits).
+    /// Creates a key with at least 128 bits of security (RSA: 112, with 2048 bits).
     package static func generate(_ algorithm: SignatureAlgorithm) throws(TokenError) -> CryptographicKey {
         switch algorithm {
         case .hs256: return CryptographicKey(secret: try randomBytes(32))
@@ -61,15 +61,14 @@ package final class CryptographicKey: @unchecked Sendable {
         return bytes
     }
 
-    /// One number or text of a key, by the name that OpenSSL gives it. The name lasts as long as the program: OpenSSL keeps it
-    /// by its address.
+    /// A number or text of a key, with OpenSSL's name for it. The name is static, since OpenSSL keeps its address.
     enum Parameter {
         case number(StaticString, [UInt8])
         case bytes(StaticString, [UInt8])
         case text(StaticString, String)
     }
 
-    /// Puts a key together from its numbers. Fails unless they make a key of that kind, strong enough.
+    /// Creates a key from its numbers. Throws unless they make a key of this kind that is strong enough.
     init(_ algorithm: SignatureAlgorithm, _ parameters: [Parameter], isPrivate: Bool) throws(TokenError) {
         let name =
             switch algorithm {
@@ -82,7 +81,7 @@ package final class CryptographicKey: @unchecked Sendable {
             throw Self.failure("no \(name) keys")
         }
         var numbers: [OpaquePointer] = []
-        // The builder refers to what is pushed until the parameters are made.
+        // The builder refers to the pushed bytes until the parameters are made.
         var blocks: [UnsafeMutableRawBufferPointer] = []
         defer {
             OSSL_PARAM_BLD_free(builder)
@@ -137,7 +136,7 @@ package final class CryptographicKey: @unchecked Sendable {
         if case .secret(let secret) = material { secret } else { nil }
     }
 
-    /// A number of the key, big-endian and, when `count` is given, of that length.
+    /// Returns a number of the key, big-endian and, when `count` is given, of that length.
     func number(_ name: StaticString, count: Int? = nil) -> [UInt8]? {
         guard case .pair(let pair) = material else { return nil }
         var number: OpaquePointer?
@@ -156,7 +155,7 @@ package final class CryptographicKey: @unchecked Sendable {
         return Array(bytes.prefix(count))
     }
 
-    /// Whether both check the same tokens.
+    /// Whether both keys check the same tokens.
     func isSame(as other: CryptographicKey) -> Bool {
         switch (material, other.material) {
         case (.secret(let left), .secret(let right)):
@@ -193,7 +192,7 @@ package final class CryptographicKey: @unchecked Sendable {
     }
 
     package func isValid(_ signature: [UInt8], of message: [UInt8]) -> Bool {
-        // What a failed check leaves in OpenSSL's queue of errors must not be found by whoever uses it next.
+        // A failed check leaves errors in OpenSSL's queue, and later users of OpenSSL must not find these errors.
         defer { ERR_clear_error() }
         switch material {
         case .secret(let secret):
@@ -209,7 +208,7 @@ package final class CryptographicKey: @unchecked Sendable {
         }
     }
 
-    /// Ed25519 has its own.
+    /// The digest for signatures; nil for Ed25519, which includes a digest of its own.
     private var digest: OpaquePointer? { algorithm == .edDSA ? nil : EVP_sha256() }
 
     private static func code(of message: [UInt8], _ secret: [UInt8]) -> [UInt8]? {
@@ -221,10 +220,10 @@ package final class CryptographicKey: @unchecked Sendable {
         return code
     }
 
-    /// How many bytes each of the two numbers of an ES256 signature has in a token (RFC 7518, section 3.4).
+    /// The length of each of the two numbers of an ES256 signature in a token, in bytes (RFC 7518, section 3.4).
     private static let coordinateBytes = 32
 
-    /// From OpenSSL's form of an ECDSA signature to that of a token.
+    /// Converts OpenSSL's form of an ECDSA signature to the form in tokens.
     private static func plain(_ signature: [UInt8]) -> [UInt8]? {
         signature.withUnsafeBufferPointer { buffer in
             var start = buffer.baseAddress
@@ -240,7 +239,7 @@ package final class CryptographicKey: @unchecked Sendable {
         }
     }
 
-    /// From a token's form to OpenSSL's.
+    /// Converts the form in tokens to OpenSSL's form.
     private static func encoded(_ signature: [UInt8]) -> [UInt8]? {
         guard signature.count == 2 * coordinateBytes, let made = ECDSA_SIG_new() else { return nil }
         defer { ECDSA_SIG_free(made) }

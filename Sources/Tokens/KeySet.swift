@@ -1,23 +1,23 @@
 import Glibc
 import SignalingProtocol
 
-/// The keys of a deployment: a JSON Web Key Set (RFC 7517, section 5). Several of them stand beside each other while one
+/// The keys of a deployment: a JSON Web Key Set (RFC 7517, section 5). The set holds several keys while a new key
 /// replaces another.
 package struct KeySet: Sendable {
     package static let maxKeys = 64
     package static let maxFileBytes = 1 << 20
 
-    /// In the order of the file. The first private one makes tokens.
+    /// The keys in the order of the file. The first private key makes tokens.
     package private(set) var keys: [TokenKey]
-    /// The keys of the file that cannot be used, each named, with the reason: for a warning. A file that others write as well must not
-    /// stop the service because of one key (RFC 7517, section 5).
+    /// The keys of the file that cannot be used, each with its name and the reason, for a warning. A single bad key
+    /// must not stop the service, since other programs may write the file too (RFC 7517, section 5).
     package private(set) var unusable: [String] = []
-    /// The file has keys that are not among `keys`: unusable ones, and those that are not for signatures.
+    /// Whether the file has keys that are not in `keys`: unusable keys, and keys that are not for signatures.
     package private(set) var hasOthers = false
 
     package init(_ keys: [TokenKey]) { self.keys = keys }
 
-    /// Reads a key set, or a single key. Keys that cannot be used are passed over; a set without a key that can be used is an error.
+    /// Reads a key set, or a single key. Keys that cannot be used are skipped; a set without a usable key is an error.
     package init(json bytes: [UInt8]) throws(TokenError) {
         guard let object = (try? JSONParser.parse(bytes))?.object else {
             throw TokenError(.keys, "not a JSON object")
@@ -52,7 +52,8 @@ package struct KeySet: Sendable {
         }
     }
 
-    /// For a warning: the place in the file, and the kid when there is one, on one line and of bounded length.
+    /// Returns a key's name for a warning: its place in the file, and its kid if present, on one line and of bounded
+    /// length.
     private static func name(of entry: JSONValue, at place: Int) -> String {
         guard let id = entry.object?["kid"]?.string, !id.isEmpty else { return "key \(place + 1)" }
         let printable = id.unicodeScalars.prefix(64).map { $0.isASCII && 32..<127 ~= $0.value ? String($0) : "?" }
@@ -83,10 +84,10 @@ package struct KeySet: Sendable {
     /// The key that makes tokens.
     package var signingKey: TokenKey? { keys.first { $0.isPrivate } }
 
-    /// With a new key that makes tokens from now on; what the others made still counts.
+    /// Adds a key that makes tokens from now on. Tokens of the other keys stay valid.
     package mutating func add(_ key: TokenKey) { keys.insert(key, at: 0) }
 
-    /// As JSON; with `isPublic` only what everybody may know. Secrets (HS256) are then left out.
+    /// Returns the set as JSON; with `isPublic` only the public parts, without secrets (HS256).
     package func encoded(isPublic: Bool) -> [UInt8] {
         JSONWriter.object { writer in
             writer.array("keys") { writer in
@@ -95,21 +96,21 @@ package struct KeySet: Sendable {
         }
     }
 
-    /// Whether a key with the same public half, or the same secret, is among them.
+    /// Whether the set has a key with the same public half, or the same secret.
     package func contains(_ key: TokenKey) -> Bool { keys.contains { $0.key.isSame(as: key.key) } }
 
-    /// The keys that may have made a token which names this key and algorithm. Of each algorithm one key has this name; a token without
-    /// a name may be of any key of its algorithm.
+    /// Returns the keys that may have made a token with this key name and algorithm. A name belongs to at most one key
+    /// per algorithm; a token without a name may be of any key of its algorithm.
     func candidates(id: String?, _ algorithm: SignatureAlgorithm) throws(TokenError) -> [TokenKey] {
         if let id, case let named = named(id), !named.isEmpty {
-            // An attacker who signs with the public key of an RSA pair as if it were a secret gets no further than here.
+            // This stops an attacker who signs with the public key of an RSA pair as if it were a secret.
             guard let key = named.first(where: { $0.algorithm == algorithm }) else {
                 throw TokenError(.algorithm, "its algorithm is not that of its key")
             }
             return [key]
         }
         let candidates = keys.filter { $0.algorithm == algorithm && (id == nil || $0.id == nil) }
-        guard !candidates.isEmpty else { throw TokenError(.unknownKey, "made by a key that is not known here") }
+        guard !candidates.isEmpty else { throw TokenError(.unknownKey, "made by an unknown key") }
         return candidates
     }
 }

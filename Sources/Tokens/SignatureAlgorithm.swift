@@ -1,8 +1,8 @@
-/// How a token is signed (RFC 7518, section 3.1; RFC 8037). Its raw value is the `alg` of tokens and keys.
+/// The algorithm of a signature (RFC 7518, section 3.1; RFC 8037). Its raw value is the `alg` of tokens and keys.
 ///
-/// `none` is no case of it, so that a token without a signature cannot even be named.
+/// `none` is not among the cases, so that a token without a signature cannot even be expressed.
 package enum SignatureAlgorithm: String, Sendable, CaseIterable {
-    /// HMAC with SHA-256: who checks tokens can make them as well.
+    /// HMAC with SHA-256: a party that can check tokens can also make them.
     case hs256 = "HS256"
     /// RSA (PKCS #1 v1.5) with SHA-256.
     case rs256 = "RS256"
@@ -11,6 +11,6 @@ package enum SignatureAlgorithm: String, Sendable, CaseIterable {
     /// Ed25519.
     case edDSA = "EdDSA"
 
-    /// Whether who checks tokens needs another key than who makes them.
+    /// Whether checking tokens needs another key than making them.
     package var isAsymmetric: Bool { self != .hs256 }
 }

@@ -1,26 +1,26 @@
 import SignalingProtocol
 
-/// What a token says of its bearer (docs/protocol.md, section 1, Tokens).
+/// The claims of a token about its bearer (docs/protocol.md, section 1, Tokens).
 package struct Token: Equatable, Sendable {
-    /// What the bearer may do at the broker.
+    /// The rights of the bearer at the broker.
     package enum Role: String, Sendable, CaseIterable {
-        /// A device of the user: the role of a token that names none, or one that is not known here.
+        /// A device of the user. A token without a role, or with an unknown role, has this role.
         case device
-        /// A backend of the app: acts for any user.
+        /// A backend of the app; a backend acts for any user.
         case server
         /// A coordinator of the service.
         case coordinator
     }
 
-    /// `sub`. Of a server or a coordinator only a name.
+    /// The user in `sub`. For a server or a coordinator this is only a name.
     package var user: UserID
-    /// The one device that may use the token; nil for any of the user.
+    /// The only device that may use the token; nil for any device of the user.
     package var device: DeviceID?
     package var role = Role.device
-    /// `exp`, in milliseconds since the epoch.
+    /// The token's end in `exp`, in milliseconds since the epoch.
     package var expiresAt: Int64
     package var issuer: String?
-    /// `aud`.
+    /// The names in `aud`.
     package var audience: [String] = []
 
     package init(user: UserID, expiresAt: Int64) {
@@ -30,13 +30,13 @@ package struct Token: Equatable, Sendable {
 }
 
 extension Token {
-    /// `aud` of a token that was made for Bellwire, unless a deployment has another name.
+    /// The `aud` of tokens for Bellwire, unless a deployment has another name.
     package static let standardAudience = "bellwire"
 
-    /// Longer ones are refused before they are looked at.
+    /// The bound on a token's length; longer tokens are refused unread.
     package static let maxBytes = 8 * 1024
 
-    /// The token as a signed JWT (RFC 7515, section 7.1). `issuedAt` in milliseconds since the epoch.
+    /// Returns the token as a signed JWT (RFC 7515, section 7.1). `issuedAt` is in milliseconds since the epoch.
     package func signed(by key: TokenKey, issuedAt: Int64) throws(TokenError) -> String {
         guard key.isPrivate else { throw TokenError(.keys, "the key is public: it cannot make tokens") }
         let header = JSONWriter.object { writer in
@@ -84,7 +84,7 @@ extension Token {
         audience = claims["aud"].map { $0.array?.compactMap(\.string) ?? $0.string.map { [$0] } ?? [] } ?? []
     }
 
-    /// A NumericDate (RFC 7519, section 2): seconds, possibly with a fraction.
+    /// Reads a NumericDate (RFC 7519, section 2): seconds, possibly with a fraction.
     static func milliseconds(_ value: JSONValue) -> Int64? {
         let seconds: Double
         switch value {
@@ -92,7 +92,7 @@ extension Token {
         case .double(let number): seconds = number
         default: return nil
         }
-        // Far beyond any life of a token, and far from where milliseconds no longer fit.
+        // This bound is far beyond any life of a token, and far below the overflow of milliseconds.
         guard (0...1e12).contains(seconds) else { return nil }
         return Int64(seconds * 1000)
     }

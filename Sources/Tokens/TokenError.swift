@@ -1,21 +1,21 @@
-/// Why a token, or a file of keys, cannot be used. The text names no secret and repeats nothing of a token but the names of
-/// keys and algorithms.
+/// The reason why a token, or a file of keys, cannot be used. The text contains no secret, and of a token only the
+/// names of keys and algorithms.
 package struct TokenError: Error, Equatable, Sendable, CustomStringConvertible {
     package enum Kind: String, Sendable {
-        /// Not a signed JWT, too long, or a claim of the wrong type.
+        /// The text is not a signed JWT or too long, or a claim has the wrong type.
         case malformed
-        /// An algorithm that is not known, `none`, or another one than its key's.
+        /// The algorithm is unknown, `none`, or not that of its key.
         case algorithm
-        /// No key of that name, or none for that algorithm.
+        /// No key has this name, or none is for this algorithm.
         case unknownKey
         case signature
         case expired
         case notYetValid
         case issuer
         case audience
-        /// No subject, or none that is a user id.
+        /// The subject is missing or is not a user id.
         case subject
-        /// Keys that cannot be read or used.
+        /// The keys cannot be read or used.
         case keys
     }
 

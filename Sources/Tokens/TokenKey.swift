@@ -2,15 +2,15 @@ import SignalingProtocol
 
 /// A key that makes or checks tokens: one JSON Web Key (RFC 7517; RFC 7518, section 6; RFC 8037, section 2).
 package struct TokenKey: Sendable {
-    /// The name by which tokens refer to it.
+    /// The key's name in tokens.
     package let id: String?
-    /// It can make tokens.
+    /// Whether the key can make tokens.
     package let isPrivate: Bool
     let key: CryptographicKey
 
     package var algorithm: SignatureAlgorithm { key.algorithm }
 
-    /// A new private key with a random name.
+    /// Creates a private key with a random name.
     package static func generate(_ algorithm: SignatureAlgorithm) throws(TokenError) -> TokenKey {
         let name = Base64URL.encode(try CryptographicKey.randomBytes(9))
         return TokenKey(id: name, isPrivate: true, key: try CryptographicKey.generate(algorithm))
@@ -24,7 +24,7 @@ package struct TokenKey: Sendable {
 
     private static let maxIDBytes = 256
     private static let minSecretBytes = 32
-    /// Of each coordinate of P-256, and of a key of Ed25519.
+    /// The length of each coordinate of P-256, and of a key of Ed25519.
     private static let coordinateBytes = 32
     /// The first byte of a point with both coordinates (SEC 1, section 2.3.3).
     private static let uncompressedPoint: UInt8 = 4
@@ -37,8 +37,8 @@ package struct TokenKey: Sendable {
 }
 
 extension TokenKey {
-    /// Nil for a key that is not for signatures. Fails for a key that is damaged, of another kind, or for an algorithm that is not used here.
-    /// All of them may stand in a set of keys, and are passed over (RFC 7517, section 5).
+    /// Reads a key. Returns nil for a key that is not for signatures. Throws for a key that is damaged, of another
+    /// kind, or for an unknown algorithm. A set may contain such keys; they are skipped (RFC 7517, section 5).
     init?(_ json: JSONObject) throws(TokenError) {
         guard json["use"].map({ $0.string == "sig" }) ?? true else { return nil }
         let algorithm = try Self.algorithm(json)
@@ -91,7 +91,7 @@ extension TokenKey {
         default: throw TokenError(.keys, "kty: not a kind that is used here")
         }
         guard json["alg"].map({ $0.string == algorithm.rawValue }) ?? true else {
-            throw TokenError(.keys, "alg: not \(algorithm.rawValue), which alone is used here with such keys")
+            throw TokenError(.keys, "alg: only \(algorithm.rawValue) is used with such keys")
         }
         return algorithm
     }
@@ -111,7 +111,7 @@ extension TokenKey {
         return bytes
     }
 
-    /// Writes the key; with `isPublic` only what everybody may know, which for a secret is nothing.
+    /// Writes the key; with `isPublic` only its public part, and no part of a secret.
     func write(_ writer: inout JSONWriter, isPublic: Bool) {
         let isWhole = isPrivate && !isPublic
         guard isWhole || algorithm.isAsymmetric else { return }

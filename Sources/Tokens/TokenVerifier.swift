@@ -1,17 +1,17 @@
 import SignalingProtocol
 
-/// Holds tokens against the keys of a deployment.
+/// Verifies tokens with the keys of a deployment.
 package struct TokenVerifier: Sendable {
     package var keys: KeySet
-    /// The `iss` that a token must have; nil: any or none.
+    /// The `iss` that a token must have; nil accepts any or none.
     package var issuer: String?
-    /// What a token's `aud` must name; nil: any or none.
+    /// A name that a token's `aud` must contain; nil accepts any or none.
     package var audience: String?
 
-    /// How far the clock of who made a token may be ahead, in milliseconds.
+    /// The tolerance for a token issuer's clock that is ahead, in milliseconds.
     static let clockTolerance: Int64 = 5_000
 
-    /// The media types of tokens, with or without what may be left out of them (RFC 7515, section 4.1.9).
+    /// The media types of tokens, with and without their optional prefix (RFC 7515, section 4.1.9).
     private static let types: Set = ["jwt", "at+jwt", "application/jwt", "application/at+jwt"]
 
     package init(keys: KeySet, issuer: String? = nil, audience: String? = nil) {
@@ -20,7 +20,8 @@ package struct TokenVerifier: Sendable {
         self.audience = audience
     }
 
-    /// What the token says, and which key made it, if it counts at `now` (milliseconds since the epoch).
+    /// Returns the token's claims and the key that made the token. Throws unless the token is valid at `now`
+    /// (milliseconds since the epoch).
     package func verify(_ text: String, now: Int64) throws(TokenError) -> (token: Token, key: TokenKey) {
         guard text.utf8.count <= Token.maxBytes else {
             throw TokenError(.malformed, "longer than \(Token.maxBytes) bytes")
@@ -30,7 +31,7 @@ package struct TokenVerifier: Sendable {
             throw TokenError(.malformed, "not a signed JWT")
         }
         let key = try signer(header, message: Array(text.utf8[..<parts[1].endIndex]), signature)
-        // Nothing of the claims is looked at before the signature is known to be good.
+        // The claims are not read before the signature is known to be good.
         guard let claims = Self.object(parts[1]) else {
             throw TokenError(.malformed, "its claims are not a JSON object")
         }
@@ -51,9 +52,9 @@ package struct TokenVerifier: Sendable {
 
     private func signer(_ header: JSONObject, message: [UInt8], _ signature: [UInt8]) throws(TokenError) -> TokenKey {
         guard let algorithm = header["alg"]?.string.flatMap(SignatureAlgorithm.init) else {
-            throw TokenError(.algorithm, "its algorithm is none of those allowed")
+            throw TokenError(.algorithm, "its algorithm is not allowed")
         }
-        // What must be understood, and is not (RFC 7515, section 4.1.11).
+        // The header has an extension that must be understood, and no extension is (RFC 7515, section 4.1.11).
         guard header["crit"] == nil else { throw TokenError(.malformed, "crit: not supported") }
         if let type = header["typ"]?.string, !Self.types.contains(type.lowercased()) {
             throw TokenError(.malformed, "typ: not a JWT")

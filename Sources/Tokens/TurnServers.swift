@@ -2,19 +2,20 @@ import COpenSSL
 import SignalingProtocol
 import Support
 
-/// TURN servers that let in whoever shows a credential of their shared secret, as coturn does with `use-auth-secret`
+/// TURN servers that admit any client with a credential of their shared secret, as coturn does with `use-auth-secret`
 /// (docs/protocol.md, section 1, Welcome).
 package struct TurnServers: Sendable, Equatable {
     package let urls: [String]
     private let secret: [UInt8]
 
-    /// Seconds for which a credential is good.
+    /// The validity of a credential, in seconds.
     package static let life: Int64 = 3_600
     package static let mostURLs = 8
     private static let secretBytes = 1...256
     private static let longestHost = 253
 
-    /// Nil unless there are 1 to 8 URLs, each as RFC 7065 has it, and a secret of 1 to 256 bytes.
+    /// Creates the servers; nil unless there are 1 to 8 URLs, each of the form in RFC 7065, and a secret of 1 to 256
+    /// bytes.
     package init?(urls: [String], secret: String) {
         guard (1...Self.mostURLs).contains(urls.count), urls.allSatisfy(Self.isURL),
             Self.secretBytes.contains(secret.utf8.count)
@@ -23,7 +24,7 @@ package struct TurnServers: Sendable, Equatable {
         self.secret = Array(secret.utf8)
     }
 
-    /// `turn:` or `turns:`, a host, and perhaps a port and `?transport=udp` or `tcp`.
+    /// Whether `text` is `turn:` or `turns:`, a host, and optionally a port and `?transport=udp` or `tcp`.
     package static func isURL(_ text: String) -> Bool {
         guard let scheme = ["turn:", "turns:"].first(where: text.hasPrefix) else { return false }
         var rest = text.dropFirst(scheme.count)
@@ -69,13 +70,14 @@ package struct TurnServers: Sendable, Equatable {
         }
     }
 
-    /// For this user, from `now` on: the TURN server holds its own clock against that. A user id with a colon in it must not look like the end of the time.
+    /// Returns credentials for this user, valid from `now` on by the TURN server's clock. The user id is
+    /// percent-encoded, so that a colon in it cannot be taken for the end of the time.
     package func credentials(for user: UserID, now: WallTime) -> IceServer {
         let username = "\(now.seconds + Self.life):\(percentEncoded(user.string))"
         return IceServer(urls: urls, username: username, credential: code(of: Array(username.utf8)))
     }
 
-    /// HMAC-SHA1 in base 64: what TURN servers check.
+    /// Returns the code that TURN servers check: HMAC-SHA1 in base 64.
     private func code(of message: [UInt8]) -> String {
         var code = [UInt8](repeating: 0, count: 20)
         var count: UInt32 = 0

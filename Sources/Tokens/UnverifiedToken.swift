@@ -1,7 +1,8 @@
 import SignalingProtocol
 
 extension Token {
-    /// What a token says of itself, whoever made it and whenever: good for telling why it was refused, never for letting somebody in.
+    /// Reads a token's claims without any verification. Use this to explain why a token was refused, never to admit a
+    /// client.
     package init(unverified text: String) throws(TokenError) {
         let parts = text.utf8.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
         guard text.utf8.count <= Self.maxBytes, parts.count == 3, let claims = TokenVerifier.object(parts[1]) else {
