@@ -264,7 +264,7 @@ package final class MQTTConnection {
         case .disconnect(let reason, let text):
             disconnectReason = reason
             throw closed("the broker disconnects: " + (text ?? reasonName(reason)))
-        case _ where state == .connecting: throw closed("the broker sent no MQTT 5: its first packet does not answer CONNECT")
+        case _ where state == .connecting: throw closed("the broker sent no MQTT 5: a packet before CONNACK")
         case .message(let message, let identifier):
             if identifier != 0 { output.append { $0.appendPublishAnswer(identifier) } }
             inbox.append(message)
