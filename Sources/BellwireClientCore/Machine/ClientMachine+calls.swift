@@ -1,18 +1,19 @@
 import SignalingProtocol
 
-/// Events, and what is known of calls (docs/protocol.md, section 5).
+/// Events about calls, and the machine's record of each call (docs/protocol.md, section 5).
 extension ClientMachine {
-    /// In milliseconds: the service sends unacked events again for 60 s. A welcome that does not list a call which was
-    /// not heard of for longer than that is not merely older than the last news of it.
+    /// A welcome ends a call that it does not list, if the call's last news is older than this, in milliseconds. The
+    /// service resends unacked events for 60 s, so after 90 s the welcome cannot have crossed with newer news of the
+    /// call.
     static let resyncAfter: Int64 = 90_000
 
     mutating func received(_ event: Event, now: Int64) -> [Action] {
-        // Not acked, so the service sends it again as long as it is of use: by then there may be room.
+        // Without an ack the service resends the event as long as the event is useful; by then there may be room.
         guard hasRoom(for: event.call) else { return [.refuse(event.callID)] }
         let known = knownCall(event.callID)
         let isNews = known?.isNews(event.revision, madeAt: event.time) ?? (event.revision > 0)
-        // Cumulative: an ack below what this device has would be answered with news that it had.
-        // No service counts below 0, and none would take such an ack.
+        // Acks are cumulative: the service would answer an ack below the known revision with events that the device has
+        // had. The service counts no revision below 0, and accepts no ack below 0.
         let acked = isNews ? event.revision : max(event.revision, known?.revision ?? 0, 0)
         var actions = [Action.publish(.ackCall(event.callID, revision: acked))]
         actions += remember(
@@ -21,13 +22,14 @@ extension ClientMachine {
         return actions
     }
 
-    /// An event that this version cannot read: it is acked, so that it is not sent again.
+    /// Acks an event that this version cannot read, so that the service does not resend the event.
     package mutating func receivedUnknownEvent(_ callID: CallID, revision: Int, now: Int64) -> [Action] {
         let had = knownCall(callID)?.revision ?? 0
         return [.publish(.ackCall(callID, revision: max(revision, had, 0)))]
     }
 
-    /// A response tells the state of its call. Later events up to that revision will be ignored, so the stream tells it.
+    /// Takes over the call that a response carries. The device ignores later events up to that revision, so the app
+    /// gets the response's call in the event stream.
     mutating func learned(_ success: Response.Success, now: Int64) -> [Action] {
         let call = success.call
         guard hasRoom(for: call) else { return [] }
@@ -39,8 +41,9 @@ extension ClientMachine {
 
     func knownCall(_ callID: CallID) -> KnownCall? { calls.first { $0.callID == callID } }
 
-    /// Takes over what a message says about a call. `revision` is 0 for a welcome. `reference` is when the revision was made, or the
-    /// welcome: by the service's clock, the message's expiry times were `now` or later then.
+    /// Takes over the call that a message carries. `revision` is 0 for a welcome. `reference` is the time, by the
+    /// service's clock, when the revision was made or the welcome was sent: the time left until an expiry counts from
+    /// there.
     mutating func remember(
         _ call: CallSnapshot, revision: Int, reference: Int64, expiresIn: Int?, now: Int64
     ) -> [Action] {
@@ -50,7 +53,8 @@ extension ClientMachine {
             index = known
         } else {
             switch makeRoom(for: call) {
-            // Over, and with nobody who would have to be forgotten for it: there is nothing to follow.
+            // The call has ended, and only a call of higher rank could be forgotten in its place: the machine does not
+            // follow it.
             case .none: return []
             case .some(let forgetting): actions = forgetting
             }
@@ -62,11 +66,11 @@ extension ClientMachine {
         let isWelcome = revision == 0
         let goesBack = call.revision < calls[index].snapshot.revision
         let isNewest = isWelcome || !goesBack || reference > calls[index].asOf
-        // A resend of what had been given up locally does not make it ring again; anything newer does, or a welcome.
+        // A resend does not bring back a call that this device gave up locally; a newer revision or a welcome does.
         let isNews = calls[index].isNews(revision, madeAt: reference)
         let tells = isWelcome || isNews
         if !isWelcome, isNews { (calls[index].revision, calls[index].time) = (revision, reference) }
-        // What was had is lost there, and comes again under the same numbers.
+        // The store has lost writes, and gives the lost revisions a second time.
         if isWelcome, goesBack { (calls[index].revision, calls[index].time) = (0, 0) }
         calls[index].heardAt = now
         calls[index].connection = connection
@@ -86,8 +90,9 @@ extension ClientMachine {
 
     // MARK: Resynchronisation
 
-    /// Calls that the service lists are told when they are new to the app. Calls that it does not list are over, and
-    /// their events are not owed to this session: the app is told once.
+    /// Compares the known calls with those that the welcome lists. The app gets each listed call that is new to it.
+    /// Calls that the welcome does not list have ended, and this session gets no events about them: the app is told
+    /// once.
     mutating func resynchronised(with welcome: Welcome, now: Int64) -> [Action] {
         var actions: [Action] = []
         for call in welcome.calls {
@@ -97,7 +102,7 @@ extension ClientMachine {
                 actions += listed(call, reference: welcome.serverTime, now: now)
             }
         }
-        // A list that had to be cut says nothing about the calls that it does not name.
+        // A list that the service had to cut (`omittedCalls`) says nothing about the calls that it leaves out.
         guard welcome.omittedCalls == 0 else { return actions }
         for index in calls.indices where calls[index].isLive {
             let call = calls[index]
@@ -112,29 +117,30 @@ extension ClientMachine {
     private mutating func listed(_ call: CallSnapshot, reference: Int64, now: Int64) -> [Action] {
         let known = knownCall(call.callID)
         let isNews = known.map { !$0.isLive || call.revision != $0.snapshot.revision } ?? true
-        // An older list than the last news, as two replicas may send them, brings nothing back to life. Long after the last
-        // news, or on another connection, it is no older list: the store has lost what it had.
+        // Two coordinators may send welcomes out of order: a list older than the last news brings no call back to life.
+        // On another connection, or long after the last news, the lower revision means that the store has lost writes.
         let isOlder = known.map { call.revision < $0.snapshot.revision && !isOutdated($0, now: now) } ?? false
         guard !isOlder, hasRoom(for: call) else { return [] }
         let actions = remember(call, revision: 0, reference: reference, expiresIn: nil, now: now)
         return isNews ? actions + [.deliver(.snapshot(call))] : actions
     }
 
-    /// A request of the app about this call is unanswered. What a welcome lists may be its success, of which the app is told first.
+    /// Whether a request of the app that changes this call is unanswered. The call in a welcome may be the success of
+    /// that request, and the app gets the response first.
     private func isAsked(_ callID: CallID) -> Bool { pending.contains { $0.changesState && $0.callID == callID } }
 
-    /// What a welcome had of a call, once the last request about it is answered.
+    /// Takes over the call that a welcome listed, once the last request about that call is answered.
     mutating func releaseHeld(_ callID: CallID, now: Int64) -> [Action] {
         guard !isAsked(callID), let held = heldCalls.removeValue(forKey: callID) else { return [] }
         return listed(held.snapshot, reference: held.reference, now: now)
     }
 
-    /// The last news of the call are older than the list in a welcome that arrives now.
+    /// Whether the last news of the call is older than the list in a welcome that arrives now.
     private func isOutdated(_ call: KnownCall, now: Int64) -> Bool {
         call.connection != connection || now - call.heardAt > Self.resyncAfter
     }
 
-    /// The service does not know a call that this device took for live.
+    /// Ends a call that this device took for live and the service does not know.
     mutating func notFound(_ callID: CallID, now: Int64) -> [Action] {
         guard let index = calls.firstIndex(where: { $0.callID == callID && $0.isLive }) else { return [] }
         return over(at: index, .gone(calls[index].snapshot))
@@ -149,7 +155,8 @@ extension ClientMachine {
 
     // MARK: Countdown
 
-    /// The countdown of an invitation that rings here, or that this user made and nobody answered.
+    /// Returns the countdown of an invitation that rings on this device, or that this user sent and no invitee has
+    /// answered.
     private func countdown(at index: Int, reference: Int64, expiresIn: Int?, now: Int64) -> KnownCall.Countdown? {
         let known = calls[index]
         let call = known.snapshot
@@ -162,14 +169,14 @@ extension ClientMachine {
             guard call.state == .ringing, own.device == device.deviceID, !pending.isEmpty else { return nil }
             expiresAt = pending.compactMap(\.expiresAt).max()
         }
-        // Wrapping is harmless: whatever a service sends, the result is bounded.
+        // The subtraction may wrap without harm: the result is bounded below, whatever the service sends.
         let computed = expiresAt.map { $0 &- reference } ?? Int64(call.timeout) &* 1000
         let left = own.state.isPending ? expiresIn.map(Int64.init) ?? computed : computed
         let longest = Int64(Limits.invitationTimeout.upperBound) * 1000
         var countdown = KnownCall.Countdown(
             expiresAt: expiresAt, until: now + min(max(left, 0), longest) + configuration.ringingMargin)
         if let running = known.countdown, running.expiresAt == expiresAt {
-            // Each message can only overstate what is left: by its own age.
+            // A message overstates the time that is left by the message's own age, never understates it.
             countdown.until = min(countdown.until, running.until)
         }
         return countdown
@@ -186,7 +193,8 @@ extension ClientMachine {
 
     // MARK: Heartbeats
 
-    /// In advanced mode the service takes a silent member for gone (section 3).
+    /// Whether the machine sends heartbeats for the call. In advanced mode the service lets a member whose device is
+    /// not heard of quit the call (docs/protocol.md, section 3).
     private func beats(_ call: KnownCall) -> Bool {
         guard configuration.sendsHeartbeats, call.isLive, !call.isOrphaned, call.snapshot.mode == .advanced else {
             return false
@@ -194,13 +202,13 @@ extension ClientMachine {
         return takesPart(in: call.snapshot)
     }
 
-    /// On this device, not on another one of the user.
+    /// Whether the user has accepted the call on this device, not on another one.
     private func takesPart(in call: CallSnapshot) -> Bool {
         guard let own = call.member(device.userID) else { return false }
         return own.state == .accepted && own.device == device.deviceID
     }
 
-    /// The app goes on with a call of an earlier run. Who only leaves the call does not.
+    /// Notes that the app goes on with a call of an earlier run. A request that only leaves the call does not count.
     mutating func adopt(_ request: Request, now: Int64) {
         switch request.body {
         case .quit, .end: return
@@ -213,7 +221,7 @@ extension ClientMachine {
     private mutating func adopt(_ callID: CallID, now: Int64) {
         guard let index = calls.firstIndex(where: { $0.callID == callID && $0.isOrphaned }) else { return }
         calls[index].isOrphaned = false
-        // At once: the last heartbeat was the earlier run's.
+        // At once, since the earlier run sent the last heartbeat.
         if beats(calls[index]) { calls[index].nextHeartbeat = now }
     }
 
@@ -225,7 +233,8 @@ extension ClientMachine {
         }
     }
 
-    /// The app beats by itself, for a call in which it is. Without a connection there is nobody to hear it.
+    /// Sends a heartbeat for the app, which then takes part in the call. Without a connection the machine sends no
+    /// heartbeat.
     package mutating func heartbeat(_ callID: CallID, now: Int64) -> [Action] {
         adopt(callID, now: now)
         guard case .subscribed = link else { return [] }

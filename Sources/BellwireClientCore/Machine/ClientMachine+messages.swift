@@ -1,19 +1,22 @@
 import SignalingProtocol
 
-/// Peer messages (docs/protocol.md, section 2, Peer messages): each is shown once, those of a stream in its order; each of the
-/// own gets one receipt.
+/// Peer messages (docs/protocol.md, section 2, Peer messages). The app gets each message once, those of a stream in
+/// order, and one receipt for each message that it sent.
 extension ClientMachine {
-    /// How long after its time to live a message's receipt may come before the service is asked, in milliseconds.
+    /// The time after the end of a message's `ttl` until the machine asks the service for the receipt, in milliseconds.
     static let receiptMargin: Int64 = 3_000
-    /// How long after its time to live it is still asked; then the app is told that nothing is known. The service remembers
-    /// a message for 10 min: later it would take the question for a new message.
+    /// The time after the end of a message's `ttl` during which the machine asks for the receipt, in milliseconds; then
+    /// the app gets an error. The service remembers a message for 10 min: later it would take the question for a new
+    /// message.
     static let receiptPatience: Int64 = 300_000
-    /// Ids of messages that were shown. Beyond it the oldest are forgotten: the service sends none for longer than 600 s.
+    /// The number of message ids that are remembered as shown; beyond it the oldest are forgotten. The service resends
+    /// a message for 600 s at most.
     static let shownMessages = 4_096
 
     // MARK: Received
 
-    /// It is acked when it comes, also when its turn has not: the sender need not wait for what others are waited for.
+    /// Acks a message when it comes, also before its turn in the stream: the sender need not wait for the earlier
+    /// messages.
     mutating func received(_ message: IncomingMessage, now: Int64) -> [Action] {
         let ack = Action.publish(.ackMessage(message.messageID))
         guard !shown.contains(message.messageID) else { return [ack] }
@@ -25,7 +28,7 @@ extension ClientMachine {
         shown.insert(messageID)
         shownOrder.append(messageID)
         if shownOrder.count > Self.shownMessages {
-            // In larger steps, since an array is moved.
+            // A quarter at once, since removing the first elements moves the whole array.
             for old in shownOrder.prefix(Self.shownMessages / 4) { shown.remove(old) }
             shownOrder.removeFirst(Self.shownMessages / 4)
         }
@@ -33,7 +36,8 @@ extension ClientMachine {
 
     // MARK: Sent
 
-    /// Follows a message that the app sends. `isUnplaced`: it is given its place when it leaves.
+    /// Follows a message that the app sends until its receipt comes. With `isUnplaced` the message gets its `seq` when
+    /// it leaves this device.
     mutating func follow(_ request: Request, isUnplaced: Bool, now: Int64) {
         guard case .message(let message) = request.body, let messageID = message.messageID,
             !unreceipted.contains(where: { $0.messageID == messageID && $0.to == message.to })
@@ -43,7 +47,8 @@ extension ClientMachine {
             SentMessage(
                 request: request, messageID: messageID, to: message.to, isUnplaced: isUnplaced, endsAt: now + ttl,
                 askAt: now + ttl + Self.receiptMargin))
-        // The oldest is given up without a word: requests at once are bounded, receipts come within their time.
+        // The machine gives up the oldest message silently: the number of requests is bounded, and receipts come within
+        // `ttl`.
         if unreceipted.count > Self.unreceiptedMessages { unreceipted.removeFirst() }
     }
 
@@ -52,21 +57,21 @@ extension ClientMachine {
 
     mutating func received(_ receipt: Receipt, now: Int64) -> [Action] {
         let place = unreceipted.firstIndex { $0.messageID == receipt.messageID && $0.to == receipt.to }
-        // One that comes again, or to an app that was restarted: told only to whom it is news.
+        // A repeated receipt, or a receipt for a message of an earlier run of the app: the app does not get it.
         guard let place else { return [] }
-        // It may overtake the response, and says more.
+        // The receipt may overtake the response, and says more than it.
         let answer = Answer.message(receipt.messageID, time: receipt.time, state: receipt.state)
         let answered = completed(unreceipted[place].request.id, .answer(answer), now: now)
         unreceipted.removeAll { $0.messageID == receipt.messageID && $0.to == receipt.to }
         return answered + [.deliver(.receipt(receipt))]
     }
 
-    /// A response to `message.send` says what has become of it.
+    /// Takes over the state of a message from the response to `message.send`.
     mutating func learned(_ answer: Answer, to request: Request, now: Int64) -> [Action] {
         guard case .message(let messageID, let time, let state) = answer, case .message(let message) = request.body
         else { return [] }
         guard state != .sent else {
-            // It waits: there is nothing to ask before its time is over.
+            // The message still waits for the recipient: the machine asks no earlier than the end of its `ttl`.
             guard let place = unreceipted.firstIndex(where: { $0.request.id == request.id }) else { return [] }
             unreceipted[place].askAt = max(unreceipted[place].askAt, unreceipted[place].endsAt + Self.receiptMargin)
             return []
@@ -74,13 +79,13 @@ extension ClientMachine {
         return received(Receipt(messageID: messageID, to: message.to, state: state, time: time), now: now)
     }
 
-    /// The service refused the message: there will be no receipt, and its place is free.
+    /// Forgets a message that the service refused: no receipt will come, and its `seq` is free.
     mutating func unfollow(_ request: Request) {
         unreceipted.removeAll { $0.request.id == request.id }
         if case .message(let message) = request.body { places.takeBack(message) }
     }
 
-    /// On a new connection: the receipt may have come while there was none.
+    /// Asks for receipts soon, on a new connection: a receipt may have come while there was no connection.
     mutating func askForReceipts(now: Int64) {
         for index in unreceipted.indices { unreceipted[index].askAt = min(unreceipted[index].askAt, now + 1_000) }
     }
@@ -90,7 +95,7 @@ extension ClientMachine {
         var actions: [Action] = []
         for index in unreceipted.indices.reversed() where unreceipted[index].askAt <= now {
             let sent = unreceipted[index]
-            // While the request itself is unanswered it is sent again anyway.
+            // The machine resends an unanswered request in any case.
             guard !pending.contains(where: { $0.request.id == sent.request.id }) else {
                 unreceipted[index].askAt = now + Self.receiptMargin
                 continue
@@ -108,23 +113,23 @@ extension ClientMachine {
         return actions
     }
 
-    /// An answer to such a question: no request of the app waits for it.
+    /// Handles the answer to a question about a receipt: no request of the app waits for this answer.
     mutating func answeredAgain(_ id: RequestID, _ answer: Answer, now: Int64) -> [Action] {
         guard let sent = unreceipted.first(where: { $0.request.id == id }) else { return [] }
         return learned(answer, to: sent.request, now: now)
     }
 }
 
-/// A message of this device whose receipt has not come.
+/// A message of this device for which no receipt has come.
 struct SentMessage: Sendable, Equatable {
     var request: Request
     let messageID: MessageID
     let to: UserID
-    /// It is to have a place in the stream, and has not left this device.
+    /// Whether the message is to get a `seq` in the stream, and has not left this device.
     var isUnplaced: Bool
-    /// When its time to live is over.
+    /// The end of the message's `ttl`, by this device's clock.
     let endsAt: Int64
-    /// When the service is asked what has become of it.
+    /// When the machine asks the service next for the receipt, by this device's clock.
     var askAt: Int64
     var questions = 0
 }

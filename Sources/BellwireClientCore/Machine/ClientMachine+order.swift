@@ -1,32 +1,33 @@
 import SignalingProtocol
 
-/// Messages in the order of their sender (docs/protocol.md, section 2, Peer messages).
+/// Peer messages in the order of their sender (docs/protocol.md, section 2, Peer messages).
 extension ClientMachine {
-    /// A first send that was lost comes again after 1, 2, 4, 8 s, one that expired never. A stream that is not known may be in
-    /// its middle, since the app was restarted; what is before it is then on its way, or never comes. Copies are known by
-    /// their `messageID`: whoever gives a `seq` twice has two messages.
+    /// The bounds of message streams. A first send that was lost comes again after 1, 2, 4, 8 s; an expired message
+    /// never comes. An unknown stream may be in its middle, since the app was restarted: its earlier messages are then
+    /// on their way, or never come. Copies are recognised by `messageID`: two messages with the same `seq` are two
+    /// messages.
     static let messageBounds = StreamBounds(beginning: 1_000, gap: 10_000, remembered: 0)
 
     // MARK: Received
 
-    /// What is to be told now that a message has come for the first time.
+    /// Returns the messages that the app gets now, after a message has come for the first time.
     mutating func inOrder(_ message: IncomingMessage, now: Int64) -> [IncomingMessage] {
         guard message.stream != nil, let seq = message.seq else { return [message] }
         return messageStreams.received(message, seq: seq, now: now)
     }
 
-    /// Gaps that have been waited for long enough are given up.
+    /// Gives up gaps that have lasted longer than `messageBounds` allows.
     mutating func messageGapsPassed(now: Int64) -> [Action] {
         messageStreams.gapsPassed(now: now).map { .deliver(.message($0)) }
     }
 
     // MARK: Sent
 
-    /// How far the places of a recipient's messages run ahead of the oldest that is unanswered: below what a receiver holds of one
-    /// stream, which would give up what it waits for.
+    /// How far the `seq` of a recipient's next message may run ahead of the oldest unanswered one: fewer than the
+    /// messages that a receiver holds of one stream, since a receiver that holds more gives up the gap.
     static let window: Int64 = 32
 
-    /// Whether the request may leave: an ordered message waits while the window of its recipient is full.
+    /// Whether the request may leave. An ordered message waits while the window of its recipient is full.
     func hasPlace(at index: Int) -> Bool {
         guard pending[index].isUnplaced, case .message(let message) = pending[index].request.body else { return true }
         let earlier = pending[..<index].filter { $0.isUnplaced && $0.stage == .queued && $0.isMessage(to: message.to) }
@@ -35,15 +36,16 @@ extension ClientMachine {
         return unanswered.min().map { places.nextSeq(for: message.to) - $0 < Self.window } ?? true
     }
 
-    /// A request leaves for the first time: an ordered message has its place from now on. So one that never left, because
-    /// there was no connection in its time, leaves no gap.
+    /// Gives an ordered message its `seq` when the message leaves for the first time. So a message that never left,
+    /// because there was no connection in its time, leaves no gap.
     mutating func takePlace(at index: Int) {
         guard pending[index].isUnplaced else { return }
         pending[index].isUnplaced = false
         pending[index].request = placed(pending[index].request)
     }
 
-    /// The message with its place. When the app sends one again whose receipt has not come, it is that one's.
+    /// Returns the message with its `seq`. A message that the app sends again before its receipt has come keeps the
+    /// `seq` of the first send.
     mutating func placed(_ request: Request) -> Request {
         guard case .message(let message) = request.body else { return request }
         let sent = unreceipted.firstIndex { $0.messageID == message.messageID && $0.to == message.to }
@@ -58,14 +60,14 @@ extension ClientMachine {
     }
 }
 
-/// Where a message stands among those to its recipient.
+/// The place of a message in the stream to its recipient.
 struct MessagePlace: Sendable, Equatable {
     let stream: String
     let seq: Int64
 }
 
 extension SentMessage {
-    /// Nil before it has left.
+    /// The message's place; nil before the message has left.
     fileprivate var place: MessagePlace? {
         guard !isUnplaced, case .message(let message) = request.body, let stream = message.stream,
             let seq = message.seq
@@ -89,25 +91,27 @@ extension Request {
     }
 }
 
-/// The next place of an ordered message, by recipient.
+/// The next `seq` of ordered messages, by recipient.
 struct MessagePlaces: Sendable {
-    /// Recipients whose numbers are remembered. Beyond it those of the one who was not written to for longest are forgotten.
+    /// The number of recipients whose streams are remembered. Beyond it the recipient with the oldest last message is
+    /// forgotten.
     static let recipients = 256
 
     private struct Run {
         let stream: String
         var next: Int64 = 1
-        /// When it was last used, in places given.
+        /// The value of `given` when this stream was last used.
         var usedAt: UInt64
     }
 
     private let stream: String?
     private var runs: [UserID: Run] = [:]
-    /// Recipients forgotten so far. Who is written to again is counted from 1, in a stream of another name.
+    /// The number of recipients forgotten so far. Messages to a forgotten recipient begin again with `seq` 1, in a
+    /// stream of another name.
     private var forgotten = 0
     private var given: UInt64 = 0
 
-    /// Without a name none are given.
+    /// Creates the table; without a stream name no message gets a place.
     init(stream: String?) { self.stream = stream }
 
     mutating func next(for user: UserID) -> MessagePlace? {
@@ -124,10 +128,11 @@ struct MessagePlaces: Sendable {
         return MessagePlace(stream: run.stream, seq: run.next)
     }
 
-    /// What the next message to the user has.
+    /// Returns the `seq` that the next message to the user gets.
     func nextSeq(for user: UserID) -> Int64 { runs[user]?.next ?? 1 }
 
-    /// The place of a message in the recipient's present stream; nil when it stands in none of these.
+    /// Returns the message's `seq` in the recipient's present stream; nil for a message of another stream or without
+    /// one.
     func seq(of entry: PendingRequest) -> Int64? {
         guard case .message(let message) = entry.request.body, message.stream == runs[message.to]?.stream else {
             return nil
@@ -135,8 +140,8 @@ struct MessagePlaces: Sendable {
         return message.seq
     }
 
-    /// The message was refused. When none was sent after it, the next one has its place; else the recipient waits for it
-    /// until it gives the gap up.
+    /// Takes back the `seq` of a refused message. When no message was sent after it, the next message gets this `seq`;
+    /// else the recipient waits for it until it gives up the gap.
     mutating func takeBack(_ message: Request.Message) {
         guard let run = runs[message.to], message.stream == run.stream, message.seq == run.next - 1 else { return }
         runs[message.to]?.next -= 1

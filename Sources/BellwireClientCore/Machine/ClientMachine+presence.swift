@@ -2,25 +2,25 @@ import SignalingProtocol
 
 /// When presence is published next (docs/protocol.md, section 1).
 struct PresenceSchedule: Sendable, Equatable {
-    /// How often it was published since it was last answered.
+    /// The number of times that presence was published since the last welcome.
     var sends = 0
-    /// A welcome naming the session is outstanding.
+    /// Whether a welcome that names the session is outstanding.
     var isAwaitingWelcome = false
     var next: Int64?
-    /// When a welcome for another session was last answered at once.
+    /// When a welcome that named another session was last answered at once.
     var lastCorrection: Int64?
 }
 
 extension ClientMachine {
-    /// Two connections that claim to be the same device would answer each other's welcomes for ever: at most one
-    /// answer a second, in milliseconds.
+    /// The least time between two answers to welcomes of another session, in milliseconds. Two connections that claim
+    /// to be the same device would otherwise answer each other's welcomes without end.
     private static let correctionInterval: Int64 = 1000
 
-    /// Between two connections that are made because a session is over, in milliseconds. Presence is published again after at most
-    /// as long, and answered again.
+    /// The least time between two connections that are made because a session has ended, in milliseconds. Presence is
+    /// published again within this time, and the service answers again.
     private static let sessionPause: Int64 = 8_000
 
-    /// The broker accepted a connection. `session` is random and new with each connection.
+    /// Notes that the broker accepted a connection. `session` is random and new with each connection.
     package mutating func connected(session: String, now: Int64) -> [Action] {
         let actions =
             isRenewing ? [] : disconnected(reason: "replaced by a new connection", now: now)
@@ -31,8 +31,8 @@ extension ClientMachine {
         return actions
     }
 
-    /// The broker answered the subscriptions of both down topics: from now on nothing that is sent to this device is
-    /// missed, so presence is published, and after it the requests that wait.
+    /// Notes that the broker acknowledged the subscriptions of both down topics. From now on the device misses no
+    /// message, so the machine publishes presence, and then the waiting requests.
     package mutating func subscribed(now: Int64) -> [Action] {
         guard case .connected(let session) = link else { return [] }
         link = .subscribed(session: session)
@@ -42,7 +42,7 @@ extension ClientMachine {
         return publishPresence(now: now) + resendAll(now: now) + sendWaitingSignals(now: now)
     }
 
-    /// The connection is gone. Requests and calls stay.
+    /// Notes that the connection is lost. Requests and calls stay.
     package mutating func disconnected(reason: String, now: Int64) -> [Action] {
         link = .offline
         isRenewing = false
@@ -53,8 +53,8 @@ extension ClientMachine {
         return [.deliver(.offline(reason: reason))]
     }
 
-    /// The app leaves: says goodbye, delivers what waits for its turn, since it was acked, and fails what is unanswered. The
-    /// connection is to be closed afterwards.
+    /// Logs out for the app: publishes `logout`, delivers the messages that wait for their turn, since they were acked,
+    /// and fails the unanswered requests. The owner closes the connection afterwards.
     package mutating func loggedOut(now: Int64) -> [Action] {
         var actions: [Action] = []
         if case .subscribed(let session) = link, configuration.publishesPresence {
@@ -72,7 +72,8 @@ extension ClientMachine {
     mutating func presenceDue(now: Int64) -> [Action] {
         guard case .subscribed = link, let next = presence.next, next <= now else { return [] }
         if !presence.isAwaitingWelcome {
-            // The renewal is answered and repeated like the first: a lost one would let the lease run out.
+            // The service answers a renewal like the first presence, and the machine repeats a lost one: otherwise the
+            // presence would expire.
             presence.isAwaitingWelcome = true
             presence.sends = 0
         }
@@ -91,8 +92,8 @@ extension ClientMachine {
         guard welcome.session.hasSameBytes(as: session) else { return welcomedAnotherSession(now: now) }
         presence.isAwaitingWelcome = false
         presence.sends = 0
-        // Also while the device is not idle: each welcome is a chance to learn of a call that is over.
-        // At half of the lease, if the service says how long it is.
+        // A device that is not idle renews its presence too: each welcome may tell it that a call has ended. The
+        // renewal is due at half of the time to the expiry (`presenceLease`), if the welcome carries that.
         presence.next = now + (welcome.presenceLease.map(renewal) ?? configuration.presenceRenewal)
         setTokenRenewal(welcome, now: now)
         setHeartbeatInterval(seconds: welcome.heartbeatInterval, now: now)
@@ -104,16 +105,18 @@ extension ClientMachine {
         return actions + resynchronised(with: welcome, now: now)
     }
 
-    /// In milliseconds. Whatever a service says, the pause is a pause, and ends within an hour.
+    /// Returns half of the time to the expiry of presence, in milliseconds, from 1 s to 1 h whatever the service sends.
     private func renewal(ofLease seconds: Int) -> Int64 { Int64(min(max(seconds, 2), 7200)) * 500 }
 
-    /// A session that is over is another connection's, or its end overtook its beginning.
+    /// Handles `sessionOver`, and delivers any other error. A session that has ended belongs to another connection, or
+    /// its end overtook its beginning.
     mutating func received(_ error: SignalingError, now: Int64) -> [Action] {
         guard error.code == .sessionOver else { return [.deliver(.error(error))] }
         guard case .subscribed(let session) = link, configuration.publishesPresence,
             error.session.map({ $0.utf8.elementsEqual(session.utf8) }) ?? false
         else { return [] }
-        // Whatever a service says, connecting again has its pause; after it the presence that is published is answered like this one.
+        // Reconnecting has a pause whatever the service sends; the service answers the presence that is published after
+        // it.
         if let last = lastSessionRenewal, now - last < Self.sessionPause {
             presence.isAwaitingWelcome = true
             presence.sends = 0
@@ -124,7 +127,7 @@ extension ClientMachine {
         return [.renewSession]
     }
 
-    /// The service takes another session for the current one: tells it again.
+    /// Publishes the session again, since the service takes another one for the current session.
     private mutating func welcomedAnotherSession(now: Int64) -> [Action] {
         presence.isAwaitingWelcome = true
         presence.sends = 0

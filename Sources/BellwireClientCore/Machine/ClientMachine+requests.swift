@@ -1,11 +1,12 @@
 import SignalingProtocol
 
-/// Requests: sent again under the same id until the response, one at a time for each call, within a time limit
-/// (docs/protocol.md, section 2). What begins a call waits for the answers to what left another one (`PendingRequest.waits`).
+/// Requests (docs/protocol.md, section 2): resent under the same id until the response, one at a time for each call,
+/// within a time limit. A request that begins a call waits for the answers to requests that leave another call
+/// (`PendingRequest.waits`).
 extension ClientMachine {
-    /// The app makes a request. Its id must be new; `succeed` or `fail` follows exactly once. `within`: how many milliseconds it is
-    /// tried; the configuration's time when nil. `ordered`: a message that the recipient's app is to get in the order of those to it;
-    /// its `seq` and `stream` are given here.
+    /// Sends a request of the app. Its id must be new; `succeed`, `answer` or `fail` follows exactly once. `within` is
+    /// the time limit in milliseconds, at most `requestTimeout`, which also applies when nil. `ordered` asks for a peer
+    /// message that the recipient's app gets in order: the machine sets its `seq` and `stream`.
     package mutating func send(
         _ request: Request, within: Int64? = nil, ordered: Bool = false, now: Int64
     ) -> [Action] {
@@ -30,14 +31,14 @@ extension ClientMachine {
         return mayLeave(at: pending.count - 1) ? start(at: pending.count - 1, now: now) : []
     }
 
-    /// Whether a request that waits may leave: nothing before it holds it, and there is room for it in the order of its recipient.
+    /// Whether a waiting request may leave: no earlier request holds it, and the stream to its recipient has room.
     private func mayLeave(at index: Int) -> Bool {
         !pending[..<index].contains { pending[index].waits(for: $0) } && hasPlace(at: index)
     }
 
     private mutating func start(at index: Int, now: Int64) -> [Action] {
         guard case .subscribed = link else {
-            // `resendAll` sends it as soon as its response can arrive.
+            // `resendAll` sends the request as soon as its response can arrive.
             pending[index].stage = .sending(sends: 0, nextSend: now)
             return []
         }
@@ -46,7 +47,7 @@ extension ClientMachine {
         return [.publish(.request(pending[index].request))]
     }
 
-    /// On a new connection everything unanswered is sent at once.
+    /// Sends all unanswered requests at once, on a new connection.
     mutating func resendAll(now: Int64) -> [Action] {
         pending.indices.flatMap { index -> [Action] in
             guard pending[index].nextSend != nil else { return [] }
@@ -60,7 +61,7 @@ extension ClientMachine {
 
     mutating func requestsDue(now: Int64) -> [Action] {
         var actions: [Action] = []
-        // Last ones first: a request that fails must not release one that fails at the same time.
+        // From last to first: a request that fails must not release a request that fails at the same time.
         for entry in pending.reversed() where entry.deadline <= now {
             actions += completed(entry.request.id, .failure(entry.refusal ?? noResponse(to: entry)), now: now)
         }
@@ -120,7 +121,7 @@ extension ClientMachine {
             return []
         }
         if let call = knownCall(callID)?.snapshot, call.state == .ended {
-            // The invite's response was faster: the cancel did what it was for.
+            // The response to the invite came first: the cancel has done its work.
             return completed(id, .success(.init(call: call, time: call.endedAt ?? call.createdAt)), now: now)
         }
         return completed(id, .failure(error), now: now)
@@ -136,7 +137,7 @@ extension ClientMachine {
         case .success(let success): actions = [.succeed(id, success)]
         case .answer(let answer): actions = [.answer(id, answer)]
         case .failure(let error):
-            // Without an answer the message may be under way all the same, if it has left.
+            // A message that has left and got no response may still reach its recipient.
             if error.code != .noResponse || !entry.hasLeft { unfollow(entry.request) }
             actions = [.fail(id, error)]
         }
@@ -146,7 +147,7 @@ extension ClientMachine {
         return actions + releaseHeld(callID, now: now)
     }
 
-    /// A cancel that overtook the invite now learns what became of the call.
+    /// Ends or resends an early cancel, now that its invite has an outcome.
     private mutating func inviteCompleted(
         _ callID: CallID, _ outcome: Response.Outcome, now: Int64
     ) -> [Action] {
@@ -166,7 +167,7 @@ extension ClientMachine {
         }
     }
 
-    /// Requests that waited for what is answered now, in the order in which the app made them.
+    /// Starts the requests that waited for a request answered now, in the order in which the app made them.
     private mutating func startQueued(now: Int64) -> [Action] {
         var actions: [Action] = []
         for index in pending.indices where pending[index].stage == .queued && mayLeave(at: index) {

@@ -1,17 +1,17 @@
 import SignalingProtocol
 
-/// Room in the table of known calls. Everybody may ring this device, so that nobody may push out of it what it is about:
-/// a call in which the device takes part is never forgotten while it lives.
+/// Room in the table of known calls. Any user may ring this device, so no user may push this device's own calls out of
+/// the table: a call in which the device takes part is never forgotten while it lives.
 extension ClientMachine {
-    /// What a call is to this device, from what is forgotten first to what is never forgotten.
+    /// The meaning of a call to this device, from the kind that is forgotten first to the kind that is never forgotten.
     private enum Standing {
-        /// Over: what is remembered of it only keeps it from ringing again.
+        /// The call has ended: its record only keeps it from ringing again.
         case over
-        /// The user is in it on another device.
+        /// The user takes part in the call on another device.
         case elsewhere
-        /// It rings, and whoever rings most often gives way first.
+        /// The call rings; the inviter with the most ringing calls loses one first.
         case ringing
-        /// The device calls or talks in it, or is about to.
+        /// The device calls or talks in the call, or is about to.
         case own
     }
 
@@ -22,20 +22,22 @@ extension ClientMachine {
         return own.device == device.deviceID ? .own : .elsewhere
     }
 
-    /// Calls that the app has just asked to change.
+    /// The calls that the app has just asked to change.
     private var askedCalls: Set<CallID> { Set(pending.compactMap { $0.changesState ? $0.callID : nil }) }
 
     private enum Room: Equatable {
         case free
-        /// After this one is forgotten.
+        /// Room once the call at this index is forgotten.
         case instead(of: Int)
         case none
     }
 
-    /// False: the call would have to be forgotten as soon as it was remembered, and so must not be taken in.
+    /// Whether the machine can remember the call. A call without room must not be taken in, since it would be forgotten
+    /// at once.
     func hasRoom(for call: CallSnapshot) -> Bool { !isLive(call) || room(for: call) != .none }
 
-    /// The app may begin one more call: as many as can be known are never forgotten. What others do cannot use this up.
+    /// Whether the app may begin one more call. Up to `knownCalls` own calls are never forgotten, and other users'
+    /// calls do not count towards that number.
     func mayBegin(_ entry: PendingRequest) -> Bool {
         guard entry.beginsCall, entry.callID.map({ knownCall($0) == nil }) ?? true else { return true }
         let asked = askedCalls
@@ -44,7 +46,7 @@ extension ClientMachine {
             < configuration.knownCalls
     }
 
-    /// Forgets another call where that is needed, and tells the app if it lived; nil when there is no room.
+    /// Forgets another call where that is needed, and tells the app if that call was live; nil when there is no room.
     mutating func makeRoom(for call: CallSnapshot) -> [Action]? {
         switch room(for: call) {
         case .free: return []
@@ -73,8 +75,8 @@ extension ClientMachine {
         return ringing.first { calls[$0].callID == refused.callID }.map { .instead(of: $0) } ?? .none
     }
 
-    /// Of calls that ring, the newest one of whoever rings most often: the last of a flood gives way, and not the one call
-    /// of somebody else.
+    /// Returns the newest ringing call of the inviter with the most ringing calls: the last call of a flood gives way,
+    /// and not the only call of another user.
     private func leastMissed(_ ringing: [CallSnapshot]) -> CallSnapshot? {
         func caller(_ call: CallSnapshot) -> UserID { call.member(device.userID)?.invitedBy ?? call.inviter }
         var counts: [UserID: Int] = [:]

@@ -2,16 +2,17 @@ import SignalingProtocol
 
 /// Signals within a call (docs/protocol.md, section 2, Signals): sent once, received in the order of their `seq`.
 extension ClientMachine {
-    /// A signal is of use at once or not at all. Each is sent once: a copy is the broker's, and known by its `seq`.
+    /// The bounds of signal streams. A signal is useful at once or not at all. Each signal is sent once: the broker
+    /// makes the copies, and the receiver recognises a copy by its `seq`.
     static let signalBounds = StreamBounds(beginning: 500, gap: 500, remembered: 256)
-    /// How long a signal waits for a connection, in milliseconds; it is of no use later.
+    /// The time that a signal waits for a connection, in milliseconds; a later signal is useless.
     static let signalLife: Int64 = 5_000
-    /// Signals that wait for a connection.
+    /// The number of signals that may wait for a connection; the oldest is dropped.
     static let waitingSignals = 256
 
     // MARK: Sending
 
-    /// The app sends a signal. Its place in the stream of this device is given here.
+    /// Sends a signal of the app, and sets its `seq` and `stream`.
     package mutating func send(_ signal: Request.Signal, now: Int64) -> [Action] {
         var signal = signal
         let seq = nextSignal[signal.callID] ?? 1
@@ -27,13 +28,13 @@ extension ClientMachine {
         return [.publish(.signal(signal))]
     }
 
-    /// Counting begins again for calls that are over. A receiver that followed one takes what comes for duplicates, but
-    /// in a call that is over nothing comes.
+    /// Begins to count again for ended calls. A receiver that followed such a call would take the next signal for a
+    /// copy, but no signals are sent in an ended call.
     private mutating func forgetSignalPlaces() {
         nextSignal = nextSignal.filter { entry in calls.contains { $0.callID == entry.key && $0.isLive } }
     }
 
-    /// What waited for the connection and is still of use.
+    /// Publishes the signals that waited for the connection and are still useful.
     mutating func sendWaitingSignals(now: Int64) -> [Action] {
         defer { waitingSignals = [] }
         return waitingSignals.filter { $0.until > now }.map { .publish(.signal($0.signal)) }
@@ -46,7 +47,7 @@ extension ClientMachine {
         return signalStreams.received(signal, seq: seq, now: now).map { .deliver(.signal($0)) }
     }
 
-    /// Gaps that have been waited for long enough are given up.
+    /// Gives up gaps that have lasted longer than `signalBounds` allows.
     mutating func signalGapsPassed(now: Int64) -> [Action] {
         signalStreams.gapsPassed(now: now).map { .deliver(.signal($0)) }
     }

@@ -1,24 +1,27 @@
 import SignalingProtocol
 
-/// Another token before the present one ends (docs/protocol.md, section 1, Tokens). The app sees nothing of it.
+/// The change to another token before the present token ends (docs/protocol.md, section 1, Tokens). The app is not
+/// told.
 extension ClientMachine {
-    /// How long before the end of its token a device asks for another, in milliseconds; in the middle of a life of
-    /// less than twice that.
+    /// The time before the end of its token at which a device asks for another token, in milliseconds. A token that
+    /// lives for less than twice that is replaced in the middle of its life.
     private static let renewalMargin: Int64 = 60_000
-    /// A provider that gives one and the same token until it ends must not make the device connect all the time.
+    /// The least time until the next renewal, in milliseconds: a provider that returns the same token until it ends
+    /// must not make the device connect all the time.
     private static let leastPause: Int64 = 1_000
-    /// After a warning, in milliseconds: tokens that live for less than a minute bring one with each connection.
+    /// The time from a warning to the renewal, in milliseconds: tokens that live for less than a minute bring a warning
+    /// with each connection.
     private static let renewalPause: Int64 = 5_000
 
-    /// The service says when the token ends, by its own clock, as of which the welcome was sent.
+    /// Plans the renewal. The service names the end of the token by its own clock, as the welcome's `serverTime`.
     mutating func setTokenRenewal(_ welcome: Welcome, now: Int64) {
         guard configuration.renewsTokens, let expiresAt = welcome.tokenExpiresAt else { return }
-        // Whatever a service says, there is a pause, and it can be added up.
+        // Whatever the service sends, the pause is positive, and adding it does not overflow.
         let life = min(max(0, expiresAt.subtractingReportingOverflow(welcome.serverTime).partialValue), 1 << 40)
         tokenRenewal = now + max(life - Self.renewalMargin, life / 2, Self.leastPause)
     }
 
-    /// Told by the broker a minute before; only news to a device that was not told with its welcome.
+    /// Handles the service's warning, a minute before the token ends, on a device whose welcome named no end.
     mutating func tokenWillExpire(now: Int64) -> [Action] {
         guard configuration.renewsTokens, tokenRenewal == nil, case .subscribed = link else { return [] }
         tokenRenewal = now + Self.renewalPause
@@ -31,8 +34,8 @@ extension ClientMachine {
         return [.renewToken]
     }
 
-    /// The connection is about to be given up for one with another token. Neither does the device go offline for
-    /// that, nor does the app hear of it, unless the next connection does not come about.
+    /// Prepares to replace the connection by a connection with another token. The device does not go offline for that,
+    /// and the app hears of it only if the next connection fails.
     package mutating func renewing() {
         link = .offline
         presence = PresenceSchedule()

@@ -1,70 +1,77 @@
 import SignalingProtocol
 
-/// All decisions of the SDK: what to publish when, what the app is told, when a request has failed.
+/// The machine that takes all decisions of the SDK: when to publish a message, when to tell the app, when a request
+/// fails.
 ///
-/// A pure, synchronous, deterministic machine. It does no I/O and knows no clock and no randomness: each event is a call
-/// with the time, and what follows is returned as actions, to be performed in their order. Times are milliseconds of
-/// any clock that never goes back; the service's clock is never compared with it (docs/protocol.md, section 5).
+/// The machine is pure, synchronous and deterministic. It does no I/O and knows no clock and no randomness: each input
+/// is a call with the time, and the machine returns actions, to be performed in their order. Times are milliseconds of
+/// any clock that never goes back; the machine never compares it with the service's clock (docs/protocol.md, section
+/// 5).
 ///
 /// The owner calls `timerFired(now:)` when `nextDeadline` has come.
 package struct ClientMachine: Sendable {
     package struct Configuration: Sendable, Equatable {
-        /// How long a request is tried before it fails, in milliseconds.
+        /// The time limit of a request, in milliseconds.
         package var requestTimeout: Int64 = 30_000
-        /// When presence is published again: half of the lease of 10 min (section 1).
+        /// The time until presence is published again, in milliseconds, when the welcome has no `presenceLease`: half
+        /// of the expiry of 10 min (section 1).
         package var presenceRenewal: Int64 = 300_000
-        /// How long past its countdown an invitation rings on: enough for a resend of what became of it to arrive.
+        /// How long an invitation rings beyond its countdown, in milliseconds: enough for a resend of its outcome to
+        /// arrive.
         package var ringingMargin: Int64 = 3_000
-        /// Requests that wait behind another of the same call.
+        /// The number of requests that may wait behind another request of the same call.
         package var queuedPerCall = 16
-        /// Requests at once, queued ones included.
+        /// The number of unanswered requests, queued ones included.
         package var requests = 256
-        /// Calls whose revision is remembered. Ended ones are forgotten first, those in which the device takes part never.
+        /// The number of calls whose revision is remembered. Ended calls are forgotten first; calls in which the device
+        /// takes part are never forgotten.
         package var knownCalls = 256
-        /// Publishes presence. Without it the device only asks: it is never rung, and never counted online.
+        /// Whether to publish presence. A device without presence can only ask: it never rings, and never counts as
+        /// online.
         package var publishesPresence = true
-        /// The app can give another token when one ends.
+        /// Whether the app can supply another token when the present token ends.
         package var renewsTokens = false
-        /// Beats for the app; otherwise the app does, for each of its calls.
+        /// Whether the machine sends heartbeats; otherwise the app sends them for each of its calls.
         package var sendsHeartbeats = true
-        /// Goes on with calls in which an earlier run of the app left this device. Otherwise such a call is orphaned: no heartbeats are
-        /// sent for it until the app asks to accept, join or change it.
+        /// Whether to go on with calls in which an earlier run of the app left this device. Otherwise such a call is
+        /// orphaned: the machine sends no heartbeats for it until the app asks to accept, join or change the call.
         package var resumesCalls = true
-        /// Names this client's signals and ordered messages, so that those of an earlier run of the app are another stream.
-        /// Without one no message has an order.
+        /// The name of this client's streams of signals and ordered messages, which tells them from the streams of an
+        /// earlier run of the app. Without a name no message has an order.
         package var signalStream: String?
 
         package init() {}
     }
 
     package enum Action: Equatable, Sendable {
-        /// On the up topic of the device.
+        /// Publishes on the device's up topic.
         case publish(UpMessage)
-        /// On its presence topic.
+        /// Publishes on the device's presence topic.
         case publishPresence(PresenceMessage)
-        /// To the app.
+        /// Delivers an event to the app.
         case deliver(ClientEvent)
-        /// The request's outcome: success.
+        /// Ends a request with success.
         case succeed(RequestID, Response.Success)
-        /// The outcome of a request that is not about one call: success.
+        /// Ends a request that is not about one call with success.
         case answer(RequestID, Answer)
-        /// The request's outcome: failure.
+        /// Ends a request with a failure.
         case fail(RequestID, SignalingError)
-        /// What was said of this call is not taken in: too many calls ring at once. Counted.
+        /// Reports that the machine has not taken in a message about this call, since too many calls ring at once.
+        /// Counted.
         case refuse(CallID)
-        /// The service holds this session to be over: connect again, with another one and its will.
+        /// Asks for a connection with another session and will: the service considers this session ended.
         case renewSession
-        /// The token ends soon: ask the app for another, and connect with it.
+        /// Asks the app for another token, since the present token ends soon, and for a connection with it.
         case renewToken
     }
 
     enum Link: Equatable, Sendable {
         /// No connection. Can transition to `connected`.
         case offline
-        /// The broker accepted the connection; responses would not arrive yet, so nothing is sent.
+        /// The broker has accepted the connection; responses would not arrive yet, so the machine sends no requests.
         /// Can transition to `subscribed` and `offline`.
         case connected(session: String)
-        /// Can transition to `offline`.
+        /// Responses arrive. Can transition to `offline`.
         case subscribed(session: String)
     }
 
@@ -72,39 +79,40 @@ package struct ClientMachine: Sendable {
     package let configuration: Configuration
 
     var link = Link.offline
-    /// Counts connections, to tell news of this one from older news.
+    /// The number of connections so far, which tells news of this connection from older news.
     var connection = 0
     var presence = PresenceSchedule()
-    /// The app was told `online`, and not yet `offline`.
+    /// Whether the app was told `online`, and not yet `offline`.
     var isOnline = false
-    /// When it was last connected again because its session was over.
+    /// When the device last reconnected because its session had ended.
     var lastSessionRenewal: Int64?
-    /// When another token is asked for; nil when that is not known, or done.
+    /// When to ask for another token; nil when no time is known, or the token has been asked for.
     var tokenRenewal: Int64?
-    /// The connection was given up for one with another token: the app is not told of it.
+    /// Whether the connection was given up for a connection with another token, without telling the app.
     var isRenewing = false
-    /// Milliseconds; the welcome sets it.
+    /// The time between heartbeats, in milliseconds, from the welcome.
     var heartbeatInterval: Int64 = 20_000
 
-    /// In the order in which the app made them. Searched one by one: there are few.
+    /// The unanswered requests, in the order in which the app made them. A linear search suffices: they are few.
     var pending: [PendingRequest] = []
-    /// In no particular order, but in a deterministic one.
+    /// The known calls, in an arbitrary but deterministic order.
     var calls: [KnownCall] = []
-    /// Of calls about which there are requests in `pending`.
+    /// The calls of a welcome about which there are requests in `pending`.
     var heldCalls: [CallID: HeldCall] = [:]
 
-    /// The next place in the own stream of signals, by call.
+    /// The next `seq` of this device's signals, by call.
     var nextSignal: [CallID: Int64] = [:]
-    /// Signals that wait for a connection.
+    /// The signals that wait for a connection, each with the time until which it is useful.
     var waitingSignals: [(signal: Request.Signal, until: Int64)] = []
     var signalStreams = OrderedStreams<Signal>(Self.signalBounds)
-    /// Peer messages that came, and in which order: each is told once, some not before their turn.
+    /// The ids of peer messages that have come, and their order. The app gets each message once, some not before their
+    /// turn.
     var shown: Set<MessageID> = []
     var shownOrder: [MessageID] = []
     var messageStreams = OrderedStreams<IncomingMessage>(Self.messageBounds)
-    /// The next places of own ordered messages.
+    /// The next `seq` of this device's ordered messages, by recipient.
     var places: MessagePlaces
-    /// Own messages without a receipt, in the order in which they were sent.
+    /// The messages of this device without a receipt, in the order in which they were sent.
     var unreceipted: [SentMessage] = []
 
     package init(device: DeviceAddress, configuration: Configuration = Configuration()) {
@@ -113,16 +121,16 @@ package struct ClientMachine: Sendable {
         places = MessagePlaces(stream: configuration.signalStream)
     }
 
-    /// The newest state of the call that the device knows.
+    /// Returns the newest state of the call that the device knows.
     package func snapshot(of callID: CallID) -> CallSnapshot? { knownCall(callID)?.snapshot }
 
-    /// The calls that live, as far as the device knows.
+    /// The calls that are live, as far as the device knows.
     package var liveCalls: [CallID] { calls.filter(\.isLive).map(\.callID) }
 
-    /// Calls that live, in which an earlier run of the app left this device (`Configuration.resumesCalls`).
+    /// The live calls in which an earlier run of the app left this device (`Configuration.resumesCalls`).
     package var orphanedCalls: [CallID] { calls.filter { $0.isLive && $0.isOrphaned }.map(\.callID) }
 
-    /// When `timerFired` must be called next; nil when there is nothing to wait for.
+    /// When the owner must call `timerFired` next; nil when no timer is running.
     package var nextDeadline: Int64? {
         var earliest: Int64?
         func consider(_ time: Int64?) {
@@ -142,14 +150,14 @@ package struct ClientMachine: Sendable {
         return earliest
     }
 
-    /// Does all that is due at `now`.
+    /// Serves all deadlines up to `now`.
     package mutating func timerFired(now: Int64) -> [Action] {
         tokenRenewalDue(now: now) + presenceDue(now: now) + requestsDue(now: now) + heartbeatsDue(now: now)
             + countdownsPassed(now: now)
             + signalGapsPassed(now: now) + messageGapsPassed(now: now) + receiptsDue(now: now)
     }
 
-    /// A message arrived on one of the down topics.
+    /// Handles a message that arrived on one of the down topics.
     package mutating func received(_ message: DownMessage, now: Int64) -> [Action] {
         switch message {
         case .response(let response): received(response, now: now)
@@ -164,8 +172,8 @@ package struct ClientMachine: Sendable {
     }
 }
 
-/// Waits between sends of the same thing: 1, 2, 4, 8 s, then every 8 s (docs/protocol.md, sections 1 and 2).
+/// The waits between resends: 1, 2, 4, 8 s, then every 8 s (docs/protocol.md, sections 1 and 2).
 enum ResendDelay {
-    /// Milliseconds to wait after the `count`th send.
+    /// Returns the wait after the `count`th send, in milliseconds.
     static func after(_ count: Int) -> Int64 { 1000 << min(max(count - 1, 0), 3) }
 }

@@ -1,15 +1,15 @@
 import SignalingProtocol
 
-/// What has a place in a run of its sender (docs/protocol.md, section 2, Signals and Peer messages).
+/// A signal or message with a `seq` in a stream of its sender (docs/protocol.md, section 2, Signals and Peer messages).
 protocol Placed: Sendable {
     var source: StreamSource { get }
     var seq: Int64? { get }
     var stream: String? { get }
 }
 
-/// Who numbers: a device, of signals in each call for itself.
+/// The sender that numbers a stream: a device, and for signals a device in one call.
 struct StreamSource: Hashable, Sendable {
-    /// Nil of what belongs to no call.
+    /// The call of a signal; nil for a peer message.
     let callID: CallID?
     let from: DeviceAddress
 }
@@ -22,36 +22,38 @@ extension IncomingMessage: Placed {
     var source: StreamSource { StreamSource(callID: nil, from: from) }
 }
 
-/// How long a receiver waits for what is missing, in milliseconds, and how much it keeps meanwhile.
+/// How long a receiver waits for missing elements, in milliseconds, and how many elements it keeps meanwhile.
 struct StreamBounds: Sendable {
-    /// How long a stream that is not known waits for what is before its first one.
+    /// How long an unknown stream waits for the elements before its first one.
     let beginning: Int64
     /// How long a gap is waited for.
     let gap: Int64
-    /// How many of the last ones of a stream are remembered as delivered, to drop their copies; 0 where copies are dropped before.
+    /// The number of delivered elements of a stream that are remembered, to drop their copies; 0 where the caller drops
+    /// copies.
     let remembered: Int
-    /// What waits in a stream. Beyond it the first gap is given up.
+    /// The number of elements that wait in a stream. Beyond it the first gap is given up.
     var held = 64
-    /// Streams that are followed.
+    /// The number of streams that are followed.
     var streams = 64
-    /// Streams of one source.
+    /// The number of streams of one source that are followed.
     var perSource = 4
 }
 
-/// What comes from many senders, that of each in its order.
+/// The streams of many senders, each in its order.
 struct OrderedStreams<Element: Placed>: Sendable {
     private let bounds: StreamBounds
     private var streams: [OrderedStream<Element>] = []
 
     init(_ bounds: StreamBounds) { self.bounds = bounds }
 
-    /// Streams that are followed.
+    /// The number of streams that are followed.
     var count: Int { streams.count }
 
-    /// When the first gap is given up.
+    /// When the next gap is given up.
     var deadline: Int64? { streams.compactMap(\.deadline).min() }
 
-    /// Returns what is to be delivered now; also what was held in a stream that is forgotten for this one.
+    /// Returns the elements to deliver now, including those held in a stream that is forgotten to make room for this
+    /// one.
     mutating func received(_ element: Element, seq: Int64, now: Int64) -> [Element] {
         if let place = streams.firstIndex(where: { $0.isOf(element) }) {
             return streams[place].received(element, seq: seq, now: now)
@@ -63,7 +65,7 @@ struct OrderedStreams<Element: Placed>: Sendable {
         return forgotten + delivered
     }
 
-    /// Gives up the gaps that have been waited for long enough; at `.max` all of them.
+    /// Gives up the gaps whose time is over by `now`; all gaps when `now` is `.max`.
     mutating func gapsPassed(now: Int64) -> [Element] {
         streams.indices.flatMap { streams[$0].gapsPassed(now: now) }
     }
@@ -74,8 +76,9 @@ struct OrderedStreams<Element: Placed>: Sendable {
         return forgotten.gapsPassed(now: .max)
     }
 
-    /// One of the source's own, when it has as many as it may have; else, when there is no room, one of the user who has
-    /// most of them. So nobody displaces the streams of others by beginning ever new ones, on however many devices.
+    /// Returns the index of the stream to forget. That is a stream of the same source when the source has as many as it
+    /// may have; else, when there is no room, a stream of the user with the most streams. So no user displaces the
+    /// streams of others by beginning ever new streams, on however many devices.
     private func displaced(by source: StreamSource) -> Int? {
         let own = streams.indices.filter { streams[$0].source == source }
         if own.count >= bounds.perSource { return longestSilent(own) }
@@ -91,18 +94,18 @@ struct OrderedStreams<Element: Placed>: Sendable {
     }
 }
 
-/// One run of a sender, put into order.
+/// One stream of a sender, put into order.
 struct OrderedStream<Element: Placed>: Sendable {
     let source: StreamSource
     private let name: ByteString?
     private let bounds: StreamBounds
-    /// The `seq` that is to come; nil until the stream has begun.
+    /// The next `seq` to deliver; nil until the stream has begun.
     private var next: Int64?
-    /// What came before its turn, and when, by falling `seq`.
+    /// The elements that came before their turn, with the times of their arrival, by falling `seq`.
     private var held: [(seq: Int64, element: Element, at: Int64)] = []
-    /// The last ones that were delivered.
+    /// The `seq` of the elements that were delivered last.
     private var delivered: [Int64] = []
-    /// When it was last heard of.
+    /// When an element of the stream last came.
     private(set) var lastAt: Int64 = 0
 
     init(of first: Element, _ bounds: StreamBounds) {
@@ -120,14 +123,14 @@ struct OrderedStream<Element: Placed>: Sendable {
         held.map(\.at).min().map { $0 + (next == nil ? bounds.beginning : bounds.gap) }
     }
 
-    /// Returns what is to be delivered now.
+    /// Returns the elements to deliver now.
     mutating func received(_ element: Element, seq: Int64, now: Int64) -> [Element] {
         lastAt = now
         guard !isCopy(seq) else { return [] }
-        // A stream begins with 1, or with 0 at clients that count from there.
+        // A stream begins with 1, or with 0 at clients that count from 0.
         if next == nil, seq <= 1 { next = seq }
         if let next, seq < next {
-            // Its place was given up: late is better than never.
+            // The gap at this place was given up: a late delivery is better than none.
             note(seq)
             return [element]
         }
@@ -137,7 +140,8 @@ struct OrderedStream<Element: Placed>: Sendable {
         return drain()
     }
 
-    /// Gives up the gaps before what has waited for too long: everything before it goes with it, in order.
+    /// Gives up the gaps before an element that has waited for too long. All elements before that element are delivered
+    /// first, in order.
     mutating func gapsPassed(now: Int64) -> [Element] {
         var passed: [Element] = []
         while let deadline, deadline <= now {
