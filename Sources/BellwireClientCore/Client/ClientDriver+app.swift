@@ -1,10 +1,11 @@
 import SignalingProtocol
 
-/// What the app asks for.
+/// The calls that an app makes on a client.
 extension ClientDriver {
     static let disconnected = SignalingError(.disconnected, "the client is disconnected")
 
-    /// `then` is called once, in the one order. `within`: how long the request is tried; the configuration's time when nil.
+    /// Sends a request. `completion` is called once, in the driver's order. `within` is the time limit of the request,
+    /// at most `requestTimeout`; nil means `requestTimeout`.
     func send(
         _ request: Request, within: Duration? = nil, isOrdered: Bool = false, then completion: @escaping Completion
     ) {
@@ -19,7 +20,7 @@ extension ClientDriver {
         }
     }
 
-    /// False when the signal is dropped.
+    /// Sends a signal; returns false when the client has stopped and the signal is dropped.
     func send(_ signal: Request.Signal) -> Bool {
         turn { state in
             guard state.phase != .stopping, state.phase != .closed else { return false }
@@ -30,7 +31,8 @@ extension ClientDriver {
 
     // MARK: Deliveries
 
-    /// `then` is called once: with nil when a device of the recipient has the message. There are no more at once than requests.
+    /// Sends a peer message and waits for its receipt. `waiter` is called once, with nil when a device of the recipient
+    /// has acknowledged the message. The machine bounds the number of requests, and so the number of waits.
     func deliver(
         _ message: Request.Message, within: Duration, isOrdered: Bool, then waiter: @escaping DeliveryWaiter
     ) {
@@ -55,7 +57,7 @@ extension ClientDriver {
         state.effects.append { waiter(error) }
     }
 
-    private static let notDelivered = SignalingError(.notDelivered, "no device has taken the message in its time")
+    private static let notDelivered = SignalingError(.notDelivered, "no device acknowledged the message in time")
 
     var orphanedCalls: [CallID] { turn { $0.machine.orphanedCalls } }
 
@@ -65,7 +67,8 @@ extension ClientDriver {
 
     // MARK: Connecting
 
-    /// `then` is called once: with nil when the service knows this device; without `wantsService` when the broker has taken it.
+    /// Connects. `waiter` is called once: with nil when the service knows this device, or, without `wantsService`, when
+    /// the broker has accepted the connection.
     func connect(wantsService: Bool = true, then waiter: @escaping @Sendable (SignalingError?) -> Void) {
         let number = turn { state -> Int? in
             guard state.phase == .idle || state.phase == .running else {
@@ -95,7 +98,7 @@ extension ClientDriver {
         Task.detached { await self.run() }
     }
 
-    /// Gives up one wait for the connection; the client goes on trying.
+    /// Gives up a single wait for the connection; the client goes on trying.
     private func connectTimedOut(waiter number: Int) {
         turn { state in
             guard let waiter = state.connectWaiters.removeValue(forKey: number) else { return }
@@ -106,7 +109,7 @@ extension ClientDriver {
 
     private func missing(_ state: State) -> String { state.link == nil ? "broker" : "service" }
 
-    /// Another token, of the app's own accord: the client connects with it.
+    /// Connects with another token that the app supplies of its own accord.
     func renew(_ token: String) {
         turn { state in
             state.token = token
@@ -115,7 +118,7 @@ extension ClientDriver {
         }
     }
 
-    /// The present connection is asked whether it still is one; a pause between two attempts ends.
+    /// Asks the broker for a sign of life on the present connection; ends a pause between two attempts.
     func networkChanged() {
         turn { state in
             if let link = state.link { state.effects.append { link.probe() } }
@@ -123,7 +126,7 @@ extension ClientDriver {
         }
     }
 
-    // MARK: The end
+    // MARK: Disconnecting
 
     func stop(then closed: @escaping Effect) {
         turn { state in
@@ -142,7 +145,7 @@ extension ClientDriver {
         }
     }
 
-    /// Final. Whoever still waits is told.
+    /// Closes the client for good, and answers all waiters.
     func close(_ state: inout State) {
         guard state.phase != .closed else { return }
         perform(state.machine.loggedOut(now: clock.now), &state)
@@ -158,7 +161,7 @@ extension ClientDriver {
         state.closeWaiters = []
         state.effects.append { [self] in
             events.finish()
-            // A call holds its client's driver: what nobody read would keep both.
+            // A call holds its client's driver: calls that no reader has taken would keep both alive.
             incomingCalls.withdraw { _ in true }
             incomingCalls.finish()
         }

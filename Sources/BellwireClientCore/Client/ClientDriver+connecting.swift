@@ -1,18 +1,18 @@
 import SignalingProtocol
 import Synchronization
 
-/// One connection after another, until the app disconnects.
+/// The loop that makes broker connections in succession, until the app disconnects.
 extension ClientDriver {
-    /// How long an attempt may take until the broker has answered CONNECT and the subscriptions, in milliseconds.
+    /// The time limit of an attempt, until the broker has answered CONNECT and the subscriptions, in milliseconds.
     private static let handshakeLimit: Int64 = 10_000
-    /// A connection that held this long, in milliseconds, was a good one: the next attempt comes soon.
+    /// After a connection that lasted this long, in milliseconds, the next attempt comes soon.
     private static let goodConnection: Int64 = 10_000
-    /// After which a token provider that failed is asked again while the present token lasts.
+    /// The pause before a token provider that failed is asked again while the present token lasts.
     private static let tokenRetry = Duration.seconds(5)
-    /// Messages that arrive before the connection is known; the service sends what was dropped again.
+    /// The number of messages that are kept before the connection is known; the service resends the dropped messages.
     private static let mostEarly = 256
 
-    /// Returns when the app has disconnected, or another connection has taken this one's place.
+    /// Returns when the app has disconnected, or another connection has taken this client's place.
     func run() async {
         var backoff = ReconnectBackoff()
         var rivals = RivalWatch()
@@ -34,7 +34,7 @@ extension ClientDriver {
 
     private var isRunning: Bool { state.withLock { $0.phase == .running } }
 
-    /// The connection came about, and the service has not said why it is to end.
+    /// Whether the connection was opened, and the service has not said why the connection is to end.
     private var isUnexplained: Bool { state.withLock { $0.wasOpened && $0.lastError == nil } }
 
     private func failed(_ error: TransportError) {
@@ -58,7 +58,7 @@ extension ClientDriver {
         }
     }
 
-    /// Ended early by `stop` and `renew`.
+    /// Waits; `stop`, `renew` and `networkChanged` end the wait early.
     private func pause(_ milliseconds: Int64) async {
         let end = clock.now + milliseconds
         let pause = state.withLock { state -> Task<Void, Never>? in
@@ -73,7 +73,7 @@ extension ClientDriver {
 
     // MARK: Tokens
 
-    /// The app's first token, or another one after a refusal.
+    /// Asks the app for its first token, or for another token after a refusal.
     private func obtainToken() async throws(TransportError) {
         guard let provider = configuration.tokenProvider, state.withLock({ $0.token }) == nil else { return }
         let source = TokenSource(provider: provider, timeout: configuration.tokenTimeout)
@@ -91,7 +91,7 @@ extension ClientDriver {
         }
     }
 
-    /// Before the present one ends. Until there is another one it lasts a while.
+    /// Asks for another token before the present token ends, and repeats that until the provider returns a token.
     func askForToken() {
         guard let provider = configuration.tokenProvider else { return }
         let source = TokenSource(provider: provider, timeout: configuration.tokenTimeout)
@@ -108,9 +108,9 @@ extension ClientDriver {
         }
     }
 
-    // MARK: One connection
+    // MARK: The broker connection
 
-    /// Returns when the connection is to be made anew, or the app disconnects.
+    /// Returns when the connection is to be replaced, or the app disconnects; throws when the connection ends.
     private func serveOneConnection() async throws(TransportError) {
         let session = randomToken()
         let (ended, endings) = AsyncStream.makeStream(of: TransportError?.self)
@@ -129,7 +129,7 @@ extension ClientDriver {
             throw ending
         }
         guard isRunning else { return }
-        // Without its will: the service goes on taking the device for online.
+        // Closing drops the will: the service still counts the device as online.
         turn { state in
             state.machine.renewing()
             state.link = nil
@@ -165,7 +165,7 @@ extension ClientDriver {
             return try result.get()
         }
         attempt.cancel()
-        // What comes too late is nobody's.
+        // A connection that comes too late is closed.
         Task { if case .success(let link) = await attempt.value { await link.close() } }
         throw TransportError(.unreachable, "no answer from the broker within \(Self.handshakeLimit / 1000) s")
     }
@@ -182,7 +182,7 @@ extension ClientDriver {
             keepAlive: configuration.keepAlive, topics: topics)
     }
 
-    /// The broker has taken the connection and the subscriptions: presence goes out.
+    /// Takes over a connection after the broker has granted the subscriptions: the machine publishes presence.
     private func opened(_ link: any TransportConnection, _ session: String) {
         turn { state in
             state.link = link
@@ -198,7 +198,7 @@ extension ClientDriver {
         }
     }
 
-    // MARK: What the transport tells
+    // MARK: Events of the transport
 
     private func told(_ event: TransportEvent, _ number: Int) {
         turn { state in
@@ -214,7 +214,7 @@ extension ClientDriver {
     private func took(_ event: TransportEvent, _ state: inout State) {
         switch event {
         case .received(let payload, let isRetained):
-            // Nothing of the service is retained: such a copy is stale.
+            // The service publishes no retained messages: such a copy is stale.
             if !isRetained { receive(payload, &state) }
         case .closed(let error): state.endings?.yield(error)
         }
@@ -233,8 +233,8 @@ extension ClientDriver {
         }
     }
 
-    /// An app that gives tokens only of its own accord is told when one ends. What comes before the first welcome waits for it: only then
-    /// is the service's time known.
+    /// Takes the service's time from a welcome, and tells an app without a token provider when its token ends. A
+    /// warning that comes before the first welcome waits, since only the welcome tells the service's time.
     private func heardOfTime(_ message: DownMessage, _ now: Int64, _ state: inout State) {
         if case .welcome(let welcome) = message {
             state.serverAhead = welcome.serverTime &- now
@@ -248,7 +248,7 @@ extension ClientDriver {
         deliver(.tokenWillExpire(seconds: Int(clamping: max(0, min(left, 1 << 40) / 1000))), &state)
     }
 
-    /// An event of a later protocol: all that can be done with it is to ack it.
+    /// Returns the call and revision of an event of a later protocol, since the device can only ack such an event.
     private func unknownEvent(_ payload: [UInt8]) -> (CallID, Int)? {
         guard case .object(let json)? = try? JSONParser.parse(payload), json["type"]?.string == "event",
             let callID = json["callID"]?.string.flatMap(CallID.init), let revision = json["revision"]?.integer,
@@ -257,7 +257,7 @@ extension ClientDriver {
         return (callID, Int(revision))
     }
 
-    // MARK: The end
+    // MARK: Disconnecting
 
     private func sayGoodbye() async {
         let link = await withCheckedContinuation { said in
@@ -269,7 +269,7 @@ extension ClientDriver {
                     state.link = nil
                 }
                 perform(state.machine.loggedOut(now: clock.now), &state)
-                // Another thread may be the one that publishes: the connection is closed behind the goodbye.
+                // Another thread may be publishing: the connection is closed after the logout has left.
                 let link = state.link
                 state.effects.append { said.resume(returning: link) }
             }
@@ -285,17 +285,19 @@ extension ClientDriver.State {
     }
 }
 
-/// Whether another connection has this device id, at brokers that do not say so.
+/// The detection of another connection with this device id, at brokers that do not report a displacement.
 struct RivalWatch {
-    /// Two clients under one device id take it from each other as soon as they have it, in milliseconds.
+    /// Two clients with the same device id displace each other on connecting: within this time, in milliseconds.
     private static let soon: Int64 = 3_000
-    /// The one that was there first is the first to have been displaced so often.
+    /// The number of displacements that make this client give in; the client that was there first gets there first.
     private static let often = 3
 
     private var displaced = 0
 
-    /// After `lasted` milliseconds a connection, or an attempt, came to its end. `isUnexplained`: it was a connection, and nobody has said why
-    /// it was to end. A broker that is about to start, or a proxy before one that is not there, closes attempts without a word.
+    /// Whether the end of a connection or of an attempt, after `lasted` milliseconds, shows another connection with
+    /// this device id. `isUnexplained` says that the connection was opened, and the service has not said why the
+    /// connection is to end. A broker that is about to start, or a proxy without its broker, closes attempts without an
+    /// explanation.
     mutating func isTakenOver(by error: TransportError, after lasted: Int64, isUnexplained: Bool) -> Bool {
         switch error.kind {
         case .takenOver: return true

@@ -1,12 +1,13 @@
 import SignalingProtocol
 import Synchronization
 
-/// The machine among its surroundings: takes what the app asks, what the transport tells and what time brings, one at a time, and does what
-/// the machine says.
+/// The surroundings of the machine. The driver passes requests of the app, events of the transport and due deadlines to
+/// the machine, in turn, and performs the machine's actions.
 ///
-/// **One order.** The machine is asked under a lock; what follows is put into a line, and whoever finds nobody at work works it off,
-/// outside the lock. So publications, outcomes of requests and events leave in the order in which the machine decided them, and what an app
-/// does within a callback is taken like all else.
+/// **The driver's order.** The machine is called under a lock. The effects of its actions are appended to a queue, and
+/// a thread that finds no other thread working performs the effects, outside the lock. So messages to the broker,
+/// outcomes of requests and events leave in the order of the machine's decisions, and the driver treats a call that an
+/// app makes within a callback like any other call.
 final class ClientDriver: Sendable {
     typealias Completion = @Sendable (Response.Outcome) -> Void
     typealias Effect = @Sendable () -> Void
@@ -16,54 +17,55 @@ final class ClientDriver: Sendable {
         var machine: ClientMachine
         var phase = Phase.idle
         var standing = ConnectionState.disconnected
-        /// The present connection; nil while there is none.
+        /// The present broker connection; nil while there is none.
         var link: (any TransportConnection)?
         var linkNumber = 0
-        /// What arrived on a connection before the machine knew of it.
+        /// The events of a connection that came before the machine knew of the connection.
         var early: [TransportEvent] = []
-        /// Tells the connecting task how its connection ended; nil: it is to be made anew, with another session or token.
+        /// Tells the connecting task how its connection ended; nil asks for another connection, with another session or
+        /// token.
         var endings: AsyncStream<TransportError?>.Continuation?
         var completions: [RequestID: Completion] = [:]
         var connectWaiters: [Int: ConnectWaiter] = [:]
-        /// Who waits for a receipt.
+        /// The callers of `deliver` that wait for a receipt.
         var deliveryWaiters: [MessageID: DeliveryWaiter] = [:]
         var closeWaiters: [Effect] = []
         var waiterCount = 0
         var effects: [Effect] = []
         var isWorking = false
-        /// When the machine's timer wakes next.
+        /// When the machine's timer fires next.
         var alarm: Int64?
         var alarmCount = 0
         var token: String?
-        /// What the service's clock, in milliseconds, is ahead of the one here; nil until a welcome has told.
+        /// How far the service's clock is ahead of this device's clock, in milliseconds; nil before the first welcome.
         var serverAhead: Int64?
-        /// When the token ends, by the service's clock, until the app is told.
+        /// When the token ends, by the service's clock; nil again once the app has been told.
         var tokenEnd: Int64?
         var pause: Task<Void, Never>?
-        /// The present connection, or the last one, came about.
+        /// Whether the present or last connection was opened.
         var wasOpened = false
-        /// Gives up the attempt to connect, or the wait for a token, that is under way.
+        /// Gives up the present attempt to connect, or the wait for a token.
         var abandon: Effect?
         /// Why the last attempt to connect failed.
         var problem = "no answer yet"
         var iceServers: [IceServer] = []
-        /// What the service said of this connection before the broker ended it.
+        /// The error that the service sent on this connection before the broker ended it.
         var lastError: ErrorCode?
         var book: CallBook
     }
 
     struct ConnectWaiter {
-        /// It waits for the service, not only for the broker.
+        /// Whether the caller waits for the service, not only for the broker.
         let wantsService: Bool
         let resume: @Sendable (SignalingError?) -> Void
     }
 
     enum Phase: Equatable {
-        /// Nothing was started. Can transition to `running` and `closed`.
+        /// The client has not started. Can transition to `running` and `closed`.
         case idle
-        /// Can transition to `stopping`.
+        /// The client connects or is connected. Can transition to `stopping` and `closed`.
         case running
-        /// Says goodbye. Can transition to `closed`.
+        /// The client logs out. Can transition to `closed`.
         case stopping
         /// Final: every request fails at once.
         case closed
@@ -78,7 +80,7 @@ final class ClientDriver: Sendable {
     let requestPrefix = randomToken()
     let requestCount = Atomic<UInt64>(0)
     let state: Mutex<State>
-    /// Hears every event at its place in the one order.
+    /// Gets every event at its place in the driver's order.
     let observer = Mutex<(@Sendable (ClientEvent) -> Void)?>(nil)
 
     init(_ configuration: SignalingClient.Configuration) {
@@ -102,9 +104,9 @@ final class ClientDriver: Sendable {
 
     var requests: RequestMaker { RequestMaker(driver: self) }
 
-    // MARK: The one order
+    // MARK: The driver's order
 
-    /// Changes the state and puts into the line what follows from it; then the line is worked off.
+    /// Changes the state, appends the effects of the change to the queue, and works the queue off.
     @discardableResult
     func turn<Result: Sendable>(_ change: (inout State) -> Result) -> Result {
         let result = state.withLock { state in
@@ -130,7 +132,7 @@ final class ClientDriver: Sendable {
         }
     }
 
-    /// Does what the machine says, each thing at its place.
+    /// Performs the machine's actions in their order.
     func perform(_ actions: [ClientMachine.Action], _ state: inout State) {
         for action in actions {
             switch action {
@@ -152,7 +154,7 @@ final class ClientDriver: Sendable {
         state.effects.append { completion(outcome) }
     }
 
-    /// Tells the app. What it means for connection and calls comes first.
+    /// Delivers an event to the app, after the event has changed the connection state and the calls.
     func deliver(_ event: ClientEvent, _ state: inout State) {
         if case .online = event { stand(.connected, &state) }
         if case .error(let error) = event { state.lastError = error.code }
@@ -169,7 +171,7 @@ final class ClientDriver: Sendable {
         events.tell(event)
     }
 
-    /// The connection stands otherwise than before: the app is told, and who waits for it.
+    /// Sets the connection state, and tells the app and the callers that wait for the connection.
     func stand(_ standing: ConnectionState, _ state: inout State) {
         if state.standing != standing {
             state.standing = standing
@@ -186,7 +188,7 @@ final class ClientDriver: Sendable {
 
     static let takenOver = "another connection has this device id"
 
-    /// In the order in which they came.
+    /// Answers the callers that wait for the connection, in the order of their calls.
     func answerWaiters(_ error: SignalingError?, _ state: inout State, forService: Bool = true) {
         for (number, waiter) in state.connectWaiters.sorted(by: { $0.key < $1.key })
         where forService || !waiter.wantsService {
@@ -199,7 +201,7 @@ final class ClientDriver: Sendable {
 
     private func publish(_ message: UpMessage, _ state: inout State) {
         guard let link = state.link else { return }
-        // After its time limit the app has been told that a request failed: the broker must not deliver it then.
+        // After its time limit the request has failed for the app: the broker must not deliver the request then.
         let limit = configuration.requestTimeout.milliseconds / 1000 + 1
         let outgoing = OutgoingMessage(
             topic: configuration.topics.up(device), payload: message.encoded(),
@@ -219,7 +221,7 @@ final class ClientDriver: Sendable {
         state.effects.append { try? link.publish(outgoing) }
     }
 
-    /// The message cannot be sent at all, as one beyond the broker's packet size: the request fails now, not in time.
+    /// Fails a request at once that can never be sent, such as a request over the broker's packet size.
     private func refuse(_ message: UpMessage, _ error: TransportError) {
         guard error.kind == .invalid, case .request(let request) = message else { return }
         let refusal = SignalingError(.tooLarge, "the request cannot be sent: \(error.message)")
@@ -229,7 +231,7 @@ final class ClientDriver: Sendable {
 
     // MARK: Time
 
-    /// Sees to it that somebody wakes when the machine wants to.
+    /// Starts a task that wakes the driver at the machine's next deadline.
     private func setAlarm(_ state: inout State) {
         guard let due = state.machine.nextDeadline, due < state.alarm ?? .max, state.phase != .closed else { return }
         state.alarm = due
@@ -249,7 +251,7 @@ final class ClientDriver: Sendable {
             guard let due = state.machine.nextDeadline, due <= now else { return }
             let actions = state.machine.timerFired(now: now)
             perform(actions, &state)
-            // A request is sent again: it may be the connection that is dead, which a keepalive of a minute tells too late.
+            // A resend may mean that the connection is dead, and a keepalive of a minute reveals that too late.
             if actions.contains(where: \.isRequest), let link = state.link { state.effects.append { link.probe() } }
         }
     }

@@ -1,48 +1,53 @@
 import SignalingProtocol
 
-/// What the SDK tells an app. Every message about a call carries the whole call, so that an app which missed one is
-/// right again with the next.
+/// An event that the SDK delivers to an app. Every event about a call carries the whole call, so an app that has missed
+/// an event is up to date with the next event.
 public enum ClientEvent: Equatable, Sendable {
-    /// The service knows this device: it answered the device's presence. Told after each connect and reconnect.
+    /// The service has answered the device's presence, after each connect and reconnect: calls ring on this device.
     case online
-    /// The connection to the broker is lost. The client reconnects by itself; requests are kept meanwhile.
+    /// The broker connection is lost. The client reconnects by itself and keeps the requests meanwhile. `reason` is
+    /// text for people.
     case offline(reason: String)
     /// An event of the protocol (docs/protocol.md, section 5), each once and in the order of revisions.
     case event(Event)
-    /// The call as a response or a welcome brought it, when that is newer than all that this stream has told.
+    /// A call as a response or a welcome brought it, when that state is newer than all earlier events of this stream.
     case snapshot(CallSnapshot)
-    /// The countdown of a ringing invitation passed, and the service said nothing: stop ringing. Told to the invitee,
-    /// and to the inviter when nobody answered.
+    /// The countdown of a ringing invitation has passed without news from the service: stop ringing. The invitee gets
+    /// this event, and the inviter when no invitee has answered.
     case invitationExpired(CallSnapshot)
-    /// The call is over, and how is not known: it ended while this device could not be reached.
-    /// Also told of a call that has to be forgotten because too many ring (`SignalingClient.refusedInvitations`).
+    /// The call has ended in an unknown way, while this device could not be reached. Also delivered for a call that the
+    /// client has to forget because too many calls ring (`SignalingClient.refusedInvitations`).
     case gone(CallSnapshot)
-    /// Another member of a call sent this with `signal`. In the order in which it was sent, as far as it came.
+    /// Another member of a call sent this data with `signal` (section 2, Signals). In the order of sending; lost
+    /// signals are left out.
     case signal(Signal)
-    /// Another user sent this with `send`. Each once; those of one `stream` of a device in the order of `seq`, as far as they came.
+    /// Another user sent this data with `send` (section 2, Peer messages). Each message once; the messages of a
+    /// `stream` of a device in the order of `seq`, and missing messages are left out.
     case message(IncomingMessage)
-    /// What has become of a message of this client. Each once.
+    /// The outcome of a message of this client: `delivered` or `expired`. Each once.
     case receipt(Receipt)
-    /// Where the client stands now. In one order with all else: `connected` comes before `online` and what waited for this device.
+    /// The new connection state, in order with all other events: `connected` comes before `online` and before the
+    /// deliveries that waited for this device.
     case connection(ConnectionState)
-    /// The token ends in so many seconds, and there is no provider that gives another: `SignalingClient.renew(_:)`.
+    /// The token ends in this many seconds, and there is no token provider: call `SignalingClient.renew(_:)`.
     case tokenWillExpire(seconds: Int)
-    /// The service could not read something that this device sent.
+    /// The service refused data of this device outside of a request, such as a signal (section 2, Error codes).
     case error(SignalingError)
 }
 
-/// Codes of errors that the SDK makes itself. They are never on the wire.
+/// The codes of errors that the SDK makes itself. They are never on the wire.
 extension ErrorCode {
-    /// No response within `SignalingClient.Configuration.requestTimeout`. The request may have been served.
+    /// No response came within the request's time limit (`SignalingClient.Configuration.requestTimeout`). The service
+    /// may have served the request.
     public static let noResponse = ErrorCode(rawValue: "noResponse")
-    /// More requests at once than the client keeps. Nothing was sent.
+    /// More requests are unanswered than the client keeps. The request was not sent.
     public static let tooManyRequests = ErrorCode(rawValue: "tooManyRequests")
     /// The broker cannot be reached, or refuses this device.
     public static let notConnected = ErrorCode(rawValue: "notConnected")
     /// The app disconnected the client before the response came.
     public static let disconnected = ErrorCode(rawValue: "disconnected")
-    /// No device of the recipient has taken a message in its time (`SignalingClient.deliver`).
+    /// No device of the recipient acknowledged a message in time (`SignalingClient.deliver`).
     public static let notDelivered = ErrorCode(rawValue: "notDelivered")
-    /// The task that waited was cancelled.
+    /// The waiting task was cancelled.
     public static let cancelled = ErrorCode(rawValue: "cancelled")
 }

@@ -1,9 +1,9 @@
 import SignalingProtocol
 
 extension SignalingClient.Configuration {
-    /// User and device as texts.
+    /// Creates a configuration from texts.
     ///
-    /// - Throws: `badRequest`, which names the word that is not of its form.
+    /// - Throws: `badRequest` naming `user` or `device`, when the text is not a valid id (docs/protocol.md, section 1).
     public init(user: String, device: String, transport: any Transport) throws(SignalingError) {
         let userID = try UserID(word: user)
         guard let deviceID = DeviceID(device) else {
@@ -14,7 +14,7 @@ extension SignalingClient.Configuration {
 }
 
 extension UserID {
-    /// - Throws: `badRequest` for a text that is no user id.
+    /// - Throws: `badRequest` for a text that is not a user id.
     init(word: String) throws(SignalingError) {
         guard let user = UserID(word) else {
             throw SignalingError(.badRequest, "user: a user id has 1 to 64 bytes of UTF-8, without control characters")

@@ -1,26 +1,26 @@
-/// Where a client stands. Each state is told once, by `ClientEvent.connection`, when it begins.
+/// The state of a client's connection. The client reports each state once, by `ClientEvent.connection`, when it begins.
 public enum ConnectionState: Sendable, Equatable {
-    /// `connect()` was not called, or `disconnect()` was.
+    /// The app has not called `connect()`, or has called `disconnect()`.
     case disconnected
-    /// The first connection is being made. Can transition to every other state.
+    /// The client makes its first connection. Can transition to every other state except `reconnecting`.
     case connecting
     /// The service knows this device: calls ring here.
     case connected
-    /// The connection is lost, or an attempt failed, and the client tries again.
+    /// The connection is lost, or an attempt failed, and the client tries again. `reason` is text for people.
     case reconnecting(reason: String)
-    /// The broker does not take this client for who it says it is. It tries again, slowly: with another token of the provider or of
-    /// `renew(_:)`, or after the operator's mistake was mended.
+    /// The broker refuses this client, or TLS fails. The client tries again, slowly: with another token of the provider
+    /// or of `renew(_:)`, or until the operator has mended a mistake. `reason` is text for people.
     case refused(reason: String)
-    /// The token has ended and there is no other one. `renew(_:)` goes on with another.
+    /// The token has ended, and the client has no other token. `renew(_:)` goes on with another token.
     case tokenExpired
-    /// Another connection has this device id now: this one is over, as after `disconnect()`, and does not come back by itself, since the two
-    /// would take the device from each other for ever.
+    /// Another connection has this device id now. This client has ended, as after `disconnect()`, and does not
+    /// reconnect by itself, since the two clients would displace each other without end.
     case takenOver
 
-    /// Calls ring here.
+    /// Whether calls ring here.
     public var isConnected: Bool { self == .connected }
 
-    /// The client is about to be connected, for the first time or again, and tries by itself.
+    /// Whether the client is not connected but connects or reconnects by itself.
     public var isConnecting: Bool {
         switch self {
         case .connecting, .reconnecting: true

@@ -1,11 +1,11 @@
 import Synchronization
 
-/// Gives events to every reader. What comes before the first one is kept for it.
+/// A hub that gives each element to every reader. Elements that come before the first reader are kept.
 final class EventHub<Element: Sendable>: Sendable {
     private struct State {
         var readers: [Int: AsyncStream<Element>.Continuation] = [:]
         var lastReader = 0
-        /// Until the first reader.
+        /// The elements until the first reader; nil afterwards.
         var kept: [Element]? = []
         var isFinished = false
     }
@@ -14,10 +14,10 @@ final class EventHub<Element: Sendable>: Sendable {
     private let limit: Int
     private let dropCount = Atomic<Int>(0)
 
-    /// For each reader so many elements are kept at most, and then the newest ones.
+    /// Creates a hub that keeps at most `limit` elements for each reader, and drops the oldest beyond that.
     init(limit: Int) { self.limit = max(1, limit) }
 
-    /// How many elements were dropped, of all readers together, because they were not read.
+    /// The number of elements that were dropped because they were not read, of all readers together.
     var dropped: Int { dropCount.load(ordering: .relaxed) }
 
     func tell(_ element: Element) {
@@ -36,7 +36,7 @@ final class EventHub<Element: Sendable>: Sendable {
         if case .dropped = reader.yield(element) { dropCount.wrappingAdd(1, ordering: .relaxed) }
     }
 
-    /// What is kept for the first reader and is nothing to it any more.
+    /// Removes elements that are kept for the first reader and no longer concern it.
     func withdraw(_ isOver: (Element) -> Bool) { state.withLock { $0.kept?.removeAll(where: isOver) } }
 
     func finish() {
@@ -48,7 +48,8 @@ final class EventHub<Element: Sendable>: Sendable {
         for reader in readers { reader.finish() }
     }
 
-    /// Another reader: of all that is told from now on; the first one also of what was told before, unless it leaves that to the next.
+    /// Returns another reader of all elements from now on. The first reader also gets the kept elements, unless
+    /// `fromNow` leaves these to the next reader.
     func stream(fromNow: Bool = false) -> AsyncStream<Element> {
         let (stream, reader) = AsyncStream.makeStream(of: Element.self, bufferingPolicy: .bufferingNewest(limit))
         let number = state.withLock { state -> Int? in

@@ -1,10 +1,10 @@
-/// Milliseconds of a clock that nobody can set and that runs while the machine sleeps.
+/// A clock in milliseconds that cannot be set and that runs while the machine sleeps.
 struct MonotonicClock: Sendable {
     private let start = ContinuousClock.now
 
     var now: Int64 { (ContinuousClock.now - start).milliseconds }
 
-    /// Ends early when the task is cancelled.
+    /// Returns at `time`, or earlier when the task is cancelled.
     func sleep(until time: Int64) async {
         try? await Task.sleep(until: start + .milliseconds(time), clock: .continuous)
     }

@@ -7,7 +7,7 @@ struct RequestMaker: Sendable {
 
     static let unexpected = SignalingError(.internal, "the response is not one to this request")
 
-    /// A request about a call.
+    /// Sends a request about a call, and returns its response.
     func perform(_ body: Request.Body) async throws(SignalingError) -> Response.Success {
         switch await outcome(body) {
         case .success(let success): return success
@@ -16,7 +16,7 @@ struct RequestMaker: Sendable {
         }
     }
 
-    /// Any other request.
+    /// Sends any other request, and returns its response.
     func ask(
         _ body: Request.Body, within: Duration? = nil, isOrdered: Bool = false
     ) async throws(SignalingError) -> Answer {

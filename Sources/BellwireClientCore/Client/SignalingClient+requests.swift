@@ -1,25 +1,28 @@
 import SignalingProtocol
 import Synchronization
 
-/// The requests (docs/protocol.md, section 2). Each returns the service's response, or throws its refusal, or one of the
-/// SDK's own errors (`noResponse`, `tooManyRequests`, `disconnected`). The state of a call that a response brings is also
-/// told in `events` when it is news, so that an app can follow a call there alone.
+/// The requests (docs/protocol.md, section 2). Each method returns the service's response, or throws the service's
+/// error code or an error of the SDK's own (`noResponse`, `tooManyRequests`, `disconnected`). When a response brings a
+/// newer state of a call, `events` delivers that state too, so that an app can follow a call by `events` alone.
 extension SignalingClient {
-    /// `call.invite`. Without a `callID` one is made. The response may name another call: with `glare: .merge` the
-    /// invitee's own.
+    /// `call.invite`: invites users to a new call. A `callID` is made when the invite has none. With `glare: .merge`
+    /// the response may name another call: the invitee's earlier invitation of this user.
+    ///
+    /// - Throws: `callExists`, `alreadyInCall`, `callFull`, `noInvitees`, `rateLimited`, `badRequest`.
     public func invite(_ invite: Request.Invite) async throws(SignalingError) -> Response.Success {
         var invite = invite
         if invite.callID == nil { invite.callID = Self.makeCallID() }
         return try await requests.perform(.invite(invite))
     }
 
-    /// Calls somebody: `invite`, and the call as an object. With `glare: .merge` it may be the invitee's own.
+    /// Invites users to a new call, as `invite` does, and returns the call as an object. With `glare: .merge` this may
+    /// be the call of the invitee's earlier invitation of this user.
     public func call(_ invite: Request.Invite) async throws(SignalingError) -> Call {
         let success = try await self.invite(invite)
         let driver = driver
         return driver.turn { state in
             if let call = state.book[success.call.callID] { return call }
-            // It is over already, as with invitees who were all busy. That may have been told behind the response.
+            // The call has ended already, as when all invitees were busy. Events may have told that after the response.
             let known = state.machine.snapshot(of: success.call.callID) ?? success.call
             let call = Call(known, driver)
             state.effects += call.update { $0.received(known) + $0.over(.left) }
@@ -27,39 +30,49 @@ extension SignalingClient {
         }
     }
 
-    /// Calls one user, whose id is given as text: an advanced call, which lives until somebody ends it.
+    /// Calls the user with the id `user` in an advanced call, which lives until a member ends the call.
     ///
-    /// - Throws: `badRequest` also for a text that is no user id.
+    /// - Throws: the errors of `invite`; `badRequest` for a text that is not a user id.
     public func call(_ user: String, media: String? = nil) async throws(SignalingError) -> Call {
         try await call(.init(invitees: [UserID(word: user)], mode: .advanced, media: media))
     }
 
-    /// The call as an object; nil when this device knows of no live call of this id.
+    /// The call as an object; nil when this device knows of no live call with this id.
     public subscript(callID: CallID) -> Call? { driver.state.withLock { $0.book[callID] } }
 
-    /// `call.cancel`: takes back this user's pending invitations of `invitees`, or all of them.
-    /// May be called before the response to `invite`: no device rings then.
+    /// `call.cancel`: takes back this user's pending invitations of `invitees`, or all its invitations when nil. A
+    /// cancel before the response to `invite` is allowed: no device rings then. The response's `errors` name the
+    /// invitees that were not pending.
+    ///
+    /// - Throws: `callNotFound`, `callEnded`, `notInviter`, `invalidState`.
     public func cancel(
         _ callID: CallID, invitees: [UserID]? = nil, extendedData: String? = nil
     ) async throws(SignalingError) -> Response.Success {
         try await requests.perform(.cancel(.init(callID: callID, invitees: invitees, extendedData: extendedData)))
     }
 
-    /// `call.accept`, on this device.
+    /// `call.accept`: accepts the invitation on this device.
+    ///
+    /// - Throws: `answeredElsewhere`, `callEnded`, `invalidState`, `callNotFound`; in advanced mode `alreadyInCall`.
     public func accept(
         _ callID: CallID, extendedData: String? = nil
     ) async throws(SignalingError) -> Response.Success {
         try await requests.perform(.accept(.init(callID: callID, extendedData: extendedData)))
     }
 
-    /// `call.reject`. The reason is `declined`, `busy` or any text of at most 256 bytes.
+    /// `call.reject`: rejects the invitation. The reason is `declined`, `busy` or any text of at most 256 bytes.
+    ///
+    /// - Throws: `answeredElsewhere`, `callEnded`, `invalidState`, `callNotFound`.
     public func reject(
         _ callID: CallID, reason: String = WellKnownReason.declined, extendedData: String? = nil
     ) async throws(SignalingError) -> Response.Success {
         try await requests.perform(.reject(.init(callID: callID, reason: reason, extendedData: extendedData)))
     }
 
-    /// `call.add`, advanced mode: invites more users. `timeout` in seconds; the call's own when nil.
+    /// `call.add`, advanced mode: invites more users. `timeout` in seconds, 1 to 600; the call's own timeout when nil.
+    /// The response's `errors` name the invitees that could not be added.
+    ///
+    /// - Throws: `wrongMode`, `invalidState`, `callEnded`, `callFull`, `noInvitees`, `rateLimited`, `callNotFound`.
     public func add(
         _ invitees: [UserID], to callID: CallID, timeout: Int? = nil, extendedData: String? = nil,
         push: Request.Push? = nil
@@ -69,42 +82,55 @@ extension SignalingClient {
         return try await requests.perform(.add(add))
     }
 
-    /// `call.join`, advanced mode: enters a call, or moves it to this device.
+    /// `call.join`, advanced mode: enters a call, or moves the call to this device.
+    ///
+    /// - Throws: `wrongMode`, `callEnded`, `alreadyInCall`, `callNotFound`.
     public func join(_ callID: CallID, extendedData: String? = nil) async throws(SignalingError) -> Response.Success {
         try await requests.perform(.join(.init(callID: callID, extendedData: extendedData)))
     }
 
     /// `call.quit`, advanced mode: leaves the call.
+    ///
+    /// - Throws: `wrongMode`, `invalidState`, `callEnded`, `callNotFound`.
     public func quit(_ callID: CallID, extendedData: String? = nil) async throws(SignalingError) -> Response.Success {
         try await requests.perform(.quit(.init(callID: callID, extendedData: extendedData)))
     }
 
-    /// `call.end`, advanced mode: ends the call for all.
+    /// `call.end`, advanced mode: ends the call for all members. The reason has at most 256 bytes.
+    ///
+    /// - Throws: `wrongMode`, `invalidState`, `callEnded`, `callNotFound`.
     public func end(
         _ callID: CallID, reason: String? = nil, extendedData: String? = nil
     ) async throws(SignalingError) -> Response.Success {
         try await requests.perform(.end(.init(callID: callID, reason: reason, extendedData: extendedData)))
     }
 
-    /// `call.get`: the call as it is now.
+    /// `call.get`: returns the present state of the call.
+    ///
+    /// - Throws: `callNotFound`.
     public func get(_ callID: CallID) async throws(SignalingError) -> CallSnapshot {
         try await requests.perform(.get(.init(callID: callID))).call
     }
 
     // MARK: Within a call
 
-    /// `call.signal`: something for the other accepted members of a live call, or for some of them, such as a session
-    /// description or an ICE candidate; at most 32 KiB. Best effort: it is sent once. Receivers get it in order, as
-    /// `ClientEvent.signal`. What the service refuses is told as `ClientEvent.error`.
+    /// `call.signal`: sends data, such as a session description or an ICE candidate, to the other accepted members of a
+    /// live call, or only to `users`; at most 32 KiB. Best effort: the signal is sent once. Receivers get signals in
+    /// order, as `ClientEvent.signal`. A refusal by the service comes as `ClientEvent.error` (docs/protocol.md, section
+    /// 2, Signals).
     ///
-    /// Returns false when it is dropped here, because too many wait to be sent or the client was disconnected.
+    /// Returns false when the app has disconnected the client, which then drops the signal. A client without a
+    /// connection keeps 256 signals for 5 s each, and drops the oldest beyond that.
     @discardableResult
     public func signal(_ callID: CallID, _ data: JSONText, to users: [UserID]? = nil) -> Bool {
         driver.send(Request.Signal(callID: callID, to: users, data: data))
     }
 
-    /// `call.report`: how long the call took to reach its milestones, each in milliseconds from this party's own start: the
-    /// invite for the inviter, the ringing for an invitee. Well-known names are in `Milestone.wellKnown`.
+    /// `call.report`: reports how long the call took to reach its milestones, in milliseconds, 0 to 86,400,000, from
+    /// this member's own start: the invite for the inviter, the ringing for an invitee. 1 to 32 milestones at once;
+    /// `Milestone.wellKnown` has the well-known names (docs/protocol.md, section 2, Reports).
+    ///
+    /// - Throws: `callNotFound`, `badRequest`.
     @discardableResult
     public func report(
         _ callID: CallID, _ milestones: [Milestone]
@@ -112,22 +138,25 @@ extension SignalingClient {
         try await requests.perform(.report(.init(callID: callID, milestones: milestones)))
     }
 
-    /// `call.trace`: the call's timeline, to see why a phone did or did not ring (section 6).
-    /// The response carries it as `timeline`, and what devices reported as `reports`.
+    /// `call.trace`: returns the call's timeline, to see why a phone did or did not ring (docs/protocol.md, section 6).
+    /// The response has the timeline in `timeline`, and the milestones that devices reported in `reports`.
+    ///
+    /// - Throws: `callNotFound`.
     public func trace(_ callID: CallID) async throws(SignalingError) -> Response.Success {
         try await requests.perform(.trace(.init(callID: callID)))
     }
 
-    /// `call.heartbeat`, for an app that beats by itself (`Configuration.sendsHeartbeats`).
+    /// `call.heartbeat`, for an app that sends the heartbeats itself (`Configuration.sendsHeartbeats`; section 3).
     public func heartbeat(_ callID: CallID) { driver.heartbeat(callID) }
 
     // MARK: Calls of an earlier run
 
-    /// Calls of an earlier run of the app that this device must leave before it makes or takes `callID`: the service lets a user take part in
-    /// one call only.
+    /// Returns the calls of an earlier run of the app that this device must leave before it makes or accepts `callID`:
+    /// the service lets a user take part in a single call only.
     package func orphanedCalls(besides callID: CallID) -> [CallID] { driver.orphanedCalls.filter { $0 != callID } }
 
-    /// `then` is called once, when the service has answered for each call, or has not within the time.
+    /// Quits the calls in turn. `time` is the time limit of each request; `done` is called once, after the last request
+    /// has its outcome.
     package func quit(_ calls: [CallID], within time: Duration, then done: @escaping @Sendable () -> Void) {
         guard let call = calls.first else { return done() }
         let others = Array(calls.dropFirst())
@@ -139,8 +168,10 @@ extension SignalingClient {
 
     // MARK: Beyond calls
 
-    /// `call.query`: the user's own calls, the newest first, 1 to 100 at once. The cursor is the next page's; nil when there
-    /// are no more.
+    /// `call.query`: returns the user's own calls, the newest first, 1 to 100 at once (docs/protocol.md, section 2,
+    /// Queries). `cursor` is the `after` of the next page; nil after the last page.
+    ///
+    /// - Throws: `badRequest` for a count below 1, or a cursor that the service did not give.
     public func calls(
         count: Int = 20, after cursor: String? = nil
     ) async throws(SignalingError) -> (calls: [CallSnapshot], cursor: String?) {
@@ -151,14 +182,17 @@ extension SignalingClient {
         return (calls, cursor == Answer.lastCursor ? nil : cursor)
     }
 
-    /// `message.send`: a reliable message to all devices of a user, at most 32 KiB. Returns its id once the service has it;
-    /// what becomes of it is told as `ClientEvent.receipt`. `ttl` in seconds, 1 to 600; 30 when nil.
+    /// `message.send`: sends a reliable message of at most 32 KiB to all devices of a user (docs/protocol.md, section
+    /// 2, Peer messages). Returns the message's id once the service has the message; `ClientEvent.receipt` tells its
+    /// outcome. `ttl` in seconds, 1 to 600; 30 when nil.
     ///
-    /// `within`: how long it is tried to hand it to the service; `Configuration.requestTimeout` when nil, and at most. It is then not sent any
-    /// more, unless it has left already.
+    /// `within` is the time limit for handing the message to the service, at most `Configuration.requestTimeout`, the
+    /// default. After that a message that has not left this device is not sent any more.
     ///
-    /// `isOrdered`: the user's app is told of it after the ordered messages that this client has sent to that user before,
-    /// in the order in which `send` was called; `seq` is then given by the client (docs/protocol.md, section 2, Peer messages).
+    /// With `isOrdered` the recipient's app gets the message after the ordered messages that this client has sent to
+    /// the same user before, in the order of the calls of `send`; the client then sets `seq`.
+    ///
+    /// - Throws: `rateLimited`, `badRequest`; `userNotRegistered` where the service knows registered users only.
     @discardableResult
     public func send(
         _ data: JSONText, to user: UserID, ttl: Int? = nil, messageID: MessageID? = nil, seq: Int64? = nil,
@@ -171,10 +205,10 @@ extension SignalingClient {
         return messageID
     }
 
-    /// A reliable message, of which is waited for that a device of the user has it: `send`, and its receipt. `within` bounds both, 1 s to 600 s; the
-    /// message expires then. `isOrdered`: as of `send`.
+    /// Sends a reliable message as `send` does, and returns when a device of the user has acknowledged the message.
+    /// `within` bounds the whole, 1 s to 600 s; the message expires then. `isOrdered` means the same as for `send`.
     ///
-    /// - Throws: `notDelivered` when no device has taken it in that time; what `send` throws.
+    /// - Throws: `notDelivered` when no device has acknowledged the message in that time; the errors of `send`.
     public func deliver(
         _ data: JSONText, to user: UserID, within: Duration = .seconds(30), isOrdered: Bool = false
     ) async throws(SignalingError) {
@@ -187,7 +221,10 @@ extension SignalingClient {
         if let failure { throw failure }
     }
 
-    /// `user.update`: changes the own profile. What is nil stays, the empty string removes.
+    /// `user.update`: changes the own profile. Nil leaves a value unchanged, an empty text removes the value. `name`
+    /// has at most 256 bytes, `avatarURL` 512, `extendedData` 2048 (docs/protocol.md, section 2, Users).
+    ///
+    /// - Throws: `badRequest`.
     @discardableResult
     public func update(
         name: String? = nil, avatarURL: String? = nil, extendedData: String? = nil
@@ -197,7 +234,8 @@ extension SignalingClient {
         return user
     }
 
-    /// `user.query`: profiles of 1 to 100 users, and whether they are online. Unknown users are in `errors`.
+    /// `user.query`: returns the profiles of 1 to 100 users, and whether the users are online. `errors` names unknown
+    /// users.
     public func users(
         _ users: [UserID]
     ) async throws(SignalingError) -> (users: [UserSnapshot], errors: [UserError]) {
@@ -207,33 +245,39 @@ extension SignalingClient {
         return (users, errors)
     }
 
-    /// `user.block`: from now on the other user's invitations and messages do not reach this user, and the other one does not
-    /// learn that. Returns whom this user has blocked. Throws `tooLarge` beyond 500 users.
+    /// `user.block`: from now on the other user's invitations and messages do not reach this user, and the other user
+    /// does not learn of that (docs/protocol.md, section 2, Blocked users). Returns all users that this user has
+    /// blocked.
+    ///
+    /// - Throws: `tooLarge` beyond 500 users; `badRequest` for the own user.
     @discardableResult
     public func block(_ user: UserID) async throws(SignalingError) -> [UserID] {
         try await blocked(.userBlock(.init(userID: user, isBlocked: true)))
     }
 
-    /// `user.unblock`. Returns whom this user has blocked.
+    /// `user.unblock`: ends the block. Returns all users that this user has blocked.
     @discardableResult
     public func unblock(_ user: UserID) async throws(SignalingError) -> [UserID] {
         try await blocked(.userBlock(.init(userID: user, isBlocked: false)))
     }
 
-    /// `user.blockList`: whom this user has blocked.
+    /// `user.blockList`: returns all users that this user has blocked.
     public func blockedUsers() async throws(SignalingError) -> [UserID] { try await blocked(.userBlockList) }
 
     // MARK: Push
 
-    /// `push.register`: this device is woken by pushes while it is not connected, for the app's settings of this name (section 7). To be done
-    /// whenever the client has connected: tokens change.
+    /// `push.register`: lets pushes wake this device while the client is not connected, by the deployment's settings
+    /// for `app` (docs/protocol.md, section 7). An app registers whenever the client has connected, since tokens
+    /// change.
+    ///
+    /// - Throws: `badRequest` when the deployment does not serve the platform or the app, or the target is not valid.
     public func registerPush(
         _ platform: PushPlatform, _ target: PushTarget, app: AppName = .standard
     ) async throws(SignalingError) {
         _ = try await requests.ask(.pushRegister(.init(platform: platform, app: app, target: target)))
     }
 
-    /// `push.unregister`: nil stands for all that this device is registered for.
+    /// `push.unregister`: ends registrations of this device. Nil stands for every platform, or for every app.
     public func unregisterPush(
         _ platform: PushPlatform? = nil, app: AppName? = nil
     ) async throws(SignalingError) {
@@ -246,9 +290,11 @@ extension SignalingClient {
     }
 }
 
-/// The same with callbacks, for who needs the one order: each is called once, before the events of the request's success, on any thread.
+/// The same requests with callbacks, for callers that need the driver's order: each callback is called once, before the
+/// events of the request's success, on any thread.
 extension SignalingClient {
-    /// A request. `within`: how long it is tried; `Configuration.requestTimeout` when nil, and at most. `isOrdered`: as of `send`.
+    /// Sends a request. `within` is its time limit, at most `Configuration.requestTimeout`, the default. `isOrdered`
+    /// means the same as for `send`.
     package func perform(
         _ body: Request.Body, within: Duration? = nil, isOrdered: Bool = false,
         then completion: @escaping @Sendable (Response.Outcome) -> Void
@@ -257,7 +303,7 @@ extension SignalingClient {
         driver.send(request, within: within, isOrdered: isOrdered, then: completion)
     }
 
-    /// The same under an id of the caller's: no other request of this client may have it.
+    /// Sends a request under an id that the caller has chosen: no other request of this client may have the same id.
     package func perform(_ request: Request, then completion: @escaping @Sendable (Response.Outcome) -> Void) {
         driver.send(request, then: completion)
     }

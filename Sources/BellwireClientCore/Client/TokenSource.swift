@@ -1,5 +1,5 @@
-/// Asks the app's provider for tokens. One that never answers does not keep the client waiting for ever; one that does not heed its
-/// cancellation is left behind.
+/// Asks the app's provider for tokens. A provider that never answers does not keep the client waiting, and a provider
+/// that ignores its cancellation is left behind.
 struct TokenSource: Sendable {
     enum Answer: Equatable, Sendable {
         case token(String)
@@ -9,7 +9,7 @@ struct TokenSource: Sendable {
     let provider: @Sendable () async throws -> String
     let timeout: Duration
 
-    /// `begun` is handed what gives up waiting.
+    /// Asks for a token. `begun` gets a function that gives up the wait.
     func ask(begun: (@escaping @Sendable () -> Void) -> Void = { _ in }) async -> Answer {
         let (answers, inbox) = AsyncStream.makeStream(of: Answer.self, bufferingPolicy: .bufferingOldest(1))
         let (provider, timeout) = (provider, timeout)
@@ -24,7 +24,7 @@ struct TokenSource: Sendable {
             try await Task.sleep(for: timeout)
             inbox.yield(.failure("the token provider did not answer within \(timeout)"))
         }
-        begun { inbox.yield(.failure("nobody waits for it any more")) }
+        begun { inbox.yield(.failure("the client no longer waits for a token")) }
         defer {
             asking.cancel()
             timer.cancel()

@@ -2,9 +2,8 @@ import SignalingProtocol
 
 /// Events about calls, and the machine's record of each call (docs/protocol.md, section 5).
 extension ClientMachine {
-    /// A welcome ends a call that it does not list, if the call's last news is older than this, in milliseconds. The
-    /// service resends unacked events for 60 s, so after 90 s the welcome cannot have crossed with newer news of the
-    /// call.
+    /// A welcome ends an unlisted call whose last news is older than this, in milliseconds. The service resends unacked
+    /// events for 60 s, so after 90 s the welcome cannot have crossed with newer news of the call.
     static let resyncAfter: Int64 = 90_000
 
     mutating func received(_ event: Event, now: Int64) -> [Action] {
@@ -54,7 +53,7 @@ extension ClientMachine {
         } else {
             switch makeRoom(for: call) {
             // The call has ended, and only a call of higher rank could be forgotten in its place: the machine does not
-            // follow it.
+            // follow this call.
             case .none: return []
             case .some(let forgetting): actions = forgetting
             }
@@ -90,9 +89,9 @@ extension ClientMachine {
 
     // MARK: Resynchronisation
 
-    /// Compares the known calls with those that the welcome lists. The app gets each listed call that is new to it.
-    /// Calls that the welcome does not list have ended, and this session gets no events about them: the app is told
-    /// once.
+    /// Compares the known calls with those that the welcome lists. The app gets each listed call that is new to the
+    /// app. Calls that the welcome does not list have ended, and this session gets no events about such calls: the app
+    /// is told once.
     mutating func resynchronised(with welcome: Welcome, now: Int64) -> [Action] {
         var actions: [Action] = []
         for call in welcome.calls {
@@ -102,7 +101,7 @@ extension ClientMachine {
                 actions += listed(call, reference: welcome.serverTime, now: now)
             }
         }
-        // A list that the service had to cut (`omittedCalls`) says nothing about the calls that it leaves out.
+        // A list that the service had to cut (`omittedCalls`) does not show that an unlisted call has ended.
         guard welcome.omittedCalls == 0 else { return actions }
         for index in calls.indices where calls[index].isLive {
             let call = calls[index]
@@ -169,7 +168,7 @@ extension ClientMachine {
             guard call.state == .ringing, own.device == device.deviceID, !pending.isEmpty else { return nil }
             expiresAt = pending.compactMap(\.expiresAt).max()
         }
-        // The subtraction may wrap without harm: the result is bounded below, whatever the service sends.
+        // The subtraction may wrap without harm: the result is bounded below for any input.
         let computed = expiresAt.map { $0 &- reference } ?? Int64(call.timeout) &* 1000
         let left = own.state.isPending ? expiresIn.map(Int64.init) ?? computed : computed
         let longest = Int64(Limits.invitationTimeout.upperBound) * 1000
@@ -202,7 +201,7 @@ extension ClientMachine {
         return takesPart(in: call.snapshot)
     }
 
-    /// Whether the user has accepted the call on this device, not on another one.
+    /// Whether the user has accepted the call on this device, not on another device.
     private func takesPart(in call: CallSnapshot) -> Bool {
         guard let own = call.member(device.userID) else { return false }
         return own.state == .accepted && own.device == device.deviceID
@@ -233,8 +232,8 @@ extension ClientMachine {
         }
     }
 
-    /// Sends a heartbeat for the app, which then takes part in the call. Without a connection the machine sends no
-    /// heartbeat.
+    /// Sends a heartbeat for the app; an orphaned call counts as the app's own from now on. Without a connection the
+    /// machine sends no heartbeat.
     package mutating func heartbeat(_ callID: CallID, now: Int64) -> [Action] {
         adopt(callID, now: now)
         guard case .subscribed = link else { return [] }

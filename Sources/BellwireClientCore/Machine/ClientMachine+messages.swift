@@ -1,21 +1,21 @@
 import SignalingProtocol
 
-/// Peer messages (docs/protocol.md, section 2, Peer messages). The app gets each message once, those of a stream in
-/// order, and one receipt for each message that it sent.
+/// Peer messages (docs/protocol.md, section 2, Peer messages). The app gets each message once, the messages of a stream
+/// in order, and a single receipt for each message of its own.
 extension ClientMachine {
     /// The time after the end of a message's `ttl` until the machine asks the service for the receipt, in milliseconds.
     static let receiptMargin: Int64 = 3_000
     /// The time after the end of a message's `ttl` during which the machine asks for the receipt, in milliseconds; then
-    /// the app gets an error. The service remembers a message for 10 min: later it would take the question for a new
+    /// the app gets an error. The service remembers a message for 10 min: after that the question would count as a new
     /// message.
     static let receiptPatience: Int64 = 300_000
-    /// The number of message ids that are remembered as shown; beyond it the oldest are forgotten. The service resends
-    /// a message for 600 s at most.
+    /// The number of message ids that are remembered as shown; beyond that number the oldest are forgotten. The service
+    /// resends a message for 600 s at most.
     static let shownMessages = 4_096
 
     // MARK: Received
 
-    /// Acks a message when it comes, also before its turn in the stream: the sender need not wait for the earlier
+    /// Acks a message on arrival, also before its turn in the stream: the sender need not wait for the earlier
     /// messages.
     mutating func received(_ message: IncomingMessage, now: Int64) -> [Action] {
         let ack = Action.publish(.ackMessage(message.messageID))
@@ -36,8 +36,8 @@ extension ClientMachine {
 
     // MARK: Sent
 
-    /// Follows a message that the app sends until its receipt comes. With `isUnplaced` the message gets its `seq` when
-    /// it leaves this device.
+    /// Follows a message that the app sends until its receipt comes. With `isUnplaced` the message gets its `seq` on
+    /// leaving this device.
     mutating func follow(_ request: Request, isUnplaced: Bool, now: Int64) {
         guard case .message(let message) = request.body, let messageID = message.messageID,
             !unreceipted.contains(where: { $0.messageID == messageID && $0.to == message.to })
@@ -57,9 +57,10 @@ extension ClientMachine {
 
     mutating func received(_ receipt: Receipt, now: Int64) -> [Action] {
         let place = unreceipted.firstIndex { $0.messageID == receipt.messageID && $0.to == receipt.to }
-        // A repeated receipt, or a receipt for a message of an earlier run of the app: the app does not get it.
+        // A repeated receipt, or a receipt for a message of an earlier run of the app: the app does not get this
+        // receipt.
         guard let place else { return [] }
-        // The receipt may overtake the response, and says more than it.
+        // The receipt may overtake the response, and says more.
         let answer = Answer.message(receipt.messageID, time: receipt.time, state: receipt.state)
         let answered = completed(unreceipted[place].request.id, .answer(answer), now: now)
         unreceipted.removeAll { $0.messageID == receipt.messageID && $0.to == receipt.to }
@@ -120,7 +121,7 @@ extension ClientMachine {
     }
 }
 
-/// A message of this device for which no receipt has come.
+/// A message of this device without a receipt.
 struct SentMessage: Sendable, Equatable {
     var request: Request
     let messageID: MessageID

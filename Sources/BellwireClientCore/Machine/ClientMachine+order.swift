@@ -23,7 +23,7 @@ extension ClientMachine {
 
     // MARK: Sent
 
-    /// How far the `seq` of a recipient's next message may run ahead of the oldest unanswered one: fewer than the
+    /// How far the `seq` of a recipient's next message may run ahead of the oldest unanswered message: fewer than the
     /// messages that a receiver holds of one stream, since a receiver that holds more gives up the gap.
     static let window: Int64 = 32
 
@@ -93,8 +93,8 @@ extension Request {
 
 /// The next `seq` of ordered messages, by recipient.
 struct MessagePlaces: Sendable {
-    /// The number of recipients whose streams are remembered. Beyond it the recipient with the oldest last message is
-    /// forgotten.
+    /// The number of recipients with remembered streams. Beyond that number the recipient with the oldest last message
+    /// is forgotten.
     static let recipients = 256
 
     private struct Run {
@@ -131,8 +131,8 @@ struct MessagePlaces: Sendable {
     /// Returns the `seq` that the next message to the user gets.
     func nextSeq(for user: UserID) -> Int64 { runs[user]?.next ?? 1 }
 
-    /// Returns the message's `seq` in the recipient's present stream; nil for a message of another stream or without
-    /// one.
+    /// Returns the message's `seq` in the recipient's present stream; nil for a message of another stream or without a
+    /// stream.
     func seq(of entry: PendingRequest) -> Int64? {
         guard case .message(let message) = entry.request.body, message.stream == runs[message.to]?.stream else {
             return nil
@@ -140,8 +140,8 @@ struct MessagePlaces: Sendable {
         return message.seq
     }
 
-    /// Takes back the `seq` of a refused message. When no message was sent after it, the next message gets this `seq`;
-    /// else the recipient waits for it until it gives up the gap.
+    /// Takes back the `seq` of a refused message. When no message was sent after the refused one, the next message gets
+    /// this `seq`; else the recipient waits until its gap is given up.
     mutating func takeBack(_ message: Request.Message) {
         guard let run = runs[message.to], message.stream == run.stream, message.seq == run.next - 1 else { return }
         runs[message.to]?.next -= 1

@@ -72,8 +72,8 @@ extension ClientMachine {
     mutating func presenceDue(now: Int64) -> [Action] {
         guard case .subscribed = link, let next = presence.next, next <= now else { return [] }
         if !presence.isAwaitingWelcome {
-            // The service answers a renewal like the first presence, and the machine repeats a lost one: otherwise the
-            // presence would expire.
+            // The service answers a renewal like the first presence, and the machine repeats a lost renewal: otherwise
+            // the presence would expire.
             presence.isAwaitingWelcome = true
             presence.sends = 0
         }
@@ -92,8 +92,8 @@ extension ClientMachine {
         guard welcome.session.hasSameBytes(as: session) else { return welcomedAnotherSession(now: now) }
         presence.isAwaitingWelcome = false
         presence.sends = 0
-        // A device that is not idle renews its presence too: each welcome may tell it that a call has ended. The
-        // renewal is due at half of the time to the expiry (`presenceLease`), if the welcome carries that.
+        // A device that is not idle renews its presence too: each welcome may show that a call has ended. The renewal
+        // is due at half of the time to the expiry (`presenceLease`), if the welcome carries that.
         presence.next = now + (welcome.presenceLease.map(renewal) ?? configuration.presenceRenewal)
         setTokenRenewal(welcome, now: now)
         setHeartbeatInterval(seconds: welcome.heartbeatInterval, now: now)
@@ -105,7 +105,7 @@ extension ClientMachine {
         return actions + resynchronised(with: welcome, now: now)
     }
 
-    /// Returns half of the time to the expiry of presence, in milliseconds, from 1 s to 1 h whatever the service sends.
+    /// Returns half of the time to the expiry of presence, in milliseconds, from 1 s to 1 h.
     private func renewal(ofLease seconds: Int) -> Int64 { Int64(min(max(seconds, 2), 7200)) * 500 }
 
     /// Handles `sessionOver`, and delivers any other error. A session that has ended belongs to another connection, or
@@ -115,8 +115,7 @@ extension ClientMachine {
         guard case .subscribed(let session) = link, configuration.publishesPresence,
             error.session.map({ $0.utf8.elementsEqual(session.utf8) }) ?? false
         else { return [] }
-        // Reconnecting has a pause whatever the service sends; the service answers the presence that is published after
-        // it.
+        // Reconnecting always has a pause; the service answers the presence that is published after it.
         if let last = lastSessionRenewal, now - last < Self.sessionPause {
             presence.isAwaitingWelcome = true
             presence.sends = 0
@@ -127,7 +126,7 @@ extension ClientMachine {
         return [.renewSession]
     }
 
-    /// Publishes the session again, since the service takes another one for the current session.
+    /// Publishes the session again, since the service takes another session for the current one.
     private mutating func welcomedAnotherSession(now: Int64) -> [Action] {
         presence.isAwaitingWelcome = true
         presence.sends = 0

@@ -1,11 +1,11 @@
 import SignalingProtocol
 
-/// Requests (docs/protocol.md, section 2): resent under the same id until the response, one at a time for each call,
-/// within a time limit. A request that begins a call waits for the answers to requests that leave another call
+/// Requests (docs/protocol.md, section 2): resent under the same id until the response, singly for each call, within a
+/// time limit. A request that begins a call waits for the answers to requests that leave another call
 /// (`PendingRequest.waits`).
 extension ClientMachine {
     /// Sends a request of the app. Its id must be new; `succeed`, `answer` or `fail` follows exactly once. `within` is
-    /// the time limit in milliseconds, at most `requestTimeout`, which also applies when nil. `ordered` asks for a peer
+    /// the time limit in milliseconds, at most `requestTimeout`; nil means `requestTimeout`. `ordered` asks for a peer
     /// message that the recipient's app gets in order: the machine sets its `seq` and `stream`.
     package mutating func send(
         _ request: Request, within: Int64? = nil, ordered: Bool = false, now: Int64
@@ -31,7 +31,8 @@ extension ClientMachine {
         return mayLeave(at: pending.count - 1) ? start(at: pending.count - 1, now: now) : []
     }
 
-    /// Whether a waiting request may leave: no earlier request holds it, and the stream to its recipient has room.
+    /// Whether a waiting request may leave: no earlier request holds this request back, and the stream to its recipient
+    /// has room.
     private func mayLeave(at index: Int) -> Bool {
         !pending[..<index].contains { pending[index].waits(for: $0) } && hasPlace(at: index)
     }
@@ -167,7 +168,7 @@ extension ClientMachine {
         }
     }
 
-    /// Starts the requests that waited for a request answered now, in the order in which the app made them.
+    /// Starts the requests that waited for a request answered now, in the order of the app's calls.
     private mutating func startQueued(now: Int64) -> [Action] {
         var actions: [Action] = []
         for index in pending.indices where pending[index].stage == .queued && mayLeave(at: index) {

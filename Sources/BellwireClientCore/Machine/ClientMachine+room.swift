@@ -1,15 +1,15 @@
 import SignalingProtocol
 
 /// Room in the table of known calls. Any user may ring this device, so no user may push this device's own calls out of
-/// the table: a call in which the device takes part is never forgotten while it lives.
+/// the table: a live call of which the device is part is never forgotten.
 extension ClientMachine {
     /// The meaning of a call to this device, from the kind that is forgotten first to the kind that is never forgotten.
     private enum Standing {
-        /// The call has ended: its record only keeps it from ringing again.
+        /// The call has ended: its record only keeps the call from ringing again.
         case over
         /// The user takes part in the call on another device.
         case elsewhere
-        /// The call rings; the inviter with the most ringing calls loses one first.
+        /// The call rings; the inviter with the most ringing calls loses a call first.
         case ringing
         /// The device calls or talks in the call, or is about to.
         case own
@@ -32,8 +32,8 @@ extension ClientMachine {
         case none
     }
 
-    /// Whether the machine can remember the call. A call without room must not be taken in, since it would be forgotten
-    /// at once.
+    /// Whether the machine can remember the call. A call without room must not be taken in, since the machine would
+    /// forget the call at once.
     func hasRoom(for call: CallSnapshot) -> Bool { !isLive(call) || room(for: call) != .none }
 
     /// Whether the app may begin one more call. Up to `knownCalls` own calls are never forgotten, and other users'

@@ -3,11 +3,11 @@ import SignalingProtocol
 /// The change to another token before the present token ends (docs/protocol.md, section 1, Tokens). The app is not
 /// told.
 extension ClientMachine {
-    /// The time before the end of its token at which a device asks for another token, in milliseconds. A token that
+    /// The time between the request for another token and the end of the present token, in milliseconds. A token that
     /// lives for less than twice that is replaced in the middle of its life.
     private static let renewalMargin: Int64 = 60_000
-    /// The least time until the next renewal, in milliseconds: a provider that returns the same token until it ends
-    /// must not make the device connect all the time.
+    /// The least time until the next renewal, in milliseconds: a provider that returns the same token until the token
+    /// ends must not make the device connect all the time.
     private static let leastPause: Int64 = 1_000
     /// The time from a warning to the renewal, in milliseconds: tokens that live for less than a minute bring a warning
     /// with each connection.
@@ -16,7 +16,7 @@ extension ClientMachine {
     /// Plans the renewal. The service names the end of the token by its own clock, as the welcome's `serverTime`.
     mutating func setTokenRenewal(_ welcome: Welcome, now: Int64) {
         guard configuration.renewsTokens, let expiresAt = welcome.tokenExpiresAt else { return }
-        // Whatever the service sends, the pause is positive, and adding it does not overflow.
+        // For any input the pause is positive, and the addition does not overflow.
         let life = min(max(0, expiresAt.subtractingReportingOverflow(welcome.serverTime).partialValue), 1 << 40)
         tokenRenewal = now + max(life - Self.renewalMargin, life / 2, Self.leastPause)
     }
@@ -35,7 +35,7 @@ extension ClientMachine {
     }
 
     /// Prepares to replace the connection by a connection with another token. The device does not go offline for that,
-    /// and the app hears of it only if the next connection fails.
+    /// and the app is told only if the next connection fails.
     package mutating func renewing() {
         link = .offline
         presence = PresenceSchedule()

@@ -3,10 +3,10 @@ import SignalingProtocol
 /// The machine that takes all decisions of the SDK: when to publish a message, when to tell the app, when a request
 /// fails.
 ///
-/// The machine is pure, synchronous and deterministic. It does no I/O and knows no clock and no randomness: each input
-/// is a call with the time, and the machine returns actions, to be performed in their order. Times are milliseconds of
-/// any clock that never goes back; the machine never compares it with the service's clock (docs/protocol.md, section
-/// 5).
+/// The machine is pure, synchronous and deterministic. The machine does no I/O and knows no clock and no randomness:
+/// each input is a call with the time, and the machine returns actions, to be performed in their order. Times are
+/// milliseconds of any clock that never goes back; the service's clock is never compared with this clock
+/// (docs/protocol.md, section 5).
 ///
 /// The owner calls `timerFired(now:)` when `nextDeadline` has come.
 package struct ClientMachine: Sendable {
@@ -21,23 +21,24 @@ package struct ClientMachine: Sendable {
         package var ringingMargin: Int64 = 3_000
         /// The number of requests that may wait behind another request of the same call.
         package var queuedPerCall = 16
-        /// The number of unanswered requests, queued ones included.
+        /// The number of unanswered requests, including the queued requests.
         package var requests = 256
-        /// The number of calls whose revision is remembered. Ended calls are forgotten first; calls in which the device
-        /// takes part are never forgotten.
+        /// The number of calls with a remembered revision. Ended calls are forgotten first; calls of which the device
+        /// is part are never forgotten.
         package var knownCalls = 256
-        /// Whether to publish presence. A device without presence can only ask: it never rings, and never counts as
-        /// online.
+        /// Whether to publish presence. A device without presence can only ask: the device never rings, and never
+        /// counts as online.
         package var publishesPresence = true
         /// Whether the app can supply another token when the present token ends.
         package var renewsTokens = false
-        /// Whether the machine sends heartbeats; otherwise the app sends them for each of its calls.
+        /// Whether the machine sends heartbeats; otherwise the app does, for each of its calls.
         package var sendsHeartbeats = true
         /// Whether to go on with calls in which an earlier run of the app left this device. Otherwise such a call is
-        /// orphaned: the machine sends no heartbeats for it until the app asks to accept, join or change the call.
+        /// orphaned: the machine sends no heartbeats for the call until the app asks to accept, join or change that
+        /// call.
         package var resumesCalls = true
-        /// The name of this client's streams of signals and ordered messages, which tells them from the streams of an
-        /// earlier run of the app. Without a name no message has an order.
+        /// The name of this client's streams of signals and ordered messages, different from the names of earlier runs
+        /// of the app. Without a name no message has an order.
         package var signalStream: String?
 
         package init() {}
@@ -61,7 +62,7 @@ package struct ClientMachine: Sendable {
         case refuse(CallID)
         /// Asks for a connection with another session and will: the service considers this session ended.
         case renewSession
-        /// Asks the app for another token, since the present token ends soon, and for a connection with it.
+        /// Asks for a connection with another token of the app, since the present token ends soon.
         case renewToken
     }
 
@@ -79,7 +80,7 @@ package struct ClientMachine: Sendable {
     package let configuration: Configuration
 
     var link = Link.offline
-    /// The number of connections so far, which tells news of this connection from older news.
+    /// The number of connections so far, to tell news of this connection from older news.
     var connection = 0
     var presence = PresenceSchedule()
     /// Whether the app was told `online`, and not yet `offline`.
@@ -93,16 +94,16 @@ package struct ClientMachine: Sendable {
     /// The time between heartbeats, in milliseconds, from the welcome.
     var heartbeatInterval: Int64 = 20_000
 
-    /// The unanswered requests, in the order in which the app made them. A linear search suffices: they are few.
+    /// The unanswered requests, in the order of the app's calls. A linear search suffices for their number.
     var pending: [PendingRequest] = []
     /// The known calls, in an arbitrary but deterministic order.
     var calls: [KnownCall] = []
-    /// The calls of a welcome about which there are requests in `pending`.
+    /// The calls of a welcome that wait for requests in `pending`.
     var heldCalls: [CallID: HeldCall] = [:]
 
     /// The next `seq` of this device's signals, by call.
     var nextSignal: [CallID: Int64] = [:]
-    /// The signals that wait for a connection, each with the time until which it is useful.
+    /// The signals that wait for a connection, each with the end of its usefulness.
     var waitingSignals: [(signal: Request.Signal, until: Int64)] = []
     var signalStreams = OrderedStreams<Signal>(Self.signalBounds)
     /// The ids of peer messages that have come, and their order. The app gets each message once, some not before their
@@ -112,7 +113,7 @@ package struct ClientMachine: Sendable {
     var messageStreams = OrderedStreams<IncomingMessage>(Self.messageBounds)
     /// The next `seq` of this device's ordered messages, by recipient.
     var places: MessagePlaces
-    /// The messages of this device without a receipt, in the order in which they were sent.
+    /// The messages of this device without a receipt, in the order of sending.
     var unreceipted: [SentMessage] = []
 
     package init(device: DeviceAddress, configuration: Configuration = Configuration()) {
@@ -157,7 +158,7 @@ package struct ClientMachine: Sendable {
             + signalGapsPassed(now: now) + messageGapsPassed(now: now) + receiptsDue(now: now)
     }
 
-    /// Handles a message that arrived on one of the down topics.
+    /// Handles a message from a down topic.
     package mutating func received(_ message: DownMessage, now: Int64) -> [Action] {
         switch message {
         case .response(let response): received(response, now: now)

@@ -11,7 +11,7 @@ struct HeldCall: Sendable, Equatable {
 struct KnownCall: Sendable, Equatable {
     /// How long an invitation still rings.
     struct Countdown: Sendable, Equatable {
-        /// The expiry by the service's clock. The machine compares this value with earlier ones only, to recognise a
+        /// The expiry by the service's clock. The machine compares this value with earlier values only, to recognise a
         /// new invitation.
         let expiresAt: Int64?
         /// When the ringing ends, by this device's clock.
@@ -27,14 +27,14 @@ struct KnownCall: Sendable, Equatable {
     var time: Int64 = 0
     /// A time by the service's clock: no revision made until then is newer than `snapshot`.
     var asOf: Int64 = 0
-    /// Whether the call, as the app knows it, is live and this user is pending or accepted in it.
+    /// Whether the app takes the call for live and this user for a pending or accepted member.
     var isLive: Bool
     /// When the last message about the call came, by this device's clock.
     var heardAt: Int64
-    /// The number of the connection on which the last message about the call came.
+    /// The number of the connection that brought the last message about the call.
     var connection: Int
     /// Whether an earlier run of the app made this device take part in the call, and the present run has not touched
-    /// it.
+    /// the call.
     var isOrphaned = false
     var countdown: Countdown?
     var nextHeartbeat: Int64?

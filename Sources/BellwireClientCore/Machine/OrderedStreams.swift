@@ -7,7 +7,7 @@ protocol Placed: Sendable {
     var stream: String? { get }
 }
 
-/// The sender that numbers a stream: a device, and for signals a device in one call.
+/// The sender that numbers a stream: a device, and for signals a device in a certain call.
 struct StreamSource: Hashable, Sendable {
     /// The call of a signal; nil for a peer message.
     let callID: CallID?
@@ -22,20 +22,20 @@ extension IncomingMessage: Placed {
     var source: StreamSource { StreamSource(callID: nil, from: from) }
 }
 
-/// How long a receiver waits for missing elements, in milliseconds, and how many elements it keeps meanwhile.
+/// How long a receiver waits for missing elements, in milliseconds, and how many elements a receiver keeps meanwhile.
 struct StreamBounds: Sendable {
-    /// How long an unknown stream waits for the elements before its first one.
+    /// How long an unknown stream waits for the elements before its first element.
     let beginning: Int64
     /// How long a gap is waited for.
     let gap: Int64
     /// The number of delivered elements of a stream that are remembered, to drop their copies; 0 where the caller drops
     /// copies.
     let remembered: Int
-    /// The number of elements that wait in a stream. Beyond it the first gap is given up.
+    /// The number of elements that wait in a stream. Beyond that number the first gap is given up.
     var held = 64
     /// The number of streams that are followed.
     var streams = 64
-    /// The number of streams of one source that are followed.
+    /// The number of streams that are followed of a single source.
     var perSource = 4
 }
 
@@ -52,8 +52,7 @@ struct OrderedStreams<Element: Placed>: Sendable {
     /// When the next gap is given up.
     var deadline: Int64? { streams.compactMap(\.deadline).min() }
 
-    /// Returns the elements to deliver now, including those held in a stream that is forgotten to make room for this
-    /// one.
+    /// Returns the elements to deliver now, including the held elements of a stream that is forgotten to make room.
     mutating func received(_ element: Element, seq: Int64, now: Int64) -> [Element] {
         if let place = streams.firstIndex(where: { $0.isOf(element) }) {
             return streams[place].received(element, seq: seq, now: now)
@@ -65,7 +64,7 @@ struct OrderedStreams<Element: Placed>: Sendable {
         return forgotten + delivered
     }
 
-    /// Gives up the gaps whose time is over by `now`; all gaps when `now` is `.max`.
+    /// Gives up the gaps that are due by `now`; all gaps when `now` is `.max`.
     mutating func gapsPassed(now: Int64) -> [Element] {
         streams.indices.flatMap { streams[$0].gapsPassed(now: now) }
     }
@@ -76,8 +75,8 @@ struct OrderedStreams<Element: Placed>: Sendable {
         return forgotten.gapsPassed(now: .max)
     }
 
-    /// Returns the index of the stream to forget. That is a stream of the same source when the source has as many as it
-    /// may have; else, when there is no room, a stream of the user with the most streams. So no user displaces the
+    /// Returns the index of the stream to forget: a stream of the same source when the source has its full number of
+    /// streams; else, when there is no room, a stream of the user with the most streams. So no user displaces the
     /// streams of others by beginning ever new streams, on however many devices.
     private func displaced(by source: StreamSource) -> Int? {
         let own = streams.indices.filter { streams[$0].source == source }
@@ -94,7 +93,7 @@ struct OrderedStreams<Element: Placed>: Sendable {
     }
 }
 
-/// One stream of a sender, put into order.
+/// A single stream of a sender, put into order.
 struct OrderedStream<Element: Placed>: Sendable {
     let source: StreamSource
     private let name: ByteString?

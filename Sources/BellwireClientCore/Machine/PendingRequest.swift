@@ -1,6 +1,6 @@
 import SignalingProtocol
 
-/// A request whose response has not come.
+/// A request without a response.
 struct PendingRequest: Sendable, Equatable {
     enum Stage: Sendable, Equatable {
         /// Waits for the response to an earlier request (`waits`), or to an earlier message to the same recipient. Can
@@ -29,7 +29,7 @@ struct PendingRequest: Sendable, Equatable {
         if case .sending(_, let nextSend) = stage { nextSend } else { nil }
     }
 
-    /// Whether the request was published, on this connection or an earlier one.
+    /// Whether the request was published, on this connection or an earlier connection.
     var hasLeft: Bool {
         switch stage {
         case .queued, .sending(sends: 0, nextSend: _): false
