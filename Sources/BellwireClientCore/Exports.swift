@@ -1,2 +1,2 @@
-// The types of the protocol belong to this interface: an app imports one module.
+// The types of the protocol belong to this interface, so that an app imports a single module.
 @_exported import SignalingProtocol

@@ -1,12 +1,13 @@
 import SignalingProtocol
 import Synchronization
 
-/// A call of this user: an invitation that rings, one that was sent, or a call in which the user is.
+/// A call of this user: an invitation that rings, an invitation that was sent, or a call of which the user is part.
 ///
-/// There is one object for each live call of a client. It changes by itself as the service tells; `changes` tells each change once, to each of
-/// its readers. All methods may be called from any task; each returns when the service has answered, before `changes` tells what came of it,
-/// and throws what the service refuses, such as `answeredElsewhere`, `callEnded` or `invalidState`, or one of the SDK's own errors
-/// (`noResponse`, `disconnected`). The client must be kept: one that is let go disconnects, and its calls end.
+/// A client has one object for each of its live calls. The object changes by itself with the service's events;
+/// `changes` reports each change once to each reader. All methods may be called from any task. Each method returns when
+/// the service has answered, before `changes` reports the effects, and throws the service's error code, such as
+/// `answeredElsewhere`, `callEnded` or `invalidState`, or an error of the SDK's own (`noResponse`, `disconnected`). The
+/// app must keep the client: a client that is released disconnects, and its calls end.
 public final class Call: Sendable, Identifiable {
     public let id: CallID
     private let driver: ClientDriver
@@ -22,63 +23,72 @@ public final class Call: Sendable, Identifiable {
         hub = EventHub(limit: driver.configuration.eventBuffer)
     }
 
-    // MARK: What is known
+    // MARK: State
 
     /// The newest state of the call.
     public var snapshot: CallSnapshot { tracker.withLock(\.snapshot) }
     public var state: CallState { snapshot.state }
-    /// In the order in which they were invited; the inviter is the first.
+    /// The members in the order of their invitations; the inviter is the first.
     public var members: [MemberSnapshot] { snapshot.members }
-    /// Who made the call.
+    /// The user who made the call.
     public var inviter: UserID { snapshot.inviter }
     public var mode: CallMode { snapshot.mode }
     public var media: String? { snapshot.media }
     public var extendedData: String? { snapshot.extendedData }
-    /// Why the call ended; nil while it lives, or when that is not known.
+    /// Why the call ended; nil while the call lives, or when the reason is not known.
     public var endReason: EndReason? { snapshot.endReason }
-    /// This user in the call.
+    /// This user as a member of the call.
     public var ownMember: MemberSnapshot? { snapshot.member(driver.device.userID) }
-    /// Somebody's phone rings: the service has heard so of a device of one who is invited. Time for the ringback tone.
+    /// Whether the phone of another member rings: a device of that member has acknowledged the invitation (`received`).
+    /// Time for the ringback tone.
     public var isRingingElsewhere: Bool {
         members.contains { $0.userID != driver.device.userID && $0.state == .received }
     }
-    /// This user is in the call on this device.
+    /// Whether this user has accepted the call on this device.
     var isHere: Bool { ownMember?.state == .accepted && ownMember?.device == driver.device.deviceID }
-    /// This user made the call.
+    /// Whether this user made the call.
     public var isOutgoing: Bool { inviter == driver.device.userID }
 
-    /// What becomes of the call from now on; the first reader is told from its beginning. Ends after `ended`. For each reader the newest
-    /// `Configuration.eventBuffer` changes are kept.
+    /// The changes of the call from now on; the first reader gets the changes from the call's beginning. Ends after
+    /// `ended` or `left`. Each reader keeps the newest `Configuration.eventBuffer` changes.
     public var changes: AsyncStream<CallChange> { hub.stream() }
 
-    /// Returns when somebody has answered, at once when somebody has. It takes nothing from the readers of `changes`.
+    /// Returns when an invitee has answered, at once when that has happened. Takes no changes from the readers of
+    /// `changes`.
     ///
-    /// - Throws: `callEnded` when the call is over before that, `cancelled` when the task is.
+    /// - Throws: `callEnded` when the call ends before that, `cancelled` when the task is cancelled.
     public func waitUntilActive() async throws(SignalingError) {
         let changes = hub.stream(fromNow: true)
         if isAnswered { return }
         for await _ in changes where isAnswered { return }
         if Task.isCancelled { throw SignalingError(.cancelled, "the task was cancelled") }
-        throw SignalingError(.callEnded, "the call is over before anybody has answered", state: state.rawValue)
+        throw SignalingError(.callEnded, "the call ended before an invitee answered", state: state.rawValue)
     }
 
     private var isAnswered: Bool { state == .active || endReason == .answered }
 
-    // MARK: What this user does
+    // MARK: Requests of this user
 
-    /// `call.accept`, on this device.
+    /// `call.accept`: accepts the invitation on this device.
+    ///
+    /// - Throws: `answeredElsewhere`, `callEnded`, `invalidState`; in advanced mode `alreadyInCall`.
     public func accept(extendedData: String? = nil) async throws(SignalingError) {
         _ = try await requests.perform(.accept(.init(callID: id, extendedData: extendedData)))
     }
 
-    /// `call.reject`. The reason is `declined`, `busy` or any text of at most 256 bytes.
+    /// `call.reject`: rejects the invitation. The reason is `declined`, `busy` or any text of at most 256 bytes.
+    ///
+    /// - Throws: `answeredElsewhere`, `callEnded`, `invalidState`.
     public func reject(
         _ reason: String = WellKnownReason.declined, extendedData: String? = nil
     ) async throws(SignalingError) {
         _ = try await requests.perform(.reject(.init(callID: id, reason: reason, extendedData: extendedData)))
     }
 
-    /// `call.cancel`: takes back this user's pending invitations of `invitees`, or all of them. Returns for whom that failed.
+    /// `call.cancel`: takes back this user's pending invitations of `invitees`, or all its invitations when nil.
+    /// Returns the invitees whose invitation was not pending.
+    ///
+    /// - Throws: `notInviter`, `callEnded`, `invalidState`.
     @discardableResult
     public func cancel(
         _ invitees: [UserID]? = nil, extendedData: String? = nil
@@ -86,7 +96,10 @@ public final class Call: Sendable, Identifiable {
         try await requests.perform(.cancel(.init(callID: id, invitees: invitees, extendedData: extendedData))).errors
     }
 
-    /// `call.add`, advanced mode: invites more users. `timeout` in seconds; the call's own when nil. Returns for whom that failed.
+    /// `call.add`, advanced mode: invites more users. `timeout` in seconds, 1 to 600; the call's own timeout when nil.
+    /// Returns the invitees that could not be added.
+    ///
+    /// - Throws: `wrongMode`, `invalidState`, `callEnded`, `callFull`, `noInvitees`, `rateLimited`.
     @discardableResult
     public func add(
         _ invitees: [UserID], timeout: Int? = nil, extendedData: String? = nil, push: Request.Push? = nil
@@ -96,35 +109,41 @@ public final class Call: Sendable, Identifiable {
         return try await requests.perform(.add(add)).errors
     }
 
-    /// `call.join`, advanced mode: enters the call, or moves it to this device.
+    /// `call.join`, advanced mode: enters the call, or moves the call to this device.
+    ///
+    /// - Throws: `wrongMode`, `callEnded`, `alreadyInCall`.
     public func join(extendedData: String? = nil) async throws(SignalingError) {
         _ = try await requests.perform(.join(.init(callID: id, extendedData: extendedData)))
     }
 
     /// `call.quit`, advanced mode: leaves the call.
+    ///
+    /// - Throws: `wrongMode`, `invalidState`, `callEnded`.
     public func quit(extendedData: String? = nil) async throws(SignalingError) {
         _ = try await requests.perform(.quit(.init(callID: id, extendedData: extendedData)))
     }
 
-    /// `call.end`, advanced mode: ends the call for all.
+    /// `call.end`, advanced mode: ends the call for all members. The reason has at most 256 bytes.
+    ///
+    /// - Throws: `wrongMode`, `invalidState`, `callEnded`.
     public func end(_ reason: String? = nil, extendedData: String? = nil) async throws(SignalingError) {
         _ = try await requests.perform(.end(.init(callID: id, reason: reason, extendedData: extendedData)))
     }
 
-    /// Leaves the call, whatever this user is in it: an invitation that rings here is rejected, those that this user sent are taken back, a call
-    /// between two is ended and one of several is left. Nothing to do when it is over, or for a common call that was answered: that one is
-    /// over for the service.
+    /// Leaves the call, whatever this user's state: rejects an invitation that rings here, cancels the invitations of
+    /// this user, ends a call of two members, and quits a call of more. Does nothing when the call has ended, or for a
+    /// common call that was answered: the service has ended such a call with the answer.
     public func hangUp() async throws(SignalingError) {
         guard let step = leaving else { return }
         do throws(SignalingError) {
             try await take(step)
         } catch {
             if error.code.isOfCallThatIsOver { return }
-            // Answered in the same moment, of which the response may tell before the event does.
+            // An invitee may have answered in the same moment, and the response may tell so before the event does.
             if error.code == .invalidState, leaving == step { _ = try await requests.perform(.get(.init(callID: id))) }
             guard leaving != step else { throw error }
         }
-        // Of those who were called one may have answered meanwhile.
+        // An invitee may have answered during the cancel.
         if let next = leaving, next != step { try await take(next) }
     }
 
@@ -139,21 +158,22 @@ public final class Call: Sendable, Identifiable {
         }
     }
 
-    /// `call.signal`: see `SignalingClient.signal`.
+    /// `call.signal`: sends data to the other accepted members, or only to `users`. See `SignalingClient.signal`.
     @discardableResult
     public func signal(_ data: JSONText, to users: [UserID]? = nil) -> Bool {
         driver.send(Request.Signal(callID: id, to: users, data: data))
     }
 
-    /// `call.heartbeat`, for an app that beats by itself (`Configuration.sendsHeartbeats`).
+    /// `call.heartbeat`, for an app that sends the heartbeats itself (`Configuration.sendsHeartbeats`).
     public func heartbeat() { driver.heartbeat(id) }
 
-    // MARK: What the service tells
+    // MARK: Events of the service
 
-    /// Its time has passed, and nothing was heard since.
+    /// Whether the invitation's countdown has passed without later news of the call.
     var isExpired: Bool { tracker.withLock(\.isExpired) }
 
-    /// What is news in what `change` does to what was told; the readers hear of it afterwards, in the one order.
+    /// Applies `change` to the tracker, and returns the effects that report the news to the readers, in the driver's
+    /// order.
     func update(_ change: (inout CallTracker) -> [CallChange]) -> [ClientDriver.Effect] {
         let changes = tracker.withLock { change(&$0) }
         guard !changes.isEmpty else { return [] }
@@ -174,7 +194,7 @@ extension Call: Hashable {
 }
 
 extension ErrorCode {
-    /// Who wanted to leave has nothing left to do.
+    /// Whether the error says that the call has ended: a user who wanted to leave has left.
     var isOfCallThatIsOver: Bool { [.callEnded, .callNotFound].contains(self) }
 }
 

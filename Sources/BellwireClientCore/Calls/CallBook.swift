@@ -1,8 +1,10 @@
 import SignalingProtocol
 
-/// The `Call` objects of a client: one for each call that lives, made when the first is heard of it. The machine bounds how many live.
+/// The `Call` objects of a client: one for each live call, made with the first news of the call. The machine bounds
+/// their number.
 struct CallBook {
-    /// Calls whose time has passed, and of which the service may tell what became. Beyond it the oldest have ended for good.
+    /// The number of calls that are kept after their countdown, since the service may still report their end. Beyond
+    /// that number the oldest end for good.
     static let mostExpired = 64
 
     private let user: UserID
@@ -22,7 +24,7 @@ struct CallBook {
         (one.snapshot.createdAt, one.id) < (other.snapshot.createdAt, other.id)
     }
 
-    /// What the readers are told because of `event`.
+    /// Returns the effects that report `event` to the readers.
     mutating func received(_ event: ClientEvent, by driver: ClientDriver) -> [ClientDriver.Effect] {
         switch event {
         case .event(let event): received(event, by: driver)
@@ -38,7 +40,7 @@ struct CallBook {
         guard event.name == .handledElsewhere else { return received(event.call, actor: event.actor, driver) }
         guard let call = calls[event.callID] else { return [] }
         let own = event.call.member(user)
-        // First why, since what follows may be the end.
+        // The reason comes first, since the next change may be the end.
         return call.update { $0.handledElsewhere(own) + $0.received(event.call, by: event.actor) }
             + forgetIfOver(event.call, driver)
     }
@@ -49,7 +51,7 @@ struct CallBook {
         let former = leftBefore(snapshot, driver)
         let isNew = calls[snapshot.callID] == nil
         let wasExpired = calls[snapshot.callID]?.isExpired ?? false
-        // Of a call that was over before it was heard of there is nothing to follow.
+        // A call that had ended before its first news is not followed.
         guard !isNew || isLive(snapshot) else { return former }
         let call = calls[snapshot.callID] ?? Call(snapshot, driver)
         calls[snapshot.callID] = call
@@ -63,7 +65,8 @@ struct CallBook {
         return former + ringing + news + forgetIfOver(snapshot, driver)
     }
 
-    /// Who is invited again was out of the call before, of which not every device is told: that was another `Call`.
+    /// Ends the user's earlier part in a call to which the user is invited again, since not every device is told that
+    /// the user had left. The new invitation gets another `Call`.
     private mutating func leftBefore(_ snapshot: CallSnapshot, _ driver: ClientDriver) -> [ClientDriver.Effect] {
         guard snapshot.member(user)?.state.isPending == true,
             calls[snapshot.callID]?.ownMember?.state.isPending == false
@@ -75,12 +78,13 @@ struct CallBook {
         call.state != .ended && call.member(user)?.state.isLive ?? false
     }
 
-    /// Who holds the object keeps it; nothing more will be told of it. A user who is invited again gets another one.
+    /// Forgets a call that has ended for this user. The app may keep the object, which does not change any more; a user
+    /// who is invited again gets another object.
     private mutating func forgetIfOver(_ call: CallSnapshot, _ driver: ClientDriver) -> [ClientDriver.Effect] {
         isLive(call) ? [] : over(call.callID, driver) { $0.over(.left) }
     }
 
-    /// Nobody is to answer a call that is over before `incomingCalls` had a reader.
+    /// Ends a call. A call that ends before `incomingCalls` has a reader is withdrawn from there.
     private mutating func over(
         _ callID: CallID, _ driver: ClientDriver, _ change: (inout CallTracker) -> [CallChange]
     ) -> [ClientDriver.Effect] {
@@ -88,7 +92,8 @@ struct CallBook {
         return call.update(change) + [{ driver.incomingCalls.withdraw { $0.id == callID } }]
     }
 
-    /// What has become of calls whose time passed unheard, and which the service does not list, is not told any more.
+    /// Ends the calls whose countdown has passed and that the welcome does not list: the service will not report their
+    /// end.
     mutating func resynchronised(with welcome: Welcome, by driver: ClientDriver) -> [ClientDriver.Effect] {
         guard welcome.omittedCalls == 0 else { return [] }
         let expired = calls.values.filter(\.isExpired).map(\.id)
@@ -105,7 +110,7 @@ struct CallBook {
         return news + oldest.update { $0.over(.ended(nil)) }
     }
 
-    /// The client is disconnected: streams end.
+    /// Ends all calls and their streams, when the client has disconnected.
     mutating func closed() -> [ClientDriver.Effect] {
         defer { calls = [:] }
         return calls.values.flatMap { call in call.update { $0.over(.ended(nil)) } }

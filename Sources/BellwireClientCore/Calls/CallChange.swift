@@ -1,27 +1,29 @@
 import SignalingProtocol
 
-/// What becomes of a call, each thing once.
+/// A change of a call, reported once.
 public enum CallChange: Sendable, Equatable {
-    /// A member was invited, or its state is another one than what was told of it last; this user's own changes too. `by`: who did it, where
-    /// that is known.
+    /// A member was invited, or has another state than in its last change; this user's own changes too. `by` is the
+    /// user who made the change; nil when that user is not known, as for a timeout.
     case member(MemberSnapshot, by: UserID?)
-    /// The call is active: somebody answered.
+    /// The call is active: an invitee has answered.
     case active
-    /// Another device of this user has answered, or taken the call over.
+    /// Another device of this user has answered, or taken over the call. The device is nil when not known.
     case handledElsewhere(DeviceID?)
-    /// The invitation's time has passed and the service has said nothing, as to a device that cannot be reached: stop ringing. What has become
-    /// of the call follows when the service tells; should it ring again, `incomingCalls` tells so too.
+    /// The invitation's countdown has passed without news from the service, as on a device that cannot be reached: stop
+    /// ringing. A later change reports the call's outcome; if the call rings again, `incomingCalls` delivers the call
+    /// again.
     case invitationExpired
-    /// Another member sent this within the call.
+    /// Another member sent this signal within the call.
     case signal(Signal)
-    /// Final: this user is not in the call any more, and it goes on without.
+    /// Final: this user has left the call, which goes on.
     case left
-    /// Final. The reason is nil when the call ended while this device could not be reached, and how is not known.
+    /// Final: the call has ended. The reason is nil when the call ended in an unknown way while this device could not
+    /// be reached, or when the client disconnected.
     case ended(EndReason?)
 }
 
-/// What was told of a call, so that what is told next is news: also when two events name a change, an event was missed, or the connection
-/// was lost in between.
+/// The changes of a call that were reported, so that the next report has news only: even when two events name a change,
+/// an event was missed, or the connection was lost in between.
 package struct CallTracker: Sendable {
     /// The newest state.
     package private(set) var snapshot: CallSnapshot
@@ -29,13 +31,13 @@ package struct CallTracker: Sendable {
     private var isActive = false
     private var isOver = false
     private var isElsewhere = false
-    /// What is known is that its time has passed.
+    /// Whether the last news is that the countdown has passed.
     package private(set) var isExpired = false
 
-    /// Nothing of the call was told.
+    /// Creates a tracker that has reported no changes.
     package init(_ snapshot: CallSnapshot) { self.snapshot = snapshot }
 
-    /// What is news in `call`, which the machine holds for the newest state.
+    /// Returns the news in `call`, which the machine takes for the newest state.
     package mutating func received(_ call: CallSnapshot, by actor: UserID? = nil) -> [CallChange] {
         snapshot = call
         isExpired = false
@@ -53,18 +55,18 @@ package struct CallTracker: Sendable {
 
     private func isNews(_ member: MemberSnapshot) -> Bool {
         guard let last = told[member.userID] else { return true }
-        // Invited once more: what was in between was missed.
+        // The member was invited again: the changes in between were missed.
         return last.state != member.state || member.state.isPending && last.expiresAt != member.expiresAt
     }
 
-    /// It is over for this user, which the app is told once.
+    /// Ends the call for this user; reported once.
     package mutating func over(_ change: CallChange) -> [CallChange] {
         guard !isOver else { return [] }
         isOver = true
         return [change]
     }
 
-    /// Another device of the user `own` has it; told once, until this device has it again.
+    /// Reports that another device of the user `own` has the call; once, until this device has the call again.
     package mutating func handledElsewhere(_ own: MemberSnapshot?) -> [CallChange] {
         guard !isElsewhere else { return [] }
         isElsewhere = true
@@ -73,7 +75,7 @@ package struct CallTracker: Sendable {
 
     package mutating func isHere() { isElsewhere = false }
 
-    /// Its time has passed here.
+    /// Reports that the countdown has passed on this device.
     package mutating func expired() -> [CallChange] {
         guard !isOver, !isExpired else { return [] }
         isExpired = true
@@ -82,12 +84,12 @@ package struct CallTracker: Sendable {
 }
 
 extension CallTracker {
-    /// How a user leaves a call.
+    /// The way in which a user leaves a call.
     enum Leaving: Sendable, Equatable {
         case reject, cancel, quit, end
     }
 
-    /// Nil when there is nothing to leave.
+    /// Returns how the user leaves the call; nil when the user is not in the call.
     func leaving(_ user: UserID) -> Leaving? {
         guard snapshot.state != .ended, let own = snapshot.member(user) else { return nil }
         if own.state.isPending { return .reject }

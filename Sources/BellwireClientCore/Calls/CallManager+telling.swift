@@ -1,7 +1,7 @@
 import SignalingProtocol
 import Synchronization
 
-/// What the service tells, and what becomes of the one call.
+/// How events of the client change the manager's call.
 extension CallManager {
     func rings(_ call: Call) {
         guard call.ownMember?.state.isPending ?? false else { return }
@@ -17,7 +17,8 @@ extension CallManager {
         }
     }
 
-    /// The call that this user makes is the same one, or will be.
+    /// Whether the ringing call and the call that this user makes are the same, or will be the same after a glare
+    /// merge.
     private func crosses(_ call: Call) -> Bool {
         current.withLock { current in
             if current.call?.id == call.id || current.callID == call.id { return true }
@@ -29,7 +30,7 @@ extension CallManager {
         }
     }
 
-    /// A call begins if there is none.
+    /// Begins a call if the manager is idle; returns false otherwise.
     func begin(
         _ state: State, _ reason: Reason, _ call: Call? = nil, id: CallID? = nil, to callees: [UserID] = []
     ) -> Bool {
@@ -43,7 +44,7 @@ extension CallManager {
     }
 
     func follow(_ call: Call) {
-        // With glare it may be another one than was asked for.
+        // After a glare merge this may be another call than the requested one.
         let others = current.withLock { current in
             (current.call, current.callID) = (call, call.id)
             defer { current.crossing = [] }
@@ -54,7 +55,7 @@ extension CallManager {
         Task { [weak self] in
             for await change in changes {
                 self?.changed(call, change)
-                // Should it ring again it is followed anew.
+                // If the call rings again, `incomingCalls` delivers the call again.
                 if change == .invitationExpired { return }
             }
         }
@@ -71,20 +72,21 @@ extension CallManager {
         }
     }
 
-    /// Somebody has: whom this user calls, or this user on this device. That another invitee has changes nothing for one whose phone rings.
+    /// Advances the call when an invitee has answered this user's call, or this user has answered on this device. While
+    /// this user's phone still rings, the answer of another invitee changes nothing.
     private func answered(_ call: Call) {
         guard call.isHere, call.state == .active || call.endReason == .answered else { return }
         advance(call, to: .connecting, state == .calling ? .remoteAccepted : .localAccepted)
     }
 
-    /// A common call is over for the service as soon as it is answered; for the people it begins.
+    /// Handles a call's end. The service ends a common call with the answer; for the app the call begins then.
     private func ended(_ call: Call, _ reason: EndReason?) {
         guard reason == .answered else { return over(call.id, call, self.reason(call, remoteReason(reason))) }
         guard call.isHere else { return over(call.id, call, self.reason(call, ownReason(call))) }
         answered(call)
     }
 
-    /// Why this user is not in the call any more, while others may be.
+    /// Returns why this user has left the call, while others may still be in the call.
     private func ownReason(_ call: Call) -> Reason {
         guard let own = call.ownMember else { return .gone }
         switch own.state {
@@ -109,7 +111,7 @@ extension CallManager {
         }
     }
 
-    /// What this side did explains it, when it did something.
+    /// Returns this user's own last step as the reason, if there was one, and `other` otherwise.
     private func reason(_ call: Call, _ other: Reason) -> Reason {
         current.withLock { $0.call?.id == call.id ? $0.intent : nil } ?? other
     }
@@ -129,7 +131,7 @@ extension CallManager {
         }
     }
 
-    /// `call`: nil for one that never came about.
+    /// Ends the manager's call. `call` is nil for a call that the service has not created.
     func over(_ callID: CallID?, _ call: Call?, _ reason: Reason) {
         let crossing = current.withLock { current -> [Call] in
             guard current.state != .idle, current.callID == callID else { return [] }
@@ -137,7 +139,7 @@ extension CallManager {
             hub.tell(Change(state: .idle, reason: reason, call: call))
             return current.crossing
         }
-        // The own call did not become one with these.
+        // These invitations were not merged with the own call.
         for other in crossing where other.id != call?.id { rings(other) }
     }
 }

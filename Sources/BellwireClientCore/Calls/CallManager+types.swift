@@ -2,62 +2,62 @@ import SignalingProtocol
 
 extension CallManager {
     public enum State: Sendable, Equatable {
-        /// No call. Can transition to `calling` and `ringing`.
+        /// There is no call. Can transition to `calling` and `ringing`.
         case idle
-        /// This user calls and nobody has answered. Can transition to `connecting` and `idle`.
+        /// This user calls, and no invitee has answered. Can transition to `connecting` and `idle`.
         case calling
-        /// Somebody calls. Can transition to `connecting` and `idle`.
+        /// Another user calls. Can transition to `connecting` and `idle`.
         case ringing
-        /// Answered; the media is being set up. Can transition to `connected` and `idle`.
+        /// The call is answered; the media is being set up. Can transition to `connected` and `idle`.
         case connecting
-        /// The app has said that the media flows. Can transition to `idle`.
+        /// The app has reported that the media flows. Can transition to `idle`.
         case connected
     }
 
-    /// Why the state is another one.
+    /// Why the state has changed. `local` stands for this user, `remote` for another member.
     public enum Reason: Sendable, Equatable {
         case localCall, remoteCall
         case localAccepted, remoteAccepted
         case localRejected, remoteRejected
-        /// The other side is in another call.
+        /// The invitee is in another call.
         case remoteBusy
-        /// This user was in another call, on whatever device.
+        /// This user was in another call, on any device.
         case localBusy
         case localCancelled, remoteCancelled
         case localHangup, remoteHangup
-        /// Nobody answered in time.
+        /// No invitee answered in time.
         case timeout
-        /// Another device of this user answered, or took the call over.
+        /// Another device of this user answered, or took over the call.
         case handledElsewhere
-        /// The media flows: `mediaConnected()`.
+        /// The media flows: the app has called `mediaConnected()`.
         case mediaConnected
-        /// The other side was not heard of for too long.
+        /// The service has heard no heartbeats of the other member for too long (docs/protocol.md, section 3).
         case remoteLost
-        /// The call is over, and how is not known: this device could not be reached.
+        /// The call has ended in an unknown way: this device could not be reached.
         case gone
         case failed(SignalingError)
     }
 
-    /// The state, why it is so, and the call that it is about: of `idle` the one that is over.
+    /// The new state, the reason, and the call; for `idle` the call that has ended.
     public struct Change: Sendable {
         public let state: State
         public let reason: Reason
         public let call: Call?
     }
 
-    /// What happens to a call that rings while there is one.
+    /// The treatment of a call that rings while there is another call.
     public enum Busy: Sendable {
-        /// It is rejected with the reason `busy`.
+        /// The call is rejected with the reason `busy`.
         case reject
-        /// It rings on, and the app is told by `waitingCalls`.
+        /// The call rings on, and the app gets the call in `waitingCalls`.
         case tell
     }
 
     public struct Policies: Sendable {
         public var busy = Busy.reject
-        /// What becomes of two people who call each other at the same moment (docs/protocol.md, section 3, Glare).
+        /// The treatment of two users who call each other at the same time (docs/protocol.md, section 3, Glare).
         public var glare = GlarePolicy.merge
-        /// `common` ends with the answer, `advanced` lives until somebody ends it.
+        /// A `common` call ends with the answer; an `advanced` call lives until a member ends the call.
         public var mode = CallMode.advanced
 
         public init() {}

@@ -1,27 +1,28 @@
 import SignalingProtocol
 import Synchronization
 
-/// One call at a time, as a telephone has it: the machine that every calling app writes, after ZEGOCLOUD's calling best practice and Agora's
-/// CallAPI. It makes and answers calls of a client, and says in which state the app's one call is, and why.
+/// A manager of one call at a time, as on a telephone: the state machine that every calling app needs, after
+/// ZEGOCLOUD's calling best practice and Agora's CallAPI. The manager makes and answers calls of a client, and reports
+/// the state of the app's one call and the reasons of its changes.
 ///
 ///     idle → calling → connecting → connected → idle
 ///     idle → ringing → connecting → connected → idle
 ///
-/// Calls that ring meanwhile are told or turned away, as `Policies.busy` says; two people who call each other at the same moment are put
-/// through when `Policies.glare` is `merge`. All methods may be called from any task.
+/// `Policies.busy` decides whether calls that ring meanwhile are delivered or rejected; two users who call each other
+/// at the same time are connected when `Policies.glare` is `merge`. All methods may be called from any task.
 public final class CallManager: Sendable {
     struct Current {
-        /// Counts the calls of this manager.
+        /// The number of the present call, counted by this manager.
         var number = 0
         var state = State.idle
         var call: Call?
-        /// The id under which this user calls, before the service has answered.
+        /// The id of this user's call, also before the service has answered.
         var callID: CallID?
-        /// Whom this user calls.
+        /// The users that this user calls.
         var callees: [UserID] = []
-        /// Calls of these, which the service may make one with the own (glare).
+        /// Ringing calls of these users, which the service may merge with the own call (glare).
         var crossing: [Call] = []
-        /// What this side did last, which explains what the service tells.
+        /// This user's last step, the reason of the service's next event.
         var intent: Reason?
     }
 
@@ -31,14 +32,15 @@ public final class CallManager: Sendable {
     let hub = EventHub<Change>(limit: 256)
     let waiting = EventHub<Call>(limit: 256)
 
-    /// Takes over the incoming calls of `client` from now on. It does not connect it.
+    /// Creates a manager that takes over the incoming calls of `client` from now on. The manager does not connect the
+    /// client.
     public init(_ client: SignalingClient, policies: Policies = Policies()) {
         self.client = client
         self.policies = policies
         let calls = client.incomingCalls
         Task { [weak self, hub, waiting] in
             for await call in calls { self?.rings(call) }
-            // The client is disconnected: so is who reads here.
+            // The client has disconnected, so the manager's streams end.
             hub.finish()
             waiting.finish()
         }
@@ -49,20 +51,23 @@ public final class CallManager: Sendable {
         waiting.finish()
     }
 
-    /// Where the one call stands.
+    /// The state of the manager's call.
     public var state: State { current.withLock(\.state) }
-    /// The one call; nil in `idle`.
+    /// The manager's call; nil in `idle`, and in `calling` before the service has answered.
     public var call: Call? { current.withLock(\.call) }
-    /// Each change of the state, once; each access is another reader, the first one is also told of what was before. Ends with the client.
+    /// The changes of the state, each once. Each access returns another reader; the first reader also gets the earlier
+    /// changes. Ends with the client.
     public var changes: AsyncStream<Change> { hub.stream() }
-    /// With `Policies.busy == .tell`: calls that ring while there is another one. `take(_:)` makes one of them the one call. Ends with the client.
+    /// With `Policies.busy == .tell`: the calls that ring while there is another call. `take(_:)` makes a waiting call
+    /// the manager's call. Ends with the client.
     public var waitingCalls: AsyncStream<Call> { waiting.stream() }
 
-    // MARK: What this user does
+    // MARK: Requests of this user
 
-    /// Calls somebody, one or several.
+    /// Calls one user or several. `timeout` in seconds, 1 to 600; 60 when nil.
     ///
-    /// - Throws: `invalidState` when there is a call already; what `SignalingClient.invite` throws, and the state is `idle` again.
+    /// - Throws: `invalidState` when there is a call already; the errors of `SignalingClient.invite`, after which the
+    ///   state is `idle` again.
     @discardableResult
     public func call(
         _ users: [UserID], media: String? = nil, timeout: Int? = nil, extendedData: String? = nil,
@@ -78,7 +83,7 @@ public final class CallManager: Sendable {
             if current.withLock({ $0.callID == callID }) {
                 follow(call)
             } else {
-                // Hung up meanwhile, and the cancel may have met another call than the one that this became.
+                // The app has hung up meanwhile, and the cancel may have met another call than the merged call.
                 try? await call.hangUp()
             }
             return call
@@ -89,7 +94,8 @@ public final class CallManager: Sendable {
         }
     }
 
-    /// An invitation without an answer may have been served all the same: nobody is to ring, or to talk to nobody, because of it.
+    /// Ends a call whose invitation got no response: the service may have served the invitation, and no phone is to
+    /// ring on.
     private func takeBack(_ callID: CallID) {
         let client = client
         Task {
@@ -97,18 +103,18 @@ public final class CallManager: Sendable {
         }
     }
 
-    /// Calls one user, whose id is given as text.
+    /// Calls the user with the id `user`.
     ///
-    /// - Throws: `badRequest` also for a text that is no user id.
+    /// - Throws: the errors of `call(_:)` for several users; `badRequest` for a text that is not a user id.
     @discardableResult
     public func call(_ user: String, media: String? = nil) async throws(SignalingError) -> Call {
         try await call([UserID(word: user)], media: media)
     }
 
-    /// A call that rang while there was another one (`waitingCalls`) becomes the one call, and rings: `accept()` and `reject(_:)` are about it.
-    /// The one there was has to be hung up before.
+    /// Makes a waiting call (`waitingCalls`) the manager's call, which rings: `accept()` and `reject(_:)` then apply to
+    /// the call. The app hangs up the present call before.
     ///
-    /// - Throws: `invalidState` when there is another call, or when this one does not ring any more.
+    /// - Throws: `invalidState` when there is another call, or when the waiting call does not ring any more.
     public func take(_ call: Call) throws(SignalingError) {
         guard call.ownMember?.state.isPending ?? false else {
             throw SignalingError(.invalidState, "the call does not ring any more")
@@ -117,22 +123,26 @@ public final class CallManager: Sendable {
         follow(call)
     }
 
-    /// Answers the call that rings.
+    /// Accepts the call that rings.
+    ///
+    /// - Throws: `invalidState` when no call rings; the errors of `Call.accept`.
     public func accept(extendedData: String? = nil) async throws(SignalingError) {
         let call = try call(in: .ringing, as: .localAccepted)
         try await perform(call) { call throws(SignalingError) in try await call.accept(extendedData: extendedData) }
         advance(call, to: .connecting, .localAccepted)
     }
 
-    /// Turns the call that rings away.
+    /// Rejects the call that rings.
+    ///
+    /// - Throws: `invalidState` when no call rings; the errors of `Call.reject`.
     public func reject(_ reason: String = WellKnownReason.declined) async throws(SignalingError) {
         let call = try call(in: .ringing, as: .localRejected)
         try await perform(call) { call throws(SignalingError) in try await call.reject(reason) }
         over(call.id, call, .localRejected)
     }
 
-    /// Ends whatever there is: cancels, rejects or hangs up (`Call.hangUp`); of several people who talk this one leaves. A call that the service
-    /// has not answered yet is cancelled under its id. Nothing to do in `idle`.
+    /// Ends the present call: cancels, rejects or hangs up (`Call.hangUp`); this user leaves a call of several members,
+    /// which goes on. A call without a response is cancelled under its id. Does nothing in `idle`.
     public func hangUp() async throws(SignalingError) {
         switch state {
         case .idle: return
@@ -161,13 +171,13 @@ public final class CallManager: Sendable {
             current.withLock { $0.intent = nil }
             throw error
         }
-        // The answer to the invitation may have come meanwhile, and with it another call (glare).
+        // The response to the invitation may have come meanwhile, with another call (glare).
         let (later, laterID) = current.withLock { $0.number == number ? ($0.call, $0.callID) : (nil, nil) }
         if let later, later != call { try await later.hangUp() }
         over(laterID, later, intent)
     }
 
-    /// The app says that the media flows: `connecting` becomes `connected`.
+    /// Notes that the media flows, as the app reports: `connecting` becomes `connected`.
     public func mediaConnected() {
         guard let call, state == .connecting else { return }
         advance(call, to: .connected, .mediaConnected)
@@ -185,7 +195,7 @@ public final class CallManager: Sendable {
         return call
     }
 
-    /// A request that failed explains nothing.
+    /// Sends a request; a failed request is not the reason of later events.
     private func perform(
         _ call: Call, _ request: (Call) async throws(SignalingError) -> Void
     ) async throws(SignalingError) {

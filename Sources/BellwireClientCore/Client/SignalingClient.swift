@@ -92,8 +92,8 @@ public final class SignalingClient: Sendable {
     /// The outcome of a request comes before the events of its success.
     public var events: AsyncStream<ClientEvent> { driver.events.stream() }
 
-    /// The calls that begin to ring here, each once; readers work as those of `events`. The calls that rang or were
-    /// under way when the client connected are included.
+    /// The calls that begin to ring here, each once; readers work as those of `events`. Calls that rang before the
+    /// client connected are included; calls that were under way are only in `calls`.
     public var incomingCalls: AsyncStream<Call> { driver.incomingCalls.stream() }
 
     /// The present connection state. `ClientEvent.connection` reports each change.

@@ -1,24 +1,24 @@
 import Synchronization
 
-/// An MQTT client that wants one thread of its own, which it blocks: from the first packet to the loss of its connection.
+/// An MQTT client that blocks a thread of its own, from the first packet to the loss of its connection.
 package protocol ThreadedClient: AnyObject {
-    /// The broker has granted all subscriptions.
+    /// Whether the broker has granted all subscriptions.
     var isSubscribed: Bool { get }
-    /// How many messages the broker has not acknowledged.
+    /// The number of messages that the broker has not acknowledged.
     var backlog: Int { get }
-    /// What the broker takes, in bytes, once it is subscribed.
+    /// The size of the largest packet that the broker accepts, in bytes; known once the client is subscribed.
     var largestPacket: Int { get }
 
-    /// What has arrived and was not taken yet.
+    /// The events that have arrived and were not taken yet.
     var received: [TransportEvent] { get set }
 
-    /// Waits for the broker, so long at most, or until it is woken, and does what there is to do.
+    /// Waits for the broker for at most this long, or until the client is woken, and handles all input and timers.
     func wait(milliseconds: Int32) throws(TransportError)
-    /// Sends them in this order.
+    /// Sends the messages in this order.
     func publish(_ messages: [OutgoingMessage]) throws(TransportError)
-    /// Asks the broker for a sign of life; nothing where that is not needed.
+    /// Asks the broker for a sign of life; does nothing where that is not needed.
     func probe() throws(TransportError)
-    /// Says DISCONNECT when the broker has what was published, and waits for both: less than two seconds.
+    /// Sends DISCONNECT when the broker has acknowledged the published messages, and waits for both: less than 2 s.
     func disconnect()
 }
 
@@ -26,11 +26,11 @@ extension ThreadedClient {
     package func probe() {}
 }
 
-/// A connection and the thread that drives it. What others want waits here until the thread takes it.
+/// A connection and the thread that drives the client. Messages wait in the connection until the thread takes them.
 package final class ThreadedConnection: TransportConnection {
     package typealias Wake = @Sendable () -> Void
     package typealias Make = @Sendable () throws(TransportError) -> any ThreadedClient
-    /// Runs something on a new thread; false when there is none.
+    /// Runs a function on a new thread; returns false when no thread can be started.
     package typealias ThreadStarter = @Sendable (_ body: @escaping @Sendable () -> Void) -> Bool
     typealias Opened = @Sendable (TransportError?) -> Void
 
@@ -41,7 +41,7 @@ package final class ThreadedConnection: TransportConnection {
         var wantsProbe = false
         var isClosing = false
         var isOver = false
-        /// To be told, once, whether the connection came about.
+        /// Gets the result of the attempt, once.
         var opened: Opened?
         var closeWaiters: [@Sendable () -> Void] = []
     }
@@ -51,9 +51,9 @@ package final class ThreadedConnection: TransportConnection {
     private let events: @Sendable (TransportEvent) -> Void
     private let state = Mutex(State())
 
-    /// Messages that wait for the broker; the thread takes them at once.
+    /// The number of messages that may wait for the broker; the thread hands new messages to the client at once.
     package static let mostBacklog = 4_096
-    /// A client's own timers want a turn this often, in milliseconds.
+    /// The longest wait of the client, in milliseconds, since the client's own timers need a turn.
     private static let longestWait: Int32 = 1_000
     private static let givenUp = TransportError(.lost(isClean: false), "given up")
 
@@ -62,7 +62,8 @@ package final class ThreadedConnection: TransportConnection {
         (self.make, self.wake, self.events) = (make, wake, events)
     }
 
-    /// A transport's `connect`: `make` is called on the thread, and may block; `wake` ends a client's `wait`, from any thread.
+    /// Connects, for a transport's `connect`. `make` is called on the thread, and may block; `wake` ends a client's
+    /// `wait`, from any thread.
     package static func connect(
         thread: ThreadStarter, wake: @escaping Wake, events: @escaping @Sendable (TransportEvent) -> Void,
         make: @escaping Make
@@ -89,14 +90,14 @@ package final class ThreadedConnection: TransportConnection {
         }
     }
 
-    /// Nobody waits for the connection any more. The thread may be looking a name up, and notices later.
+    /// Gives up the attempt. The thread may be looking up a name, and notices later.
     private func abandon() {
         state.withLock { $0.isClosing = true }
         wake()
         answer(Self.givenUp)
     }
 
-    /// Returns false when nobody waits.
+    /// Reports the result of the attempt; returns false when the result has been reported before.
     @discardableResult
     private func answer(_ error: TransportError?) -> Bool {
         let opened = state.withLock { state in
@@ -111,7 +112,7 @@ package final class ThreadedConnection: TransportConnection {
         let problem = state.withLock { state -> String? in
             guard !state.isOver, !state.isClosing else { return nil }
             guard message.packetSize <= state.largestPacket else {
-                return "the broker takes no packet of so many bytes"
+                return "the message is larger than the broker accepts"
             }
             guard state.backlog + state.outgoing.count < Self.mostBacklog else {
                 return "\(Self.mostBacklog) messages wait for the broker"
@@ -157,7 +158,7 @@ package final class ThreadedConnection: TransportConnection {
     private func serve(_ isOpen: inout Bool) throws(TransportError) {
         let client = try make()
         while !state.withLock(\.isClosing) {
-            // What arrived before the end counts.
+            // Events that arrived before the end of the connection count.
             defer { if isOpen { tell(client) } }
             try client.wait(milliseconds: Self.longestWait)
             guard client.isSubscribed else { continue }
@@ -192,6 +193,7 @@ package final class ThreadedConnection: TransportConnection {
 }
 
 extension OutgoingMessage {
-    /// At most: with its header, the length of the topic, the identifier and the expiry.
+    /// An upper bound of the packet's size in bytes, with the header, the length of the topic, the packet id and the
+    /// expiry.
     fileprivate var packetSize: Int { 15 + topic.utf8.count + payload.count }
 }

@@ -1,31 +1,37 @@
-/// What carries messages to a broker and back: any MQTT client. The SDK makes one connection after another with it, each with a session,
-/// and a will, of its own (docs/protocol.md, section 1), and decides itself when to connect again.
+/// A transport carries messages to a broker and back: any MQTT client. The SDK makes connections in succession, each
+/// with a session and a will of its own (docs/protocol.md, section 1), and decides itself when to reconnect.
 ///
-/// An adapter needs no queue of its own beyond that of its MQTT client, no acks and no resends: all of that is the SDK's.
+/// An adapter needs no queue beyond the queue of its MQTT client, no acks and no resends: the SDK has these.
 public protocol Transport: Sendable {
-    /// Connects with a clean session and the will, subscribes to all topics with QoS 1, and returns when the broker has granted them. What
-    /// happens from then on is told by `events`, from any thread, one after another, and `closed` last, once, for whatever reason the
-    /// connection ended. Nothing is told of a connection that did not come about.
+    /// Connects with a clean session and the will, subscribes to all topics with QoS 1, and returns when the broker has
+    /// granted the subscriptions. From then on the adapter calls `events` for each event, from any thread but never
+    /// twice at once, and with `closed` as the last event, once, whatever the reason for the end. A connection that was
+    /// not made has no events.
     ///
     /// The SDK gives up after 10 s and cancels the task.
+    ///
+    /// - Throws: `TransportError` of kind `unreachable`, `refused`, `tls` or another kind that says why there is no
+    ///   connection.
     func connect(
         _ request: ConnectionRequest, events: @escaping @Sendable (TransportEvent) -> Void
     ) async throws(TransportError) -> any TransportConnection
 }
 
-/// A connection that came about.
+/// An open connection to the broker.
 public protocol TransportConnection: Sendable {
-    /// Hands a message over, to be sent in the order of the calls, and returns at once. A connection that is lost drops it and says `closed`.
+    /// Hands over a message, to be sent in the order of the calls, and returns at once. A lost connection drops the
+    /// message and reports `closed`.
     ///
-    /// - Throws: `TransportError` of kind `invalid` when this message can never be sent, as one beyond what the broker takes.
+    /// - Throws: `TransportError` of kind `invalid` when this message can never be sent, such as a message that is
+    ///   larger than the broker accepts.
     func publish(_ message: OutgoingMessage) throws(TransportError)
 
-    /// The SDK doubts that the broker is still there: asks for a sign of life (PINGREQ), and ends the connection when none comes in some
-    /// seconds. One that cannot may do nothing.
+    /// Asks the broker for a sign of life (PINGREQ), and ends the connection when none comes in some seconds: the SDK
+    /// doubts that the broker is still there. An adapter that cannot do this does nothing.
     func probe()
 
-    /// Sends what was handed over, says DISCONNECT so that the broker drops the will, and returns when that is done, or in two seconds. Not
-    /// called after `closed`: an adapter that has something to let go does so before it tells that.
+    /// Sends the handed-over messages and DISCONNECT, so that the broker drops the will, and returns when that is done,
+    /// or after 2 s. Not called after `closed`: an adapter releases its resources before `closed`.
     func close() async
 }
 
@@ -33,18 +39,18 @@ extension TransportConnection {
     public func probe() {}
 }
 
-/// What CONNECT and SUBSCRIBE say.
+/// The contents of CONNECT and SUBSCRIBE.
 public struct ConnectionRequest: Sendable {
-    /// `{user}/{device}`, encoded.
+    /// The MQTT client id, `{user}/{device}`, encoded (docs/protocol.md, section 1).
     public var clientID: String
-    /// The user, encoded.
+    /// The MQTT username: the user id, encoded.
     public var username: String
-    /// The token; nil when there is none.
+    /// The MQTT password: the token; nil when there is no token.
     public var password: String?
-    /// Published by the broker when the connection is lost; nil for a client that only asks.
+    /// The message that the broker publishes when the connection is lost; nil for a client that only asks.
     public var will: OutgoingMessage?
     public var keepAlive: Duration
-    /// To subscribe to, with QoS 1.
+    /// The topics to subscribe to, with QoS 1.
     public var topics: [String]
 
     public init(
@@ -64,7 +70,7 @@ public struct ConnectionRequest: Sendable {
 public struct OutgoingMessage: Sendable, Equatable {
     public var topic: String
     public var payload: [UInt8]
-    /// With MQTT 5: seconds after which the broker drops the message undelivered; nil for never.
+    /// Seconds after which the broker drops the undelivered message, with MQTT 5; nil for never.
     public var expirySeconds: UInt32?
 
     public init(topic: String, payload: [UInt8], expirySeconds: UInt32? = nil) {
@@ -74,35 +80,36 @@ public struct OutgoingMessage: Sendable, Equatable {
     }
 }
 
-/// What happens on a connection.
+/// An event of a connection.
 public enum TransportEvent: Sendable {
-    /// A message arrived. `isRetained` as the packet says.
+    /// A message arrived. `isRetained` is the packet's retain flag.
     case received(payload: [UInt8], isRetained: Bool)
-    /// Final.
+    /// The connection has ended. Final.
     case closed(TransportError)
 }
 
-/// Why there is no connection, or no message.
+/// The reason why there is no connection, or why a message cannot be sent.
 public struct TransportError: Error, Sendable, Equatable, CustomStringConvertible {
     public enum Kind: Sendable, Equatable {
         /// The broker cannot be reached.
         case unreachable
         /// The broker refused CONNECT or a subscription.
         case refused
-        /// The connection is gone. `isClean`: without a word, as when another one takes its place at a broker that does not say so.
+        /// The connection is gone. `isClean`: the broker closed it without giving a reason, as when another connection
+        /// displaces this one at a broker that does not say so.
         case lost(isClean: Bool)
         /// The broker said that another connection has this client id now (MQTT 5: DISCONNECT with 0x8E).
         case takenOver
         /// The broker ended the connection (MQTT 5: DISCONNECT with 0x98).
         case ended
-        /// TLS cannot be set up, or the broker's certificate is not to be trusted: another try changes nothing.
+        /// TLS cannot be set up, or the broker's certificate cannot be trusted: another attempt changes nothing.
         case tls
         /// This message cannot be sent.
         case invalid
     }
 
     public var kind: Kind
-    /// For people.
+    /// A text for people.
     public var message: String
 
     public init(_ kind: Kind, _ message: String) {
