@@ -2,17 +2,18 @@ import BellwireClientCore
 import MQTTClient
 
 extension SignalingClient.Configuration {
-    /// Over Bellwire's own MQTT client, to this broker.
+    /// Creates a configuration over Bellwire's own MQTT client, with a connection to `broker`.
     public init(user: UserID, device: DeviceID, broker: BrokerAddress, certificateAuthorityFile: String? = nil) {
         self.init(
             user: user, device: device,
             transport: MQTTTransport(broker: broker, certificateAuthorityFile: certificateAuthorityFile))
     }
 
-    /// The same in words: `mqtt://` or `mqtts://` with host and port, user and device as texts. Without a device it is this
-    /// installation's (`DeviceID.ofThisInstallation`).
+    /// Creates a configuration from texts: the broker as `mqtt://` or `mqtts://` with host and port, the user and the
+    /// device. Without `device` the client uses the device id of this installation (`DeviceID.ofThisInstallation`).
     ///
-    /// - Throws: `badRequest`, which names the word that is not of its form; also when all devices of this installation are in use.
+    /// - Throws: `badRequest` naming `user`, `broker` or `device`, when the text is not valid; also when all device ids
+    ///   of this installation are in use.
     public init(
         user: String, broker: String, device: String? = nil, certificateAuthorityFile: String? = nil
     ) throws(SignalingError) {

@@ -11,25 +11,28 @@ import Synchronization
 
 extension DeviceID {
     /// The device id of this installation: made once, at random, and kept in `$XDG_DATA_HOME/bellwire/device`
-    /// (`~/.local/share/bellwire/device`). Where no file can be kept it lasts as long as the process.
+    /// (`~/.local/share/bellwire/device`). Where no file can be kept, the id lasts as long as the process.
     ///
-    /// It is this process's while the process lives: two connections of one device would push each other out. A second program of the same
-    /// home directory is the second device, whose id is kept in `device-2` beside it for the next program that comes second, and so on, 16 in
-    /// all. Of a process that is the seventeenth this is an id of its own, which is not kept. All clients of one process have the same id.
+    /// The id belongs to this process while the process lives, since two connections of the same device would displace
+    /// each other. A second program of the same home directory is a second device, whose id is kept in `device-2`
+    /// beside the first file for the next second program, and so on, 16 in all. A seventeenth program gets an id of its
+    /// own that is not kept. All clients of a process have the same id.
     public static var ofThisInstallation: DeviceID {
         (try? InstallationDevice.ofThisProcess()) ?? InstallationDevice.ofSurplusProcess
     }
 }
 
-/// Where an installation keeps its device ids.
+/// The directory in which an installation keeps its device ids.
 struct InstallationDevice: Sendable {
-    /// How many programs are devices at once. The service keeps registrations for pushes of 20 devices of a user.
+    /// The number of programs with a kept id at the same time. The service keeps push registrations of 20 devices of a
+    /// user.
     static let programs = 16
 
-    /// Nil when there is no home.
+    /// The directory; nil when there is no home directory.
     let directory: String?
 
-    /// A device id that no other process takes while this lives: the kernel gives the lock back when the process ends, however it ends.
+    /// A device id that no other process takes while this object lives: the kernel releases the lock when the process
+    /// ends, in any way.
     final class Claim: Sendable {
         let id: DeviceID
         /// The locked file; nil where no file could be kept.
@@ -42,16 +45,16 @@ struct InstallationDevice: Sendable {
 
     private enum Attempt {
         case claimed(Claim)
-        /// Another program has it.
+        /// Another program has the device id.
         case taken
-        /// There is no such file, and none can be made; or it holds no device id.
+        /// There is no such file, and the file cannot be made; or the file holds no device id.
         case unusable
     }
 
     private static let claimed = Mutex<Claim?>(nil)
     static let ofSurplusProcess = random()
 
-    /// - Throws: `badRequest` when as many programs as may be have a device each.
+    /// - Throws: `badRequest` when all 16 device ids are in use.
     static func ofThisProcess() throws(SignalingError) -> DeviceID {
         try claimed.withLock { claimed throws(SignalingError) in
             if let claimed { return claimed.id }
@@ -73,7 +76,7 @@ struct InstallationDevice: Sendable {
 
     private static func random() -> DeviceID { DeviceID(randomToken())! }
 
-    /// The first device that no other program has.
+    /// Claims the first device id that no other program has.
     func claim() throws(SignalingError) -> Claim {
         guard let directory else { return Claim(Self.random(), nil) }
         makeDirectories(directory)
@@ -86,7 +89,7 @@ struct InstallationDevice: Sendable {
             }
         }
         guard isFull else { return Claim(Self.random(), nil) }
-        let message = "\(Self.programs) programs have one each already (\(directory)): end one, or give an id"
+        let message = "\(Self.programs) programs use the device ids in \(directory): end a program, or give an id"
         throw SignalingError(.badRequest, "device: " + message)
     }
 
@@ -103,13 +106,13 @@ struct InstallationDevice: Sendable {
         return .claimed(Claim(id, file))
     }
 
-    /// The lock is not passed on to programs that this one starts.
+    /// Opens a kept file. Programs that this process starts do not inherit the lock.
     private func openKept(_ path: String) -> Int32? {
         let file = open(path, O_RDONLY | O_CLOEXEC)
         return file < 0 ? nil : file
     }
 
-    /// Of several processes that make it at once one wins.
+    /// Makes a kept file and opens it. When several processes make the file at once, the first file stays.
     private func make(_ directory: String, _ name: String) -> Int32? {
         let new = Self.random()
         let draft = "\(directory)/device.\(new)"
@@ -119,7 +122,8 @@ struct InstallationDevice: Sendable {
         return openKept("\(directory)/\(name)")
     }
 
-    /// False: another program has it. A file system without locks has one device for all programs.
+    /// Locks the file; returns false when another program has the lock. On a file system without locks all programs use
+    /// the same device id.
     private func lock(_ file: Int32) -> Bool {
         while flock(file, LOCK_EX | LOCK_NB) != 0 {
             if errno == EWOULDBLOCK { return false }

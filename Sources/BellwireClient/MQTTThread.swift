@@ -3,14 +3,14 @@ import Glibc
 import MQTTClient
 import Support
 
-/// Bellwire's own MQTT client as `ThreadedConnection` drives it.
+/// Bellwire's own MQTT client, driven by a `ThreadedConnection`.
 final class MQTTThread: ThreadedClient {
     private let connection: MQTTConnection
     private let topics: [String]
     private let wakeUp: WakeUp
-    /// What is known here of why a connection did not come about, or ended, beside the error.
+    /// Returns a known cause of a connection's failure or end, beside the error.
     private let cause: (MQTTError) -> String?
-    /// Subscriptions that the broker has not granted; nil before CONNACK.
+    /// The subscriptions that the broker has not granted; nil before CONNACK.
     private var ungranted: Set<Int32>?
     var received: [TransportEvent] = []
 
@@ -42,7 +42,7 @@ final class MQTTThread: ThreadedClient {
         }
     }
 
-    /// CONNACK → subscribe to all topics → all SUBACKs.
+    /// Subscribes to all topics after CONNACK, and then removes granted subscriptions from `ungranted`.
     private func subscribe() throws(MQTTError) {
         guard connection.state == .connected else { return }
         if let ungranted {

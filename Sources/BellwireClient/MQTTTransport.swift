@@ -2,15 +2,16 @@ import BellwireClientCore
 import MQTTClient
 import Support
 
-/// Bellwire's own MQTT 5 client (docs/decisions/0013) as the SDK's transport: TCP, and TLS by OpenSSL. Each connection has a thread, which
-/// it ends with.
+/// Bellwire's own MQTT 5 client (docs/decisions/0013) as the SDK's transport: TCP, and TLS by OpenSSL. Each connection
+/// has a thread, which ends with the connection.
 public struct MQTTTransport: Transport {
-    /// Where the broker is. A username in it is used as it is; without one it is the user id. A password in it is used where there is no
-    /// token.
+    /// The broker's address. A username in the address replaces the user id as the MQTT username. A password in the
+    /// address is used where there is no token.
     public var broker: BrokerAddress
-    /// With `mqtts://`: a file with the certificate authorities to trust; the system's when nil.
+    /// The file with the certificate authorities to trust with `mqtts://`; nil for the system's.
     public var certificateAuthorityFile: String?
-    /// What is known here of why a connection failed, beside the error; it is given what was shown as the password.
+    /// Returns a known cause of a failed connection, beside the error; the second argument is the password that was
+    /// sent.
     package var cause: @Sendable (MQTTError, String?) -> String? = { _, _ in nil }
 
     public init(broker: BrokerAddress, certificateAuthorityFile: String? = nil) {
@@ -42,7 +43,7 @@ public struct MQTTTransport: Transport {
         return settings
     }
 
-    /// How long the broker may take to show that it is there, in milliseconds.
+    /// How long the broker may take to answer a request for a sign of life, in milliseconds.
     private static let longestAnswer: Int64 = 5_000
 }
 

@@ -2,7 +2,7 @@ import BellwireClientCore
 import CMosquitto
 import Glibc
 
-/// What libmosquitto tells, and what that means.
+/// The callbacks of libmosquitto, and their meaning for the connection.
 extension MosquittoClient {
     func setCallbacks() {
         mosquitto_user_data_set(handle, Unmanaged.passUnretained(self).toOpaque())
@@ -31,7 +31,8 @@ extension MosquittoClient {
     private func connectAnswered(_ code: Int32, _ properties: OpaquePointer?) {
         guard code == 0 else {
             let name = transport.version == .v5 ? mosquitto_reason_string(code) : mosquitto_connack_string(code)
-            // Unavailable, busy, shutting down, quota or rate exceeded: the same client may be taken a moment later.
+            // Unavailable, busy, shutting down, quota or rate exceeded: the broker may accept the same client a moment
+            // later.
             let kind: TransportError.Kind = [3, 0x88, 0x89, 0x8B, 0x97, 0x9F].contains(code) ? .unreachable : .refused
             return verdict = TransportError(kind, "the broker refused: \(reason(properties, name))")
         }
@@ -42,7 +43,7 @@ extension MosquittoClient {
         largestPacket = Int(size)
         if seconds < .max { keepAlive = seconds == 0 ? .seconds(Int32.max) : .seconds(Int(seconds)) }
         for topic in request.topics where mosquitto_subscribe(handle, nil, topic, 1) != 0 {
-            verdict = TransportError(.invalid, "nobody can subscribe to \(topic)")
+            verdict = TransportError(.invalid, "\(topic) is not a topic to subscribe to")
         }
     }
 
@@ -53,7 +54,7 @@ extension MosquittoClient {
     }
 
     private func disconnected(_ code: Int32, _ properties: OpaquePointer?) {
-        // Others are libmosquitto's own, which its functions return as well.
+        // Other codes are libmosquitto's own; its functions return these too.
         guard code >= 0x80, verdict == nil else { return }
         let isEnded = code == MQTT_RC_ADMINISTRATIVE_ACTION.rawValue
         let kind = isEnded ? TransportError.Kind.ended : .lost(isClean: false)
@@ -67,7 +68,8 @@ extension MosquittoClient {
         return (text.map { String(cString: $0) } ?? name.map { String(cString: $0) }) ?? "no reason"
     }
 
-    /// Throws when the broker has closed the connection, or there never was one: libmosquitto does not always tell.
+    /// Throws when the broker has closed the connection, or there never was a connection: libmosquitto does not always
+    /// say so.
     func judgeEnd(of socket: Int32) throws(TransportError) {
         var byte: UInt8 = 0
         let count = recv(socket, &byte, 1, Int32(MSG_PEEK | MSG_DONTWAIT))
@@ -75,7 +77,7 @@ extension MosquittoClient {
         if count < 0, errno != EAGAIN, errno != EINTR { throw lost(String(cString: strerror(errno)), isClean: false) }
     }
 
-    /// Throws when the connection is at its end, after a function of libmosquitto returned `code`.
+    /// Throws when the connection has ended, after a function of libmosquitto returned `code`.
     func judge(_ code: Int32) throws(TransportError) {
         if let verdict { throw verdict }
         guard code > 0 || mosquitto_socket(handle) < 0 else { return }
@@ -93,7 +95,7 @@ extension MosquittoClient {
     }
 }
 
-/// libmosquitto knows a client as long as it lives.
+/// Returns the client of a callback. libmosquitto calls back only while the client lives.
 private func of(_ context: UnsafeMutableRawPointer?) -> MosquittoClient {
     Unmanaged<MosquittoClient>.fromOpaque(context!).takeUnretainedValue()
 }

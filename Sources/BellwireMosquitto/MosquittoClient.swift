@@ -3,22 +3,22 @@ import CMosquitto
 import Glibc
 import Support
 
-/// A client of libmosquitto for one connection, used by one thread. libmosquitto calls back on that thread, within the methods here;
-/// nobody is told from there.
+/// A client of libmosquitto for a single connection, used by a single thread. libmosquitto calls back on that thread,
+/// within the methods here; the callbacks only set properties.
 final class MosquittoClient: ThreadedClient {
     let handle: OpaquePointer
     let transport: MosquittoTransport
     let request: ConnectionRequest
-    /// Messages that the broker has not acknowledged.
+    /// The packet ids of messages that the broker has not acknowledged.
     var unanswered: Set<Int32> = []
-    /// In bytes; at first what MQTT can say.
+    /// The largest packet that the broker accepts, in bytes; until CONNACK the largest that MQTT can express.
     var largestPacket = 268_435_460
     var received: [TransportEvent] = []
     var isConnected = false
     var ungranted: Int
-    /// Why the broker ends the connection, when it says so.
+    /// Why the broker ends or refuses the connection, when the broker says so.
     var verdict: TransportError?
-    /// libmosquitto's last complaint.
+    /// The last error that libmosquitto logged.
     var complaint = ""
     var keepAlive: Duration
     private let wakeUp: WakeUp
@@ -29,7 +29,8 @@ final class MosquittoClient: ThreadedClient {
 
     private static let library: Void = bellwire_mosquitto_start()
     private static let longestAnswer = Duration.seconds(5)
-    /// How long what was handed over may take to arrive before DISCONNECT, and both together: `close` has two seconds.
+    /// How long published messages may take to be acknowledged before DISCONNECT, and how long both may take: `close`
+    /// has 2 s.
     private static let (longestFlush, longestFarewell) = (Duration.seconds(1), Duration.milliseconds(1_500))
 
     /// Begins to connect. Blocks while the name is looked up.
@@ -40,7 +41,7 @@ final class MosquittoClient: ThreadedClient {
         }
         (self.handle, self.transport, self.request, self.wakeUp) = (handle, transport, request, wakeUp)
         ungranted = request.topics.count
-        // libmosquitto knows no less than 5 s.
+        // libmosquitto accepts no keepalive below 5 s.
         keepAlive = min(max(.seconds(5), request.keepAlive), .seconds(65_535))
         setCallbacks()
         try configure()
@@ -48,7 +49,7 @@ final class MosquittoClient: ThreadedClient {
         try judge(mosquitto_connect_async(handle, transport.host, Int32(transport.port), seconds))
     }
 
-    // Never within a callback: whoever calls a method here holds the client.
+    // Never within a callback: the caller of each method here holds the client.
     deinit { mosquitto_destroy(handle) }
 
     private func configure() throws(TransportError) {
@@ -105,7 +106,8 @@ final class MosquittoClient: ThreadedClient {
         if code == 0, Int32(broker.revents) & POLLOUT != 0 { code = mosquitto_loop_write(handle, 1) }
         try judge(code == 0 ? mosquitto_loop_misc(handle) : code)
         if broker.revents != 0 { quietSince = .now }
-        // libmosquitto asks for a sign of life in its own time alone; here it counts when a message is not acknowledged.
+        // libmosquitto asks for a sign of life at its own intervals only; here an unacknowledged message counts as a
+        // question.
         let longest = Self.longestAnswer + (unanswered.isEmpty ? keepAlive : .zero)
         if .now - quietSince > longest { throw TransportError(.lost(isClean: false), "the broker no longer answers") }
     }
@@ -114,7 +116,8 @@ final class MosquittoClient: ThreadedClient {
         let start = ContinuousClock.now
         func hasTurn(until end: Duration) -> Bool { .now < start + end && (try? wait(milliseconds: 10)) != nil }
         while !unanswered.isEmpty, hasTurn(until: Self.longestFlush) {}
-        // libmosquitto closes at once; while there are unread bytes that resets the connection, and the broker publishes the will.
+        // libmosquitto closes the socket at once. Unread bytes would then reset the connection, and the broker would
+        // publish the will; the copy of the socket prevents that.
         let copy = isConnected ? fcntl(mosquitto_socket(handle), F_DUPFD_CLOEXEC, 0) : -1
         guard copy >= 0 else { return }
         mosquitto_disconnect(handle)

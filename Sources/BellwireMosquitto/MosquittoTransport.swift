@@ -1,16 +1,18 @@
 @_exported import BellwireClientCore
 import Support
 
-/// libmosquitto as the SDK's transport: MQTT 5 or 3.1.1, TLS and SOCKS, kept up to date by the distribution. Each connection has a thread,
-/// which it ends with. Of a name with several addresses libmosquitto takes the first that does not refuse at once.
+/// libmosquitto as the SDK's transport: MQTT 5 or 3.1.1, TLS and SOCKS, kept up to date by the distribution. Each
+/// connection has a thread, which ends with the connection. For a name with several addresses libmosquitto takes the
+/// first address that does not refuse at once.
 public struct MosquittoTransport: Transport {
     public enum Version: Sendable, Equatable {
         case v5
-        /// For brokers that know no other: these do not say why they end a connection, nor drop what has expired.
+        /// MQTT 3.1.1, for brokers without MQTT 5: such a broker does not say why it ends a connection, and does not
+        /// drop expired messages.
         case v311
     }
 
-    /// A SOCKS 5 proxy through which the broker is reached. It looks the broker's name up.
+    /// A SOCKS 5 proxy through which the broker is reached. The proxy looks up the broker's name.
     public struct SOCKSProxy: Sendable, Equatable {
         public var host: String
         public var port: Int
@@ -25,20 +27,21 @@ public struct MosquittoTransport: Transport {
     public var host: String
     public var port: Int
     public var isTLS: Bool
-    /// With TLS: a file with the certificate authorities to trust; the system's when nil.
+    /// The file with the certificate authorities to trust with TLS; nil for the system's.
     public var certificateAuthorityFile: String?
     public var version = Version.v5
     public var socks: SOCKSProxy?
-    /// Nil for the user id.
+    /// The MQTT username; nil for the user id.
     public var username: String?
-    /// Used where there is no token.
+    /// The MQTT password where there is no token.
     public var password: String?
 
     public init(host: String, port: Int = 1883, isTLS: Bool = false) {
         (self.host, self.port, self.isTLS) = (host, port, isTLS)
     }
 
-    /// `mqtt://[user[:password]@]host[:port]`, or `mqtts://` for TLS; nil when `url` is not of this form.
+    /// Creates a transport from `mqtt://[user[:password]@]host[:port]`, or `mqtts://` for TLS; nil when `url` is not of
+    /// this form.
     public init?(url text: String) {
         guard let url = ServerURL(text), ["mqtt", "mqtts"].contains(url.scheme), url.path.isEmpty else { return nil }
         guard url.username != nil || url.password == nil else { return nil }
@@ -58,9 +61,9 @@ public struct MosquittoTransport: Transport {
 }
 
 extension SignalingClient.Configuration {
-    /// Over libmosquitto, with the broker as `mqtt://` or `mqtts://` with host and port.
+    /// Creates a configuration over libmosquitto, with the broker as `mqtt://` or `mqtts://` with host and port.
     ///
-    /// - Throws: `badRequest`, which names the word that is not of its form.
+    /// - Throws: `badRequest` naming `user`, `device` or `broker`, when the text is not valid.
     public init(
         user: String, device: String, mosquitto url: String, certificateAuthorityFile: String? = nil
     ) throws(SignalingError) {

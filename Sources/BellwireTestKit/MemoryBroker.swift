@@ -2,7 +2,8 @@ import BellwireClientCore
 import Coordinator
 import Synchronization
 
-/// As much of an MQTT broker as clients and a coordinator need: one connection for each client id, subscriptions, wills, order.
+/// An MQTT broker in memory, as far as clients and a coordinator need a broker: a single connection for each client id,
+/// subscriptions, wills, order.
 final class MemoryBroker: Sendable {
     fileprivate struct Client {
         let clientID: String
@@ -15,7 +16,7 @@ final class MemoryBroker: Sendable {
         var clients: [Int: Client] = [:]
         var lastNumber = 0
         var isOffline = false
-        /// For the coordinator, which shares nothing with others.
+        /// The messages for the coordinator, the only shared subscriber.
         var inbox: [InboundMessage] = []
         var wake: @Sendable () -> Void = {}
     }
@@ -50,7 +51,7 @@ final class MemoryBroker: Sendable {
         wake?()
     }
 
-    /// With a word: the will is dropped.
+    /// Closes the connection like a DISCONNECT: the will is dropped.
     func close(_ number: Int) {
         let client = state.withLock { $0.clients.removeValue(forKey: number) }
         client?.events(.closed(TransportError(.lost(isClean: false), "disconnected")))
@@ -98,7 +99,7 @@ final class MemoryBroker: Sendable {
 }
 
 extension MemoryBroker.State {
-    /// Their wills are published.
+    /// Removes clients, and publishes their wills.
     fileprivate mutating func remove(_ isGone: (MemoryBroker.Client) -> Bool) -> [MemoryBroker.Client] {
         let gone = clients.filter { isGone($0.value) }.sorted { $0.key < $1.key }
         for (number, client) in gone {

@@ -33,7 +33,7 @@ final class MemoryCoordinator: Sendable {
         wakeUp.signal()
     }
 
-    /// What it had in memory is gone; the store stays.
+    /// Replaces the coordinator: its memory is lost, the store stays.
     func replace() {
         state.withLock { $0.isToBeReplaced = true }
         wakeUp.signal()

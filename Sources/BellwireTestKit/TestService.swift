@@ -2,20 +2,22 @@ import BellwireClientCore
 import CallCore
 import Coordinator
 
-/// A service in memory, for an app's own tests: broker and coordinator in this process, with the coordinator's own code, so that calls ring,
-/// expire, are cancelled and answered as they are in a deployment. No port is opened, and nothing is left behind.
+/// A service in memory, for an app's own tests: a broker and a coordinator in this process. The coordinator runs its
+/// real code, so that calls ring, expire, are cancelled and answered as in a deployment. The service opens no port and
+/// leaves no files behind.
 ///
 ///     let service = TestService()
 ///     let alice = SignalingClient(service.configuration(user: "alice"))
 ///     try await alice.connect()
 public final class TestService: Sendable {
-    /// Times that a test may want shorter than a deployment has them.
+    /// Times that a test may want shorter than in a deployment.
     public struct Timings: Sendable {
-        /// How long a member of an advanced call may be silent (docs/protocol.md, section 3, Heartbeat); 60 s by default.
+        /// How long a member of an advanced call may be silent (docs/protocol.md, section 3, Heartbeat); 60 s by
+        /// default.
         public var heartbeatTimeout: Duration = .seconds(60)
-        /// How often the SDK is told to beat, in whole seconds from 1 on; 20 s by default.
+        /// The time between heartbeats that `welcome` tells the SDK, in whole seconds, at least 1; 20 s by default.
         public var heartbeatInterval: Duration = .seconds(20)
-        /// How long an inviter may be away while it rings; 10 s by default.
+        /// How long an inviter may be offline while the call rings (section 3, Caller lost); 10 s by default.
         public var callerGrace: Duration = .seconds(10)
 
         public init() {}
@@ -24,7 +26,7 @@ public final class TestService: Sendable {
     fileprivate let broker = MemoryBroker()
     private let coordinator: MemoryCoordinator
 
-    /// Serves at once, until it is let go and so are its clients' configurations.
+    /// Creates a service that serves at once, until this object and its clients' configurations are released.
     public init(timings: Timings = Timings()) {
         var settings = ServiceSettings()
         settings.calls.heartbeatTimeout = timings.heartbeatTimeout.milliseconds
@@ -36,34 +38,34 @@ public final class TestService: Sendable {
 
     deinit { coordinator.stop() }
 
-    /// What clients reach this service by.
+    /// The transport by which clients reach this service.
     public var transport: any Transport { ServiceTransport(service: self) }
 
-    /// A client's configuration: a user and one of its devices.
+    /// Returns a configuration for the user's device.
     ///
-    /// Ends the process when a name is not of its form: a mistake in a test.
+    /// Ends the process when an id is not valid (docs/protocol.md, section 1), since that is a mistake in the test.
     public func configuration(user: String, device: String = "phone") -> SignalingClient.Configuration {
         guard let userID = UserID(user), let deviceID = DeviceID(device) else {
-            preconditionFailure("\(user)/\(device) is no device of a user")
+            preconditionFailure("\(user)/\(device) is not a device of a user")
         }
         return SignalingClient.Configuration(user: userID, device: deviceID, transport: transport)
     }
 
-    /// Breaks the connections of all devices of a user, as a network does that goes away: the broker publishes their wills. The clients
-    /// connect again by themselves, unless they are kept away.
+    /// Breaks the connections of all devices of a user, like a lost network: the broker publishes their wills. The
+    /// clients reconnect by themselves, unless the service is offline.
     public func breakConnections(of user: String) { broker.breakConnections(of: user) }
 
-    /// From now on nobody can connect, and who is connected is cut off.
+    /// Breaks all connections, and refuses new connections until `goOnline()`.
     public func goOffline() { broker.goOffline() }
 
-    /// Clients can connect again.
+    /// Lets clients connect again.
     public func goOnline() { broker.goOnline() }
 
-    /// The coordinator dies in the middle of whatever it does, and another one takes its place: calls live on.
+    /// Ends the coordinator in the middle of its work, and starts another coordinator in its place: calls live on.
     public func replaceCoordinator() { coordinator.replace() }
 }
 
-/// A service lives as long as whoever can reach it.
+/// A transport that keeps its service alive.
 private struct ServiceTransport: Transport {
     let service: TestService
 

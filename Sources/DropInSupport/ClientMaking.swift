@@ -3,10 +3,11 @@ package import SignalingProtocol
 internal import Synchronization
 
 extension BellwireConfiguration {
-    /// The configuration of a client for this user. `token`: what the app gave with its login, used first; empty or nil for none.
-    /// `transport`: instead of MQTT to `broker`. `tokens` looks at each token that is used.
+    /// Returns the configuration of a client for this user. `token` is the token that the app passed with its login,
+    /// used first; empty or nil for none. `transport` replaces MQTT to `broker`. `tokens` notes each token that is
+    /// used.
     ///
-    /// - Throws: `badRequest`, which names the word that is not of its form.
+    /// - Throws: `badRequest` naming `user`, `broker`, `device` or `topicRoot`, when the text is not valid.
     package func clientConfiguration(
         userID: String, token: String? = nil, transport: (any Transport)? = nil, tokens: TokenWatch = TokenWatch()
     ) throws(SignalingError) -> SignalingClient.Configuration {
@@ -23,7 +24,7 @@ extension BellwireConfiguration {
         return configuration
     }
 
-    /// The app's own token counts until it ends or is refused; then the provider is asked.
+    /// Returns a provider that gives the app's own token once, and then asks the app's provider.
     private func provider(
         _ userID: String, first token: String?, _ tokens: TokenWatch
     ) -> (@Sendable () async throws -> String)? {
@@ -36,7 +37,7 @@ extension BellwireConfiguration {
     }
 }
 
-/// A token that is given once.
+/// A token that is returned once.
 private final class FirstToken: Sendable {
     private let token: Mutex<String?>
 
@@ -51,6 +52,6 @@ private final class FirstToken: Sendable {
 }
 
 extension SignalingError {
-    /// The client could not reach the service, or was told to stop.
+    /// Whether the client could not reach the service, or was disconnected.
     package var isOfConnection: Bool { code == .notConnected || code == .disconnected }
 }

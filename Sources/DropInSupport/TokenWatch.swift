@@ -2,22 +2,22 @@ internal import Foundation
 internal import Synchronization
 internal import Tokens
 
-/// When the token ends that the app gave last: a broker does not say why it refuses one.
+/// The end of the app's newest token: a broker does not say why it refuses a token.
 package final class TokenWatch: Sendable {
     package typealias Provider = @Sendable (_ userID: String) async throws -> String
 
-    /// In milliseconds since the Unix epoch; nil of what cannot be read.
+    /// The token's end in milliseconds since the Unix epoch; nil for a token that cannot be read.
     private let end = Mutex<Int64?>(nil)
 
     package init() {}
 
-    /// The token that counts from now on; nil for none.
+    /// Takes over the token that is used from now on; nil for no token.
     package func note(_ token: String?) {
         let end = token.flatMap { try? Token(unverified: $0).expiresAt }
         self.end.withLock { $0 = end }
     }
 
-    /// The provider, whose tokens are looked at.
+    /// Returns the provider, wrapped so that this watch notes each of its tokens.
     package func watched(_ provider: @escaping Provider) -> Provider {
         { [self] userID in
             let token = try await provider(userID)
@@ -26,7 +26,7 @@ package final class TokenWatch: Sendable {
         }
     }
 
-    /// By this device's clock.
+    /// Whether the token has ended, by this device's clock.
     package var hasEnded: Bool {
         let now = Int64(Date().timeIntervalSince1970 * 1_000)
         return end.withLock { $0.map { $0 <= now } ?? false }
