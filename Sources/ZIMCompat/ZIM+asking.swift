@@ -2,9 +2,9 @@ internal import BellwireClient
 internal import DropInSupport
 internal import SignalingProtocol
 
-/// From a method's parameters to its callback.
+/// The way from a method's parameters to its callback.
 extension ZIM {
-    /// A request about a call. `done` is called on the main queue.
+    /// Sends a request about a call. `done` is called on the main queue.
     func perform(
         _ make: () throws(Refusal) -> Request.Body,
         done: @escaping @Sendable (Result<Response.Success, Refusal>) -> Void
@@ -17,7 +17,7 @@ extension ZIM {
         }
     }
 
-    /// Any other request. `done` is called in the order of events.
+    /// Sends any other request. `done` is called in the order of events.
     func ask(
         _ make: (Session) throws(Refusal) -> Request.Body,
         done: @escaping @Sendable (Session?, Result<Answer, Refusal>) -> Void

@@ -2,9 +2,10 @@ internal import BellwireClient
 internal import DropInSupport
 internal import SignalingProtocol
 
-/// Call invitations. Each callback is called once: before the events of what it tells.
+/// Call invitations (docs/protocol.md, section 2; error codes: docs/migrate/zim.md). Each callback is called once,
+/// before the events of its request.
 extension ZIM {
-    /// Calls users, of whom 1 to 9 are invited. The callback has the id of the call, which is empty when there is none.
+    /// Invites 1 to 9 users to a new call. The callback has the id of the call, which is empty when the request failed.
     public func callInvite(
         with invitees: [String], config: ZIMCallInviteConfig, callback: ZIMCallInvitationSentCallback?
     ) {
@@ -28,7 +29,8 @@ extension ZIM {
             push: Request.Push(config.pushConfig))
     }
 
-    /// Takes back invitations that this user made; all pending ones when `invitees` is empty. The callback names for whom that failed.
+    /// Takes back pending invitations that this user made; all of these when `invitees` is empty. The callback names
+    /// the invitees for whom that failed.
     public func callCancel(
         with invitees: [String], callID: String, config: ZIMCallCancelConfig, callback: ZIMCallCancelSentCallback?
     ) {
@@ -42,6 +44,7 @@ extension ZIM {
         }
     }
 
+    /// Accepts an invitation on this device. `config.extendedData` has at most 2048 bytes.
     public func callAccept(
         with callID: String, config: ZIMCallAcceptConfig, callback: ZIMCallAcceptanceSentCallback?
     ) {
@@ -53,6 +56,7 @@ extension ZIM {
         }
     }
 
+    /// Rejects an invitation. `config.extendedData` has at most 2048 bytes.
     public func callReject(
         with callID: String, config: ZIMCallRejectConfig, callback: ZIMCallRejectionSentCallback?
     ) {
@@ -66,7 +70,7 @@ extension ZIM {
 
     // MARK: Advanced calls
 
-    /// Invites more users into an advanced call in which this user is.
+    /// Invites more users to an advanced call in which this user is accepted.
     public func callingInvite(
         with invitees: [String], callID: String, config: ZIMCallingInviteConfig,
         callback: ZIMCallingInvitationSentCallback?
@@ -79,7 +83,7 @@ extension ZIM {
         }
     }
 
-    /// Enters an advanced call to which this user is or was invited, or moves it to this device.
+    /// Enters an advanced call to which this user is or was invited, or moves the call to this device.
     public func callJoin(by callID: String, config: ZIMCallJoinConfig, callback: ZIMCallJoinSentCallback?) {
         let (callback, extendedData) = (OnMain(callback), config.extendedData.nonEmpty)
         perform { () throws(Refusal) in
@@ -89,6 +93,7 @@ extension ZIM {
         }
     }
 
+    /// Leaves an advanced call, which goes on for the other members.
     public func callQuit(by callID: String, config: ZIMCallQuitConfig, callback: ZIMCallQuitSentCallback?) {
         let (callback, extendedData) = (OnMain(callback), config.extendedData.nonEmpty)
         perform { () throws(Refusal) in
@@ -98,7 +103,7 @@ extension ZIM {
         }
     }
 
-    /// Ends an advanced call for all.
+    /// Ends an advanced call for all members.
     public func callEnd(by callID: String, config: ZIMCallEndConfig, callback: ZIMCallEndSentCallback?) {
         let (callback, extendedData) = (OnMain(callback), config.extendedData.nonEmpty)
         perform { () throws(Refusal) in
@@ -110,14 +115,15 @@ extension ZIM {
 
     // MARK: The list
 
-    /// The calls of this user, the newest first, as far as they are kept (docs/protocol.md, section 2).
+    /// Queries the calls of this user, the newest first, as far as the service keeps the calls (docs/protocol.md,
+    /// section 2, Queries).
     public func queryCallInvitationList(
         with config: ZIMCallInvitationQueryConfig, callback: ZIMCallInvitationListQueriedCallback?
     ) {
         let (callback, count, flag) = (OnMain(callback), config.count, config.nextFlag)
         ask { session throws(Refusal) in
             guard let cursor = session.cursor(flag) else {
-                throw .badParameter("nextFlag: 0, or that of the page before")
+                throw .badParameter("nextFlag: 0, or the nextFlag of the previous page")
             }
             return .query(.init(count: count == 0 ? nil : Int(count), cursor: cursor))
         } done: { session, result in

@@ -1,9 +1,10 @@
 internal import DropInSupport
 
-/// Rooms, as far as an app needs them on its way into a call: that this user is in a room is kept here, for this login. Nobody else hears of it,
-/// and nothing can be sent to a room.
+/// Rooms, as far as an app needs rooms on its way into a call: the SDK notes, for this login, that this user is in a
+/// room. Other users are not told, and there are no messages to a room.
 extension ZIM {
-    /// Succeeds for a user who is logged in, also in a room that was entered before. `config` is not used.
+    /// Enters a room. Succeeds for a user who is logged in, also in a room that was entered before. `config` is not
+    /// used.
     public func enterRoom(
         with roomInfo: ZIMRoomInfo, config: ZIMRoomAdvancedConfig?, callback: ZIMRoomEnteredCallback?
     ) {
@@ -11,7 +12,7 @@ extension ZIM {
         answer(roomID, roomInfo.roomName, callback) { session throws(Refusal) in try session.enterRoom(roomID) }
     }
 
-    /// Succeeds for a room that was entered in this login.
+    /// Leaves a room. Succeeds for a room that was entered in this login.
     public func leaveRoom(by roomID: String, callback: ZIMRoomLeftCallback?) {
         let callback = OnMain(callback)
         let refusal = refusal { session throws(Refusal) in try session.leaveRoom(roomID) }
@@ -39,7 +40,7 @@ extension ZIM {
         _ code: ZIMErrorCode, _ roomID: String, _ name: String, _ callback: ((ZIMRoomFullInfo, ZIMError) -> Void)?
     ) {
         answer(roomID, name, callback) { _ throws(Refusal) in
-            throw Refusal(code: code, message: "rooms are not part of this SDK: it has enterRoom and leaveRoom alone")
+            throw Refusal(code: code, message: "rooms are not part of this SDK, except for enterRoom and leaveRoom")
         }
     }
 

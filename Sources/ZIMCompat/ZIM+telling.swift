@@ -1,7 +1,7 @@
 internal import DropInSupport
 internal import SignalingProtocol
 
-/// From notices to the app's handler, on the main queue.
+/// The way from notices to the app's handler, on the main queue.
 extension ZIM {
     func tell(_ notice: Notice) {
         guard let handler else { return }
@@ -24,7 +24,7 @@ extension ZIM {
         }
     }
 
-    /// The same by the names of ZIM up to 2.8, which are those of who invited.
+    /// Reports the same news by the names of ZIM up to 2.8, which only the user who invited gets.
     private func tellAnswers(_ handler: any ZIMEventHandler, _ members: [MemberSnapshot], _ callID: String) {
         for member in members {
             switch member.state {
@@ -37,7 +37,8 @@ extension ZIM {
         if !late.isEmpty { handler.answeredTimeout(self, late, callID) }
     }
 
-    /// What ends a call of this mode for the apps that are not in it: the states of other devices mean nothing to them.
+    /// Reports the end of a call of this mode to an app that is not in the call any more: the states of other devices
+    /// would mean nothing to that app.
     private func tellOver(_ handler: any ZIMEventHandler, _ call: CallSnapshot, _ own: MemberSnapshot) {
         switch call.mode {
         case .advanced: handler.ended(self, ZIMCallInvitationEndedInfo(call, by: own), call.callID.string)
@@ -47,7 +48,7 @@ extension ZIM {
 }
 
 #if canImport(ObjectiveC)
-    /// Each method is optional.
+    /// The calls of the handler's methods, each of which is optional.
     extension ZIMEventHandler {
         fileprivate func stands(_ zim: ZIM, _ state: ZIMConnectionState, _ event: ZIMConnectionEvent) {
             self.zim?(zim, connectionStateChanged: state, event: event, extendedData: [:])
@@ -65,7 +66,8 @@ extension ZIM {
             self.zim?(zim, callInvitationCancelled: info, callID: callID)
         }
         fileprivate func timedOut(_ zim: ZIM, _ info: ZIMCallInvitationTimeoutInfo, _ callID: String) {
-            // Of the two names of one event an app is told the one that it knows, the newer one where it knows both.
+            // The event has two names. The app gets the event by the newer name if it implements that, else by the
+            // older name.
             guard self.zim?(zim, callInvitationTimeout: info, callID: callID) == nil else { return }
             self.zim?(zim, callInvitationTimeout: callID)
         }

@@ -2,9 +2,10 @@ internal import BellwireClient
 internal import DropInSupport
 internal import SignalingProtocol
 
-/// Profiles.
+/// User profiles (docs/protocol.md, section 2, Users).
 extension ZIM {
-    /// Who has never logged in, nor stored a profile, is in the error list; the code is success all the same. At most 100 users.
+    /// Queries the profiles of 1 to 100 users. The error list names users who have never logged in or stored a profile;
+    /// the code is success in spite of these.
     public func queryUsersInfo(
         by userIDs: [String], config: ZIMUsersInfoQueryConfig, callback: ZIMUsersInfoQueriedCallback?
     ) {
@@ -18,7 +19,7 @@ extension ZIM {
             }
         }
         ask { _ throws(Refusal) in
-            guard !userIDs.isEmpty else { throw .badParameter("userIDs: there are none") }
+            guard !userIDs.isEmpty else { throw .badParameter("userIDs: the list is empty") }
             guard !valid.isEmpty else { throw .nobody }
             return .userQuery(.init(userIDs: Self.distinct(valid)))
         } done: { _, result in
@@ -37,19 +38,19 @@ extension ZIM {
         return users.filter { seen.insert($0).inserted }
     }
 
-    /// At most 256 bytes; empty for none.
+    /// Stores the user's name: at most 256 bytes; empty to remove the name.
     public func updateUserName(_ userName: String, callback: ZIMUserNameUpdatedCallback?) {
         let callback = OnMain(callback)
         update(.init(name: userName)) { refusal in callback.value?(userName, ZIMError(refusal)) }
     }
 
-    /// At most 512 bytes; empty for none.
+    /// Stores the URL of the user's avatar: at most 512 bytes; empty to remove the URL.
     public func updateUserAvatarUrl(_ userAvatarUrl: String, callback: ZIMUserAvatarUrlUpdatedCallback?) {
         let callback = OnMain(callback)
         update(.init(avatarURL: userAvatarUrl)) { refusal in callback.value?(userAvatarUrl, ZIMError(refusal)) }
     }
 
-    /// At most 2048 bytes; empty for none.
+    /// Stores the user's extra data: at most 2048 bytes; empty to remove the data.
     public func updateUserExtendedData(_ extendedData: String, callback: ZIMUserExtendedDataUpdatedCallback?) {
         let callback = OnMain(callback)
         update(.init(extendedData: extendedData)) { refusal in callback.value?(extendedData, ZIMError(refusal)) }
@@ -66,7 +67,7 @@ extension ZIM {
 }
 
 extension Refusal {
-    /// Of all that were asked for none can exist: the service need not be asked.
+    /// All requested ids are malformed, so no such users can exist, and the SDK does not ask the service.
     fileprivate static let nobody = Refusal(code: .commonModuleUserIsNotExist, message: "no such users")
 
     fileprivate static func ~= (pattern: Refusal, value: Refusal) -> Bool { pattern == value }

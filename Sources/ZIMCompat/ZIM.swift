@@ -6,20 +6,20 @@ internal import Synchronization
 
 /// Call invitations with the interface of ZEGOCLOUD's ZIM, served by a Bellwire deployment (docs/migrate/zim.md).
 ///
-/// Its methods may be called on any thread. Callbacks and events come on the main queue, one after another.
+/// All methods may be called on any thread. Callbacks and events come on the main queue, in order.
 ///
-/// Sendable: what changes is in `state`.
+/// Sendable: all variable properties are in `state`.
 public final class ZIM: NSObject, @unchecked Sendable {
     private struct State {
         var handler = WeakOnMain(nil)
         var session: Session?
-        /// The session before says goodbye: a new one of the same device waits for that.
+        /// The logout of the previous session, which a new session of the same device waits for.
         var goodbye: Task<Void, Never>?
     }
 
     private struct Common {
         var configuration: BellwireConfiguration?
-        /// Instead of MQTT; for tests.
+        /// The transport to use in place of MQTT, for tests.
         var transport: (any Transport)?
         var requestTime = Session.requestTime
         var shared: ZIM?
@@ -30,7 +30,7 @@ public final class ZIM: NSObject, @unchecked Sendable {
 
     // MARK: The instance
 
-    /// Where the deployment is. To be called before `create`; what is logged in stays as it is.
+    /// Sets the deployment. Call this before `create`; a present login stays as it is.
     public static func configure(_ configuration: BellwireConfiguration) {
         common.withLock { $0.configuration = configuration }
     }
@@ -41,10 +41,10 @@ public final class ZIM: NSObject, @unchecked Sendable {
         }
     }
 
-    /// The instance that was created; nil when there is none.
+    /// Returns the present instance; nil when there is none.
     public static func shared() -> ZIM? { common.withLock(\.shared) }
 
-    /// The one instance; nil when there is one already. `config` is not used.
+    /// Creates the single instance; returns nil when there is an instance already. `config` is not used.
     public static func create(with config: ZIMAppConfig) -> ZIM? {
         common.withLock { common in
             guard common.shared == nil else { return nil }
@@ -53,10 +53,10 @@ public final class ZIM: NSObject, @unchecked Sendable {
         }
     }
 
-    /// Of this SDK.
+    /// Returns the version of this SDK.
     public static func getVersion() -> String { "0.2.0" }
 
-    /// Logs out. Nothing is told any more, and another instance can be created.
+    /// Logs out. The handler gets no more events, and another instance can be created.
     public func destroy() {
         setEventHandler(nil)
         logout()
@@ -65,20 +65,23 @@ public final class ZIM: NSObject, @unchecked Sendable {
         }
     }
 
-    /// Held weakly. Nil for nobody.
+    /// Sets the handler of events, which is held weakly; nil removes the handler.
     public func setEventHandler(_ handler: (any ZIMEventHandler)?) {
         state.withLock { $0.handler = WeakOnMain(handler) }
     }
 
     // MARK: Logging in
 
-    /// Logs in with a token, which may be empty, and stores name and avatar of `userInfo` unless they are empty.
+    /// Logs in with a token, which may be empty, and stores the name and avatar of `userInfo` unless these are empty.
+    /// The callback has 6000103 or 6000106 when the broker refuses the token, 6000104 when the service cannot be
+    /// reached.
     public func login(with userInfo: ZIMUserInfo, token: String, callback: ZIMLoggedInCallback?) {
         login(
             userInfo.userID, token, Self.profile(name: userInfo.userName, avatar: userInfo.userAvatarUrl),
             OnMain(callback))
     }
 
+    /// Logs in as the other `login` does, with the token and name of `config`.
     public func login(with userID: String, config: ZIMLoginConfig, callback: ZIMLoggedInCallback?) {
         login(userID, config.token, Self.profile(name: config.userName, avatar: ""), OnMain(callback))
     }
@@ -119,7 +122,7 @@ public final class ZIM: NSObject, @unchecked Sendable {
         }
     }
 
-    /// Returns the goodbye that has to be waited for.
+    /// Makes the session the present one. Returns the former session's logout, if that has to be awaited.
     private func begin(_ session: Session) throws(Refusal) -> Task<Void, Never>? {
         try state.withLock { state throws(Refusal) in
             if let present = state.session, !present.isLoggedOut { throw .alreadyLoggedIn }
@@ -146,7 +149,7 @@ public final class ZIM: NSObject, @unchecked Sendable {
         }
     }
 
-    /// The connection says goodbye; the events tell when it has.
+    /// Logs out; an event reports the end of the connection.
     public func logout() {
         guard let session = state.withLock(\.session) else { return }
         leave(session)
@@ -160,7 +163,7 @@ public final class ZIM: NSObject, @unchecked Sendable {
         }
     }
 
-    /// The client connects with another token; the app is told nothing of it unless that fails.
+    /// Connects with another token; the app gets no events of that unless the connection fails.
     public func renewToken(_ token: String, callback: ZIMTokenRenewedCallback?) {
         let callback = OnMain(callback)
         let answer: @Sendable (Refusal?) -> Void = { refusal in
@@ -168,7 +171,7 @@ public final class ZIM: NSObject, @unchecked Sendable {
         }
         do throws(Refusal) {
             let session = try session()
-            guard !token.isEmpty else { throw .badParameter("token: it is empty") }
+            guard !token.isEmpty else { throw .badParameter("token: the text is empty") }
             answer(nil)
             session.renew(token)
         } catch {
@@ -176,15 +179,15 @@ public final class ZIM: NSObject, @unchecked Sendable {
         }
     }
 
-    /// There is no log to be uploaded: succeeds.
+    /// Succeeds at once, since there is no log to upload.
     public func uploadLog(with callback: ZIMLogUploadedCallback?) {
         let callback = OnMain(callback)
         MainDelivery.deliver { callback.value?(ZIMError(nil)) }
     }
 
-    // MARK: Asking
+    // MARK: Requests
 
-    /// The present login.
+    /// Returns the present login.
     func session() throws(Refusal) -> Session {
         guard Self.common.withLock({ $0.configuration != nil }) else { throw .notConfigured }
         guard let session = state.withLock(\.session) else { throw .notLoggedIn }
@@ -193,7 +196,7 @@ public final class ZIM: NSObject, @unchecked Sendable {
 
     private func deliver(_ notice: Notice) { MainDelivery.deliver { self.tell(notice) } }
 
-    /// Whom to tell.
+    /// The handler of events.
     var handler: (any ZIMEventHandler)? { state.withLock(\.handler).object as? any ZIMEventHandler }
 }
 

@@ -1,7 +1,7 @@
 internal import SignalingProtocol
 
-/// One call as this device's app was told of it, so that what is told next is news: also when two events name a change, when events were
-/// missed, and after a reconnect.
+/// A call as the app knows it, so that the next report has news only: even when two events name a change, when events
+/// were missed, and after a reconnect.
 struct CallStory: Sendable {
     private let user: UserID
     private let device: DeviceID
@@ -9,14 +9,15 @@ struct CallStory: Sendable {
     private(set) var call: CallSnapshot
     private var told: [UserID: MemberSnapshot] = [:]
 
-    /// Nothing was told.
+    /// Creates a story of which the app knows nothing yet.
     init(_ call: CallSnapshot, user: UserID, device: DeviceID) {
         self.user = user
         self.device = device
         self.call = call
     }
 
-    /// It begins with the answer to a request of this device, made at `time`: the app's list of the others is from before it.
+    /// Creates a story that begins with the response to a request of this device, made at `time`. The app knows the
+    /// states that the other members had before that.
     init(_ call: CallSnapshot, user: UserID, device: DeviceID, answeredAt time: Int64) {
         self.init(call, user: user, device: device)
         for member in call.members where member.userID != user && member.updatedAt < time {
@@ -24,13 +25,13 @@ struct CallStory: Sendable {
         }
     }
 
-    /// Nothing more is told of this call.
+    /// Whether the app gets no more notices of this call.
     var isOver: Bool {
         guard call.state != .ended, let own = call.member(user) else { return true }
         return !own.state.isLive || isElsewhere(own)
     }
 
-    /// `isOwnDoing`: the answer to a request of this device.
+    /// Returns the news in `call`. With `isOwnDoing` the call comes from the response to a request of this device.
     mutating func heard(_ call: CallSnapshot, isOwnDoing: Bool = false) -> [Notice] {
         let known = told
         let before = known[user]
@@ -54,17 +55,17 @@ struct CallStory: Sendable {
         }
     }
 
-    /// Another device of the user is in the call, and this one is not.
+    /// Whether the user is in the call on another device, and not on this device.
     private func isElsewhere(_ own: MemberSnapshot) -> Bool { own.state == .accepted && own.device != device }
 
-    /// The invitation that rang here was answered, and not by a request of this device.
+    /// Whether the invitation that rang here was answered without a request of this device.
     private func isAnswer(_ own: MemberSnapshot, to before: MemberSnapshot?) -> Bool {
         before?.state.isPending == true && (own.state == .rejected || own.state == .quit)
     }
 
     private func isNews(_ member: MemberSnapshot) -> Bool {
         guard let last = told[member.userID] else { return true }
-        // Invited once more: what was in between was missed.
+        // The member was invited again: the changes in between were missed.
         return last.state != member.state || member.state.isPending && last.expiresAt != member.expiresAt
     }
 
@@ -77,8 +78,9 @@ struct CallStory: Sendable {
         members.isEmpty ? [] : [.states(call.callID, members, answers: answers)]
     }
 
-    /// Whose invitation was pending for all that the app knows. Of a member who has not been told of, only the answer to an invitation that this
-    /// device has just made is one: other answers were given to an earlier run of the app.
+    /// Returns the members who have answered an invitation that was pending as far as the app knows. For a member that
+    /// is new to the app, only the answer to an invitation that this device has just made counts: other answers were
+    /// given to an earlier run of the app.
     private func answers(
         _ members: [MemberSnapshot], _ known: [UserID: MemberSnapshot], _ isOwnDoing: Bool
     ) -> [MemberSnapshot] {
@@ -90,19 +92,20 @@ struct CallStory: Sendable {
 
     private func end(_ own: MemberSnapshot, _ isOwnDoing: Bool) -> [Notice] {
         guard call.mode == .advanced, call.state == .ended, own.state.isLive else { return [] }
-        // Who ends a call knows it from the callback. The answer to another request that comes late has the call as it is now, and
-        // somebody else may have ended it.
+        // An app that ends a call learns so from the callback. But a late response to another request has the call as
+        // it is now, and another user may have ended the call.
         return isOwnDoing && call.endedBy == user ? [] : [.ended(call)]
     }
 
-    /// The user quit, and this device did not ask for that: the call is over for its app, which its own state does not tell the app.
+    /// Reports that the user has quit without a request of this device: the call has ended for the app, and the user's
+    /// own state would not tell the app so.
     private func left(_ own: MemberSnapshot) -> [Notice] {
         call.state == .ended ? [.ended(call)] : [.overHere(call, own: own)]
     }
 
-    // MARK: What the service did not say
+    // MARK: Ends without news from the service
 
-    /// The time of the pending invitations has passed.
+    /// Lets the pending invitations time out, after their time has passed.
     mutating func expired() -> [Notice] {
         var call = call
         for index in call.members.indices where call.members[index].state.isPending {
@@ -111,7 +114,7 @@ struct CallStory: Sendable {
         return heard(call)
     }
 
-    /// The call is over, and how is not known.
+    /// Ends a call that has ended in an unknown way.
     mutating func vanished() -> [Notice] {
         guard !isOver else { return [] }
         var call = call

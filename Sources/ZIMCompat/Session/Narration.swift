@@ -1,16 +1,16 @@
 internal import BellwireClient
 internal import SignalingProtocol
 
-/// What happens to a client, in the words of this SDK: which notices follow from which event. Pure; it knows no clock.
+/// The translation of a client's events into notices for the app. Pure: the narration knows no clock.
 struct Narration: Sendable {
-    /// Calls that are followed at once. The SDK knows 256.
+    /// The number of calls that are followed at the same time. The SDK knows 256 calls.
     static let mostStories = 512
-    /// Invitations that were given up without an answer.
+    /// The number of remembered invitations that were given up without a response.
     static let mostAbandoned = 64
 
     private let user: UserID
     private let device: DeviceID
-    /// The app gave a token, and nobody gives another one.
+    /// Whether the app has passed a token and there is no token provider.
     private let hasLastToken: Bool
     private var stories: [CallID: CallStory] = [:]
     private var asking: [CallID: OpenRequests] = [:]
@@ -32,7 +32,7 @@ struct Narration: Sendable {
         case .connection(let standing): stands(standing)
         case .tokenWillExpire(let seconds): [.tokenWillExpire(seconds: seconds)]
         case .error(let error): [.error(Refusal(error))]
-        // How a call that is gone ended has to be asked: see `vanished`.
+        // `vanished` reports a call that is gone, after a request for its state.
         case .gone, .online, .offline, .signal, .message, .receipt: []
         }
     }
@@ -41,8 +41,8 @@ struct Narration: Sendable {
 
     mutating func asks(_ callID: CallID) { asking[callID, default: OpenRequests()].begin() }
 
-    /// The callback was called: then comes what the request brought about, and what was heard meanwhile. `answer`: nil of a request that
-    /// failed.
+    /// Ends a request after its callback: returns the notices of the response and of the events that waited meanwhile.
+    /// `answer` is nil for a failed request.
     mutating func answered(_ callID: CallID, with answer: Response.Success?, isInvite: Bool = false) -> [Notice] {
         let notices = answer.map { told(of: $0, isInvite: isInvite) } ?? []
         guard var requests = asking.removeValue(forKey: callID) else { return notices }
@@ -68,7 +68,7 @@ struct Narration: Sendable {
         return true
     }
 
-    /// The app was told that this call was not made, or the call is of an earlier run of the app and is left.
+    /// Stops following a call that the app takes for not made, or a call of an earlier run of the app that is left.
     mutating func abandon(_ callID: CallID) {
         stories[callID] = nil
         abandoned.append(callID)
@@ -103,7 +103,7 @@ struct Narration: Sendable {
         return notices
     }
 
-    /// It rings here, or this device is in it.
+    /// Whether the call rings here, or this device is in the call.
     private func concerns(_ call: CallSnapshot) -> Bool {
         guard call.state != .ended, let own = call.member(user) else { return false }
         return own.state.isPending || own.state == .accepted && own.device == device
@@ -118,7 +118,8 @@ struct Narration: Sendable {
 
     func follows(_ callID: CallID) -> Bool { stories[callID] != nil }
 
-    /// The service does not list a call any more. `call`: what it says of it when it is asked; nil when it does not say.
+    /// Ends a call that the service does not list any more. `call` is the service's answer about the call; nil without
+    /// an answer.
     mutating func vanished(_ callID: CallID, _ call: CallSnapshot?) -> [Notice] {
         let told = call.map { follows(callID) ? heard($0) : [] } ?? []
         guard var story = stories[callID] else { return told }
@@ -139,7 +140,7 @@ struct Narration: Sendable {
 
     private mutating func stands(_ standing: ConnectionState) -> [Notice] {
         switch standing {
-        // After another reason it is no news.
+        // After another reason for the end this is not news.
         case .disconnected: return connection?.state == .disconnected ? [] : tell(.disconnected, .success)
         case .connecting: return tell(.connecting, .activeLogin)
         case .connected:
@@ -147,7 +148,7 @@ struct Narration: Sendable {
             return tell(.connected, .success)
         case .reconnecting: return tell(.reconnecting, .loginInterrupted)
         case .refused(let reason):
-            // Of a login the callback tells.
+            // The callback reports a failed login.
             guard wasConnected else { return [] }
             if hasLastToken { return tell(.disconnected, .tokenExpired) }
             return [.error(Refusal(code: .networkModuleTokenInvalid, message: reason))]
@@ -161,7 +162,7 @@ struct Narration: Sendable {
     }
 
     private mutating func tell(_ state: ZIMConnectionState, _ event: ZIMConnectionEvent) -> [Notice] {
-        // Attempts to connect again fail for many reasons: it is the same state all the time.
+        // Attempts to reconnect fail for many reasons, and the state stays the same.
         guard connection?.state != state || connection?.event != event else { return [] }
         connection = (state, event)
         return [.connection(state, event)]

@@ -1,10 +1,10 @@
 internal import BellwireClient
 internal import SignalingProtocol
 
-/// The unanswered requests that would change a call, and what is heard of it meanwhile, which waits: a callback comes before what it brought
-/// about.
+/// The unanswered requests that would change a call. Events about the call wait meanwhile, since a callback comes
+/// before the events that its request causes.
 struct OpenRequests: Sendable {
-    /// Events of one call that wait. Each later one has the whole call.
+    /// The number of events that wait per call. Each later event has the whole call.
     static let mostHeld = 16
 
     private var count = 0
@@ -26,14 +26,14 @@ struct OpenRequests: Sendable {
         if held.count > Self.mostHeld { held.removeFirst() }
     }
 
-    /// What the answers did not say already.
+    /// The waiting events that are newer than the responses.
     var news: [ClientEvent] {
         guard let newestAnswer else { return held }
         return held.filter { ($0.version ?? newestAnswer) > newestAnswer }
     }
 }
 
-/// Which of two states of a call is the newer one. A store that has lost writes gives revisions a second time: the time decides
+/// The order of two states of a call. The time comes first: a store that has lost writes gives revisions a second time
 /// (docs/protocol.md, section 5).
 struct CallVersion: Sendable, Comparable {
     let time: Int64
@@ -45,7 +45,7 @@ struct CallVersion: Sendable, Comparable {
 }
 
 extension ClientEvent {
-    /// Nil for what does not say how a call stands.
+    /// The version of the call in the event; nil for an event without a call.
     fileprivate var version: CallVersion? {
         switch self {
         case .event(let event): CallVersion(time: event.time, revision: event.revision)

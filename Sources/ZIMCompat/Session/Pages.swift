@@ -1,14 +1,14 @@
 internal import SignalingProtocol
 
-/// The service names the place where a list goes on by a text, this SDK by a number.
+/// The flags of list pages: the service names the next page by a text, this SDK by a number.
 struct Pages: Sendable {
-    /// Of earlier pages the flags count no more.
+    /// The number of flags that are valid; older flags are forgotten.
     static let most = 256
 
     private var cursors: [Int64: String] = [:]
     private var last: Int64 = 0
 
-    /// 0 when there are no more.
+    /// Returns the flag of the page at `cursor`; 0 when there are no more pages.
     mutating func flag(_ cursor: String) -> Int64 {
         guard cursor != Answer.lastCursor else { return 0 }
         last += 1
@@ -17,6 +17,6 @@ struct Pages: Sendable {
         return last
     }
 
-    /// Of the first page with 0; nil for a flag that was not given, or long ago.
+    /// Returns the cursor for a flag, 0 for the first page; nil for an unknown or forgotten flag.
     func cursor(_ flag: Int64) -> String? { flag == 0 ? Answer.lastCursor : cursors[flag] }
 }

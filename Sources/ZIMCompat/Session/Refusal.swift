@@ -1,16 +1,16 @@
 internal import BellwireClient
 internal import SignalingProtocol
 
-/// Why something that the app asked for was not done.
+/// The reason why a request of the app failed.
 struct Refusal: Error, Sendable, Equatable {
     var code: ZIMErrorCode
-    /// For people.
+    /// A text for people.
     var message: String
 
     static let notConfigured = Refusal(code: .commonModuleEngineNotInit, message: "ZIM.configure was not called")
-    static let notLoggedIn = Refusal(code: .networkModuleUserIsNotLogged, message: "nobody is logged in")
+    static let notLoggedIn = Refusal(code: .networkModuleUserIsNotLogged, message: "no user is logged in")
     static let alreadyLoggedIn = Refusal(code: .networkModuleUserHasAlreadyLogged, message: "log out first")
-    static let unexpected = Refusal(code: .commonModuleIMServerError, message: "the answer is not one to this request")
+    static let unexpected = Refusal(code: .commonModuleIMServerError, message: "the response does not fit this request")
 
     static func badParameter(_ message: String) -> Refusal {
         Refusal(code: .commonModuleParamsInvalid, message: message)

@@ -1,8 +1,8 @@
-/// The rooms in which the app takes itself for, kept for this login: nobody else hears of them.
+/// The rooms that the app has entered, kept for this login: other users are not told.
 struct Rooms: Sendable {
-    /// A room at once.
+    /// The number of rooms at the same time.
     static let most = 64
-    /// Of a room's id, in bytes.
+    /// The length of a room's id, in bytes.
     static let longestID = 128
 
     private var entered: Set<String> = []

@@ -3,25 +3,25 @@ internal import DropInSupport
 internal import SignalingProtocol
 internal import Synchronization
 
-/// One login: a client, and what its app is told.
+/// A login: a client, and the notices for its app.
 ///
-/// **Order.** The client calls its observer, the outcomes of requests and the waiter of `connect` in one order; each puts what follows on the
-/// main queue before the next one is called.
+/// **Order.** The client calls its observer, the outcomes of requests and the waiter of `connect` in the driver's
+/// order; each puts its effects on the main queue before the next is called.
 final class Session: Sendable {
-    /// How long a request is tried, also while there is no connection: an app that was told of a failure must not find its call made a
-    /// minute later.
+    /// The time limit of a request, also without a connection: an app that was told of a failure must not find its call
+    /// made a minute later.
     static let requestTime = Duration.seconds(15)
-    /// How long the login waits for the profile to be stored.
+    /// The time that the login waits for the profile to be stored.
     static let profileTime = Duration.seconds(5)
 
-    /// How long a request waits for the end of a call of an earlier run, which it must leave first.
+    /// The time limit for quitting each call of an earlier run, which a request must leave first.
     static let quitTime = Duration.seconds(5)
 
     private struct State {
         var narration: Narration
-        /// The login callback was called.
+        /// Whether the login callback was called.
         var isOpen = false
-        /// Of before.
+        /// The notices from before the login callback.
         var waiting: [Notice] = []
         var isClosing = false
         var standing = ConnectionState.disconnected
@@ -49,12 +49,12 @@ final class Session: Sendable {
         self.tokens = tokens
     }
 
-    /// The app was told that it is logged out, whatever the reason: it may log in again.
+    /// Whether the app was told that it is logged out, for any reason, and so may log in again.
     var isLoggedOut: Bool { state.withLock { $0.narration.connection?.state == .disconnected } }
 
     // MARK: Beginning and end
 
-    /// `profile`: what the user wants to be stored with its login. `done` is called once, before anything that waited for the user is told.
+    /// Logs in. `profile` is stored with the login. `done` is called once, before the notices that waited for the user.
     func start(_ profile: Request.UserUpdate?, done: @escaping @Sendable (Refusal?) -> Void) {
         client.observe { [weak self] in self?.received($0) }
         client.connect { [self] error in
@@ -88,7 +88,7 @@ final class Session: Sendable {
         done(refusal)
     }
 
-    /// The broker does not say why it refuses a token.
+    /// The code of a refused login: the broker does not say why it refuses a token.
     private var refusedCode: ZIMErrorCode {
         tokens.hasEnded ? .networkModuleTokenExpired : .networkModuleTokenInvalid
     }
@@ -98,13 +98,13 @@ final class Session: Sendable {
         client.renew(token)
     }
 
-    /// Returns when the service was told, or cannot be.
+    /// Disconnects; returns when the service has been told, or cannot be told.
     func close() async {
         state.withLock { $0.isClosing = true }
         await client.disconnect()
     }
 
-    // MARK: What the client tells
+    // MARK: Events of the client
 
     private func received(_ event: ClientEvent) {
         let notices = state.withLock { state -> [Notice] in
@@ -141,7 +141,7 @@ final class Session: Sendable {
 
     // MARK: Requests
 
-    /// A request about a call. `done` is called once, before what follows is told.
+    /// Sends a request about a call. `done` is called once, before the notices that follow from the request.
     func perform(
         _ body: Request.Body, done: @escaping @Sendable (Result<Response.Success, Refusal>) -> Void
     ) {
@@ -179,13 +179,14 @@ final class Session: Sendable {
         tellCalls { $0.answered(callID, with: nil) }
     }
 
-    /// The invitation may be under way all the same: nobody is to ring for a call that its caller was told was not made.
+    /// Cancels an invitation without a response: the invitation may be under way, and no phone is to ring for a call
+    /// that the app takes for not made.
     private func giveUp(_ callID: CallID) {
         state.withLock { $0.narration.abandon(callID) }
         client.perform(.cancel(.init(callID: callID))) { _ in }
     }
 
-    /// Any other request.
+    /// Sends any other request.
     func ask(_ body: Request.Body, done: @escaping @Sendable (Result<Answer, Refusal>) -> Void) {
         client.perform(body, within: requestTime) { [self] outcome in
             switch outcome {
@@ -196,10 +197,11 @@ final class Session: Sendable {
         }
     }
 
-    /// This device has changed the profile.
+    /// Reports a profile that this device has changed.
     func changed(_ profile: UserSnapshot) { tellCalls { _ in [.profile(profile)] } }
 
-    /// Without a connection that is why there was no answer.
+    /// Returns the refusal for a failed request. Without a connection, the state of the connection explains a missing
+    /// response.
     private func refusal(_ error: SignalingError) -> Refusal {
         var refusal = Refusal(error)
         guard error.code == .noResponse else { return refusal }
@@ -234,7 +236,7 @@ extension Request.Body {
         if case .invite = self { true } else { false }
     }
 
-    /// The device is in the call afterwards.
+    /// Whether the device is in the call after the request.
     fileprivate var takesPart: Bool {
         switch self {
         case .invite, .accept, .join: true

@@ -1,6 +1,6 @@
 internal import SignalingProtocol
 
-/// What events carry.
+/// The contents of events.
 extension ZIMCallInvitationCreatedInfo {
     convenience init(_ call: CallSnapshot) {
         self.init()
@@ -34,7 +34,7 @@ extension ZIMCallInvitationCancelledInfo {
         extendedData = own.extendedData ?? ""
     }
 
-    /// Nobody cancelled the invitation, so there is no `extendedData` of a cancel.
+    /// Without a cancel by the inviter there is no `extendedData` of a cancel.
     convenience init(_ call: CallSnapshot, by own: MemberSnapshot) {
         self.init(call, own: own)
         extendedData = ""
@@ -69,13 +69,14 @@ extension ZIMCallInvitationEndedInfo {
         self.init()
         caller = call.inviter.string
         operatedUserID = call.endedBy?.string ?? ""
-        // What went with the end stands with who ended it.
+        // The data of the end is in the entry of the member who ended the call.
         extendedData = call.endedBy.flatMap(call.member)?.extendedData ?? ""
         mode = ZIMCallInvitationMode(call.mode)
         endTime = call.endedAt ?? 0
     }
 
-    /// For a device on which the call is over while it may go on elsewhere: ended by the user, with what the user said, at that time.
+    /// Creates the info for a device on which the call has ended while the call may go on elsewhere: ended by the user,
+    /// with the user's data, at the time of the user's last change.
     convenience init(_ call: CallSnapshot, by own: MemberSnapshot) {
         self.init()
         caller = call.inviter.string

@@ -1,6 +1,6 @@
 internal import SignalingProtocol
 
-/// What callbacks carry; empty when the request failed.
+/// The contents of callbacks; empty when the request failed.
 extension ZIMCallInvitationSentInfo {
     convenience init(_ success: Response.Success?) {
         self.init()

@@ -1,6 +1,6 @@
 internal import SignalingProtocol
 
-/// From the protocol's objects to those of this SDK.
+/// The conversions from the protocol's types to the types of this SDK.
 extension ZIMError {
     convenience init(_ refusal: Refusal?) {
         self.init()
@@ -77,7 +77,7 @@ extension CallMode {
 }
 
 extension ZIMCallInfo {
-    /// `user`: whose list it is.
+    /// Creates an entry of `user`'s list of calls.
     convenience init(_ call: CallSnapshot, user: UserID?) {
         self.init()
         callID = call.callID.string

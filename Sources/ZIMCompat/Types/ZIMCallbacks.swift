@@ -1,4 +1,4 @@
-/// Each is called once, on the main queue.
+/// The callback of a login. Each callback of this SDK is called once, on the main queue.
 public typealias ZIMLoggedInCallback = (_ errorInfo: ZIMError) -> Void
 public typealias ZIMLogUploadedCallback = (_ errorInfo: ZIMError) -> Void
 public typealias ZIMTokenRenewedCallback = (_ token: String, _ errorInfo: ZIMError) -> Void
@@ -28,7 +28,7 @@ public typealias ZIMCallQuitSentCallback = (
 public typealias ZIMCallEndSentCallback = (
     _ callID: String, _ info: ZIMCallEndedSentInfo, _ errorInfo: ZIMError
 ) -> Void
-/// `nextFlag` is 0 when there are no more.
+/// The callback of a list query. `nextFlag` is 0 when there are no more calls.
 public typealias ZIMCallInvitationListQueriedCallback = (
     _ callList: [ZIMCallInfo], _ nextFlag: Int64, _ errorInfo: ZIMError
 ) -> Void

@@ -1,15 +1,16 @@
 public import Foundation
 
-/// Accepted for compatibility: a Bellwire deployment is named by `ZIM.configure`.
+/// Accepted for compatibility: `ZIM.configure` names the Bellwire deployment.
 public final class ZIMAppConfig: NSObject {
     public var appID: UInt32 = 0
     public var appSign = ""
 }
 
 public final class ZIMLoginConfig: NSObject {
-    /// Stored as the user's name, unless it is empty.
+    /// The user's name, stored unless the text is empty; at most 256 bytes.
     public var userName = ""
-    /// Where the broker checks tokens; empty: `BellwireConfiguration.tokenProvider` is asked.
+    /// The token, where the broker checks tokens (docs/protocol.md, section 1, Tokens). When empty, the SDK asks
+    /// `BellwireConfiguration.tokenProvider`.
     public var token = ""
     /// Not used.
     public var customStatus = ""
@@ -17,12 +18,12 @@ public final class ZIMLoginConfig: NSObject {
     public var isOfflineLogin = false
 }
 
-/// What a push to a sleeping invitee says (docs/protocol.md, section 7).
+/// The text of a push to an invitee whose phone is asleep (docs/protocol.md, section 7). At most 2048 bytes each.
 public final class ZIMPushConfig: NSObject {
     public var title = ""
     public var content = ""
     public var payload = ""
-    /// Not used, nor is what follows: the deployment's push settings say what else goes into a push.
+    /// Not used, nor are the properties below: the deployment's push settings define the rest of a push.
     public var resourcesID = ""
     public var enableBadge = false
     public var badgeIncrement: Int32 = 0
@@ -37,12 +38,12 @@ public final class ZIMVoIPConfig: NSObject {
 }
 
 public final class ZIMCallInviteConfig: NSObject {
-    /// Seconds, at most 600; 0 stands for 90.
+    /// Seconds, 1 to 600; 0 stands for 90.
     public var timeout: UInt32 = 90
     public var mode = ZIMCallInvitationMode.general
     /// At most 2048 bytes.
     public var extendedData = ""
-    /// Members who have not received the invitation within 5 s become `notYetReceived`.
+    /// Whether members without the invitation after 5 s become `notYetReceived`.
     public var enableNotReceivedCheck = false
     public var pushConfig: ZIMPushConfig?
 }
@@ -82,9 +83,9 @@ public final class ZIMCallJoinConfig: NSObject {
 }
 
 public final class ZIMCallInvitationQueryConfig: NSObject {
-    /// More than 100 counts as 100, 0 as 20.
+    /// The number of calls in a page: 1 to 100. More counts as 100, 0 as 20.
     public var count: UInt32 = 0
-    /// 0 for the newest calls, or what the query before gave.
+    /// The page: 0 for the newest calls, or the `nextFlag` of the previous query of this login.
     public var nextFlag: Int64 = 0
 }
 

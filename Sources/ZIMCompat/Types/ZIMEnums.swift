@@ -2,31 +2,31 @@
     internal import Foundation
 #endif
 
-/// What a user is in a call.
+/// The state of a user in a call (docs/protocol.md, section 3).
 public enum ZIMCallUserState: Int, Sendable {
     case unknown = -1
     case inviting = 0
     case accepted = 1
     case rejected = 2
     case cancelled = 3
-    /// Never told: an offline invitee is `inviting`, and rings when it comes online.
+    /// Never reported: an offline invitee is `inviting`, and rings once a device of the invitee is online.
     case offline = 4
     case received = 5
     case timeout = 6
     case quit = 7
-    /// Never told: states stay when a call ends.
+    /// Never reported: states stay when a call ends.
     case end = 8
     case notYetReceived = 9
-    /// Never told.
+    /// Never reported.
     case beCancelled = 10
 }
 
-/// How long a call lives.
+/// The mode of a call, which decides its end.
 public enum ZIMCallInvitationMode: Int, Sendable {
     case unknown = -1
-    /// The call is over as soon as nobody is invited any more.
+    /// The call ends as soon as no invitation is pending.
     case general = 0
-    /// It lives until `callEnd`.
+    /// The call lives until `callEnd`.
     case advanced = 1
 }
 

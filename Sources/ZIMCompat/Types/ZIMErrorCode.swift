@@ -1,11 +1,11 @@
-/// What came of a call to the SDK. Each value has two names, since the original's changed between its versions: `ZIMErrorCodeSuccess` and
-/// `success`.
+/// The result of a request to the SDK. Each value has two names, since the original's names changed between its
+/// versions: `ZIMErrorCodeSuccess` and `success`.
 // The names are the vendor's.
 // swift-format-ignore: AlwaysUseLowerCamelCase
 public enum ZIMErrorCode: UInt, Sendable {
     case ZIMErrorCodeSuccess = 0
     case ZIMErrorCodeFailed = 1
-    /// A parameter is missing or not of its form: the message names it.
+    /// A parameter is missing or not valid: the message names it.
     case ZIMErrorCodeCommonModuleParamsInvalid = 6_000_001
     /// `ZIM.configure` was not called.
     case ZIMErrorCodeCommonModuleEngineNotInit = 6_000_002
@@ -15,12 +15,12 @@ public enum ZIMErrorCode: UInt, Sendable {
     case ZIMErrorCodeNetworkModuleTokenInvalid = 6_000_103
     /// The service cannot be reached.
     case ZIMErrorCodeNetworkModuleNetworkError = 6_000_104
-    /// The service did not answer. What was asked for may have been done.
+    /// The service did not answer in time, and may have served the request.
     case ZIMErrorCodeNetworkModuleRequestTimeout = 6_000_105
     case ZIMErrorCodeNetworkModuleTokenExpired = 6_000_106
     case ZIMErrorCodeNetworkModuleUserHasAlreadyLogged = 6_000_111
     case ZIMErrorCodeNetworkModuleUserIsNotLogged = 6_000_121
-    /// Not possible in the state of the call, or of the user in it.
+    /// The state of the call, or of the user in the call, does not allow the request.
     case ZIMErrorCodeMessageModuleCallError = 6_000_270
     case ZIMErrorCodeMessageModuleCancelCallError = 6_000_271
     case ZIMErrorCodeMessageModuleCallServerError = 6_000_272

@@ -1,7 +1,7 @@
 #if canImport(ObjectiveC)
     public import Foundation
 
-    /// What an app is told, on the main queue. All methods are optional.
+    /// The events for an app, on the main queue. All methods are optional.
     @objc public protocol ZIMEventHandler: NSObjectProtocol {
         @objc optional func zim(
             _ zim: ZIM, connectionStateChanged state: ZIMConnectionState, event: ZIMConnectionEvent,
@@ -23,17 +23,18 @@
         @objc optional func zim(_ zim: ZIM, callInvitationTimeout callID: String)
     }
 #else
-    /// What an app is told, on the main queue. All methods have empty implementations.
+    /// The events for an app, on the main queue. All methods have empty implementations.
     public protocol ZIMEventHandler: AnyObject {
-        /// `extendedData` is empty.
+        /// The connection has another state. `extendedData` is empty.
         func zim(
             _ zim: ZIM, connectionStateChanged state: ZIMConnectionState, event: ZIMConnectionEvent,
             extendedData: [AnyHashable: Any])
-        /// The service or the broker refuses this device, for a reason that no call of the app has asked for.
+        /// The service or the broker refuses this device outside of the app's requests.
         func zim(_ zim: ZIM, errorInfo: ZIMError)
-        /// `ZIM.renewToken` goes on with another one. Not told where a `tokenProvider` gives tokens.
+        /// The token ends in `second` seconds; `ZIM.renewToken` goes on with another token. Not called where there is a
+        /// `tokenProvider`.
         func zim(_ zim: ZIM, tokenWillExpire second: UInt32)
-        /// This user's own profile, after this device has changed it.
+        /// This user's profile has changed, by this device.
         func zim(_ zim: ZIM, userInfoUpdated info: ZIMUserFullInfo)
         func zim(_ zim: ZIM, callInvitationCreated info: ZIMCallInvitationCreatedInfo, callID: String)
         func zim(_ zim: ZIM, callInvitationReceived info: ZIMCallInvitationReceivedInfo, callID: String)
@@ -44,13 +45,16 @@
 
         // The names of ZIM up to 2.8.
 
-        /// To who invited, right after `callUserStateChanged`, which says the same: a user has accepted the invitation.
+        /// An invitee has accepted the invitation. Called for the user who invited, right after `callUserStateChanged`
+        /// with the same news.
         func zim(_ zim: ZIM, callInvitationAccepted info: ZIMCallInvitationAcceptedInfo, callID: String)
-        /// To who invited, right after `callUserStateChanged`: a user has rejected the invitation.
+        /// An invitee has rejected the invitation. Called for the user who invited, right after `callUserStateChanged`.
         func zim(_ zim: ZIM, callInvitationRejected info: ZIMCallInvitationRejectedInfo, callID: String)
-        /// To who invited, right after `callUserStateChanged`: these users have not answered in time.
+        /// These invitees have not answered in time. Called for the user who invited, right after
+        /// `callUserStateChanged`.
         func zim(_ zim: ZIM, callInviteesAnsweredTimeout invitees: [String], callID: String)
-        /// To the invitee, when there is no implementation of `callInvitationTimeout` with the call's mode.
+        /// The invitation has expired. Called for the invitee where `callInvitationTimeout` with the call's mode is not
+        /// implemented.
         func zim(_ zim: ZIM, callInvitationTimeout callID: String)
     }
 

@@ -1,9 +1,9 @@
 public import Foundation
 
-/// What came of a call to the SDK: also of one that succeeded.
+/// The result of a request to the SDK, also of a successful request.
 public final class ZIMError: NSObject {
     public var code = ZIMErrorCode.success
-    /// For people.
+    /// A text for people.
     public var message = ""
 }
 
@@ -29,16 +29,16 @@ public final class ZIMErrorUserInfo: NSObject {
 public final class ZIMCallUserInfo: NSObject {
     public var userID = ""
     public var state = ZIMCallUserState.unknown
-    /// What the user gave with its last accept, reject, join or quit, or its inviter with the cancel.
+    /// The data of the user's last accept, reject, join or quit, or of its inviter's cancel.
     public var extendedData = ""
 }
 
 public final class ZIMCallInvitationSentInfo: NSObject {
-    /// Seconds.
+    /// The timeout of the invitations, in seconds.
     public var timeout: UInt32 = 0
-    /// Who was not invited, and why. An offline user is invited.
+    /// The users who were not invited, and the reasons. An offline user is invited.
     public var errorUserList: [ZIMErrorUserInfo] = []
-    /// The same users, as earlier versions gave them.
+    /// The same users, in the type of earlier versions.
     public var errorInvitees: [ZIMCallUserInfo] = []
 }
 
@@ -47,9 +47,10 @@ public final class ZIMCallingInvitationSentInfo: NSObject {
 }
 
 public final class ZIMCallJoinSentInfo: NSObject {
-    /// The call's.
+    /// The call's data.
     public var extendedData = ""
-    /// Milliseconds since the epoch by the service's clock, like all times; 0 for what has not happened.
+    /// When the call was created: milliseconds since the Unix epoch by the service's clock, like all times; 0 for an
+    /// event that has not happened.
     public var createTime: Int64 = 0
     public var joinTime: Int64 = 0
     public var callUserList: [ZIMCallUserInfo] = []
@@ -73,7 +74,7 @@ public final class ZIMCallInvitationCreatedInfo: NSObject {
     public var mode = ZIMCallInvitationMode.general
     public var caller = ""
     public var extendedData = ""
-    /// Seconds.
+    /// The timeout of the invitations, in seconds.
     public var timeout: UInt32 = 0
     public var createTime: Int64 = 0
     public var callUserList: [ZIMCallUserInfo] = []
@@ -81,15 +82,15 @@ public final class ZIMCallInvitationCreatedInfo: NSObject {
 
 public final class ZIMCallInvitationReceivedInfo: NSObject {
     public var mode = ZIMCallInvitationMode.general
-    /// Who made the call.
+    /// The user who made the call.
     public var caller = ""
-    /// Who invited this user.
+    /// The user who invited this user.
     public var inviter = ""
     public var extendedData = ""
-    /// Seconds.
+    /// The timeout of the invitations, in seconds.
     public var timeout: UInt32 = 0
     public var createTime: Int64 = 0
-    /// Everybody, the caller as `accepted`.
+    /// All members, with the caller as `accepted`.
     public var callUserList: [ZIMCallUserInfo] = []
 }
 
@@ -99,17 +100,17 @@ public final class ZIMCallInvitationCancelledInfo: NSObject {
     public var extendedData = ""
 }
 
-/// Of ZIM up to 2.8.
+/// The info of an event of ZIM up to 2.8.
 public final class ZIMCallInvitationAcceptedInfo: NSObject {
     public var invitee = ""
-    /// What the invitee gave with its answer.
+    /// The data of the invitee's answer.
     public var extendedData = ""
 }
 
-/// Of ZIM up to 2.8.
+/// The info of an event of ZIM up to 2.8.
 public final class ZIMCallInvitationRejectedInfo: NSObject {
     public var invitee = ""
-    /// What the invitee gave with its answer.
+    /// The data of the invitee's answer.
     public var extendedData = ""
 }
 
@@ -119,7 +120,7 @@ public final class ZIMCallInvitationTimeoutInfo: NSObject {
 
 public final class ZIMCallInvitationEndedInfo: NSObject {
     public var caller = ""
-    /// Who ended the call; empty when nobody did.
+    /// The user who ended the call; empty when the call ended by itself.
     public var operatedUserID = ""
     public var extendedData = ""
     public var mode = ZIMCallInvitationMode.general
@@ -133,7 +134,7 @@ public final class ZIMCallUserStateChangeInfo: NSObject {
 public final class ZIMCallInfo: NSObject {
     public var callID = ""
     public var caller = ""
-    /// Who invited this user.
+    /// The user who invited this user.
     public var inviter = ""
     public var createTime: Int64 = 0
     public var endTime: Int64 = 0
