@@ -2,9 +2,9 @@ internal import BellwireClientCore
 internal import SignalingProtocol
 internal import ZegoCallProtocol
 
-/// What is news in what the service tells.
+/// How the ledger finds the news in calls from the service.
 extension CallLedger {
-    /// What this user's own state means.
+    /// Returns the notifications that follow from this user's own state.
     func ownNews(
         _ own: MemberSnapshot, _ call: CallSnapshot, _ isElsewhere: Bool, _ known: inout Known
     ) -> [ToldNotification] {
@@ -18,17 +18,17 @@ extension CallLedger {
         case .accepted, .rejected, .cancelled:
             let isOwnDoing = own.state == .rejected && own.device == device && !isElsewhere
             let stops = rang && !isOwnDoing
-            // Should the invitation stand after all, what was stopped rings again.
+            // If the invitation is still valid after all, the stopped call rings again.
             (known.phase, known.invitation) = (.over, stops ? nil : own.expiresAt)
             return stops ? [canceled(known)] : []
-        // Document 003 has no notification of it; and who was taken for gone is told nothing by it either.
+        // Document 003 has no notification of a timeout, and a user after a quit needs no notification.
         case .timeout, .quit:
             (known.phase, known.invitation) = (.over, own.expiresAt)
             return []
         }
     }
 
-    /// Once for each invitation.
+    /// Returns the notification of an invitation, once for each invitation.
     private func invited(
         _ own: MemberSnapshot, _ call: CallSnapshot, _ known: inout Known
     ) -> [ToldNotification] {
@@ -45,7 +45,7 @@ extension CallLedger {
         return rang ? [.ended(callID: known.call.id, by: (call.endedBy ?? call.inviter).string)] : []
     }
 
-    /// What became of the others, for one who is in the call.
+    /// Returns the notifications about the other members, if this user is in the call.
     func othersNews(
         _ call: CallSnapshot, _ own: MemberSnapshot, isInformed: Bool, _ known: inout Known
     ) -> [ToldNotification] {
@@ -70,13 +70,14 @@ extension CallLedger {
         }
     }
 
-    /// How the call ended, for one who was in it. What was told of its members, or is told to nobody, is not told again.
+    /// Returns the notifications of the call's end, for a user who was in the call. An end that follows from earlier
+    /// notifications, or without a notification in the document, is not reported.
     func endNews(_ call: CallSnapshot, _ own: MemberSnapshot, _ known: Known) -> [ToldNotification] {
         switch call.endReason {
         case .hangup where known.isEnding && call.endedBy == user: return []
         case .hangup: return [.ended(callID: known.call.id, by: (call.endedBy ?? call.inviter).string)]
         case .quit: return [.ended(callID: known.call.id, by: quitter(call) ?? peer(of: known))]
-        // This device itself was away.
+        // This device itself was offline.
         case .callerLost: return [.ended(callID: known.call.id, by: user.string)]
         case .answered, .rejected, .busy, .timeout, .cancelled, .heartbeatTimeout, nil: return []
         }
@@ -97,6 +98,6 @@ extension CallLedger {
 }
 
 extension MemberSnapshot {
-    /// It was not heard of for too long.
+    /// Whether the member quit because of missing heartbeats.
     fileprivate var isSilent: Bool { reason == EndReason.heartbeatTimeout.rawValue }
 }

@@ -2,34 +2,36 @@ internal import BellwireClientCore
 internal import SignalingProtocol
 internal import ZegoCallProtocol
 
-/// What the app was told of its calls, so that it is told each thing once: also when two events name it, an event was missed, or the
-/// connection was lost in between.
+/// The notifications that the app got of its calls, so that the app gets each notification once: even when two events
+/// name a change, an event was missed, or the connection was lost in between.
 struct CallLedger {
     enum Phase: Equatable {
-        /// Of a call that is not this user's here, or not yet. Can transition to every other.
+        /// The call is not this user's on this device, or not yet. Can transition to every other phase.
         case unknown
-        /// The app was told of the invitation. Can transition to `taken` and `over`; with another invitation it rings anew.
+        /// The app was told of the invitation. Can transition to `taken` and `over`; another invitation makes the call
+        /// ring anew.
         case ringing
-        /// This user made the call or accepted it, on this device. Can transition to `over`.
+        /// This user made or accepted the call on this device. Can transition to `over`.
         case taken
-        /// Nothing more is told, unless this user is invited anew. Can transition to `ringing`.
+        /// There are no more notifications, unless this user is invited again. Can transition to `ringing`.
         case over
     }
 
     struct Known {
         var call: ZegoCall
         var phase = Phase.unknown
-        /// The invitation that rings or has been answered, by when it expires for the service: a user may be invited again.
+        /// The invitation that rings or has been answered, identified by its expiry by the service's clock: a user may
+        /// be invited again.
         var invitation: Int64?
-        /// The states of the others that were told, or are no news.
+        /// The states of the other members that were reported, or need no report.
         var told: [UserID: MemberState] = [:]
-        /// This device ends it: nobody tells it of that.
+        /// Whether this device ends the call, so that no notification of the end is needed.
         var isEnding = false
-        /// In the order of their beginnings.
+        /// The number of the call in the order of the calls' beginnings.
         var number: Int
     }
 
-    /// Calls that are remembered; of those that are over the oldest are forgotten first.
+    /// The number of remembered calls; the oldest calls in phase `over` are forgotten first.
     static let most = 256
 
     let user: UserID
@@ -42,9 +44,9 @@ struct CallLedger {
         self.device = device
     }
 
-    // MARK: What this user does
+    // MARK: Requests of this user
 
-    /// The app starts a call. False when there is one of this id already.
+    /// Notes that the app starts a call; returns false when there is a call with this id already.
     mutating func started(_ call: ZegoCall, _ callID: CallID) -> Bool {
         guard calls[callID] == nil else { return false }
         var known = makeKnown(call)
@@ -54,27 +56,28 @@ struct CallLedger {
         return true
     }
 
-    /// The service refuses the call.
+    /// Forgets a call that the service refuses.
     mutating func refused(_ callID: CallID) { calls[callID] = nil }
 
     mutating func ending(_ callID: CallID) { calls[callID]?.isEnding = true }
 
     mutating func notEnding(_ callID: CallID) { calls[callID]?.isEnding = false }
 
-    // MARK: What the service tells
+    // MARK: Calls from the service
 
-    /// What is news in an event, a response or a welcome. `isElsewhere`: the service says that another device has the call, or that it was
-    /// declined beside the app.
+    /// Returns the news in an event, a response or a welcome. With `isElsewhere` the service says that another device
+    /// has the call, or that the user declined by a notification's button.
     mutating func received(_ call: CallSnapshot, isElsewhere: Bool = false) -> [ToldNotification] {
         guard let own = call.member(user) else { return [] }
         let isNew = calls[call.callID] == nil
         var known = calls[call.callID] ?? makeKnown(ZegoCall(call))
-        // By revision nothing is judged: the client gives only what is news, also of a store that has lost writes and counts anew.
+        // The revision is not checked: the client delivers news only, even from a store that has lost writes and counts
+        // anew.
         let mayRing = own.state.isPending && call.state != .ended
         guard known.phase != .over || mayRing else { return [] }
         let wasTaken = known.phase == .taken
         var news = ownNews(own, call, isElsewhere, &known)
-        // What had happened before this run of the app is not its business.
+        // The app does not hear of changes from before this run of the app.
         let isInformed = wasTaken && !isNew
         news += othersNews(call, own, isInformed: isInformed, &known)
         if call.state == .ended, known.phase != .over {
@@ -85,7 +88,7 @@ struct CallLedger {
         return news
     }
 
-    /// The call is over, and how cannot be known: the app stops ringing, or leaves.
+    /// Ends a call that has ended in an unknown way: the app stops ringing, or leaves the call.
     mutating func gone(_ callID: CallID) -> [ToldNotification] {
         guard let known = calls[callID] else { return [] }
         calls[callID]?.phase = .over

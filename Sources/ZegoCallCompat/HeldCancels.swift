@@ -1,27 +1,28 @@
 internal import SignalingProtocol
 
-/// Cancels of one of several callees, until the service has answered the call's start.
+/// Cancels for a single callee among several, held until the service has answered the call's start.
 ///
-/// A cancel that overtakes its start is remembered for the call as a whole, so that nobody would ring.
+/// The service remembers a cancel that overtakes its start for the whole call, so that no callee would ring.
 struct HeldCancels {
     struct Cancel {
         let callee: UserID
         let callback: ZegoConnection.Callback
-        /// When the app is to be answered.
+        /// When the time limit of the app's request ends.
         let deadline: ContinuousClock.Instant
     }
 
-    /// Of one call: each callee once.
+    /// The number of held cancels per call: one for each callee.
     static let most = Limits.inviteesPerRequest
 
-    /// By the calls that are being started. The client bounds how many those can be, and for how long.
+    /// The held cancels, by the calls that are being started. The client bounds the number of those calls and their
+    /// time.
     private var cancels: [CallID: [Cancel]] = [:]
 
     mutating func starting(_ callID: CallID) { cancels[callID] = [] }
 
-    /// False when the call is not being started, so that there is nothing to wait for.
+    /// Holds a cancel; returns false when the call is not being started, so that the cancel can leave at once.
     ///
-    /// - Throws: `failed` when there is no room.
+    /// - Throws: `failed` when the call has no room for another cancel.
     mutating func hold(_ cancel: Cancel, of callID: CallID) throws(ZegoError) -> Bool {
         guard let held = cancels[callID] else { return false }
         guard held.count < Self.most else { throw .failed }
@@ -29,7 +30,7 @@ struct HeldCancels {
         return true
     }
 
-    /// Those that waited for this start, in their order.
+    /// Returns the cancels that waited for this start, in their order.
     mutating func answered(_ callID: CallID) -> [Cancel] { cancels.removeValue(forKey: callID) ?? [] }
 
     mutating func removeAll() -> [Cancel] {

@@ -2,9 +2,9 @@ internal import DropInSupport
 public import Foundation
 internal import Synchronization
 
-/// Gives notifications to those who listen for their path.
+/// Passes notifications to the listeners of their paths.
 ///
-/// No lock is held while a listener is called: it may add and remove listeners, and make requests.
+/// No lock is held while a listener is called: a listener may add and remove listeners, and make requests.
 public final class ListenerManager: Listener, ListenerUpdater, Sendable {
     private struct Entry: Sendable {
         let uuid: UUID
@@ -31,7 +31,7 @@ public final class ListenerManager: Listener, ListenerUpdater, Sendable {
         }
     }
 
-    /// Calls the listeners of `path` in the order in which they were added.
+    /// Calls the listeners of `path`, the oldest first.
     public func receiveUpdate(_ path: String, parameter: [String: Any]) {
         for entry in listeners.withLock({ $0[path] }) ?? [] { entry.listener.value(parameter) }
     }

@@ -1,7 +1,7 @@
 internal import DropInSupport
 internal import Synchronization
 
-/// The managers that there are, and thereby who is to be told.
+/// The existing request managers, whose listeners get the notifications.
 final class ListenerRegistry: Sendable {
     static let shared = ListenerRegistry()
 
@@ -15,7 +15,8 @@ final class ListenerRegistry: Sendable {
         }
     }
 
-    /// Each once; on the main queue. An app that has made no manager yet listens to `ListenerManager.shared`.
+    /// The listeners of all managers, each once; used on the main queue. An app without a manager yet listens to
+    /// `ListenerManager.shared`.
     var listeners: [any ListenerUpdater] {
         let managers = managers.withLock(\.self).compactMap { $0.object as? RequestManager }
         guard !managers.isEmpty else { return [ListenerManager.shared] }

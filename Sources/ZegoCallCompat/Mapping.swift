@@ -1,6 +1,6 @@
 internal import ZegoCallProtocol
 
-// Between what an app sees and the one mapping of ZEGO Call, which the gateway has too.
+// The conversions between the app's types and the mapping of ZEGO Call, which the gateway uses too.
 
 extension CallType {
     var kind: ZegoCall.Kind {
@@ -20,7 +20,7 @@ extension DeclineType {
     }
 }
 
-// Apps cast what a notification carries: `as? Int` finds no other integer.
+// Apps cast the values of a notification: `as? Int` accepts no other integer type.
 
 extension ZegoCall.Kind {
     var number: Int { Int(rawValue) }

@@ -1,13 +1,13 @@
 public import DropInSupport
 public import Foundation
 
-/// The vendor's `RequestManager` over Bellwire: makes the requests of document 003, and hands its notifications to `listener`. All of them use
-/// the one connection that `connect` makes.
+/// The vendor's `RequestManager` over Bellwire: makes the requests of document 003, and passes notifications to
+/// `listener`. All managers use the same connection, which `connect` makes.
 ///
-/// May be used from any thread. Callbacks and notifications come on the main queue, one after another, never from inside a request or a
-/// callback; the callback of a request before the notifications of its success.
+/// A manager may be used from any thread. Callbacks and notifications come on the main queue, in order, never from
+/// within a request or a callback. The callback of a request comes before the notifications of its success.
 public class RequestManager: NSObject, RequestProtocol {
-    /// Who is told what the service notifies. Of several managers with one listener it hears once.
+    /// The listener for the service's notifications. A listener of several managers gets each notification once.
     public weak var listener: (any ListenerUpdater)? = ListenerManager.shared
 
     public override init() {
@@ -17,14 +17,16 @@ public class RequestManager: NSObject, RequestProtocol {
 
     // MARK: The connection
 
-    /// Connects the user, in the place of whoever was connected; the user's phone rings here from then on. Again for the same user, broker,
-    /// topics and device, the connection goes on with its calls, and the new `tokenProvider` is asked from then on.
+    /// Connects the user, in place of the user who was connected before; from now on the user's phone rings here. When
+    /// user, broker, topics and device are the same as before, the present connection and its calls go on, and the new
+    /// `tokenProvider` is used from then on.
     ///
-    /// `completion` gets nil, or why there is no connection: `paramInvalid` when the configuration or the user id is not of its form,
-    /// `networkError` when broker and service were not reached within 10 s or the broker refuses, `tokenExpired` when it refuses a token that
-    /// has ended. After nil the connection is kept until `disconnect`, also when it is lost and another `connect` cannot bring it back in time.
+    /// `completion` gets nil, or the reason why there is no connection: `paramInvalid` when the configuration or the
+    /// user id is not valid; `networkError` when broker and service were not reached within 10 s, or the broker refuses
+    /// the user; `tokenExpired` when the broker refuses a token that has ended. After nil the connection is kept until
+    /// `disconnect`, even when the connection is lost and another `connect` does not restore it in time.
     ///
-    /// `userName` is what the user's profile is to say; the empty string leaves it as it is.
+    /// `userName` is the name for the user's profile; an empty text leaves the profile unchanged.
     public static func connect(
         _ configuration: BellwireConfiguration, userID: String, userName: String,
         completion: @escaping (ZegoError?) -> Void
@@ -32,12 +34,12 @@ public class RequestManager: NSObject, RequestProtocol {
         ZegoConnection.shared.connect(configuration, userID: userID, userName: userName, OnMain(completion))
     }
 
-    /// Says goodbye: the user's phone does not ring here any more. Requests that are not answered fail with `notLogin`.
+    /// Disconnects: the user's phone does not ring here any more. Unanswered requests fail with `notLogin`.
     public static func disconnect() { ZegoConnection.shared.disconnect() }
 
     // MARK: Requests
 
-    /// As document 003 has it: `path` is one of the `API_…` constants. A request is tried for 10 s.
+    /// Makes a request of document 003: `path` is one of the `API_…` constants. A request is tried for 10 s.
     public func request(_ path: String, parameter: [String: AnyObject], callback: RequestCallback?) {
         let done = OnMain<RequestCallback?>(callback)
         do throws(ZegoError) {

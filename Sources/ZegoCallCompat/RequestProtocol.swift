@@ -1,31 +1,35 @@
 public import Foundation
 
-/// Once for each request, on the main queue. Success is `.success(())`.
+/// The callback of a request: called once, on the main queue. Success is `.success(())`.
 public typealias RequestCallback = (Result<Any, ZegoError>) -> Void
 
-/// What a notification carries.
+/// The callback of a notification, with the notification's parameters.
 public typealias NotifyCallback = ([String: Any]) -> Void
 
-/// Makes requests: what `CommandManager` has as its `service`.
+/// A maker of requests, the type of `CommandManager`'s `service`.
 public protocol RequestProtocol: AnyObject {
+    /// Makes a request.
+    ///
     /// - Parameters:
     ///   - path: one of the `API_…` paths.
-    ///   - parameter: as document 003 has it for the path.
-    ///   - callback: may be nil.
+    ///   - parameter: the parameters that document 003 has for the path.
+    ///   - callback: the callback of the request; may be nil.
     func request(_ path: String, parameter: [String: AnyObject], callback: RequestCallback?)
 }
 
-/// Is told what the service notifies.
+/// A receiver of the service's notifications.
 public protocol ListenerUpdater: AnyObject {
+    /// Receives a notification.
+    ///
     /// - Parameters:
     ///   - path: one of the `Notify_…` paths.
-    ///   - parameter: as document 003 has it for the path.
+    ///   - parameter: the parameters that document 003 has for the path.
     func receiveUpdate(_ path: String, parameter: [String: Any])
 }
 
-/// Where an app says what it wants to be told.
+/// A register of the notifications that an app wants.
 public protocol Listener {
-    /// The result names the listener for `removeListener`.
+    /// Adds a listener for a path. The result identifies the listener for `removeListener`.
     @discardableResult
     func addListener(_ path: String, listener: @escaping NotifyCallback) -> UUID
 

@@ -1,6 +1,6 @@
 internal import ZegoCallProtocol
 
-/// What an app is told, as document 003 has it.
+/// A notification for the app, in the form of document 003.
 enum ToldNotification: Equatable, Sendable {
     case invited(ZegoCall)
     case canceled(callID: String, caller: String, callee: String)
@@ -23,7 +23,7 @@ enum ToldNotification: Equatable, Sendable {
     var parameter: [String: Any] {
         switch self {
         case .invited(let call):
-            // The vendor's client reads `call_type`, its document has `type`.
+            // The vendor's client reads `call_type`, but its document has `type`.
             [
                 "call_id": call.id, "caller": call.caller.parameter, "callees": call.callees.map(\.parameter),
                 "type": call.kind.number, "call_type": call.kind.number,

@@ -20,8 +20,9 @@ extension ZegoConnection {
         }
     }
 
-    /// The app of an earlier run may have left this device in a call, of which the present run does not know: it would be refused every call
-    /// until the service takes the device for gone. So the device leaves that call before it makes or takes another one.
+    /// Holds requests back while this device leaves calls of an earlier run of the app, and returns whether `request`
+    /// waits. The present run knows nothing of such a call, and the service would refuse every other call until the
+    /// missing heartbeats end this user's part. So the device leaves that call before it makes or accepts another call.
     private func waits(
         _ request: ZegoRequest, _ client: SignalingClient, _ callback: Callback
     ) throws(ZegoError) -> Bool {
@@ -86,7 +87,7 @@ extension ZegoConnection {
         }
     }
 
-    /// Cancels that waited for this have nothing to cancel where the call was refused.
+    /// Handles the response to a start. Cancels that waited for a refused start fail, since there are no invitations.
     private func started(_ callID: CallID, _ answer: Answered, _ client: SignalingClient) {
         if answer == .refused { ledger?.refused(callID) }
         for cancel in held.answered(callID) {
@@ -100,8 +101,8 @@ extension ZegoConnection {
         }
     }
 
-    /// Right behind its `start_call` the cancel may be the first to arrive. It then stands for the call as a whole: so it is meant where the
-    /// callee is the only one, and otherwise it waits.
+    /// Cancels the invitation of a callee. Sent right after its `start_call`, the cancel may arrive first and then
+    /// stands for the whole call. Such a cancel suits a call of a single callee; with several callees the cancel waits.
     private func cancel(
         _ callID: CallID, _ callee: UserID, _ client: SignalingClient, _ callback: Callback
     ) throws(ZegoError) {
@@ -113,7 +114,8 @@ extension ZegoConnection {
         cancelOnlyCallee(of: callID, client, callback)
     }
 
-    /// The only callee may have accepted meanwhile. The app that cancels is done with the call, so the call ends.
+    /// Cancels the call of a single callee. The callee may have accepted meanwhile: the app takes a cancelled call for
+    /// ended, so the call ends.
     private func cancelOnlyCallee(of callID: CallID, _ client: SignalingClient, _ callback: Callback) {
         client.perform(.cancel(.init(callID: callID)), within: Self.requestTimeout) { [weak self] outcome in
             guard let self else { return }
@@ -134,7 +136,7 @@ extension ZegoConnection {
         }
     }
 
-    /// Nobody answers a heartbeat: what is known here decides.
+    /// Sends a heartbeat. The service does not answer a heartbeat, so the ledger decides on the result.
     private func beat(_ callID: CallID, _ client: SignalingClient) throws(ZegoError) {
         switch ledger?.calls[callID]?.phase {
         case .taken: break
@@ -145,16 +147,16 @@ extension ZegoConnection {
         client.heartbeat(callID)
     }
 
-    /// What became of a request.
+    /// The outcome of a request.
     private enum Answered {
         case done
-        /// Nothing has happened.
+        /// The service refused the request, which had no effect.
         case refused
-        /// There was no answer: it may have happened.
+        /// There was no response: the request may have had its effect.
         case nothing
     }
 
-    /// `then`: after the callback, unless the connection is another one by then.
+    /// Sends a request. `then` is called after the callback, unless the connection has been replaced by then.
     private func ask(
         _ body: Request.Body, _ client: SignalingClient, within time: Duration = requestTimeout, _ callback: Callback,
         then: @escaping @Sendable (ZegoConnection, Answered) -> Void = { _, _ in }
@@ -178,16 +180,16 @@ extension ZegoConnection {
 // MARK: Refusals
 
 extension ZegoConnection {
-    /// Known to the service just now.
+    /// Whether the service knows this device at present.
     var isOnline: Bool { standing == .connected }
 
-    /// Why a request failed.
+    /// Returns the error for a failed request.
     func refusal(_ error: SignalingError) -> ZegoError {
         let refusal = ZegoError(error)
         return refusal == .networkError ? unreachable : refusal
     }
 
-    /// Why nobody can be reached.
+    /// The error while there is no connection.
     var unreachable: ZegoError {
         guard case .refused = standing, tokens.hasEnded else { return .networkError }
         return .tokenExpired
@@ -195,7 +197,7 @@ extension ZegoConnection {
 }
 
 extension ZegoRequest {
-    /// The device is in the call afterwards.
+    /// Whether the device is in the call after the request.
     fileprivate var takesPart: Bool {
         switch action {
         case .start, .accept: true

@@ -5,9 +5,9 @@ internal import Foundation
 internal import SignalingProtocol
 internal import Synchronization
 
-/// The one connection of the app, and its calls: one thing after another, on a queue of its own.
+/// The single connection of the app, and its calls. All work is done in order, on a queue of its own.
 ///
-/// Sendable: all that changes is touched on `queue` alone.
+/// Sendable: all variable properties are used on `queue` only.
 final class ZegoConnection: @unchecked Sendable {
     typealias Callback = OnMain<RequestCallback?>
     typealias Completion = OnMain<(ZegoError?) -> Void>
@@ -15,30 +15,32 @@ final class ZegoConnection: @unchecked Sendable {
     static let shared = ZegoConnection { ListenerRegistry.shared.tell($0) }
 
     let queue = DispatchQueue(label: "ZegoCallCompat")
-    /// Instead of MQTT, for tests.
+    /// The transport to use in place of MQTT, for tests.
     private let transport: (any Transport)?
     private let tell: @Sendable (ToldNotification) -> Void
 
-    /// From `connect` to `disconnect`, a connection that did not come about, or another one's taking its place.
+    /// The present client: from `connect` until `disconnect`, a failed connection, or another connection with this
+    /// device id.
     private(set) var client: SignalingClient?
-    /// What the present client was made for.
+    /// The user and deployment of the present client.
     private var target: Target?
-    /// Of the present client.
+    /// The token provider of the present client.
     private var provider = NewestProvider()
-    /// Tells the news of the present client from those of former ones.
+    /// The number of the present client, to tell its news from the news of former clients.
     private var clientNumber = 0
     private(set) var isLoggedIn = false
-    /// Of the present client, else of the one before.
+    /// The connection state of the present client, else of the last client.
     private(set) var standing = ConnectionState.disconnected
     private(set) var tokens = TokenWatch()
     var ledger: CallLedger?
     var held = HeldCancels()
-    /// Requests that wait, in their order, until this device has left the calls of an earlier run of the app; nil when it leaves none.
+    /// The requests that wait, in their order, until this device has left the calls of an earlier run of the app; nil
+    /// when the device leaves no calls.
     var waiting: [(request: ZegoRequest, callback: Callback)]?
     static let mostWaiting = 256
-    /// How long they wait.
+    /// The time limit for leaving each call.
     static let quitTime = Duration.seconds(5)
-    /// What came before the app was told that it is connected.
+    /// The events that came before the app was told that it is connected.
     private var early: [ClientEvent] = []
     private static let mostEarly = 1_024
 
@@ -66,8 +68,9 @@ final class ZegoConnection: @unchecked Sendable {
 
     func disconnect() { queue.async { [self] in end() } }
 
-    /// A connection that is there for this user goes on, with all that the app was told of its calls. The new token provider is asked when
-    /// another token is needed. Anything else is the end of the former connection.
+    /// Returns the client for this user. A present connection for the same user goes on, with all earlier
+    /// notifications; the new token provider is called when another token is needed. In any other case the former
+    /// connection ends.
     private func presentClient(
         _ configuration: BellwireConfiguration, _ userID: String
     ) throws(SignalingError) -> SignalingClient {
@@ -109,14 +112,14 @@ final class ZegoConnection: @unchecked Sendable {
         complete(completion, error.map(refusal))
         guard number == clientNumber, let client else { return }
         guard error == nil else {
-            // A connection that the app has is kept: the client goes on trying.
+            // The connection is kept for an app that has connected before: the client goes on trying.
             if !isLoggedIn { end() }
             return
         }
         isLoggedIn = true
         for event in early { took(event, number) }
         early = []
-        // A name that the service refuses stays as it was: callers carry theirs with the call.
+        // When the service refuses a name, the old name stays: a caller's name also travels with the call.
         if !userName.isEmpty { client.perform(.userUpdate(.init(name: userName))) { _ in } }
     }
 
@@ -136,12 +139,12 @@ final class ZegoConnection: @unchecked Sendable {
         MainDelivery.deliver { completion.value(error) }
     }
 
-    // MARK: What the service tells
+    // MARK: Events of the service
 
     private func told(_ event: ClientEvent, _ number: Int) {
         guard number == clientNumber, client != nil else { return }
         if case .connection(let state) = event { return stands(state) }
-        // A device is told of calls as soon as it listens, which is before the service knows it.
+        // A device gets events of calls as soon as it listens, before the service knows the device.
         guard isLoggedIn || early.count >= Self.mostEarly else { return early.append(event) }
         took(event, number)
     }
@@ -168,7 +171,7 @@ final class ZegoConnection: @unchecked Sendable {
         for notification in news { tell(notification) }
     }
 
-    /// A call ended while this device could not be reached: the service knows how.
+    /// Asks the service how a call ended while this device could not be reached.
     private func lookFor(_ callID: CallID, _ number: Int) {
         client?.perform(.get(.init(callID: callID)), within: Self.requestTimeout) { [weak self] outcome in
             guard let self else { return }
@@ -182,18 +185,18 @@ final class ZegoConnection: @unchecked Sendable {
         }
     }
 
-    /// How long a request is tried.
+    /// The time limit of a request.
     static let requestTimeout = Duration.seconds(10)
 }
 
 extension ZegoConnection {
-    /// Whom a connection is for, and where it goes.
+    /// The user of a connection, and its deployment.
     private struct Target: Equatable {
         let userID: String
         let broker: String
         let device: String?
         let topicRoot: String
-        /// Without one the client gives up when a token ends.
+        /// Without a provider the client gives up when the token ends.
         let hasProvider: Bool
 
         init(_ configuration: BellwireConfiguration, _ userID: String) {
@@ -204,7 +207,7 @@ extension ZegoConnection {
     }
 }
 
-/// The token provider that the app gave last.
+/// The newest token provider of the app.
 private final class NewestProvider: Sendable {
     private let provider = Mutex<TokenWatch.Provider?>(nil)
 

@@ -2,7 +2,7 @@ internal import Foundation
 internal import SignalingProtocol
 internal import ZegoCallProtocol
 
-/// A request of document 003, its parameters read.
+/// A request of document 003, with parsed parameters.
 struct ZegoRequest: Equatable, Sendable {
     enum Action: Equatable, Sendable {
         case start(ZegoCall)
@@ -13,12 +13,13 @@ struct ZegoRequest: Equatable, Sendable {
         case heartbeat
     }
 
-    /// Who asks, by the parameters.
+    /// The user who makes the request, by the parameters.
     let userID: UserID
     let callID: CallID
     let action: Action
 
-    /// - Throws: `paramInvalid` for a path that is none, and for a parameter that is missing, of another type or beyond its bounds.
+    /// - Throws: `paramInvalid` for an unknown path, and for a parameter that is missing, of another type or out of
+    ///   range.
     init(_ path: String, _ parameter: [String: AnyObject]) throws(ZegoError) {
         let fields = Fields(values: parameter)
         let given = try fields.text("call_id")
@@ -48,11 +49,11 @@ struct ZegoRequest: Equatable, Sendable {
     }
 }
 
-/// Reads parameters: as Swift values, and as Foundation's.
+/// A reader of parameters, which may be Swift or Foundation values.
 private struct Fields {
     let values: [String: Any]
 
-    /// A string that is not empty.
+    /// Returns a non-empty string.
     func text(_ name: String) throws(ZegoError) -> String {
         guard let text = values[name] as? String, !text.isEmpty else { throw .paramInvalid }
         return text
@@ -73,7 +74,7 @@ private struct Fields {
         return user
     }
 
-    /// The call of `start_call`. What goes with an invitation is bounded by the protocol: with longer names nobody is called.
+    /// Returns the call of `start_call`. The protocol bounds `extendedData`: names that do not fit are refused.
     func call(_ id: String) throws(ZegoError) -> ZegoCall {
         guard let caller = values["caller"] as? [String: Any], let listed = values["callees"] as? [Any],
             let type = CallType(rawValue: try number("type"))
@@ -94,14 +95,14 @@ private struct Fields {
         return user
     }
 
-    /// The vendor's client may have none.
+    /// Returns the name, or an empty text: the vendor's client may send none.
     private static func name(_ value: Any?) throws(ZegoError) -> String {
         guard let value, !(value is NSNull), !isNil(value) else { return "" }
         guard let name = value as? String else { throw .paramInvalid }
         return name
     }
 
-    /// An optional within `Any`.
+    /// Whether the value is an empty optional within `Any`.
     private static func isNil(_ value: Any) -> Bool {
         let mirror = Mirror(reflecting: value)
         return mirror.displayStyle == .optional && mirror.children.isEmpty

@@ -2,18 +2,18 @@ internal import BellwireClientCore
 internal import SignalingProtocol
 internal import ZegoCallProtocol
 
-/// Why a request failed.
+/// The error of a failed request, with a code of document 003.
 public enum ZegoError: Error, Equatable, Sendable {
-    /// There is no such call, or the service refuses for a reason that has no code of its own.
+    /// There is no such call, or the service refuses for a reason without a code of its own.
     case failed
-    /// Path or parameters are not those of document 003, or name another user than the one who is connected.
+    /// The path or the parameters do not match document 003, or name a user other than the connected user.
     case paramInvalid
     case notInit
-    /// No answer: broker or service cannot be reached.
+    /// There was no response within 10 s: the broker or the service cannot be reached.
     case networkError
-    /// Before `connect` succeeded, after `disconnect`, or another connection has this device id.
+    /// The request came before `connect` succeeded or after `disconnect`, or another connection has this device id.
     case notLogin
-    /// Not possible in the state of the call, or of the user.
+    /// The state of the call, or of the user, does not allow the request.
     case callStatusWrong
     case tokenExpired
     case other(Int32)
@@ -32,20 +32,20 @@ public enum ZegoError: Error, Equatable, Sendable {
     }
 }
 
-/// How a callee declines.
+/// The way in which a callee declines.
 public enum DeclineType: Int, Sendable {
     case decline = 1
     case busy = 2
 }
 
-/// What is spoken of in `start_call`.
+/// The `type` of a call in `start_call`.
 public enum CallType: Int, Sendable {
     case voice = 1
     case video = 2
 }
 
 extension ZegoError {
-    /// The client's refusal of a request, or the service's.
+    /// Converts an error of the client or of the service.
     init(_ error: SignalingError) {
         switch error.code {
         case .noResponse, .notConnected: self = .networkError

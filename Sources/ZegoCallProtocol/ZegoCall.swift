@@ -1,9 +1,9 @@
 import SignalingProtocol
 import Tokens
 
-/// A call as ZEGO Call's business-server protocol names it (docs/migrate/zego-call-server.md).
+/// A call in the terms of ZEGO Call's business-server protocol (docs/migrate/zego-call-server.md).
 ///
-/// What the caller gave travels as the call's `extendedData`, so that it arrives as it was given:
+/// The caller's data travels as the call's `extendedData`, so that it arrives unchanged:
 /// `{"zegoCall":{"call_id":"…","caller":{"id","name"},"callees":[{"id","name"}],"type":1}}`.
 package struct ZegoCall: Equatable, Sendable {
     package struct Party: Equatable, Sendable {
@@ -20,7 +20,7 @@ package struct ZegoCall: Equatable, Sendable {
         case voice = 1
         case video = 2
 
-        /// `media` of `call.invite`.
+        /// The `media` of `call.invite`.
         package var media: String {
             switch self {
             case .voice: "voice"
@@ -29,15 +29,15 @@ package struct ZegoCall: Equatable, Sendable {
         }
     }
 
-    /// How a callee declines: `type` of the request and of the notification.
+    /// The way in which a callee declines: the `type` of the request and of the notification.
     package enum Decline: Int64, Sendable {
         case declined = 1
         case busy = 2
 
-        /// By the reason of a `call.reject`: whatever is not busy is a decline.
+        /// Creates the value for the reason of a `call.reject`: every reason but `busy` is a decline.
         package init(reason: String?) { self = reason == WellKnownReason.busy ? .busy : .declined }
 
-        /// `reason` of `call.reject`.
+        /// The `reason` of `call.reject`.
         package var reason: String {
             switch self {
             case .declined: WellKnownReason.declined
@@ -58,16 +58,17 @@ package struct ZegoCall: Equatable, Sendable {
         self.kind = kind
     }
 
-    /// Seconds for which an invitation stands: the document names none, and its clients wait for 60.
+    /// How long an invitation lasts, in seconds: the document names no time, and its clients wait for 60.
     package static let timeout = 60
 
-    /// Under which name Bellwire knows the call: `call_id` as it is where it can be a callID, else 32 hexadecimal digits of its SHA-256.
+    /// Returns Bellwire's id of the call: `call_id` itself if that is a valid callID, else 32 hexadecimal digits of its
+    /// SHA-256.
     package static func callID(_ id: String) -> CallID? {
         if id.isEmpty { return nil }
         return CallID(id) ?? CallID(shortened(id))
     }
 
-    /// 32 hexadecimal digits that stand for a text.
+    /// Returns 32 hexadecimal digits of the text's SHA-256.
     package static func shortened(_ text: String) -> String {
         let digits = Array("0123456789abcdef".utf8)
         let bytes = Digest.sha256(Array(text.utf8)).prefix(16)
@@ -75,15 +76,17 @@ package struct ZegoCall: Equatable, Sendable {
     }
 }
 
-// MARK: Within Bellwire's call
+// MARK: As a call of Bellwire
 
 extension ZegoCall {
-    /// What a call of Bellwire is to these clients, whoever made it: as its caller gave it, else as the call itself tells.
+    /// Creates the ZEGO Call form of any call of Bellwire: with the data of its caller if there is such data, else from
+    /// the call itself.
     package init(_ call: CallSnapshot) {
         self = Self.given(call) ?? Self.made(of: call)
     }
 
-    /// Only what names this call, by this caller, counts: anybody may write extendedData.
+    /// Returns the caller's data. Any user may write extendedData, so only data that names this call and this caller
+    /// counts.
     private static func given(_ call: CallSnapshot) -> ZegoCall? {
         guard let data = call.extendedData, let json = try? JSONParser.parse(Array(data.utf8)),
             let found = json.object?["zegoCall"]?.object.flatMap(ZegoCall.init(json:)),
@@ -103,7 +106,7 @@ extension ZegoCall {
             kind: call.media == Kind.video.media ? .video : .voice)
     }
 
-    /// `extendedData` of `call.invite`.
+    /// The `extendedData` of `call.invite`.
     package var extendedData: String {
         let bytes = JSONWriter.object { writer in
             writer.object("zegoCall") { writer in
@@ -114,7 +117,7 @@ extension ZegoCall {
         return String(decoding: bytes, as: UTF8.self)
     }
 
-    /// All but the type, which has two names in a notification.
+    /// Writes all fields but the type, which has two names in a notification.
     func write(to writer: inout JSONWriter) {
         writer.field("call_id", id)
         writer.object("caller") { caller.write(to: &$0) }
@@ -132,7 +135,7 @@ extension ZegoCall {
 }
 
 extension ZegoCall.Party {
-    /// Nil when it is no `{"id","name"}`. A name that is left out is empty.
+    /// Creates a party from `{"id","name"}`; nil for any other value. A missing name is empty.
     package init?(_ value: JSONValue) {
         guard let object = value.object, let id = object["id"]?.string else { return nil }
         guard let name = object["name"] else {

@@ -1,6 +1,6 @@
 import SignalingProtocol
 
-/// What ZEGO Call's clients know as failures (docs/migrate/zego-call-server.md, Answers).
+/// The error codes of ZEGO Call's clients (docs/migrate/zego-call-server.md, Answers).
 package enum ZegoCode: Int, Sendable, CaseIterable {
     case failed = 1001
     case paramInvalid = 1002
@@ -10,10 +10,10 @@ package enum ZegoCode: Int, Sendable, CaseIterable {
     case callStatusWrong = 2001
     case tokenExpired = 2002
 
-    /// Where nothing failed.
+    /// The code of success.
     package static let success = 0
 
-    /// Of a refusal by the service. What has no code of its own is `failed`.
+    /// Returns the code for an error of the service; `failed` for an error without a code of its own.
     package init(_ code: ErrorCode) {
         switch code {
         case .badRequest, .unknownType, .tooLarge: self = .paramInvalid
@@ -25,6 +25,6 @@ package enum ZegoCode: Int, Sendable, CaseIterable {
 }
 
 extension SignalingError {
-    /// Of a cancel whose callee has accepted before.
+    /// Whether a cancel failed because the callee had accepted before.
     package var cameAfterAccept: Bool { code == .invalidState && state == MemberState.accepted.rawValue }
 }

@@ -1,10 +1,10 @@
 import SignalingProtocol
 
 extension ZegoNotification {
-    /// What `changes`, which led to `call` as it stands, are to the document's clients: to whom what is told, in that order.
+    /// Returns the notifications that follow from `changes`, which led to `call`, in order.
     ///
-    /// A decline or a cancel is told once, and no end follows it. An invitation that expired is told to nobody: the document has no such
-    /// notification. A call that was cancelled before it began is not told either.
+    /// A decline or a cancel is reported once, and no end follows. An expired invitation is not reported, since the
+    /// document has no notification for that. A call that was cancelled before its beginning is not reported either.
     package static func told(of call: CallSnapshot, _ changes: [MemberChange]) -> [ZegoNotification] {
         let named = ZegoCall(call)
         return changes.flatMap { told(of: $0, call, named) } + ended(call, named)
@@ -13,7 +13,7 @@ extension ZegoNotification {
     private static func told(of change: MemberChange, _ call: CallSnapshot, _ named: ZegoCall) -> [ZegoNotification] {
         let user = change.userID
         let inviter = call.member(user)?.invitedBy ?? call.inviter
-        // The caller is in the call from the start: nobody is told.
+        // The caller is in the call from the start, so no notification is sent.
         let isCaller = inviter == user
         switch change.state {
         case .inviting: return [invited(named, to: user)]
@@ -26,7 +26,8 @@ extension ZegoNotification {
         }
     }
 
-    /// Whoever is left is told why. Of several, as long as the call goes on, only a party that fell silent is told of.
+    /// Reports to the remaining members that a member has left. While a call of several goes on, only a member without
+    /// heartbeats is reported.
     private static func left(_ change: MemberChange, _ call: CallSnapshot, _ named: ZegoCall) -> [ZegoNotification] {
         let others = call.members.filter { $0.userID != change.userID && $0.state == .accepted }.map(\.userID)
         if change.reason == EndReason.heartbeatTimeout.rawValue {
@@ -36,7 +37,7 @@ extension ZegoNotification {
         return others.map { end(named, by: change.userID, to: $0) }
     }
 
-    /// `call.end`, which changes nobody's state.
+    /// Reports `call.end`, which changes the state of no member.
     private static func ended(_ call: CallSnapshot, _ named: ZegoCall) -> [ZegoNotification] {
         guard call.state == .ended, call.endReason == .hangup, let by = call.endedBy else { return [] }
         return call.members.filter { $0.state.isLive && $0.userID != by }.map { end(named, by: by, to: $0.userID) }

@@ -1,6 +1,6 @@
 import SignalingProtocol
 
-/// What the document's server tells a user.
+/// A notification of the document's server for a user.
 package struct ZegoNotification: Equatable, Sendable {
     package enum Path: String, Sendable, CaseIterable {
         case invited = "/call/notify_call_invited"
@@ -13,7 +13,7 @@ package struct ZegoNotification: Equatable, Sendable {
 
     package let path: Path
     package let to: UserID
-    /// A JSON object.
+    /// The notification's body: a JSON object.
     package let body: [UInt8]
 
     private init(_ path: Path, to user: UserID, _ body: (inout JSONWriter) -> Void) {
@@ -24,7 +24,7 @@ package struct ZegoNotification: Equatable, Sendable {
 }
 
 extension ZegoNotification {
-    /// With the type under both names: the document's, and the one that the vendor's client reads.
+    /// Returns an invitation, with the type under both names: the document's and the vendor's client's.
     package static func invited(_ call: ZegoCall, to user: UserID) -> ZegoNotification {
         ZegoNotification(.invited, to: user) { writer in
             call.write(to: &writer)
