@@ -2,7 +2,7 @@ internal import DropInSupport
 internal import Foundation
 internal import Synchronization
 
-/// Who hears of a client, on the main queue.
+/// The listeners and the delegate of a client, called on the main queue.
 final class Audience: Sendable {
     private struct State {
         var listeners: [WeakOnMain] = []
@@ -11,7 +11,7 @@ final class Audience: Sendable {
         var messageTimeout = 10
     }
 
-    /// What is usual, as `debugInfo` has it.
+    /// The log level of ordinary messages, for `debugInfo`.
     static let info = 0
     static let warning = 1
 
@@ -25,10 +25,10 @@ final class Audience: Sendable {
         }
     }
 
-    /// As the delegate was told last.
+    /// Whether there is a connection, as the delegate was told last.
     var isConnected: Bool { state.withLock(\.isConnected) }
 
-    /// Seconds.
+    /// The time limit of a message in seconds, 1 to 600.
     var messageTimeout: Int {
         get { state.withLock(\.messageTimeout) }
         set { state.withLock { $0.messageTimeout = min(max(newValue, 1), 600) } }
@@ -47,7 +47,7 @@ final class Audience: Sendable {
         state.withLock { $0.listeners.removeAll { $0.object == nil || $0.object === held.object } }
     }
 
-    // MARK: Telling
+    // MARK: Reports
 
     func received(_ message: String) {
         MainDelivery.deliver { [self] in
@@ -82,7 +82,7 @@ final class Audience: Sendable {
         }
     }
 
-    /// False when that was told already.
+    /// Sets the state of the connection; returns false when the state has been reported already.
     private func stand(isConnected: Bool) -> Bool {
         state.withLock { state in
             guard state.isConnected != isConnected else { return false }

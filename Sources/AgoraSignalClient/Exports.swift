@@ -1,2 +1,2 @@
-// An app imports one module.
+// An app imports a single module.
 @_exported public import struct DropInSupport.BellwireConfiguration

@@ -2,41 +2,43 @@ internal import BellwireClient
 internal import BellwireClientCore
 internal import SignalingProtocol
 
-/// Messages on their way, for each peer in the order of `sendMessage`.
+/// The messages on their way, for each peer in the order of `sendMessage`.
 ///
-/// The service keeps no order between messages that are under way together: the receiving client does, by their `stream` and `seq`, and
-/// waits for what is missing. So what is known to be missing must not stand in a stream that goes on: after a message that nobody took
-/// another stream begins. And nothing is sent behind a message that the peer does not take: were that to expire, what follows would wait at
-/// the receiver for its place.
+/// The service keeps no order between messages that are under way together: the receiving client orders them by
+/// `stream` and `seq`, and waits for missing messages. So a message that is known to be missing must not stand in a
+/// stream that goes on: after a message that no device acknowledged, another stream begins. And no messages are sent
+/// behind a message that the peer does not acknowledge: if that message expired, the later messages would wait at the
+/// receiver for their turn.
 struct Outbox {
-    /// A message that the app hands over.
+    /// A message from the app.
     struct Draft: Equatable {
         let messageID: MessageID
         let to: UserID
         let data: JSONText
-        /// When its time is over, in milliseconds of any clock that never goes back.
+        /// When the message's time limit ends, in milliseconds of any clock that never goes back.
         let deadline: Int64
     }
 
     /// A message to be sent now.
     struct Sending: Equatable {
         let draft: Draft
-        /// Seconds, rounded up.
+        /// The time to live in seconds, rounded up.
         let ttl: Int
         let stream: String
         let seq: Int64
     }
 
-    /// Messages of one peer from the oldest that is under way. Well below what a receiver holds of one stream (64): beyond it the receiver
-    /// would give up what it waits for.
+    /// The number of messages to a peer, from the oldest that is under way. Well below the number that a receiver holds
+    /// of a stream (64): beyond that number the receiver would give up a gap.
     static let underWayPerPeer = 32
-    /// Of all peers: below what the service lets one user have waiting (100).
+    /// The number of messages under way to all peers: below the number that the service lets wait for a single sender
+    /// (100).
     static let underWay = 64
-    /// Messages that wait behind them.
+    /// The number of messages that wait behind the messages under way.
     static let waiting = 1_024
-    /// After so many milliseconds without a receipt a peer counts as one that cannot be reached just now.
+    /// The time without a receipt after which a peer counts as out of reach, in milliseconds.
     static let patience: Int64 = 1_000
-    /// Peers whose streams are remembered while nothing is under way to them.
+    /// The number of peers whose streams are remembered while no messages are under way to them.
     static let peers = 256
 
     private var lanes: [UserID: Lane] = [:]
@@ -45,7 +47,7 @@ struct Outbox {
 
     init(makeStream: @escaping () -> String) { self.makeStream = makeStream }
 
-    /// False when too many wait already.
+    /// Adds a message; returns false when too many messages wait already.
     mutating func add(_ draft: Draft) -> Bool {
         guard lanes.values.reduce(0, { $0 + $1.waiting.count }) < Self.waiting else { return false }
         if lanes[draft.to] == nil { forgetIdleLane() }
@@ -54,7 +56,7 @@ struct Outbox {
         return true
     }
 
-    /// What can go out now, in its order.
+    /// Returns the messages that can be sent now, in their order.
     mutating func takeNext(now: Int64) -> [Sending] {
         var taken: [Sending] = []
         var room = Self.underWay - lanes.values.reduce(0) { $0 + $1.underWay.count }
@@ -69,12 +71,12 @@ struct Outbox {
         return taken
     }
 
-    /// A message has not been sent.
+    /// Whether a message has not been sent yet.
     func isWaiting(_ messageID: MessageID, to peer: UserID) -> Bool {
         lanes[peer]?.waiting.contains { $0.messageID == messageID } ?? false
     }
 
-    /// What becomes of a message is known, or it is given up.
+    /// Ends a message whose outcome is known, or that is given up.
     mutating func settle(_ messageID: MessageID, to peer: UserID, isDelivered: Bool) {
         lanes[peer]?.settle(messageID, isDelivered: isDelivered)
     }
@@ -86,7 +88,7 @@ struct Outbox {
     }
 }
 
-/// The messages to one peer.
+/// The messages to a peer.
 private struct Lane {
     struct UnderWay {
         let messageID: MessageID
@@ -95,14 +97,14 @@ private struct Lane {
     }
 
     var waiting: [Outbox.Draft] = []
-    /// In the order of `seq`.
+    /// The messages under way, in the order of `seq`.
     private(set) var underWay: [UnderWay] = []
     private(set) var lastUse = 0
     private var stream: String
     private var nextSeq: Int64 = 1
-    /// The highest that a device of the peer has.
+    /// The highest `seq` that a device of the peer has acknowledged.
     private var delivered: Int64 = 0
-    /// The lowest that nobody took.
+    /// The lowest `seq` that no device acknowledged in time.
     private var missing: Int64?
 
     init(stream: String) { self.stream = stream }
@@ -115,7 +117,7 @@ private struct Lane {
     }
 
     mutating func takeNext(now: Int64, room: Int) -> [Outbox.Sending] {
-        // Behind a message that is missing nothing is sent until those under way with it are settled.
+        // Behind a missing message no messages are sent until the messages under way are settled.
         guard missing == nil, now - (underWay.first?.since ?? now) < Outbox.patience else { return [] }
         let count = min(waiting.count, room, Outbox.underWayPerPeer - span)
         let drafts = waiting.prefix(max(0, count))
@@ -123,8 +125,8 @@ private struct Lane {
         return drafts.map { send($0, now: now) }
     }
 
-    /// From the oldest message under way to the newest that was sent: what came after the oldest waits for it at the receiver, also when
-    /// its receipt is there.
+    /// The number of places from the oldest message under way to the newest sent message. At the receiver the later
+    /// messages wait for the oldest, even those with a receipt.
     private var span: Int { underWay.first.map { Int(nextSeq - $0.seq) } ?? 0 }
 
     private mutating func send(_ draft: Outbox.Draft, now: Int64) -> Outbox.Sending {
@@ -143,8 +145,9 @@ private struct Lane {
         if isDelivered { delivered = max(delivered, seq) } else { missing = min(missing ?? seq, seq) }
     }
 
-    /// Once nothing is under way. Where a later message was taken, the receiver waits for the missing one already, and then goes on: another
-    /// stream would overtake what it holds.
+    /// Begins another stream after a missing message, once no messages are under way. If a later message was delivered,
+    /// the receiver already waits for the missing one, and then goes on: another stream would overtake the held
+    /// messages.
     mutating func renewStream(_ makeStream: () -> String) {
         guard underWay.isEmpty, let first = missing else { return }
         missing = nil

@@ -1,50 +1,52 @@
 public import Foundation
 
-// The protocols of Agora's CallAPI, as its sources declare them: CallAPI drops its own and imports these. Where there is no Objective-C,
-// an empty default implementation makes a requirement optional.
+// The protocols of Agora's CallAPI, as its sources declare them: CallAPI drops its own protocols and imports these.
+// Where there is no Objective-C, an empty default implementation makes a requirement optional.
 
 #if canImport(ObjectiveC)
 
-    /// Hears what peers send.
+    /// A listener for the messages of peers.
     @objc public protocol ISignalClientListener: NSObjectProtocol {
-        /// A peer sent this with `sendMessage`.
+        /// A peer sent this message with `sendMessage`.
         func onMessageReceive(message: String)
 
-        /// For the app's log. `logLevel`: 0 for what is usual, 1 for a warning, 2 for an error.
+        /// A line for the app's log. `logLevel`: 0 for an ordinary line, 1 for a warning, 2 for an error.
         @objc optional func debugInfo(message: String, logLevel: Int)
     }
 
     /// A signalling channel of CallAPI (`CallConfig.signalClient`).
     @objc public protocol ISignalClient: NSObjectProtocol {
-        /// Sends `message` to the user. `completion` is called once: with nil when a device of the user has it.
+        /// Sends `message` to the user. `completion` is called once: with nil when a device of the user has
+        /// acknowledged the message.
         func sendMessage(userId: String, message: String, completion: ((NSError?) -> Void)?)
 
-        /// Held weakly; one that is added twice hears once.
+        /// Adds a listener, held weakly; a listener that is added twice is called once.
         func addListener(listener: any ISignalClientListener)
 
         func removeListener(listener: any ISignalClientListener)
     }
 
-    /// Hears of the connection.
+    /// A listener for the state of the connection.
     @objc public protocol ICallRtmManagerListener: NSObjectProtocol {
         /// Messages can be sent and received.
         func onConnected()
 
-        /// They cannot; the client goes on trying, unless the app logged out or another connection has this device id.
+        /// Messages cannot be sent or received. The client goes on trying, unless the app logged out or another
+        /// connection has this device id.
         func onDisconnected()
 
-        /// The token ends within a minute, or has ended: `renewToken(_:)`. The channel is always the empty string.
+        /// The token ends within a minute, or has ended: call `renewToken(_:)`. `channelName` is always empty.
         func onTokenPrivilegeWillExpire(channelName: String)
     }
 
 #else
 
-    /// Hears what peers send.
+    /// A listener for the messages of peers.
     public protocol ISignalClientListener: NSObjectProtocol {
-        /// A peer sent this with `sendMessage`.
+        /// A peer sent this message with `sendMessage`.
         func onMessageReceive(message: String)
 
-        /// For the app's log. `logLevel`: 0 for what is usual, 1 for a warning, 2 for an error. Optional.
+        /// A line for the app's log. `logLevel`: 0 for an ordinary line, 1 for a warning, 2 for an error. Optional.
         func debugInfo(message: String, logLevel: Int)
     }
 
@@ -54,24 +56,26 @@ public import Foundation
 
     /// A signalling channel of CallAPI (`CallConfig.signalClient`).
     public protocol ISignalClient: NSObjectProtocol {
-        /// Sends `message` to the user. `completion` is called once: with nil when a device of the user has it.
+        /// Sends `message` to the user. `completion` is called once: with nil when a device of the user has
+        /// acknowledged the message.
         func sendMessage(userId: String, message: String, completion: ((NSError?) -> Void)?)
 
-        /// Held weakly; one that is added twice hears once.
+        /// Adds a listener, held weakly; a listener that is added twice is called once.
         func addListener(listener: any ISignalClientListener)
 
         func removeListener(listener: any ISignalClientListener)
     }
 
-    /// Hears of the connection.
+    /// A listener for the state of the connection.
     public protocol ICallRtmManagerListener: NSObjectProtocol {
         /// Messages can be sent and received.
         func onConnected()
 
-        /// They cannot; the client goes on trying, unless the app logged out or another connection has this device id.
+        /// Messages cannot be sent or received. The client goes on trying, unless the app logged out or another
+        /// connection has this device id.
         func onDisconnected()
 
-        /// The token ends within a minute, or has ended: `renewToken(_:)`. The channel is always the empty string.
+        /// The token ends within a minute, or has ended: call `renewToken(_:)`. `channelName` is always empty.
         func onTokenPrivilegeWillExpire(channelName: String)
     }
 

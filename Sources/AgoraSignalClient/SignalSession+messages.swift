@@ -4,9 +4,9 @@ internal import DropInSupport
 internal import Foundation
 internal import SignalingProtocol
 
-/// Messages of this user.
+/// The messages of this user.
 extension SignalSession {
-    /// How long after its time a message's receipt may come, in milliseconds.
+    /// How long after its time limit a message's receipt may come, in milliseconds.
     private static let grace = 2_000
 
     private static var now: Int64 { Int64(DispatchTime.now().uptimeNanoseconds / 1_000_000) }
@@ -24,12 +24,12 @@ extension SignalSession {
 
     private func take(_ message: String, to userId: String, _ timeout: Int, _ completion: Completion) throws(NSError) {
         guard userId != "0", let peer = UserID(userId) else {
-            throw SignalClientError.make(SignalClientError.invalidUserId, "sendMessage: \"\(userId)\" is no user id")
+            throw SignalClientError.make(SignalClientError.invalidUserId, "sendMessage: \"\(userId)\" is not a user id")
         }
         guard client != nil else {
             throw SignalClientError.make(SignalClientError.notLoggedIn, "sendMessage: not logged in")
         }
-        // One that the service would refuse would be missing in the peer's order.
+        // A message that the service refuses would be missing in the peer's order.
         let data = JSONText(string: message)
         guard data.bytes.count <= Limits.dataBytes else {
             throw SignalClientError.make(
@@ -47,7 +47,7 @@ extension SignalSession {
         sendNext()
     }
 
-    /// Sees to it that the app hears of the message in time, whatever else happens.
+    /// Fails the message for the app when its time limit ends, or at the latest after `grace`.
     private func watch(_ messageID: MessageID, _ timeout: Int) {
         queue.asyncAfter(deadline: .now() + .seconds(timeout)) { [weak self] in
             guard let self, let peer = pending[messageID]?.peer, outbox.isWaiting(messageID, to: peer) else { return }
@@ -60,11 +60,12 @@ extension SignalSession {
 
     private func timedOut(_ messageID: MessageID) {
         settle(
-            messageID, SignalClientError.make(SignalClientError.notDelivered, "no device of the peer took it in time"))
+            messageID, SignalClientError.make(SignalClientError.notDelivered, "no device acked the message in time"))
         sendNext()
     }
 
-    /// While there is no connection nothing goes out: a message would live on, at the service, after its time.
+    /// Sends the next messages. Without a connection no messages leave: the service would keep a message beyond its
+    /// time limit.
     func sendNext() {
         guard canSend, let client else { return }
         for sending in outbox.takeNext(now: Self.now) { send(sending, client) }
@@ -81,7 +82,7 @@ extension SignalSession {
         }
     }
 
-    /// Without an answer it may be on its way all the same: its time decides.
+    /// Handles a failed request. A message without a response may still be on its way, so its time limit decides.
     private func refused(_ messageID: MessageID, _ error: SignalingError) {
         guard error.code != .noResponse else { return }
         settle(messageID, SignalClientError.make(SignalClientError.refused, "sendMessage: \(error)"))
@@ -97,7 +98,7 @@ extension SignalSession {
         sendNext()
     }
 
-    /// Once for each message.
+    /// Reports the outcome of a message to the app, once.
     func settle(_ messageID: MessageID, _ error: NSError?) {
         guard let known = pending.removeValue(forKey: messageID) else { return }
         outbox.settle(messageID, to: known.peer, isDelivered: error == nil)

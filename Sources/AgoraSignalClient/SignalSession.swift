@@ -4,10 +4,10 @@ internal import DropInSupport
 internal import Foundation
 internal import SignalingProtocol
 
-/// The connection of a user, and the messages that are on their way: one after another on a queue of its own, so that a busy main queue
-/// holds nothing up.
+/// The connection of a user, and the messages on their way. All work is done in order on a queue of its own, so that a
+/// busy main queue delays no messages.
 ///
-/// Sendable: all that changes is touched on `queue` alone.
+/// Sendable: all variable properties are used on `queue` only.
 final class SignalSession: @unchecked Sendable {
     typealias Completion = OnMain<((NSError?) -> Void)?>
 
@@ -20,24 +20,25 @@ final class SignalSession: @unchecked Sendable {
     let queue = DispatchQueue(label: "BellwireSignalClient")
     private let configuration: BellwireConfiguration
     private let userID: String
-    /// Instead of MQTT, for tests.
+    /// The transport to use in place of MQTT, for tests.
     private let transport: (any Transport)?
     private var token: String?
     private let tokens = TokenWatch()
 
-    /// From `login` to `logout`, a login that failed, or another connection's taking its place.
+    /// The present client: from `login` until `logout`, a failed login, or another connection with this device id.
     private(set) var client: SignalingClient?
-    /// Tells the news of the present client from those of former ones.
+    /// The number of the present client, to tell its news from the news of former clients.
     private var clientNumber = 0
     private var isLoggedIn = false
     private var isOnline = false
-    /// The broker refuses the present client, or refused the one before.
+    /// Whether the broker refuses the present client, or refused the last client.
     private var isRefused = false
     var outbox = Outbox { SignalingClient.makeMessageID().string }
     var pending: [MessageID: Pending] = [:]
-    /// The client that comes after a logout is sent again what was not known to have arrived.
+    /// The messages that the app got. After a logout the service sends the next client all messages without a known ack
+    /// again.
     private var shown = ShownMessages()
-    /// What came before the app was told that it is logged in.
+    /// The messages that came before the app was told that it is logged in.
     private var early: [String] = []
 
     init(_ configuration: BellwireConfiguration, userID: String, transport: (any Transport)? = nil) {
@@ -95,7 +96,7 @@ final class SignalSession: @unchecked Sendable {
         if !isLoggedIn { end("the login failed") }
     }
 
-    /// Why a login failed. The broker does not say why it refuses a token.
+    /// Returns the error of a failed login. The broker does not say why it refuses a token.
     private func reason(_ error: SignalingError) -> NSError {
         guard isRefused, error.code == .notConnected, tokens.hasEnded else { return SignalClientError.ofLogin(error) }
         return SignalClientError.make(SignalClientError.tokenExpired, "the token has ended")
@@ -103,7 +104,7 @@ final class SignalSession: @unchecked Sendable {
 
     func logout() { queue.async { [self] in end("logged out") } }
 
-    /// The client goes; what is on its way fails.
+    /// Ends the present client; messages on their way fail.
     private func end(_ reason: String) {
         guard let client else { return }
         self.client = nil
@@ -124,7 +125,7 @@ final class SignalSession: @unchecked Sendable {
         }
     }
 
-    // MARK: What happens
+    // MARK: Events of the client
 
     private func told(_ event: ClientEvent, _ number: Int) {
         guard number == clientNumber, client != nil else { return }
@@ -137,7 +138,8 @@ final class SignalSession: @unchecked Sendable {
         }
     }
 
-    /// A device is sent messages as soon as it listens, which is before the service knows it.
+    /// Keeps a message until the login is complete: a device gets messages as soon as it listens, before the service
+    /// knows the device.
     private func received(_ text: String) {
         early.append(text)
         if isLoggedIn || early.count > ShownMessages.most { tellEarly() }
@@ -171,11 +173,11 @@ final class SignalSession: @unchecked Sendable {
 }
 
 extension IncomingMessage {
-    /// What `sendMessage` was given; of others' messages their JSON.
+    /// The text that was passed to `sendMessage`; the JSON of other clients' messages.
     fileprivate var text: String { (try? JSONParser.parse(data.bytes))?.string ?? data.description }
 }
 
-/// The last messages that the app was told.
+/// The last messages that the app got.
 struct ShownMessages {
     static let most = 1_024
     private var order: [MessageID] = []
