@@ -5,7 +5,8 @@ internal import SignalingProtocol
 /// Call invitations (docs/protocol.md, section 2; error codes: docs/migrate/zim.md). Each callback is called once,
 /// before the events of its request.
 extension ZIM {
-    /// Invites 1 to 9 users to a new call. The callback has the id of the call, which is empty when the request failed.
+    /// Invites 1 to 9 users to a new call. The callback has the id of the call, or an empty text when the request
+    /// failed.
     public func callInvite(
         with invitees: [String], config: ZIMCallInviteConfig, callback: ZIMCallInvitationSentCallback?
     ) {
@@ -70,7 +71,7 @@ extension ZIM {
 
     // MARK: Advanced calls
 
-    /// Invites more users to an advanced call in which this user is accepted.
+    /// Invites more users to an advanced call that this user has accepted or made.
     public func callingInvite(
         with invitees: [String], callID: String, config: ZIMCallingInviteConfig,
         callback: ZIMCallingInvitationSentCallback?
@@ -93,7 +94,7 @@ extension ZIM {
         }
     }
 
-    /// Leaves an advanced call, which goes on for the other members.
+    /// Leaves an advanced call; the call goes on for the other members.
     public func callQuit(by callID: String, config: ZIMCallQuitConfig, callback: ZIMCallQuitSentCallback?) {
         let (callback, extendedData) = (OnMain(callback), config.extendedData.nonEmpty)
         perform { () throws(Refusal) in

@@ -24,7 +24,7 @@ extension ZIM {
         }
     }
 
-    /// Reports the same news by the names of ZIM up to 2.8, which only the user who invited gets.
+    /// Reports the same news by the names of ZIM up to 2.8, to the inviting user only.
     private func tellAnswers(_ handler: any ZIMEventHandler, _ members: [MemberSnapshot], _ callID: String) {
         for member in members {
             switch member.state {
@@ -66,7 +66,7 @@ extension ZIM {
             self.zim?(zim, callInvitationCancelled: info, callID: callID)
         }
         fileprivate func timedOut(_ zim: ZIM, _ info: ZIMCallInvitationTimeoutInfo, _ callID: String) {
-            // The event has two names. The app gets the event by the newer name if it implements that, else by the
+            // The event has two names. An app that implements the newer name gets the event by that name, else by the
             // older name.
             guard self.zim?(zim, callInvitationTimeout: info, callID: callID) == nil else { return }
             self.zim?(zim, callInvitationTimeout: callID)

@@ -65,7 +65,7 @@ public final class ZIM: NSObject, @unchecked Sendable {
         }
     }
 
-    /// Sets the handler of events, which is held weakly; nil removes the handler.
+    /// Sets the handler of events and holds it weakly; nil removes the handler.
     public func setEventHandler(_ handler: (any ZIMEventHandler)?) {
         state.withLock { $0.handler = WeakOnMain(handler) }
     }

@@ -86,7 +86,7 @@ public final class Call: Sendable, Identifiable {
     }
 
     /// `call.cancel`: takes back this user's pending invitations of `invitees`, or all its invitations when nil.
-    /// Returns the invitees whose invitation was not pending.
+    /// Returns the invitees whose invitations were not cancelled.
     ///
     /// - Throws: `notInviter`, `callEnded`, `invalidState`.
     @discardableResult

@@ -42,7 +42,7 @@ extension SignalingClient {
 
     /// `call.cancel`: takes back this user's pending invitations of `invitees`, or all its invitations when nil. A
     /// cancel before the response to `invite` is allowed: no device rings then. The response's `errors` name the
-    /// invitees that were not pending.
+    /// invitees whose invitations were not cancelled.
     ///
     /// - Throws: `callNotFound`, `callEnded`, `notInviter`, `invalidState`.
     public func cancel(

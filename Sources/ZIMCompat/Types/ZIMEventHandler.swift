@@ -45,13 +45,12 @@
 
         // The names of ZIM up to 2.8.
 
-        /// An invitee has accepted the invitation. Called for the user who invited, right after `callUserStateChanged`
+        /// An invitee has accepted the invitation. Called for the inviting user, right after `callUserStateChanged`
         /// with the same news.
         func zim(_ zim: ZIM, callInvitationAccepted info: ZIMCallInvitationAcceptedInfo, callID: String)
-        /// An invitee has rejected the invitation. Called for the user who invited, right after `callUserStateChanged`.
+        /// An invitee has rejected the invitation. Called for the inviting user, right after `callUserStateChanged`.
         func zim(_ zim: ZIM, callInvitationRejected info: ZIMCallInvitationRejectedInfo, callID: String)
-        /// These invitees have not answered in time. Called for the user who invited, right after
-        /// `callUserStateChanged`.
+        /// These invitees have not answered in time. Called for the inviting user, right after `callUserStateChanged`.
         func zim(_ zim: ZIM, callInviteesAnsweredTimeout invitees: [String], callID: String)
         /// The invitation has expired. Called for the invitee where `callInvitationTimeout` with the call's mode is not
         /// implemented.
