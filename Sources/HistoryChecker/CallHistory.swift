@@ -1,37 +1,37 @@
 import SignalingProtocol
 
-/// All that was seen of one call.
+/// The messages that devices sent and received about a single call.
 struct CallHistory {
-    /// A call at one revision, as it was first seen.
+    /// A call at a single revision, as a device first saw the revision.
     struct View {
         let call: CallSnapshot
-        /// When the revision was made.
+        /// When the revision was made, in milliseconds since the Unix epoch.
         var time: Int64
-        /// Whether the message said so; else it was no earlier than `time`.
+        /// Whether the message named the time. If false, the revision was made at `time` or later.
         let isTimeKnown: Bool
         let seenAt: Int64
         let seenBy: DeviceAddress
     }
 
     private enum Bounds {
-        /// Entries that are kept for stories.
+        /// The number of entries that are kept for the text of a violation.
         static let entries = 120
     }
 
     let callID: CallID
-    /// By revision, rising.
+    /// The revisions that devices have seen, in ascending order.
     private(set) var views: [View] = []
     /// The request that made the call.
     var invite: (device: DeviceAddress, request: Request.Invite)?
-    /// What `ok` responses promised.
+    /// The promises that `ok` responses made.
     var facts: [Fact] = []
-    /// How often users were named in a `call.add`, answered or not.
+    /// The number of `call.add` requests that named each user, answered or not.
     var additions: [UserID: Int] = [:]
-    /// Users who tried to join: they may be in the call again.
+    /// Users who tried to join, so that a contradicting state of their membership may be correct.
     var joiners: Set<UserID> = []
     private(set) var entries: [HistoryEntry] = []
     private(set) var touchedAt: Int64 = 0
-    /// Violations that were told already, so that one fault is one story.
+    /// Violations that were reported already, so that each fault is reported once.
     var told: Set<String> = []
 
     init(callID: CallID) { self.callID = callID }
@@ -43,32 +43,33 @@ struct CallHistory {
         guard entries.last != entry else { return }
         touchedAt = entry.at
         entries.append(entry)
-        // The beginning of a call tells more than its middle.
+        // The beginning of a call explains more than its middle, so entries of the middle are removed first.
         if entries.count > Bounds.entries { entries.remove(at: Bounds.entries / 4) }
     }
 
-    /// Whoever asked for this call may have got that one instead, by a glare merge: the two users invited each other alone.
+    /// Whether a glare merge may have turned this call's invite into `call`: the two users invited each other and no
+    /// other user.
     func mayBeAlias(of call: CallSnapshot) -> Bool {
         guard views.isEmpty, let invite, invite.request.glare == .merge else { return false }
         return invite.request.invitees == [call.inviter] && call.member(invite.device.userID) != nil
     }
 
-    /// The highest revision that anybody had seen before `moment`.
+    /// The highest revision that any device had seen before `moment`.
     func seen(before moment: Int64) -> View? { views.last { $0.seenAt < moment } }
 
     func view(_ revision: Int) -> View? {
         place(of: revision).flatMap { views[$0].call.revision == revision ? views[$0] : nil }
     }
 
-    /// The first known revision after `revision` of which `condition` holds.
+    /// The first known revision after `revision` for which `condition` holds.
     func first(after revision: Int, where condition: (CallSnapshot) -> Bool) -> View? {
         views.first { $0.call.revision > revision && condition($0.call) }
     }
 
-    /// The place of the first view that is not below `revision`.
+    /// The index of the first view whose revision is `revision` or higher.
     private func place(of revision: Int) -> Int? { views.firstIndex { $0.call.revision >= revision } }
 
-    /// Adds what was seen. Returns what is wrong with it, and whether the revision is new.
+    /// Adds a view. Returns the faults of the view, and whether the revision is new.
     mutating func add(_ view: View) -> (findings: [CallRules.Finding], isNew: Bool) {
         let revision = view.call.revision
         let place = place(of: revision) ?? views.count
@@ -98,7 +99,7 @@ struct CallHistory {
         return (findings, true)
     }
 
-    /// When the revision before this one was made: since then its owner has been holding the timers.
+    /// When the revision before `revision` was made: since then the coordinator that owns the call has held its timers.
     func previousTime(before revision: Int) -> Int64 {
         views.last { $0.call.revision < revision }?.time ?? latest?.call.createdAt ?? 0
     }

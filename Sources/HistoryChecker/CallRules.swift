@@ -1,19 +1,19 @@
 import SignalingProtocol
 
-/// What section 3 of the protocol allows a call to be, and to become.
+/// The states and transitions of a call that section 3 of docs/protocol.md allows.
 enum CallRules {
     typealias Finding = (kind: Violation.Kind, what: String)
 
     // MARK: One revision
 
-    /// What is wrong with a call as it stands. `autoEnd` is nil when nobody knows.
+    /// Returns the faults of a single revision. `autoEnd` is nil when the history does not contain the invite.
     static func findings(in call: CallSnapshot, autoEnd: Bool?) -> [Finding] {
         var findings: [Finding] = []
         func require(_ condition: Bool, _ what: @autoclosure () -> String) {
             if !condition { findings.append((.inconsistentCall, what())) }
         }
         require(call.members.first?.userID == call.inviter, "the inviter is not the first member")
-        require(Set(call.members.map(\.userID)).count == call.members.count, "a user stands twice")
+        require(Set(call.members.map(\.userID)).count == call.members.count, "a user is a member twice")
         require((call.state == .ended) == (call.endedAt != nil), "state and endedAt contradict each other")
         require((call.state == .ended) == (call.endReason != nil), "state and endReason contradict each other")
         require((call.endReason == .hangup) == (call.endedBy != nil), "endReason and endedBy contradict each other")
@@ -43,7 +43,7 @@ enum CallRules {
         if call.state == .ended, (call.endReason == .answered) != accepted {
             wrong.append("ended as \(call.endReason?.rawValue ?? "?"), accepted: \(accepted)")
         }
-        if call.members.contains(where: { $0.state == .quit }) { wrong.append("somebody quit a common call") }
+        if call.members.contains(where: { $0.state == .quit }) { wrong.append("a member quit a common call") }
         return wrong
     }
 
@@ -52,7 +52,7 @@ enum CallRules {
         let accepted = call.members.count { $0.state == .accepted }
         var wrong: [String] = []
         if call.state == .ended {
-            if call.endReason != .hangup, pending > 0 { wrong.append("ended, but somebody is pending") }
+            if call.endReason != .hangup, pending > 0 { wrong.append("ended, but an invitation is pending") }
             if call.endReason == .answered { wrong.append("an advanced call does not end by its answer") }
         } else {
             if (call.state == .ringing) != (call.acceptedAt == nil) {
@@ -67,7 +67,7 @@ enum CallRules {
 
     // MARK: From one revision to a later one
 
-    /// What is wrong with `later` coming after `earlier`. Revisions between them may be unknown.
+    /// Returns the faults of `later` as a successor of `earlier`. Revisions between the two may be unknown.
     static func findings(from earlier: CallSnapshot, to later: CallSnapshot) -> [Finding] {
         var findings: [Finding] = []
         if earlier.state == .ended {
@@ -95,7 +95,7 @@ enum CallRules {
             || earlier.timeout != later.timeout || earlier.media != later.media
             || earlier.extendedData != later.extendedData
         {
-            return "something changed that is fixed for the life of a call"
+            return "a property changed that is fixed for the life of a call"
         }
         if let acceptedAt = earlier.acceptedAt, later.acceptedAt != acceptedAt { return "acceptedAt changed" }
         if !later.members.map(\.userID).starts(with: earlier.members.map(\.userID)) {
@@ -113,7 +113,8 @@ enum CallRules {
             if mode == .common, before != after {
                 return (.illegalTransition, "\(user) stayed \(after.state.rawValue), but is not the same")
             }
-            // Another time in the same state; `call.end` may write its reason beside `accepted`.
+            // The member may have left the state and entered the state again. `call.end` may write its reason beside
+            // `accepted`.
             if before.updatedAt != after.updatedAt, steps < 2, after.state != .accepted {
                 return (.illegalTransition, "\(user) became \(after.state.rawValue) again within one revision")
             }
@@ -126,7 +127,8 @@ enum CallRules {
         return nil
     }
 
-    /// Whether a member can move that far. Nil stands for a user who is no member yet.
+    /// Whether a member can get from state `from` to state `to` in at most `steps` revisions. Nil stands for a user who
+    /// is not yet a member.
     static func isReachable(_ from: MemberState?, _ to: MemberState, steps: Int, _ mode: CallMode) -> Bool {
         var reached: Set<MemberState?> = [from]
         for _ in 0..<min(steps, MemberState.allCases.count) {
@@ -138,7 +140,8 @@ enum CallRules {
 
     private static func next(_ state: MemberState?, _ mode: CallMode) -> [MemberState] {
         switch state {
-        // Rejected as busy, and cancelled before it was made, only at creation; added or joining later.
+        // A new call can have members who are rejected as busy or were cancelled early. Later, users become members by
+        // `call.add` or `call.join`.
         case nil: [.inviting, .accepted, .rejected, .cancelled]
         case .inviting: [.notYetReceived, .received, .accepted, .rejected, .cancelled, .timeout]
         case .notYetReceived: [.received, .accepted, .rejected, .cancelled, .timeout]

@@ -1,15 +1,15 @@
 import SignalingProtocol
 
-/// Which faults there were when: what excuses the service for being late, and for how long.
+/// The faults and when each of them lasted. They decide how late the service may be.
 struct Disturbances {
-    /// A stretch of time in which something did not serve; without an end while it lasts.
+    /// A period in which `target` did not serve; `to` is `.max` while the fault lasts.
     struct Interval: Equatable {
         let target: String
         let from: Int64
         var to: Int64 = .max
     }
 
-    /// What the whole machine is called as a target.
+    /// The target name that stands for the whole machine.
     private static let machine = "machine"
 
     var coordinators: [String] = []
@@ -30,7 +30,7 @@ struct Disturbances {
         intervals.append(Interval(target: Self.machine, from: since, to: until))
     }
 
-    /// A fault of the target that is known only now.
+    /// Adds a fault that becomes known only after its end.
     mutating func ended(_ target: String, since: Int64, at: Int64) {
         intervals.append(Interval(target: target, from: since, to: at))
     }
@@ -45,21 +45,21 @@ struct Disturbances {
         }
     }
 
-    /// Any fault at all between the two moments.
+    /// Whether there was any fault between the two moments.
     func touch(_ from: Int64, _ to: Int64) -> Bool { intervals.contains { $0.from <= to && $0.to >= from } }
 
-    /// This target did not serve at some time between the two moments.
+    /// Whether this target did not serve at some time between the two moments.
     func hadOutage(of target: String, _ from: Int64, _ to: Int64) -> Bool {
         intervals.contains { $0.target == target && $0.from <= to && $0.to >= from }
     }
 
-    /// A message to or from the device was lost between the two moments.
+    /// Whether a message to or from the device was lost between the two moments.
     func hadLoss(_ device: DeviceAddress, _ from: Int64, _ to: Int64) -> Bool {
         losses[device]?.contains { $0 >= from && $0 <= to } ?? false
     }
 
-    /// From when on something that was to happen at `moment` could happen: after the outages within `tolerance` of it.
-    /// An outage is a time in which no coordinator can serve.
+    /// Returns the earliest time at which an action that was due at `moment` was possible: the end of the outages that
+    /// begin within `tolerance` of the due time. An outage is a time in which no coordinator can serve.
     func clear(after moment: Int64, tolerance: Int64) -> Int64 {
         var start = moment
         while start < .max, let end = outageEnd(from: start, to: start + tolerance), end > start { start = end }
@@ -76,7 +76,7 @@ struct Disturbances {
         return end
     }
 
-    /// When the first coordinator serves again, if none does at `moment`.
+    /// Returns when the first coordinator serves again; nil if a coordinator serves at `moment`.
     private func commonEnd(at moment: Int64) -> Int64? {
         var first = Int64.max
         for coordinator in coordinators {

@@ -1,6 +1,6 @@
 import SignalingProtocol
 
-/// What an `ok` response promised: every view of the call from that revision on must show it.
+/// The promise of an `ok` response: every view of the call from that revision on must show the promised state.
 struct Fact: Equatable {
     enum Promise: Equatable {
         case accepted(DeviceAddress)
@@ -15,13 +15,13 @@ struct Fact: Equatable {
     }
 
     let promise: Promise
-    /// The revision that the response showed.
+    /// The revision of the call in the response.
     let revision: Int
-    /// Whose request it was.
+    /// The device that sent the request.
     let device: DeviceAddress
     let requestID: RequestID
 
-    /// What a request that was answered `ok` promises; empty for one that changes nothing.
+    /// Returns the promises of a request that was answered `ok`; empty for a request that changes no call.
     static func facts(of request: Request, from device: DeviceAddress, _ success: Response.Success) -> [Fact] {
         promises(request.body, device, success).map {
             Fact(promise: $0, revision: success.call.revision, device: device, requestID: request.id)
@@ -41,7 +41,7 @@ struct Fact: Equatable {
         case .accept: return [.accepted(device)]
         case .reject: return [.rejected(device)]
         case .cancel(let cancel):
-            // Of an id that was merged away: it ends the merged call in one of several ways.
+            // A cancel that names an alias of a glare merge ends the merged call in one of several ways.
             guard cancel.callID == success.call.callID else { return [] }
             return cancel.invitees.map { named($0).map(Promise.cancelled) } ?? [.cancelledAll(by: user)]
         case .add(let add): return named(add.invitees).map(Promise.added)
@@ -54,7 +54,7 @@ struct Fact: Equatable {
         }
     }
 
-    /// The user whose one invitation this request decided.
+    /// Returns the user whose only invitation this request decided.
     func decides(in call: CallSnapshot) -> UserID? {
         switch promise {
         case .accepted(let device), .rejected(let device): device.userID
@@ -64,7 +64,7 @@ struct Fact: Equatable {
         }
     }
 
-    /// How `call` breaks the promise; nil when it does not.
+    /// Returns a description of how `call` breaks the promise; nil when the call keeps the promise.
     func contradiction(in call: CallSnapshot, _ history: CallHistory) -> String? {
         func state(_ user: UserID, _ allowed: Set<MemberState>, on device: DeviceID? = nil) -> String? {
             guard let member = call.member(user) else { return "\(user) is no member" }
@@ -92,7 +92,7 @@ struct Fact: Equatable {
         case .quit(let user): return state(user, [.quit])
         case .ended(let user):
             guard call.state == .ended, call.endReason == .hangup, call.endedBy == user else {
-                return "it is \(call.state.rawValue), ended by \(call.endedBy?.string ?? "nobody")"
+                return "the call is \(call.state.rawValue), ended by \(call.endedBy?.string ?? "nobody")"
             }
             return nil
         case .created(let device, let invitees):

@@ -1,11 +1,11 @@
 import SignalingProtocol
 
-/// A time in which a user was surely in one advanced call.
+/// A period in which a user was certainly in a particular advanced call.
 struct ActiveSpan {
     let callID: CallID
-    /// When the user entered it.
+    /// When the user entered the call.
     let from: Int64
-    /// The latest revision that still showed the user in it.
+    /// The time of the latest revision that still showed the user in the call.
     var to: Int64
 }
 
@@ -18,10 +18,11 @@ extension HistoryChecker {
         calls[callID]?.mention(entry)
     }
 
-    /// A device saw a call. `time` is nil when the message does not say when the revision was made.
+    /// Records that a device saw a call. `time` is nil when the message does not say when the revision was made.
     mutating func see(_ call: CallSnapshot, time: Int64?, by device: DeviceAddress, _ entry: HistoryEntry) {
         mention(call.callID, entry, creating: true)
-        // Else at the earliest then: a member that moves to another device is no younger for it.
+        // Without a time, the revision is at least as new as its newest member. A member that moves to another device
+        // keeps its `updatedAt`.
         let made = time ?? call.members.map(\.updatedAt).max() ?? call.createdAt
         let view = CallHistory.View(call: call, time: made, isTimeKnown: time != nil, seenAt: entry.at, seenBy: device)
         guard let (findings, isNew) = calls[call.callID]?.add(view) else { return }
@@ -71,7 +72,7 @@ extension HistoryChecker {
 
     // MARK: Glare
 
-    /// With `glare: merge` an invitation of somebody who is ringing the inviter alone must not make a second call.
+    /// With `glare: merge`, an invite to a user who is ringing only the inviter must not make a second call.
     mutating func checkGlare(of call: CallHistory) {
         guard let made = call.latest?.call, let (_, invite) = call.invite, invite.glare == .merge,
             invite.invitees.count == 1, made.endReason != .cancelled || made.revision > 1
@@ -80,7 +81,7 @@ extension HistoryChecker {
             guard let theirs = other.latest?.call, theirs.inviter == invite.invitees[0],
                 theirs.callID != made.callID, theirs.members.count == 2,
                 theirs.members[1].userID == made.inviter,
-                // One who answered, and was added again, was not rung all the time.
+                // An invitee who answered and was later added again did not ring all the time.
                 let ringing = other.views.prefix(while: { $0.call.members[1].state.isPending }).last
             else { continue }
             guard theirs.createdAt + tolerances.clock < made.createdAt,
@@ -94,7 +95,7 @@ extension HistoryChecker {
 
     // MARK: Caller lost
 
-    /// Only a caller who went away can have been lost.
+    /// Checks that the inviter of a call with the end reason `callerLost` did lose its connection.
     private mutating func checkCallerLost(_ view: CallHistory.View, _ history: CallHistory) {
         let call = view.call
         guard call.endReason == .callerLost, let device = call.members.first?.device else { return }
@@ -102,6 +103,6 @@ extension HistoryChecker {
         guard let departures = devices[inviter]?.departures, let endedAt = call.endedAt, remembers(call.createdAt),
             !departures.contains(where: { $0 <= endedAt + tolerances.clock })
         else { return }
-        report(.firedEarly, call.callID, inviter, "the call ended as callerLost, but the caller never went away")
+        report(.firedEarly, call.callID, inviter, "the call ended as callerLost, but the inviter never disconnected")
     }
 }

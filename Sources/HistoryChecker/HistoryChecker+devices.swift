@@ -1,11 +1,11 @@
 import SignalingProtocol
 
-/// One device: its connections, what it knows of its calls, and what it rings for.
+/// A device: its connections, the revisions that the device knows, and the calls for which the phone rings.
 struct DeviceHistory {
     struct Ring {
         let revision: Int
         let since: Int64
-        /// When its own countdown stops it.
+        /// When the phone's own countdown stops the ringing.
         let until: Int64
     }
 
@@ -16,22 +16,23 @@ struct DeviceHistory {
 
     private(set) var isConnected = false
     private(set) var session = ""
-    /// It came back in the session that it had before: what the broker has kept for it may be older than its presence.
+    /// Whether the device reconnected to the broker session that it had before. Messages that the broker kept may then
+    /// be older than the device's presence.
     private(set) var isKept = false
-    /// When it first said in this session that it is online.
+    /// When the device first published `online:true` in this session.
     var presentedAt: Int64?
-    /// When it was welcomed in this session.
+    /// When the device received its welcome in this session.
     var onlineSince: Int64?
-    /// The highest revision of each call that it had in this session, as event or response.
+    /// The highest revision of each call that the device received in this session, by an event or a response.
     var known: [CallID: Known] = [:]
-    /// The same of sessions before.
+    /// The highest revision of each call that the device received in earlier sessions.
     private var knownBefore: [CallID: Known] = [:]
     var rings: [CallID: Ring] = [:]
-    /// When it went away, in whatever way.
+    /// When the device disconnected, for any reason.
     private(set) var departures: [Int64] = []
     private(set) var connectedAt: Int64 = 0
 
-    /// Sessions are compared as bytes, as every store does.
+    /// Sessions are compared as bytes, as in every store.
     func isSession(_ other: String) -> Bool { session.hasSameBytes(as: other) }
 
     mutating func connect(_ session: String, at: Int64) {
@@ -43,12 +44,14 @@ struct DeviceHistory {
         onlineSince = nil
         guard isNew else { return }
         presentedAt = nil
-        // A new session starts from nothing (section 5); a phone that rings goes on until it is told.
+        // A new session starts with no known revisions (section 5). A phone that rings goes on until a message stops
+        // the ringing.
         knownBefore.merge(known) { $1 }
         known.removeAll()
     }
 
-    /// What a device says in its session that it has, it need not be told again, also when it has it from a session before.
+    /// Records an ack. A revision that the device acks in this session need not be sent again, even if the device
+    /// received the revision in an earlier session.
     mutating func acked(_ callID: CallID, _ revision: Int) {
         guard let before = knownBefore[callID], before.revision >= revision,
             known[callID]?.revision ?? 0 < before.revision
@@ -69,7 +72,7 @@ struct DeviceHistory {
     func departed(from: Int64, to: Int64) -> Bool { departures.contains { $0 >= from && $0 <= to } }
 
     mutating func forget(before moment: Int64, _ isOpen: (CallID) -> Bool) {
-        // The last departure is kept: it says that the device has gone away at some time.
+        // The last departure is kept as evidence that the device has disconnected at some time.
         while departures.count > 1, departures[0] < moment { departures.removeFirst() }
         known = known.filter { isOpen($0.key) }
         knownBefore = knownBefore.filter { isOpen($0.key) }
@@ -107,7 +110,7 @@ extension HistoryChecker {
         case .signal, .tokenWillExpire: break
         case .message(let message): received(message, by: device, entry)
         case .receipt(let receipt): received(receipt, by: device, entry)
-        case .error(let error) where !error.code.isMalformed: break  // A signal without id was refused.
+        case .error(let error) where !error.code.isMalformed: break  // A signal without an id was refused.
         case .error(let error):
             report(.unanswered, nil, device, "a message was refused as a whole: \(error)", entry: entry)
         }
@@ -121,8 +124,8 @@ extension HistoryChecker {
             see(call, time: nil, by: device, entry)
         }
         guard let history = devices[device], history.isSession(welcome.session) else { return }
-        // Its presence may be what was lost; then it is not online, whatever it was told before. Nor is it when the will of its connection
-        // before, which names the same session, was served last.
+        // The device is not online if its presence was lost, whatever the device was told before. Nor is the device
+        // online if the will of its previous connection, which names the same session, was served after the presence.
         if history.isKept, disturbances.hadLoss(device, history.connectedAt, entry.at) { return }
         if history.isKept, history.departed(from: history.connectedAt - tolerances.response, to: history.connectedAt) {
             return
@@ -138,7 +141,8 @@ extension HistoryChecker {
         }
     }
 
-    /// The device takes a revision that is above what it had, as events and responses are taken (section 5).
+    /// Records a revision if it is higher than the device's known revision, as devices treat events and responses
+    /// (section 5).
     private mutating func learn(_ call: CallSnapshot, _ device: DeviceAddress, isEvent event: Event?) {
         guard let history = devices[device] else { return }
         if let known = history.known[call.callID], known.revision >= call.revision { return }
@@ -161,7 +165,7 @@ extension HistoryChecker {
         }
     }
 
-    /// What an event says must be what its receiver can be owed (section 5).
+    /// Checks that an event fits the receiver's state (section 5).
     private mutating func checkEvent(_ event: Event, _ device: DeviceAddress, _ entry: HistoryEntry) {
         guard let member = event.call.member(device.userID) else {
             report(.wrongEvent, event.callID, device, "the receiver is no member", entry: entry)
@@ -177,7 +181,7 @@ extension HistoryChecker {
             case .cancelled: state == .cancelled
             case .timeout: state == .timeout
             case .ended: isOver && event.call.mode == .advanced
-            // Who declined by a ring check may have an app connected that knows nothing of it.
+            // An invitee who rejected by a ring check may have a connected app that does not know of the rejection.
             case .handledElsewhere: !state.isPending && (member.device != device.deviceID || state == .rejected)
             }
         if !fits {

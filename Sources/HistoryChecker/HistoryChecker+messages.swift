@@ -1,32 +1,34 @@
 import SignalingProtocol
 
-/// Peer messages: one outcome each, and the true one (docs/protocol.md, section 2, Peer messages).
+/// The history of a peer message, which must have a single outcome, and the correct one (docs/protocol.md, section 2,
+/// Peer messages).
 struct MessageHistory {
     let request: Request.Message
     let key: HistoryChecker.RequestKey
     let firstSent: Int64
-    /// As the first of a response, a receipt or a received copy names it.
+    /// The id in the first response, receipt or received copy that names the message.
     var messageID: MessageID?
-    /// When the service took it, by the service's clock, with the answer's coming.
+    /// When the service accepted the message (`time`, by the service's clock), and when the response arrived (`at`).
     var accepted: (time: Int64, at: Int64)?
     struct Ack {
         let device: DeviceAddress
         let at: Int64
     }
 
-    /// Acks of the recipient's devices that went out.
+    /// Acks that devices of the recipient sent.
     var acks: [Ack] = []
-    /// The final state that was told first.
+    /// The final state that the sender was told first.
     var outcome: (state: MessageState, time: Int64, at: Int64)?
     var touchedAt: Int64
-    /// The store has gone back since: it may have been forgotten, and sent anew.
+    /// Whether the store has gone back since the message was sent. The service may then have forgotten the message and
+    /// sent the message again.
     var mayBeLost = false
 
     var expiresAt: Int64? { accepted.map { $0.time + Int64(request.ttl ?? 30) * 1000 } }
 }
 
 extension HistoryChecker {
-    /// A message at home with its recipient.
+    /// A peer message of a recipient.
     struct MessageKey: Hashable {
         let to: UserID
         let messageID: MessageID
@@ -72,14 +74,14 @@ extension HistoryChecker {
     mutating func received(_ receipt: Receipt, by device: DeviceAddress, _ entry: HistoryEntry) {
         let name = MessageKey(to: receipt.to, messageID: receipt.messageID)
         guard let key = messageKeys[name], key.device == device else {
-            // The response that names the message may come from another coordinator, later than the receipt, or be lost.
+            // The response that names the message may come from another coordinator, after the receipt, or be lost.
             let mayBeNamed = messages.contains { key, history in
                 key.device == device && history.request.to == receipt.to && history.messageID == nil
             }
             if mayBeNamed {
                 earlyReceipts[name] = EarlyReceipt(receipt: receipt, device: device, entry: entry, at: now)
             } else {
-                report(.messageForged, nil, device, "a receipt of a message that it did not send", entry: entry)
+                report(.messageForged, nil, device, "a receipt of a message that the device did not send", entry: entry)
             }
             return
         }
@@ -93,7 +95,7 @@ extension HistoryChecker {
         }
         guard let (key, history) = candidates.first else {
             report(
-                .messageForged, nil, device, "message \(message.messageID) is none that \(message.from) sent to it",
+                .messageForged, nil, device, "message \(message.messageID) was not sent to it by \(message.from)",
                 entry: entry)
             return
         }
@@ -104,14 +106,14 @@ extension HistoryChecker {
     }
 
     mutating func acked(_ messageID: MessageID, by device: DeviceAddress) {
-        // The ack of the sending device does not deliver a message to oneself.
+        // The ack of the sending device does not count as delivery of a message that a user sends to itself.
         guard let key = messageKeys[MessageKey(to: device.userID, messageID: messageID)], key.device != device else {
             return
         }
         messages[key]?.acks.append(.init(device: device, at: now))
     }
 
-    /// Learns under which id a request's message goes: there is one.
+    /// Records the message id that belongs to a request: each request has a single message.
     private mutating func name(_ key: RequestKey, _ messageID: MessageID, _ entry: HistoryEntry? = nil) {
         guard let history = messages[key] else { return }
         messages[key]?.touchedAt = now
@@ -146,17 +148,18 @@ extension HistoryChecker {
         later(.receipt(key, entry))
     }
 
-    /// Whether the outcome is the true one; judged when the faults of its time are known.
+    /// Checks that the outcome is correct. Runs with a delay, when the faults of that time are known.
     mutating func judgeReceipt(_ key: RequestKey, _ entry: HistoryEntry) {
         guard let history = messages[key], let outcome = history.outcome else { return }
-        // Taken before the first copy that is remembered: so others were sent, and acked, that are forgotten.
+        // The service accepted the message before the first copy that the checker remembers: earlier copies and their
+        // acks are forgotten.
         guard (history.accepted?.time ?? outcome.time) + tolerances.clock >= history.firstSent else { return }
         let id = history.messageID?.string ?? "?"
         switch outcome.state {
         case .sent: break
         case .delivered:
             if !history.acks.contains(where: { $0.at <= outcome.at }) {
-                report(.receiptWrong, nil, key.device, "message \(id) is delivered, but nobody acked it", entry: entry)
+                report(.receiptWrong, nil, key.device, "message \(id) is delivered, but has no ack", entry: entry)
             }
         case .expired:
             guard let accepted = history.accepted else { return }
@@ -180,15 +183,15 @@ extension HistoryChecker {
             if let device = reachable.keys.min() {
                 report(
                     .receiptWrong, nil, key.device,
-                    "message \(id) expired, but \(device) was there all the time", entry: entry)
+                    "message \(id) expired, but \(device) was connected all the time", entry: entry)
             }
         }
     }
 
-    /// An ack that was under way without any disturbance, and over a connection that lasted: it reached the service while the message
-    /// still waited.
+    /// Returns an ack that was sent without any disturbance, over a connection that lasted, so that the ack reached the
+    /// service while the message was pending.
     private func ackInTime(of history: MessageHistory, before outcome: Int64) -> MessageHistory.Ack? {
-        // When the outcome is told late, the message has waited no longer for it.
+        // The message was pending until the outcome, even if the receipt came later.
         let end = min(outcome, history.expiresAt ?? outcome)
         return history.acks.first { ack in
             let arrived = ack.at + tolerances.response
@@ -197,12 +200,12 @@ extension HistoryChecker {
         }
     }
 
-    /// The service says that a message is under way: it must not be for longer than it lives.
+    /// Checks a response that says that the message is pending: a message must not be pending longer than its lifetime.
     private mutating func checkStuck(_ key: RequestKey, _ entry: HistoryEntry) {
         guard let history = messages[key], let expiresAt = history.expiresAt else { return }
         let clear = disturbances.clear(after: expiresAt, tolerance: tolerances.aftermath)
         guard clear < .max, now > clear + tolerances.aftermath else { return }
-        // Else the broker may have kept an answer of before.
+        // If the sender was not connected, the broker may have kept an older response.
         guard devices[key.device]?.wasConnected(from: clear, to: now) ?? false else { return }
         report(
             .receiptMissing, nil, key.device,
@@ -210,7 +213,8 @@ extension HistoryChecker {
             entry: entry)
     }
 
-    /// At rest every message that the service took has an outcome that its sender was told, if it was there.
+    /// Checks, at rest, that every message that the service accepted has an outcome, of which the sender was told if
+    /// connected.
     mutating func settleMessages() {
         for (key, history) in messages.sorted(by: { ($0.key.device, $0.key.id) < ($1.key.device, $1.key.id) }) {
             guard let accepted = history.accepted, !history.mayBeLost, history.outcome == nil,

@@ -1,16 +1,17 @@
 import SignalingProtocol
 
-/// A request that was refused because of how a call stood.
+/// A request that was refused because of the state of a call.
 struct Refusal {
     let request: Request
     let device: DeviceAddress
     let error: SignalingError
-    /// When the request was sent first, and when the refusal came: it was judged between the two.
+    /// When the request was first sent (`from`) and when the refusal arrived (`to`): the service decided between the
+    /// two.
     let from: Int64
     let to: Int64
 }
 
-/// The loser of a race is told which, and truly.
+/// The loser of a race must be told the true reason.
 extension HistoryChecker {
     mutating func noteRefusal(_ error: SignalingError, _ history: RequestHistory, _ device: DeviceAddress) {
         guard [.alreadyInCall, .answeredElsewhere, .callEnded, .invalidState].contains(error.code) else { return }
@@ -34,14 +35,16 @@ extension HistoryChecker {
         )
     }
 
-    /// How the call looked at some time between the two moments; nil when that is not known without a gap.
+    /// Returns the revisions of the call between the two moments; nil when a revision in that period is unknown.
     private func faces(of call: CallHistory, from: Int64, to: Int64) -> [CallSnapshot]? {
-        // Since when a revision stands is known from who saw it: it is written some time after the moment that it names.
+        // A revision's time is when it was made, and the store wrote the revision somewhat later. So the first revision
+        // is taken from when a device saw the call.
         guard let first = call.views.lastIndex(where: { $0.seenAt < from }) else { return nil }
         let end = call.views.firstIndex { $0.time > to + tolerances.clock } ?? call.views.count
-        // A time that the service's clock should not have shown yet is another rule's business.
+        // If the revision's time is ahead of the service's clock, another rule reports that.
         guard first < end else { return nil }
-        // A revision that nobody saw may be the one that was judged by; so may one after the last that was seen.
+        // The service may have decided by a revision that no device saw, including a revision after the last one that
+        // was seen.
         let faces = call.views[first..<end].map(\.call)
         let next = end < call.views.count ? call.views[end].call.revision : faces[faces.count - 1].revision + 1
         guard next - faces[0].revision == faces.count, end < call.views.count || call.isOver else { return nil }
@@ -57,7 +60,8 @@ extension HistoryChecker {
             return [.accepted, .rejected].contains(member.state) && member.device != refusal.device.deviceID
         case .callEnded: return call.state == .ended && error.state == member.state.rawValue
         default:
-            // A cancel is told the state of one of those who were invited, another request that of its own user.
+            // A refused cancel names the state of one of its invitees; every other refusal names the state of the
+            // requesting user.
             if case .cancel = refusal.request.body {
                 return call.members.contains { $0.state.rawValue == error.state }
             }

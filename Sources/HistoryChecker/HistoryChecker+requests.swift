@@ -1,25 +1,26 @@
 import SignalingProtocol
 
-/// One request of one device, all its copies and answers.
+/// A request of a device, with all copies and responses.
 struct RequestHistory {
     let request: Request
     let firstSent: Int64
     var lastSent: Int64
     var copies = 1
     var responses = 0
-    /// The first `ok`, when it came.
+    /// The first `ok` response, and when it arrived.
     var success: (outcome: Response.Success, at: Int64)?
-    /// When answers came, also refusals.
+    /// When responses arrived, including refusals.
     var answers: [Int64] = []
-    /// A final answer came, and nothing after it: anything but `unavailable`.
+    /// Whether the latest response was final, or an earlier response was `ok` with a call. Temporary errors are not
+    /// final.
     var isAnswered = false
 }
 
 extension ErrorCode {
-    /// The service could not read the message.
+    /// Whether the service could not read the message.
     var isMalformed: Bool { [.badRequest, .tooLarge, .unknownType].contains(self) }
 
-    /// The service asks to be asked again.
+    /// Whether the service asks the device to send the request again.
     var isTemporary: Bool { [.unavailable, .rateLimited, .internal].contains(self) }
 }
 
@@ -50,7 +51,7 @@ extension HistoryChecker {
         later(.copy(key, sentAt: entry.at), after: tolerances.response)
     }
 
-    /// What a request may have done to the call even if its answer never comes.
+    /// Records the effects that a request may have on the call even if no response arrives.
     private mutating func noteIntent(_ body: Request.Body, by device: DeviceAddress) {
         guard let callID = body.callID else { return }
         switch body {
@@ -93,7 +94,7 @@ extension HistoryChecker {
             }
         case .failure(let error):
             summary.answers[error.code.rawValue, default: 0] += 1
-            // What a copy was told before is no answer to one that was sent since.
+            // A final refusal of an earlier copy does not answer a copy that is refused with a temporary error.
             history.isAnswered = !error.code.isTemporary || history.success != nil
             failed(error, history, device, entry)
             noteRefusal(error, history, device)
@@ -141,7 +142,7 @@ extension HistoryChecker {
             "it is unknown, but revision \(seen.call.revision) had been seen by \(seen.seenBy) before", entry: entry)
     }
 
-    /// What is asked after somebody had seen a revision cannot be answered from an older one.
+    /// Checks that a response is not older than a revision that any device had seen before the request.
     mutating func checkAge(of call: CallSnapshot, askedAt: Int64, _ device: DeviceAddress, _ entry: HistoryEntry) {
         guard let seen = calls[call.callID]?.seen(before: askedAt), seen.call.revision > call.revision else { return }
         report(
@@ -175,8 +176,9 @@ extension HistoryChecker {
                 + "\(view.call.revision) \(what)")
     }
 
-    /// With what was asked for under ids that lead to this call: of a call that was merged into it, its inviter's own id is an alias
-    /// (section 2), and a request that names it is one on this call, whoever sends it. Whether there was a merge, nobody need have been told yet.
+    /// Returns the call with the additions and joiners of calls that may be aliases of it. The inviter's own id of a
+    /// merged call is an alias (section 2): a request that names the alias is a request on this call, whichever user
+    /// sends it. The merge may have happened before any device was told.
     private func withAliases(_ call: CallHistory) -> CallHistory {
         guard let latest = call.latest?.call else { return call }
         var call = call

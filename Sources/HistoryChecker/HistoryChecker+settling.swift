@@ -1,8 +1,8 @@
 import SignalingProtocol
 
-/// What must be true when nothing happens any more.
+/// The checks of the state at rest, when the faults have ended and no more messages are under way.
 extension HistoryChecker {
-    /// The faults are over and everybody had time to learn what there is to know.
+    /// Checks the state after the faults, when every device had time to receive its deliveries.
     mutating func settle() {
         for (_, call) in calls.sorted(by: { $0.key < $1.key }) {
             checkEnd(of: call)
@@ -26,7 +26,8 @@ extension HistoryChecker {
         }
     }
 
-    /// Every device that is online knows how the call stands, as far as it is owed that (section 5).
+    /// Checks that every online device knows the state of the call, as far as the service must tell the device (section
+    /// 5).
     mutating func checkKnowledge(of call: CallHistory) {
         guard let latest = call.latest?.call else { return }
         for (device, history) in devices.sorted(by: { $0.key < $1.key }) where latest.member(device.userID) != nil {
@@ -43,7 +44,8 @@ extension HistoryChecker {
         }
     }
 
-    /// Whether the user's invite under this id became the other call, or may have, when nobody was told what became of it.
+    /// Whether the user's invite with this id was merged into the other call, or may have been merged, when no response
+    /// says which.
     private func wasMerged(_ callID: CallID, of user: UserID, into target: CallSnapshot) -> Bool {
         requests.contains { key, request in
             guard key.device.userID == user, case .invite(let invite) = request.request.body, invite.callID == callID
@@ -53,22 +55,22 @@ extension HistoryChecker {
         }
     }
 
-    /// One copy of the invite was refused, and another one made the call afterwards: its device is told by the response,
-    /// which nobody waits for any more, and by what happens to the call next.
+    /// Whether one copy of the invite was refused and another copy made the call afterwards. The device is then told by
+    /// the second response, for which its app no longer waits, and by the next event of the call.
     private func wasServedAfterItsRefusal(_ request: RequestHistory, _ call: CallSnapshot) -> Bool {
         guard case .invite = request.request.body else { return false }
         return request.success == nil && call.revision == 1
     }
 
-    /// Calls that were over before the session began are not owed to it. A session that began while the call ended may
-    /// be on either side.
+    /// Whether a session that began at `online` must be told of the call. A call that ended before the session need not
+    /// be told. If the session began while the call ended, either is correct.
     private func isOwed(_ call: CallSnapshot, since online: Int64) -> Bool {
         guard let endedAt = call.endedAt else { return call.createdAt + tolerances.disturbedTimer < now }
         return endedAt > online + tolerances.clock
     }
 
-    /// What the device should know and does not; nil when it is up to date. It is rules 1 to 5 of section 5, read from
-    /// what the device had.
+    /// Returns a description of the change that the device should know and does not know; nil when the device is up to
+    /// date. The checks follow rules 1 to 5 of section 5, from the device's last known revision.
     private func ignorance(
         of latest: CallSnapshot, _ device: DeviceAddress, _ known: DeviceHistory.Known?
     ) -> String? {
@@ -79,19 +81,19 @@ extension HistoryChecker {
         switch own.state {
         case .inviting, .notYetReceived, .received:
             if latest.state == .ended { return "the call ended, \(knows)" }
-            return had?.state.isPending ?? false ? othersChanged(latest, known, device, knows) : "it is rung, \(knows)"
+            return had?.state.isPending ?? false ? othersChanged(latest, known, device, knows) : "it rings, \(knows)"
         case .accepted where isHere:
             if latest.state == .ended, latest.mode == .advanced { return "the call ended, \(knows)" }
             return othersChanged(latest, known, device, knows)
         case .quit where isHere:
-            return had?.state == .quit && had?.updatedAt == own.updatedAt ? nil : "its user quit, \(knows)"
+            return had?.state == .quit && had?.updatedAt == own.updatedAt ? nil : "the user quit, \(knows)"
         case .accepted, .quit, .rejected:
             guard own.device != nil, !isHere else { return nil }
-            // Nothing more once it was told that another device took the call.
+            // The device needs no more events after it was told that another device answered the call.
             let isTold = had.map { !$0.state.isPending && $0.device != nil && $0.device != device.deviceID } ?? false
-            return isTold ? nil : "handled on \(own.device?.string ?? "?"), \(knows)"
+            return isTold ? nil : "answered on \(own.device?.string ?? "?"), \(knows)"
         case .cancelled:
-            // Cancelled before it was made: it never rang.
+            // An early cancel came before the invite, so the phone never rang.
             if latest.revision == 1 { return nil }
             return had?.state == .cancelled && had?.updatedAt == own.updatedAt ? nil : "it was cancelled, \(knows)"
         case .timeout:

@@ -1,16 +1,17 @@
 import SignalingProtocol
 
 extension HistoryChecker {
-    /// A matter of time. It is judged a little later, when the faults around it are known.
+    /// A check that depends on time. The check runs with a delay, when the faults around its time are known.
     indirect enum Matter {
-        /// Something was due at `due`, held by its owner since `since`, and happened (or was still open) at `happened`.
+        /// A timer that was due at `due` and set since `since`. The timer fired at `happened`, or had not fired at
+        /// `happened`.
         case timer(CallID, what: String, due: Int64, since: Int64, happened: Int64, hasFired: Bool)
         /// A phone, reachable since `reachable`, rang from `since` until `stopped` for an invitation of `revision`.
         case ringing(CallID, DeviceAddress, revision: Int, since: Int64, stopped: Int64, reachable: Int64)
-        /// A copy of a request was sent.
+        /// A copy of a request, which must be answered in time.
         case copy(RequestKey, sentAt: Int64)
         case refusal(Refusal)
-        /// The outcome of a peer message was told.
+        /// The outcome of a peer message, of which the sender was told.
         case receipt(RequestKey, HistoryEntry)
     }
 
@@ -28,7 +29,7 @@ extension HistoryChecker {
 
     // MARK: Expiry and not-received checks
 
-    /// What a new view shows of the timers of its call: those that fired, and those that have not.
+    /// Checks the timers of a call that a new view shows: timers that fired, and timers that have not fired.
     mutating func checkTimers(of view: CallHistory.View, _ history: CallHistory) {
         let call = view.call
         let since = history.previousTime(before: call.revision)
@@ -61,7 +62,8 @@ extension HistoryChecker {
         }
     }
 
-    /// When this member's invitation is checked for being received, if it is and one can tell.
+    /// Returns when the service checks whether this member's invitation was received; nil without such a check or when
+    /// the time is unknown.
     private func notReceivedDue(_ member: MemberSnapshot, _ history: CallHistory) -> Int64? {
         guard let invite = history.invite?.request, invite.notReceivedCheck, let after = invite.notReceivedAfter,
             let first = history.views.first(where: { view in
@@ -75,7 +77,7 @@ extension HistoryChecker {
     private mutating func judgeTimer(
         _ callID: CallID, _ what: String, due: Int64, since: Int64, happened: Int64, hasFired: Bool
     ) {
-        // Of a call that nobody has seen for long: what befell it is forgotten.
+        // The faults around a call that no device has seen for a long time are forgotten.
         guard remembers(happened) else { return }
         let start = disturbances.clear(after: due, tolerance: tolerances.disturbedTimer)
         let disturbed = start > due || disturbances.touch(since, happened) || !remembers(since)
@@ -92,7 +94,7 @@ extension HistoryChecker {
 
     // MARK: Ringing
 
-    /// A phone stopped ringing, or went away. Whether it rang on for a call that was over is judged later.
+    /// Records that a phone stopped ringing or disconnected. Whether the phone rang too long is checked later.
     mutating func ringingEnded(_ callID: CallID, _ device: DeviceAddress, _ ring: DeviceHistory.Ring, at moment: Int64)
     {
         guard let history = devices[device], history.isConnected, let reachable = history.onlineSince else { return }
@@ -109,7 +111,7 @@ extension HistoryChecker {
             call.state == .ended || !(call.member(device.userID)?.state.isPending ?? false)
         }
         guard let over else { return }
-        // Who answers the phone has silenced it; whether the answer is answered is another matter.
+        // A user who answers silences the phone. Whether the service responds to that answer is a different check.
         let isAnswering = requests.contains { key, request in
             key.device == device && request.firstSent <= stopped && request.request.body.answers(callID)
         }
@@ -126,7 +128,7 @@ extension HistoryChecker {
         guard late > allowed else { return }
         report(
             .rangOn, callID, device,
-            "over at \(clock(over.time)) (revision \(over.call.revision)), reachable since \(clock(reachable)), "
+            "ended at \(clock(over.time)) (revision \(over.call.revision)), reachable since \(clock(reachable)), "
                 + "rang until \(clock(stopped)): \(late) ms, \(allowed) ms allowed")
     }
 
@@ -147,12 +149,12 @@ extension HistoryChecker {
         report(
             .unanswered, request.request.body.callID, key.device,
             "request \(key.id), sent at \(clock(sentAt)), had no answer within \(tolerances.response) ms, "
-                + "and nothing was disturbed")
+                + "although there was no disturbance")
     }
 }
 
 extension Request.Body {
-    /// It accepts or rejects the invitation to this call.
+    /// Whether the request accepts or rejects the invitation to this call.
     fileprivate func answers(_ call: CallID) -> Bool {
         switch self {
         case .accept(let accept): accept.callID == call

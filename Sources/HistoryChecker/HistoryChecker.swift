@@ -1,24 +1,24 @@
 import SignalingProtocol
 
-/// Holds what devices saw against what the protocol promises (docs/protocol.md): one order of revisions, answers that
-/// last, legal moves, one winner per race, timers in time, and every device told in the end.
+/// Compares the messages that devices saw with the promises of docs/protocol.md: a single order of revisions, responses
+/// that stay true, legal transitions, one winner per race, timers in time, and every device told in the end.
 ///
-/// It takes entries one by one, in order, and keeps only what is still open, so that a history may be of any length. It
-/// reads no clock: time is that of the entries.
+/// The checker reads entries in order and keeps only open calls and requests, so that a history may be of any length.
+/// The checker reads no clock: time is that of the entries.
 package struct HistoryChecker {
     enum Bounds {
-        /// How long a call that is over is kept, in milliseconds: longer than anything of it is owed.
+        /// How long an ended call is kept, in milliseconds: longer than the service delivers events of the call.
         static let overFor: Int64 = 120_000
-        /// How long a request is kept after it was last sent.
+        /// How long a request is kept after it was last sent, in milliseconds.
         static let requestFor: Int64 = 150_000
         static let cleaningInterval: Int64 = 5_000
-        /// How long faults are kept: longer than anything that they excuse.
+        /// How long faults are kept, in milliseconds: longer than any check that the faults excuse.
         static let faultsFor: Int64 = 600_000
-        /// How long a matter of time waits for the faults to be known.
+        /// How long a time check waits until the faults are known, in milliseconds.
         static let judgementDelay: Int64 = 3_500
-        /// Entries in a violation.
+        /// The number of entries in a violation.
         static let story = 60
-        /// Beyond this violations are counted and not kept.
+        /// The number of violations that are kept. Further violations are only counted.
         static let violations = 1_000
     }
 
@@ -36,14 +36,14 @@ package struct HistoryChecker {
     var disturbances = Disturbances()
     var lost = LostHistory()
     var activeCalls: [UserID: [ActiveSpan]] = [:]
-    /// Matters of time, by when they are judged.
+    /// Time checks, and when each check runs.
     private var judgements: [(at: Int64, matter: Matter)] = []
     private var nextJudgement = Int64.max
     private var faultEntries: [HistoryEntry] = []
     private var nextCleaning: Int64 = 0
     private var hasSettled = false
 
-    /// Which request of which device.
+    /// A request, identified by its device and id.
     struct RequestKey: Hashable {
         let device: DeviceAddress
         let id: RequestID
@@ -51,7 +51,7 @@ package struct HistoryChecker {
 
     package init(tolerances: Tolerances = Tolerances()) { self.tolerances = tolerances }
 
-    /// Takes the next entry. Returns the violations that it shows.
+    /// Reads the next entry. Returns the violations that the entry shows.
     @discardableResult
     package mutating func observe(_ entry: HistoryEntry) -> [Violation] {
         let known = violations.count
@@ -94,7 +94,8 @@ package struct HistoryChecker {
         return Array(violations[min(known, violations.count)...])
     }
 
-    /// The history is over. Without a `settled` entry nothing can be said of what devices were still to learn.
+    /// Ends the history. Without a `settled` entry the checker does not know which events devices were still about to
+    /// receive.
     @discardableResult
     package mutating func finish() -> [Violation] {
         let known = violations.count
@@ -105,14 +106,14 @@ package struct HistoryChecker {
         return Array(violations[known...])
     }
 
-    // MARK: What the parts share
+    // MARK: Shared by the checks
 
-    /// Keeps a violation with what happened around it.
+    /// Keeps a violation with the entries around it.
     mutating func report(
         _ kind: Violation.Kind, _ callID: CallID? = nil, _ device: DeviceAddress? = nil, _ what: String,
         entry: HistoryEntry? = nil
     ) {
-        // One fault, one story: a call that has two faces is seen by every device of it.
+        // Each fault is reported once: every device of a call sees that a revision has two forms.
         let key = "\(kind.rawValue) \(device.map { "\($0)" } ?? "") \(kind == .twoFaces ? "" : what)"
         if let callID, calls[callID]?.told.insert(key).inserted == false { return }
         summary.violations[kind, default: 0] += 1
@@ -153,7 +154,7 @@ package struct HistoryChecker {
         for matter in due { judge(matter) }
     }
 
-    /// Lets go of what is over, so that a history of any length can be checked.
+    /// Removes ended calls and old requests, so that a history of any length can be checked.
     private mutating func clean() {
         guard now >= nextCleaning else { return }
         nextCleaning = now + Bounds.cleaningInterval
@@ -173,6 +174,6 @@ package struct HistoryChecker {
         for device in devices.keys { devices[device]?.forget(before: now - Bounds.faultsFor) { calls[$0] != nil } }
     }
 
-    /// Whether the faults and departures of that time are still known.
+    /// Whether the faults and departures of `moment` are still known.
     func remembers(_ moment: Int64) -> Bool { moment > now - Bounds.faultsFor }
 }

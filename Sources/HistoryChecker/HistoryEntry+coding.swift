@@ -1,15 +1,15 @@
 import SignalingProtocol
 
-/// Why a line is no entry of a history.
+/// The reason why a line is not an entry of a history.
 package struct HistoryLineError: Error, Equatable, Sendable, CustomStringConvertible {
     package let description: String
 }
 
 extension HistoryEntry {
-    /// Reads one line of a history file: a JSON object with `at`, `kind`, and what belongs to the kind. Messages stand
-    /// in `payload` as text, exactly as they went over the wire.
+    /// Reads one line of a history file: a JSON object with `at`, `kind`, and the keys of that kind. The value of
+    /// `payload` is a message as text, exactly as the message went over the wire.
     ///
-    /// Nil for a message that this version does not know, which a device ignores as well.
+    /// Returns nil for a message that this version does not know; a device ignores such a message too.
     package static func decode(line: [UInt8]) throws(HistoryLineError) -> HistoryEntry? {
         let value: JSONValue
         do throws(JSONError) {
@@ -78,7 +78,7 @@ extension HistoryEntry {
         Array(try text(json, "payload").utf8)
     }
 
-    /// `user/device`; a user may hold a slash, a device may not.
+    /// Reads `user/device`. A user id may contain a slash, a device id may not.
     private static func device(_ json: JSONObject) throws(HistoryLineError) -> DeviceAddress {
         let name = try text(json, "device")
         guard let slash = name.lastIndex(of: "/"), let user = UserID(String(name[..<slash])),

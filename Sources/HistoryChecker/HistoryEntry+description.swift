@@ -1,6 +1,6 @@
 import SignalingProtocol
 
-/// Entries as a line of a story.
+/// The text of an entry, as a line of a violation.
 extension HistoryEntry: CustomStringConvertible {
     package var description: String { "\(clock(at))  \(content)" }
 }
@@ -20,7 +20,7 @@ extension HistoryEntry.Content: CustomStringConvertible {
         case .faultEnded(let target): "\(target) serves again"
         case .storeWentBack(let since): "the store has forgotten what was written since \(clock(since))"
         case .stalled(let since): "the machine stood still since \(clock(since))"
-        case .settled: "all is settled"
+        case .settled: "all faults have ended and every device is up to date"
         }
     }
 }
@@ -99,7 +99,7 @@ extension DownMessage {
 }
 
 extension CallSnapshot {
-    /// The call in half a line.
+    /// A short description of the call.
     var story: String {
         "\(callID) revision \(revision) \(mode.rawValue) \(state.rawValue)\(endReason.map { "/" + $0.rawValue } ?? "") ["
             + members.map { member in
@@ -108,7 +108,7 @@ extension CallSnapshot {
     }
 }
 
-/// The time within a day, UTC, to the millisecond.
+/// The time of day in UTC, with milliseconds.
 package func clock(_ at: Int64) -> String {
     func digits(_ value: Int64, _ count: Int) -> String {
         let text = String(value)

@@ -1,9 +1,9 @@
 import SignalingProtocol
 
-/// One thing that happened, as a device or the one who makes faults saw it.
+/// One thing that a device, or the program that makes the faults, saw.
 ///
-/// Entries come in the order of their time. The clock is the one by which the service writes its times: the machine's
-/// in a chaos run, virtual time in a simulation.
+/// Entries are in the order of their time. Their clock is the clock of the service: the machine's clock in a chaos run,
+/// virtual time in a simulation.
 package struct HistoryEntry: Equatable, Sendable {
     /// Milliseconds since the Unix epoch.
     package var at: Int64
@@ -14,29 +14,30 @@ package struct HistoryEntry: Equatable, Sendable {
         self.content = content
     }
 
-    /// Indirect, since entries are copied from one story to the next.
+    /// Indirect, since entries are often copied.
     package indirect enum Content: Equatable, Sendable {
-        /// Who serves; comes first.
+        /// The names of the coordinators. This entry comes first.
         case began(coordinators: [String])
         /// The device is connected to the broker and subscribed.
         case connected(DeviceAddress, session: String)
-        /// The connection of the device is gone, in whatever way.
+        /// The connection of the device ended, for any reason.
         case disconnected(DeviceAddress)
         case presented(DeviceAddress, PresenceMessage)
-        /// Each copy that really went out, also those that were sent again or doubled on the way.
+        /// A copy of a message that left the device. Copies that were resent, or doubled on the way, have entries of
+        /// their own.
         case sent(DeviceAddress, UpMessage)
         case received(DeviceAddress, DownMessage)
-        /// A message to (`down`) or from this device was lost on purpose. It has no other entry.
+        /// A message to (`down`) or from this device was lost on purpose. A lost message has no other entry.
         case lost(DeviceAddress, Direction)
-        /// From now on `target` does not serve. Comes before the fault is made.
+        /// From now on `target` does not serve. The entry comes before the fault is made.
         case faultBegan(target: String, Fault)
-        /// `target` serves again, as far as one can tell from outside.
+        /// `target` serves again, as far as can be seen from outside.
         case faultEnded(target: String)
-        /// The store forgot what was written since then, though it was answered: a failover, or an old file.
+        /// The store lost the writes since `since`, although requests were answered: a failover, or an old file.
         case storeWentBack(since: Int64)
-        /// The whole machine stood still from `since` until now, through nobody's fault.
+        /// The whole machine stood still from `since` until now, which is not a fault of the service.
         case stalled(since: Int64)
-        /// The faults have stopped, everybody is online and has had time to learn what it is owed.
+        /// The faults have stopped, and every device is online and has had time to receive its deliveries.
         case settled
     }
 
@@ -44,14 +45,14 @@ package struct HistoryEntry: Equatable, Sendable {
 
     package enum Fault: String, Sendable, CaseIterable { case killed, frozen, stopped }
 
-    /// The target of a fault that is no coordinator.
+    /// The name of the broker as the target of a fault.
     package static let broker = "broker"
-    /// The target of a fault that is no coordinator.
+    /// The name of the store as the target of a fault.
     package static let store = "store"
 }
 
 extension HistoryEntry.Content {
-    /// The device whose entry it is.
+    /// The device that the entry is about.
     package var device: DeviceAddress? {
         switch self {
         case .connected(let device, _), .disconnected(let device), .presented(let device, _), .sent(let device, _),

@@ -1,7 +1,7 @@
 import SignalingProtocol
 
-/// What may have been lost when the store went back: nobody can say which writes of it were. What is made afterwards is held
-/// against the protocol like anything else.
+/// The calls and requests that may have been lost when the store went back: which writes were lost is unknown. Calls
+/// and requests that are made afterwards are checked like any others.
 struct LostHistory {
     private var calls: [CallID: Int64] = [:]
     private var requests: [HistoryChecker.RequestKey: Int64] = [:]
@@ -19,7 +19,7 @@ struct LostHistory {
 }
 
 extension HistoryChecker {
-    /// The store went back: of all that is known now nothing more can be said.
+    /// Forgets all calls and requests when the store goes back: no check of them is possible any more.
     mutating func forgetWhatMayBeLost() {
         for callID in calls.keys { lost.add(callID, at: now) }
         for key in requests.keys { lost.add(key, at: now) }
@@ -34,7 +34,8 @@ extension HistoryChecker {
         }
     }
 
-    /// Whether the entry is about something that may have been lost; what belongs to it is lost as well.
+    /// Whether the entry is about a call or request that may have been lost. A call that belongs to such a request
+    /// counts as lost as well.
     mutating func isOfLostHistory(_ entry: HistoryEntry) -> Bool {
         switch entry.content {
         case .sent(let device, .request(let request)):
@@ -47,7 +48,7 @@ extension HistoryChecker {
             guard case .success(let success) = response.outcome, lost.has(key) || lost.has(success.call.callID) else {
                 return lost.has(key)
             }
-            // An invitation may have become the answer to another one: both calls have the same history.
+            // The response may name another call, by a glare merge. Both calls then have the same history.
             let own = requests.removeValue(forKey: key)?.request.body.callID
             for callID in [own, success.call.callID].compactMap(\.self) {
                 lost.add(callID, at: now)

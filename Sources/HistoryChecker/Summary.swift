@@ -1,25 +1,25 @@
 import SignalingProtocol
 
-/// What a history was about, in figures.
+/// The figures of a history.
 package struct Summary: Sendable {
     package internal(set) var entries = 0
     package internal(set) var requests = 0
     /// Responses by outcome: `ok` or an error code.
     package internal(set) var answers: [String: Int] = [:]
-    /// Calls by how they ended; live ones by their state.
+    /// The number of calls by end reason; live calls by their state.
     package internal(set) var calls: [String: Int] = [:]
-    /// Peer messages by what became of them.
+    /// The number of peer messages by state.
     package internal(set) var messages: [String: Int] = [:]
     package internal(set) var faults: [String: Int] = [:]
     package internal(set) var violations: [Violation.Kind: Int] = [:]
     package internal(set) var timers = (undisturbed: 0, disturbed: 0)
-    /// Milliseconds.
+    /// The greatest lateness of a timer, in milliseconds.
     package internal(set) var latestTimer: (undisturbed: Int64, disturbed: Int64) = (0, 0)
-    /// How long a phone rang on for a call that was over, in milliseconds.
+    /// How long a phone rang on after the end of its invitation, at most, in milliseconds.
     package internal(set) var longestRinging: (undisturbed: Int64, disturbed: Int64) = (0, 0)
-    /// The slowest answer to a request that was sent once and not disturbed, in milliseconds.
+    /// The slowest response to an undisturbed request of which a single copy was sent, in milliseconds.
     package internal(set) var slowestAnswer: Int64 = 0
-    /// The history says that it came to rest: only then is it judged who was not told.
+    /// Whether the history has a `settled` entry. Only then does the checker look for devices that were not told.
     package internal(set) var isSettled = false
 
     mutating func count(_ call: CallHistory) {
@@ -64,7 +64,7 @@ extension Summary: CustomStringConvertible {
             "faults: \(list(faults))",
             "timers fired: \(timers.undisturbed) undisturbed, \(timers.disturbed) disturbed; "
                 + "at most \(pair(latestTimer)) late",
-            "rang on for a call that was over: at most \(pair(longestRinging))",
+            "rang on after the end of the invitation: at most \(pair(longestRinging))",
             "slowest undisturbed answer: \(slowestAnswer) ms",
             "violations: \(violations.values.reduce(0, +))" + (kinds.isEmpty ? "" : " (\(list(kinds)))"),
         ].joined(separator: "\n")

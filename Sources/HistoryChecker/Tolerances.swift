@@ -1,16 +1,17 @@
-/// How exact the service must be, in milliseconds.
+/// The lateness that the service is allowed, in milliseconds.
 package struct Tolerances: Sendable, Equatable {
-    /// How late a timer may fire when nothing was disturbed since its call last changed.
+    /// How late a timer may fire without any disturbance since its call last changed.
     package var timer: Int64 = 50
-    /// The same when its owner may have died, or anything was disturbed meanwhile.
+    /// How late a timer may fire when its coordinator may have died, or there was any other disturbance meanwhile.
     package var disturbedTimer: Int64 = 1_500
-    /// How long a phone that is reachable may ring on for a call that is over.
+    /// How long a reachable phone may ring on after the end of its invitation.
     package var ringing: Int64 = 1_000
-    /// The same when a fault or a loss may have hit the message that stops it: one resend and a take-over more.
+    /// How long a phone may ring on when a fault or a loss may have hit the message that stops the ringing: one resend
+    /// and a take-over more.
     package var disturbedRinging: Int64 = 2_500
-    /// How long a request of a connected device may take when nothing was disturbed.
+    /// How long the response to a request of a connected device may take without any disturbance.
     package var response: Int64 = 2_000
-    /// How far the clocks of devices and service may be apart.
+    /// How far apart the clocks of devices and the service may be.
     package var clock: Int64 = 50
     /// How long after a loss, a freeze or a fault its consequences are still excused.
     package var aftermath: Int64 = 8_000

@@ -1,62 +1,62 @@
 import SignalingProtocol
 
-/// Something that must never happen, told so that one can see why.
+/// A breach of the protocol, with the entries that explain the breach.
 package struct Violation: Equatable, Sendable, CustomStringConvertible {
-    /// Which invariant is broken.
+    /// The invariant that is broken.
     package enum Kind: String, Sendable, CaseIterable, Comparable {
         /// One revision of a call looked different to two readers.
         case twoFaces
-        /// What was seen at an older revision came later, or something fixed changed: there is no one order.
+        /// An older revision came later, or a fixed property changed: there is no single order of the revisions.
         case disorder
-        /// A member or the call moved in a way that section 3 of the protocol does not know.
+        /// A member or the call made a transition that section 3 of the protocol does not allow.
         case illegalTransition
         /// A call contradicts itself within one revision.
         case inconsistentCall
-        /// A webhook was missing, out of order, or came twice without a reason.
+        /// A webhook event was missing, out of order, or came twice without a reason.
         case webhook
-        /// A push was missing, came without a reason, or to somebody else.
+        /// A push was missing, came without a reason, or went to a wrong device.
         case push
-        /// A call that had ended changed.
+        /// A call changed after its end.
         case finalStateChanged
         /// A request was answered `ok`, but the call does not show it.
         case okNotReflected
-        /// A request that came after somebody had seen a revision was answered from an older one.
+        /// A response was older than a revision that a device had seen before the request.
         case staleView
-        /// What somebody had seen is not known any more.
+        /// A call that a device had seen is no longer known.
         case lostCall
-        /// A request was refused because of something that was not so.
+        /// A request was refused for a reason that was not true.
         case wrongRefusal
-        /// More than one request won where only one can.
+        /// More than one request won a race that has a single winner.
         case twoWinners
         /// A user was in two live advanced calls at once.
         case twoActiveCalls
-        /// Both sides of a glare got a call of their own.
+        /// Each of the two users of a glare got a call of its own.
         case glareNotMerged
-        /// More responses than copies of the request, or different outcomes.
+        /// There were more responses than copies of the request, or different outcomes.
         case answeredTwice
-        /// A request whose way was clear got no answer.
+        /// A request got no response, although there was no disturbance.
         case unanswered
-        /// An event that its receiver cannot have been owed.
+        /// An event does not fit the state of its receiver.
         case wrongEvent
         /// A timer fired before its time or without its cause.
         case firedEarly
         /// A timer fired too late.
         case firedLate
-        /// An invitation is still pending long after it expired.
+        /// An invitation is still pending long after its expiry.
         case neverEnded
-        /// A device that is online does not know how its call stands.
+        /// An online device does not know the state of its call.
         case notTold
-        /// A device did not take over what it was told last.
+        /// A device did not apply the last event that it received.
         case notFollowed
-        /// A phone went on ringing for a call that was over.
+        /// A phone went on ringing after the end of its invitation.
         case rangOn
-        /// A peer message came that nobody sent, or one that was sent became two.
+        /// A device received a peer message that no device sent, or a single request made two messages.
         case messageForged
         /// A peer message had two final states.
         case receiptContradicted
-        /// A peer message has an outcome that is not the true one.
+        /// A peer message has a wrong outcome.
         case receiptWrong
-        /// A peer message has no outcome, or its sender was not told.
+        /// A peer message has no outcome, or its sender was not told the outcome.
         case receiptMissing
 
         package static func < (lhs: Self, rhs: Self) -> Bool { lhs.rawValue < rhs.rawValue }
@@ -65,9 +65,9 @@ package struct Violation: Equatable, Sendable, CustomStringConvertible {
     package var kind: Kind
     package var callID: CallID?
     package var device: DeviceAddress?
-    /// One sentence.
+    /// A description of the fault in one sentence.
     package var what: String
-    /// What happened around it, in order.
+    /// The entries around the fault, in order.
     package var entries: [HistoryEntry]
 
     package init(

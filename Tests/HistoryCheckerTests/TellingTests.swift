@@ -187,7 +187,7 @@ import Testing
         ringing.tale.told("alice/phone", .userStateChanged, ringing.accepted)
         ringing.settle()
         let story = try #require(ringing.tale.violations.first { $0.kind == .notTold }).description
-        #expect(story.contains("notTold: handled on phone, it had revision 1 of 3 (call c, device bob/web)"))
+        #expect(story.contains("notTold: answered on phone, it had revision 1 of 3 (call c, device bob/web)"))
         #expect(story.contains("bob/phone sends accept c (request accept)"))
         #expect(
             story.contains(
