@@ -1,6 +1,7 @@
 import CallCore
 
-/// What is to happen, by virtual time; of one time, in the order in which it was asked for.
+/// The actions that are still to run, ordered by virtual time. Actions of the same time run in the order in which they
+/// were added.
 struct EventQueue {
     private struct Event {
         let at: Milliseconds
@@ -34,7 +35,7 @@ struct EventQueue {
         return (first.at, first.action)
     }
 
-    /// From the top, which is free.
+    /// Moves `event` down from the top of the heap, which is free.
     private mutating func sink(_ event: Event) {
         var place = 0
         while 2 * place + 1 < heap.count {

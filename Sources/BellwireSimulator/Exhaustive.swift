@@ -4,30 +4,30 @@ import Coordinator
 import HistoryChecker
 import SignalingProtocol
 
-/// Tries everything that can happen in a small world, one step deeper each time, until the time is up.
+/// Tries every sequence of steps in a small world, one step deeper each time, until the time limit.
 ///
-/// What was reached on two ways and is the same is gone on from once. From some of the states the world is let come to
-/// rest, and everybody must have been told.
+/// A state that is reached by two paths is explored once. From some of the states the search lets the world come to
+/// rest, and checks that every device was told.
 package final class Exhaustive {
     package struct Result: Sendable {
         package let world: String
-        /// Everything of so many steps was tried.
+        /// The number of steps up to which every sequence was tried.
         package let depth: Int
-        /// All that can happen was tried: a larger depth finds nothing new.
+        /// Whether every possible sequence was tried, so that a larger depth finds no new state.
         package let isComplete: Bool
         package let states: Int
         package let steps: Int
-        /// How often the world was let come to rest.
+        /// How often the search let the world come to rest.
         package let rests: Int
         package let violation: Violation?
-        /// What happened up to the violation.
+        /// The steps up to the violation.
         package let path: [String]
     }
 
     private enum Bounds {
-        /// Requests that are sent again, on one way.
+        /// How many requests are sent again on each path.
         static let repeats = 2
-        /// Of so many states the world comes to rest from one.
+        /// The world comes to rest from each state whose fingerprint is a multiple of this number.
         static let restingShare: UInt64 = 64
         static let restingSteps = 400
     }
@@ -36,16 +36,17 @@ package final class Exhaustive {
         case request(Int), again(Int), ack(Int, behind: Int), deadline, leave, back
     }
 
-    /// Everything that decides what can happen next.
+    /// The state that decides which steps are possible next.
     private struct State {
         var contents: MemoryCallStore.Contents
         var contentsKey: UInt64 = 0
         var checker: HistoryChecker
         var now: Milliseconds
-        /// Which wishes were sent and changed something, one bit each. One that changed nothing may as well be sent later.
+        /// The wishes that were sent and changed something, one bit each. A wish that changed nothing may be sent again
+        /// later.
         var sent: UInt32 = 0
         var repeats = 0
-        /// The last device: 0 has not been away, 1 is away, 2 is back.
+        /// Whether the last device has not been away (0), is away (1) or is back (2).
         var absence = 0
     }
 
@@ -55,7 +56,7 @@ package final class Exhaustive {
     private let clock: () -> Int64
     private let store: MemoryCallStore
     private let settings: ServiceSettings
-    /// Those that may be created.
+    /// The ids of the calls that the wishes may create.
     private let callIDs: [CallID]
     private var now = Exhaustive.start
     private var visited: [UInt64: Int] = [:]
@@ -68,7 +69,7 @@ package final class Exhaustive {
 
     package static var worlds: [String] { SmallWorld.all.map(\.name) }
 
-    /// `clock`: milliseconds of real time, by which the search ends.
+    /// `clock`: real time in milliseconds, which limits the search.
     package init(world name: String, clock: @escaping () -> Int64) {
         world = SmallWorld.all.first { $0.name == name }!
         self.clock = clock
@@ -90,7 +91,7 @@ package final class Exhaustive {
         moment = { [unowned self] in now }
     }
 
-    /// Searches up to `depth` steps, for `milliseconds` of real time at most.
+    /// Searches up to `depth` steps, for at most `milliseconds` of real time.
     package func search(depth limit: Int, for milliseconds: Int64) -> Result {
         deadline = clock() + milliseconds
         let beginning = begin()
@@ -112,7 +113,7 @@ package final class Exhaustive {
             violation: failure?.violation, path: failure?.path ?? [])
     }
 
-    /// Everybody is online.
+    /// Returns the first state, in which every device is online.
     private func begin() -> State {
         var state = State(contents: .init(), checker: HistoryChecker(), now: Self.start)
         state.checker.observe(HistoryEntry(at: now, .began(coordinators: ["coordinator"])))
@@ -185,7 +186,7 @@ package final class Exhaustive {
         return steps
     }
 
-    /// What was created; the store holds `contents`.
+    /// The calls that exist, while the store holds the state's `contents`.
     private var createdCalls: [CallID] {
         callIDs.filter { id in
             guard case .call? = store.load([.call(id)])[0]?.record else { return false }
@@ -217,7 +218,7 @@ package final class Exhaustive {
         }
     }
 
-    /// Returns whether it changed anything.
+    /// Sends a wish. Returns whether the request changed any record.
     private func send(_ index: Int, _ state: inout State) -> Bool {
         let wish = world.wishes[index]
         let before = state.contentsKey
@@ -248,7 +249,7 @@ package final class Exhaustive {
         present(device, PresenceMessage(.offline(.lost), session: session), &state)
     }
 
-    /// Time passes until the next thing is due.
+    /// Lets time pass until the next deadline.
     private func serveDeadline(_ state: inout State) {
         store.contents = state.contents
         guard let id = store.due(before: .max, limit: 1).first, let due = store.contents.deadline(of: id) else {
@@ -258,8 +259,8 @@ package final class Exhaustive {
         serve(&state) { $0.sweep() }
     }
 
-    /// A coordinator that was just started serves it: it has no memory that counts. Everybody who is online receives what
-    /// it says.
+    /// Runs `work` on a coordinator that was just started, since a coordinator keeps no state that matters. Each online
+    /// device receives the messages that the coordinator publishes.
     private func serve(_ state: inout State, _ work: (OneAtATime) -> [OutboundMessage]) {
         store.contents = state.contents
         now = state.now
@@ -286,7 +287,7 @@ package final class Exhaustive {
         }
     }
 
-    /// What was received in the last step.
+    /// The messages that devices received in the last step.
     private var received: [(device: DeviceAddress, message: DownMessage)] = []
 
     private func isOnline(_ device: DeviceAddress, _ state: State) -> Bool {
@@ -299,8 +300,8 @@ package final class Exhaustive {
 
     // MARK: Coming to rest
 
-    /// Everybody is online and acks what comes, deadlines are served as they come: in the end all calls must be over, and
-    /// everybody who is owed something must have it.
+    /// Lets the world come to rest: every device is online and acks its events, and each deadline is served when due.
+    /// In the end every call must have ended, and every device must have received its deliveries.
     private func rest(_ state: State) {
         rests += 1
         var state = state
@@ -324,7 +325,7 @@ package final class Exhaustive {
         }
     }
 
-    // MARK: Telling
+    // MARK: Descriptions
 
     private func describe(_ step: Step) -> String {
         switch step {
@@ -332,7 +333,7 @@ package final class Exhaustive {
         case .again(let index): "\(world.wishes[index].device) sends \(world.wishes[index].body.type) again"
         case .ack(let index, let behind):
             "\(world.devices[index]) acks " + (behind == 0 ? "the latest revision" : "the revision before the latest")
-        case .deadline: "time passes until something is due"
+        case .deadline: "time passes until the next deadline"
         case .leave: "\(world.devices[world.devices.count - 1]) is lost"
         case .back: "\(world.devices[world.devices.count - 1]) is back"
         }
@@ -340,7 +341,7 @@ package final class Exhaustive {
 }
 
 extension [(device: DeviceAddress, message: DownMessage)] {
-    /// The acks of these messages, the highest revision of each call.
+    /// The acks of these messages: the highest revision of each call.
     fileprivate func acks() -> [(DeviceAddress, UpMessage)] {
         var acks: [(device: DeviceAddress, callID: CallID, revision: Int)] = []
         for case (let device, .event(let event)) in self {

@@ -1,82 +1,83 @@
 import CallCore
 
-/// Which faults a world has, and how many: drawn from its seed, so that some worlds have few kinds of faults in plenty
+/// The kinds and rates of a world's faults, drawn from the seed, so that some worlds have few kinds of faults in plenty
 /// and others many. Times are in milliseconds, chances per mille.
 struct FaultMix: Sendable, Equatable {
-    // Of each message on a device's link.
+    // Chances for each message on a device's link.
     var loss = 0
     var duplication = 0
     /// The longest delay of a link.
     var delay: Milliseconds = 5
 
-    // Faults of things, by their mean distance; 0 means never.
+    // The mean time between faults of each kind; 0 means never.
     var coordinatorCrash: Milliseconds = 0
     var coordinatorFreeze: Milliseconds = 0
     var coordinatorStop: Milliseconds = 0
     var brokerRestart: Milliseconds = 0
     var storeOutage: Milliseconds = 0
-    /// Somebody sets the clock of the store's machine.
+    /// The clock of the store's machine is set to another time.
     var clockStep: Milliseconds = 0
-    /// The store answers, and takes no writes.
+    /// The store answers, but takes no writes.
     var readOnlyStore: Milliseconds = 0
-    /// The store loses what was written within the last moments.
+    /// The store loses the writes of the last moments.
     var storeLoss: Milliseconds = 0
     var partition: Milliseconds = 0
     var connectionDrop: Milliseconds = 0
     var appRestart: Milliseconds = 0
 
-    // Of each operation on the store.
-    /// It fails and did nothing.
+    // Chances for each operation on the store.
+    /// The store fails and does not run the operation.
     var storeFailure = 0
-    /// It was done, and the answer was lost.
+    /// The store runs the operation, and its answer is lost.
     var lostAnswer = 0
-    /// The coordinator dies before or after it.
+    /// The coordinator dies before or after the operation.
     var crashAtOperation = 0
-    /// The coordinator stands still before or after it, for a short or a long time.
+    /// The coordinator stands still before or after the operation, for a short or a long time.
     var freezeAtOperation = 0
     /// The longest time that an operation takes.
     var storeLatency: Milliseconds = 1
 
-    /// The longest time until a claim is given up, for which nobody waits.
+    /// The longest time from a commit until its claims are released. No request waits for the release.
     var lateRelease: Milliseconds = 0
-    /// How many records nobody can read are due since long ago.
+    /// The number of unreadable records, which have been due since before the world began.
     var unreadableRecords = 0
 
-    // Of devices and their messages, since not everybody uses the SDK.
-    /// Devices whose sessions at the broker are persistent.
+    // Chances for devices and their messages, since some apps do not use the SDK.
+    /// The share of devices whose sessions at the broker are persistent.
     var persistentSessions = 0
-    /// Devices that connect again with the session of before, as MQTT clients do that reconnect by themselves with one will.
+    /// The share of devices that connect again with the previous session, as MQTT clients do that reconnect by
+    /// themselves with a constant will.
     var keptSessions = 0
-    /// Presence that is published with the retain flag.
+    /// The share of presence messages that have the retain flag.
     var retainedPresence = 0
 
-    // Of the endpoint of webhooks.
-    /// It refuses.
+    // Faults of the webhook endpoint.
+    /// The endpoint refuses.
     var endpointFailure = 0
-    /// It has taken it, and its answer is lost.
+    /// The endpoint has accepted the webhook event, and its answer is lost.
     var endpointLostAnswer = 0
-    /// The longest time that it takes.
+    /// The longest time that the endpoint takes.
     var endpointLatency: Milliseconds = 5
 
-    // Of the providers of pushes.
-    /// They refuse.
+    // Faults of the push providers.
+    /// The provider refuses.
     var providerFailure = 0
-    /// They ask to be asked later.
+    /// The provider asks for a later attempt.
     var providerThrottling = 0
-    /// They have taken it, or refused it, and the answer is lost.
+    /// The provider has accepted or refused the push, and its answer is lost.
     var providerLostAnswer = 0
-    /// The longest time that they take.
+    /// The longest time that a provider takes.
     var providerLatency: Milliseconds = 5
-    /// The longest time until there is a connection.
+    /// The longest time until there is a connection to a provider.
     var providerConnecting: Milliseconds = 0
 
-    /// By which devices' clocks go wrong, in millionths.
+    /// The largest drift of a device's clock, in millionths.
     var drift = 0
 
-    /// No faults at all.
+    /// The mix without any faults.
     static let none = FaultMix()
 
-    /// Each kind is there or not; of those that are, some are rare and some frequent.
+    /// Draws a mix: each kind of fault is absent, rare or frequent.
     static func drawn(_ random: inout SeededRandom) -> FaultMix {
         var mix = FaultMix()
         func chance(_ values: [Int]) -> Int { random.chance(500) ? random.pick(values) : 0 }
@@ -106,7 +107,8 @@ struct FaultMix: Sendable, Equatable {
         return mix
     }
 
-    /// Each takes away one of the faults that are drawn for every message and operation. Those of things are planned acts.
+    /// Functions that each remove a kind of fault that is drawn for every message or operation. Faults of coordinators,
+    /// networks and the store are planned acts.
     static let calmer: [@Sendable (inout FaultMix) -> Void] = [
         { $0.loss = 0 }, { $0.duplication = 0 }, { $0.delay = 1 }, { $0.storeFailure = 0 }, { $0.lostAnswer = 0 },
         { $0.crashAtOperation = 0 }, { $0.freezeAtOperation = 0 }, { $0.storeLatency = 0 }, { $0.lateRelease = 0 },
@@ -117,7 +119,7 @@ struct FaultMix: Sendable, Equatable {
         { $0.providerLatency = 1 }, { $0.providerConnecting = 0 },
     ]
 
-    /// What `calmer` has left.
+    /// The remaining faults and times, in words.
     var summary: String {
         let rates = [
             ("messages lost", loss), ("messages doubled", duplication), ("store operations fail", storeFailure),

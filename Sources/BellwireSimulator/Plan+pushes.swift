@@ -1,14 +1,14 @@
 import CallCore
 import SignalingProtocol
 
-/// Phones that sleep, and what becomes of their registrations.
+/// The planned acts of sleeping phones and their registrations.
 extension Plan {
-    /// How phones are reached.
+    /// The combinations of platforms by which phones are reached.
     private static let kinds: [[PushPlatform]] = [
         [.apnsVoIP, .apns], [.apnsVoIP], [.fcm], [.fcm], [.webPush], [.fcm, .webPush], [.apns],
     ]
 
-    /// By numbers of its own, so that everything else in the world of a seed stays as it was.
+    /// Draws from a random generator of its own, so that everything else in the world of a seed stays as before.
     mutating func drawPushes() {
         var random = SeededRandom(seed: seed &* 0xA24B_AED4 &+ 11)
         hasPushes = random.chance(500)
@@ -40,7 +40,7 @@ extension Plan {
             let (device, platform) = random.pick(platforms)
             switch random.below(10) {
             case 0...3: add(at, device, .register(platform, token: token(device)))
-            // The phone goes to somebody else, with its token.
+            // Another user takes over the phone, with its token.
             case 4...6:
                 let other = random.pick(addresses)
                 let token = token(device)

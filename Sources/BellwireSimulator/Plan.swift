@@ -1,12 +1,12 @@
 import CallCore
 import SignalingProtocol
 
-/// Something that a person or an accident does at a certain time. A plan is drawn from the seed before the world begins, so
-/// that a failing world can be made smaller by leaving things out.
+/// An act of a user, or a fault, at a certain time. A plan is drawn from the seed before the world begins, so that acts
+/// can be left out to make a failing world smaller.
 struct PlannedAct: Sendable {
     enum What: Sendable {
         case invite(Request.Invite)
-        /// On a call that this user may know, the newest for 0.
+        /// A request on a call that this user may know; the newest call for 0.
         case accept(CallID), reject(CallID), cancel(CallID), join(CallID), quit(CallID), end(CallID)
         case add(CallID, [UserID])
         case message(Request.Message)
@@ -15,49 +15,49 @@ struct PlannedAct: Sendable {
         case crash(Int), freeze(Int, Milliseconds), stop(Int)
         case brokerRestart(Milliseconds), storeOutage(Milliseconds)
         case clockStep(Milliseconds), readOnlyStore(Milliseconds)
-        /// What is written in the next so many milliseconds is lost at their end.
+        /// The store loses the writes of the given number of milliseconds, at the end of that time.
         case storeLoss(Milliseconds)
         case partition(up: Bool, down: Bool, Milliseconds)
         case drop(Milliseconds), logOut(Milliseconds), appRestart(Milliseconds)
-        /// The device says where it is reached while it sleeps.
+        /// The device registers for pushes, or ends its registrations.
         case register(PushPlatform, token: String), unregister(PushPlatform?)
-        /// The app is killed, and nobody starts it again for so long unless a push does.
+        /// The app is killed, and starts again after the given time, or earlier if a push wakes the phone.
         case sleep(Milliseconds)
-        /// The app is removed, and its tokens with it; then it is there again, with another one.
+        /// The app is removed, together with its tokens. Later the app is installed again, with another token.
         case reinstall(Milliseconds, PushPlatform, token: String)
     }
 
     let number: Int
     let at: Milliseconds
-    /// Whose act it is; nil for an accident that is nobody's.
+    /// The device that acts; nil for a fault that belongs to no device.
     let device: DeviceAddress?
     let what: What
 }
 
 struct Plan: Sendable {
     var seed: UInt64
-    /// Without faults: only time passes.
+    /// Whether the world has no faults: time passes, but no part fails.
     var isLite: Bool
     var mix: FaultMix
-    /// The store takes the steps of a commit one after the other, and not in one transaction.
+    /// Whether the store takes the steps of a commit one after the other instead of in one transaction.
     var commitsInSteps: Bool
     var coordinators: Int
-    /// There is an endpoint that is to be told of every revision of every call.
+    /// Whether there is a webhook endpoint, which must be told of every revision of every call.
     var hasWebhooks = false
-    /// Phones that sleep are pushed.
+    /// Whether sleeping phones receive pushes.
     var hasPushes = false
     var users: [(user: UserID, devices: [DeviceID])]
-    /// How long people and accidents act, in milliseconds.
+    /// How long users and faults act, in milliseconds.
     var duration: Milliseconds
-    /// In the order of their time.
+    /// The acts in the order of their time.
     var acts: [PlannedAct]
-    /// What a person does with a call that rings: chances per mille of accepting and rejecting.
+    /// The chances per mille that a user accepts or rejects a ringing call.
     var acceptance: Int
     var rejection: Int
-    /// How long people take.
+    /// The longest time until a user answers, in milliseconds.
     var reaction: Milliseconds
 
-    /// `callsOnly`: without webhooks and pushes; everything else in the world of a seed stays as it is.
+    /// `callsOnly`: leaves out webhooks and pushes; everything else in the world of a seed stays the same.
     static func drawn(seed: UInt64, isLite: Bool, callsOnly: Bool = false) -> Plan {
         var random = SeededRandom(seed: seed)
         var mix = isLite ? FaultMix.none : FaultMix.drawn(&random)
@@ -86,7 +86,7 @@ struct Plan: Sendable {
         return plan
     }
 
-    /// By numbers of its own, so that everything else in the world of a seed stays as it was.
+    /// Draws from a random generator of its own, so that everything else in the world of a seed stays as before.
     private mutating func drawWebhooks() {
         var random = SeededRandom(seed: seed &* 0xD1B5_4A32 &+ 7)
         hasWebhooks = random.chance(400)
@@ -104,7 +104,7 @@ struct Plan: Sendable {
         acts.append(PlannedAct(number: acts.count, at: at, device: device, what: what))
     }
 
-    // MARK: People
+    // MARK: Users
 
     private mutating func drawPeople(_ random: inout SeededRandom, every pause: Milliseconds) {
         var at: Milliseconds = 0
@@ -153,7 +153,7 @@ struct Plan: Sendable {
         return invite
     }
 
-    /// What the inviter often does with the own call: calls back, cancels, ends.
+    /// Adds acts of the inviter that often follow an invite: a cancel, an end, or a glare.
     private mutating func followUp(
         _ invite: Request.Invite, by device: DeviceAddress, at: Milliseconds, _ random: inout SeededRandom
     ) {
@@ -162,7 +162,7 @@ struct Plan: Sendable {
         if invite.mode == .advanced, random.chance(600) {
             add(at + random.between(500, 12_000), device, .end(callID))
         }
-        // Glare: the invitee calls at the same moment.
+        // Glare: the invitee invites the inviter at the same moment.
         if invite.invitees.count == 1, random.chance(150),
             let other = users.first(where: { $0.user == invite.invitees[0] })
         {
@@ -189,9 +189,10 @@ struct Plan: Sendable {
             ])
     }
 
-    // MARK: Accidents
+    // MARK: Faults
 
-    /// From numbers of its own: a seed without them is the same world as before there were these faults.
+    /// Draws from random generators of its own: the world of a seed without these faults is the same as before these
+    /// faults were introduced.
     private mutating func drawLaterFaults() {
         var random = SeededRandom(seed: seed &* 0xD1B5_4A32_D192_ED03 &+ 3)
         var others = random.fork()
@@ -206,7 +207,8 @@ struct Plan: Sendable {
         }
     }
 
-    /// Somebody leaves a call, comes back at once, and then makes another one: what is given up late must not be what was taken anew.
+    /// A user leaves a call, comes back at once, and then makes another call. The late release of the first claim must
+    /// not release the later claim.
     private mutating func drawReturns(_ random: inout SeededRandom) {
         var at = random.between(0, 4_000)
         var number = 0

@@ -3,15 +3,16 @@ import Delivery
 import HTTPSending
 import SignalingProtocol
 
-/// One push as its provider gets it, and what can be read of it.
+/// A push as its provider receives it, with its decoded content.
 struct PushSighting {
-    /// One push to one registration, however often it is sent.
+    /// The identity of a push to a registration, however often the push is sent.
     struct ID: Hashable {
         let callID: CallID
         let invitation: Int
         let key: PushRegistration.Key
         let kind: PushKind
-        /// Of a ring: which target. Each that is registered while the device is rung is sent a ring of its own.
+        /// The target of a ring; nil for other kinds. Each target that registers while the device is being rung is sent
+        /// a ring of its own.
         let target: String?
 
         init(callID: CallID, invitation: Int, key: PushRegistration.Key, kind: PushKind, target: String) {
@@ -27,14 +28,14 @@ struct PushSighting {
     let token: String
     /// The key of the ring check.
     let ringKey: String
-    /// `apns-id`, of Apple's.
+    /// The `apns-id` of a push by APNs.
     let providersID: String?
-    /// The provider itself shows it.
+    /// Whether the provider's system itself shows the push as a notification.
     let hasNotification: Bool
 
     var device: DeviceAddress { id.key.device }
 
-    /// Nil when it is none that a device could use. `secret`: that of ring checks.
+    /// Returns nil when no device could use the push. `secret`: the secret of ring checks.
     init?(_ request: HTTPRequest, secret: [UInt8]) {
         let parts = request.url.split(separator: "/", omittingEmptySubsequences: true)
         guard let last = parts.last.map(String.init) else { return nil }

@@ -2,7 +2,7 @@ import CallCore
 import CallStore
 import SignalingProtocol
 
-/// How something stood at each moment of the last second.
+/// The values that a property had during the last second.
 struct RecentHistory<Value> {
     private static var kept: Milliseconds { 1_000 }
     private var entries: [(since: Milliseconds, value: Value)] = []
@@ -14,22 +14,22 @@ struct RecentHistory<Value> {
 
     var last: Value? { entries.last?.value }
 
-    /// As it stood at whatever moment since then, also at that moment itself.
+    /// Returns the values that were valid at or after `moment`.
     func values(since moment: Milliseconds) -> [Value] {
         let first = entries.lastIndex { $0.since <= moment } ?? 0
         return entries[first...].map(\.value)
     }
 }
 
-/// How calls, registrations and presence stand in the store, and stood a moment ago.
+/// The calls, registrations and presence in the store, now and during the last second.
 final class PushTruth {
     private let store: MemoryCallStore
     private let users: [UserID]
     private var calls: [CallID: RecentHistory<StoredRecord>] = [:]
-    /// Calls of which something may still be due.
+    /// Calls of which a push may still be due.
     private var open: Set<CallID> = []
     private var registrations = RecentHistory<[PushRegistration]>()
-    /// Who registered each target last, whatever the store makes of it.
+    /// The device that registered each target last, independent of the registrations in the store.
     private var owners: [String: RecentHistory<DeviceAddress>] = [:]
     private var presence: [UserID: RecentHistory<[DevicePresence]>] = [:]
 
@@ -46,7 +46,8 @@ final class PushTruth {
         open.insert(callID)
     }
 
-    /// The calls that live, or have ended since then, as they are now. The moment never goes back.
+    /// Returns the current state of the calls that are live or ended after `moment`. `moment` must not go back from
+    /// call to call.
     func calls(endedSince moment: Milliseconds) -> [(call: Call, stored: StoredRecord)] {
         var found: [(call: Call, stored: StoredRecord)] = []
         for callID in open {
@@ -61,14 +62,14 @@ final class PushTruth {
         return found
     }
 
-    /// The store lost what it had.
+    /// Records the state of every call after the store lost writes.
     func wroteAll(_ now: Milliseconds) { for call in store.contents.calls { wrote(call.callID, now) } }
 
     func registered(_ now: Milliseconds) {
         registrations.became(store.registrations(of: users).flatMap(\.self), at: now)
     }
 
-    /// From now on the target belongs to this device.
+    /// Records that from now on the target belongs to this device.
     func registered(_ registration: PushRegistration, _ now: Milliseconds) {
         owners[registration.target.identity, default: RecentHistory()].became(registration.device, at: now)
         registered(now)
@@ -78,7 +79,7 @@ final class PushTruth {
         presence[user, default: RecentHistory()].became(store.devices(of: [user])[0], at: now)
     }
 
-    // MARK: What was so
+    // MARK: Recent states
 
     func calls(_ callID: CallID, since moment: Milliseconds) -> [(call: Call, stored: StoredRecord)] {
         (calls[callID]?.values(since: moment) ?? []).compactMap { stored in
@@ -107,7 +108,7 @@ final class PushTruth {
     }
 }
 
-/// How an invitation stands with one device.
+/// The state of an invitation for a device.
 struct PushStanding {
     let call: Call
     let member: Member
@@ -115,7 +116,7 @@ struct PushStanding {
     let acked: Int
     let hasChecked: Bool
 
-    /// Nil when the user is not invited, or by another invitation.
+    /// Returns nil when the user is not invited, or is invited by another invitation.
     init?(_ call: Call, _ stored: StoredRecord, _ device: DeviceAddress, invitation: Int) {
         guard let member = call.entry(device.userID), !member.isWithheld, member.invitedRevision == invitation else {
             return nil
@@ -128,18 +129,18 @@ struct PushStanding {
 
     var isRinging: Bool { member.state.isPending && call.isLive }
     var knowsInvitation: Bool { hasChecked || acked >= member.invitedRevision }
-    /// The revision at which its ringing ended: `call.end` changes nothing of who is pending.
+    /// The revision at which the ringing ended. `call.end` does not change pending members.
     var endRevision: Int { isCutOff ? call.revision : member.changedRevision }
     var endedAt: Milliseconds { isCutOff ? call.endedAt ?? 0 : member.updatedAt }
     var knowsEnd: Bool { acked >= endRevision }
-    /// It ended with `missed`.
+    /// Whether the invitation ended with `missed`.
     var isMissed: Bool {
         ([.cancelled, .timeout].contains(member.state) || isCutOff) && !member.hasResponded
     }
-    /// The call was ended before the user had answered.
+    /// Whether the call ended before the user had answered.
     private var isCutOff: Bool { member.state.isPending && !call.isLive }
     var isAnswered: Bool { [.accepted, .rejected, .quit].contains(member.state) }
-    /// It ended by somebody's doing, but not by the device's.
+    /// Whether the ringing ended, but neither with `missed` nor by an answer on this device.
     func isStopped(for device: DeviceAddress) -> Bool {
         if isAnswered { return member.device != device.deviceID }
         return !isRinging && !isMissed

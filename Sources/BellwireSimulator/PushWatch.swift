@@ -5,31 +5,33 @@ import HTTPSending
 import HistoryChecker
 import SignalingProtocol
 
-/// Holds pushes against what section 7 of the protocol says of them, by the store's truth.
+/// Compares pushes with section 7 of docs/protocol.md, based on the contents of the store.
 final class PushWatch {
     private enum Bounds {
-        /// How old a reading may be when a push leaves.
+        /// The greatest age of a worker's reading when a push leaves.
         static let reading: Milliseconds = 100
-        /// What was not pushed so long after it was due is overdue: without faults, and with some.
+        /// How long a push may be due before it counts as overdue: in worlds without faults (`calm`) and with faults
+        /// (`patience`).
         static let calm: Milliseconds = 1_500
         static let patience: Milliseconds = 6_000
-        /// After a provider's last refusal: the longest pause between two attempts, and what it asked for.
+        /// How long the next attempt may take after a refusal: the longest pause between two attempts, including the
+        /// pause that the provider asked for.
         static let again: Milliseconds = 16_000
-        /// So long after a fault it may still be the reason.
+        /// How long after a fault the fault may still be the reason.
         static let aftermath: Milliseconds = 5_000
     }
 
     private struct Attempts {
         var count = 0
         var first: Milliseconds = 0
-        /// When it left last, or when its answer came.
+        /// When the push left last, or when its answer came.
         var last: Milliseconds = 0
         var isOpen = false
-        /// The provider has it, and said so, or will.
+        /// Whether the provider has accepted the push, even if its answer is still under way.
         var isAccepted = false
-        /// The worker knows that it is never to be sent again.
+        /// Whether the worker knows that the push must never be sent again.
         var isOver = false
-        /// It may be sent again.
+        /// Whether the push may be sent again.
         var mayRepeat = false
         var providersID: String?
     }
@@ -42,16 +44,16 @@ final class PushWatch {
     private var attempts: [CallID: [PushSighting.ID: Attempts]] = [:]
     private var providersIDs: [String: PushSighting.ID] = [:]
     private var limited: Set<PushSighting.ID> = []
-    /// Since when each push is due and has not left.
+    /// Since when each push has been due without leaving.
     private var dueSince: [PushSighting.ID: Milliseconds] = [:]
     private var overdue: Set<PushSighting.ID> = []
-    /// Whose ringing the device itself has ended.
+    /// The pushes for ringing that the device itself has ended.
     private var ownEnds: Set<PushSighting.ID> = []
     private static let anyTarget = ""
-    /// The highest revision of each call that each device has acked, in whatever session: in a new one the store knows of none, and
-    /// what the device was told before is owed to it no more.
+    /// The highest revision of each call that each device has acked, in any session. The store forgets the acks of
+    /// earlier sessions, but a device needs no push for a revision that it has acked.
     private var acked: [CallID: [DeviceAddress: Int]] = [:]
-    /// Processes that Google has given no token yet, with which they push: until when that is a reason to wait.
+    /// The processes that have no token of Google's, and until when that is a reason to wait.
     private var tokenless: [String: Milliseconds] = [:]
     private var lastFault: Milliseconds
 
@@ -65,7 +67,7 @@ final class PushWatch {
 
     var secret: [UInt8] { store.pushSecret() }
 
-    /// Something went wrong with a coordinator or the store.
+    /// Records a fault of a coordinator or the store.
     func disturbed() { lastFault = world.now }
 
     private func wasDisturbed(since moment: Milliseconds) -> Bool { lastFault >= moment - Bounds.aftermath }
@@ -92,13 +94,13 @@ final class PushWatch {
         PushSighting.ID(callID: call.callID, invitation: member.invitedRevision, key: key, kind: kind, target: target)
     }
 
-    /// The store said that the device was sent enough for a while.
+    /// Records that the store refused a push, since the device has received enough pushes for a while.
     func refused(_ reservation: PushReservation) {
         let parts = reservation.id.split(separator: ":").map(String.init)
         guard parts.count >= 5, let callID = CallID(parts[0]), let invitation = Int(parts[1]),
             let kind = PushKind(rawValue: parts[2]), let platform = PushPlatform(rawValue: parts[3])
         else {
-            return world.violated(.push, nil, reservation.device, "it reserved \(reservation.id)")
+            return world.violated(.push, nil, reservation.device, "the worker reserved \(reservation.id)")
         }
         limited.insert(
             PushSighting.ID(
@@ -107,12 +109,12 @@ final class PushWatch {
                 target: parts.count > 5 ? parts[5] : Self.anyTarget))
     }
 
-    // MARK: What leaves
+    // MARK: Pushes that leave
 
-    /// A push is handed over.
+    /// Checks a push that a worker hands to a provider.
     func leaves(_ request: HTTPRequest, from worker: String) -> PushSighting? {
         guard let push = PushSighting(request, secret: secret) else {
-            world.violated(.push, nil, nil, "a provider gets what no device could use: \(request.url)")
+            world.violated(.push, nil, nil, "a provider receives a push that no device could use: \(request.url)")
             return nil
         }
         world.tell("\(worker) hands \(push.id.kind) of \(push.id.callID) for \(push.device) to \(push.id.key.platform)")
@@ -149,12 +151,12 @@ final class PushWatch {
         providersIDs[providersID] = push.id
     }
 
-    /// A worker asks Google for a token; nothing leaves for there before its process has one.
+    /// Records that a worker asks Google for a token. No push of its process leaves for Google without a token.
     func asksForToken(_ worker: String) { tokenless[process(of: worker)] = .max }
 
-    /// Nil: it was not answered.
+    /// Records Google's answer; a nil `status` stands for no answer.
     func hasToken(_ worker: String, _ status: Int?) {
-        // Refused, it asks again later and later.
+        // After a refusal the worker waits longer before each next attempt.
         tokenless[process(of: worker)] = status == 200 ? nil : world.now + Bounds.again
     }
 
@@ -163,32 +165,33 @@ final class PushWatch {
         if let holder = store.contents.holderOfPushes(callID, now: world.now) {
             return tokenless[process(of: holder.string), default: 0] > world.now
         }
-        // Whoever let it go until the next attempt.
+        // The process that held the call may have released the call until the next attempt.
         return tokenless.values.contains { $0 != .max && $0 > world.now }
     }
 
-    /// Its workers are numbered.
+    /// Returns the process of a worker: worker names end in a number.
     private func process(of worker: String) -> String {
         worker.split(separator: "-").dropLast().joined(separator: "-")
     }
 
     func accepted(_ id: PushSighting.ID) { attempts[id.callID]?[id]?.isAccepted = true }
 
-    /// Its worker learns of it, if that still lives; nil: of nothing.
+    /// Records the answer, which reaches the worker if the worker still lives; a nil `status` stands for no answer.
     func answered(_ id: PushSighting.ID, _ status: Int?) {
         attempts[id.callID]?[id]?.isOpen = false
         attempts[id.callID]?[id]?.last = world.now
         switch status {
         case 200: break
         case 410, 404:
-            // Registered anew, it may be rung. Or the token is not the one that ended, and it is given up.
+            // The device may be rung after it registers again. If the refused token was no longer the registered token,
+            // the push is given up.
             attempts[id.callID]?[id]?.mayRepeat = true
             attempts[id.callID]?[id]?.isOver = true
         default: attempts[id.callID]?[id]?.mayRepeat = true
         }
     }
 
-    /// Why this push must not leave now; nil when it may.
+    /// Returns the reason why this push must not leave now; nil when the push may leave.
     private func objection(to push: PushSighting, from worker: String) -> String? {
         guard !world.hasForgotten else { return nil }
         let moment = world.now - Bounds.reading
@@ -202,7 +205,7 @@ final class PushWatch {
             moment.contains { $0.key == push.id.key && $0.target == target }
         }
         guard isRegistered else { return "the device is not registered for it (any more)" }
-        guard isOwner else { return "\(push.token) belongs to somebody else" }
+        guard isOwner else { return "\(push.token) belongs to another device" }
         let standings = truth.calls(push.id.callID, since: moment).compactMap { call, stored in
             PushStanding(call, stored, push.device, invitation: push.id.invitation)
         }
@@ -210,13 +213,13 @@ final class PushWatch {
         switch push.id.kind {
         case .ring: return objection(toRing: push, standings, registrations, since: moment)
         case .stop:
-            guard push.id.key.platform == .fcm || push.id.key.platform == .webPush else { return "it takes none" }
+            guard push.id.key.platform == .fcm || push.id.key.platform == .webPush else { return "it has no stop" }
             guard standings.contains(where: { $0.isStopped(for: push.device) }) else {
-                return "the ringing has not ended, or by itself"
+                return "the ringing has not ended, or needs no stop"
             }
             let invitedAt = standings.last.flatMap { $0.call.invitedAt($0.member) } ?? 0
-            // What somebody was about to send may have left.
-            return wasRung(push) || wasDisturbed(since: invitedAt) ? nil : "it was not sent ring"
+            // A ring that a worker was about to send before a fault may have left.
+            return wasRung(push) || wasDisturbed(since: invitedAt) ? nil : "the device was sent no ring"
         case .missed: return objection(toMissed: push, standings, since: moment)
         }
     }
@@ -225,7 +228,7 @@ final class PushWatch {
         toRing push: PushSighting, _ standings: [PushStanding], _ registrations: [[PushRegistration]],
         since moment: Milliseconds
     ) -> String? {
-        guard standings.contains(where: \.isRinging) else { return "it does not ring (any more)" }
+        guard standings.contains(where: \.isRinging) else { return "the user is not ringing (any more)" }
         guard standings.contains(where: { !$0.knowsInvitation }) else { return "the device knows of the invitation" }
         let hasVoIP = registrations.allSatisfy { known in
             known.contains { $0.device == push.device && $0.key.platform == .apnsVoIP }
@@ -243,15 +246,15 @@ final class PushWatch {
     private func objection(
         toMissed push: PushSighting, _ standings: [PushStanding], since moment: Milliseconds
     ) -> String? {
-        if push.id.key.platform == .apnsVoIP { return "it takes none" }
-        guard standings.contains(where: \.isMissed) else { return "nobody missed it" }
-        guard standings.contains(where: { !$0.knowsEnd }) else { return "the device knows how it ended" }
+        if push.id.key.platform == .apnsVoIP { return "it has no missed" }
+        guard standings.contains(where: \.isMissed) else { return "no user missed the call" }
+        guard standings.contains(where: { !$0.knowsEnd }) else { return "the device knows how the call ended" }
         let wasRung = wasRung(push)
         if push.hasNotification, wasRung,
             attempts(of: push).contains(where: { isRing($0.key, of: push) && $0.value.isAccepted && !$0.value.isOpen }),
             !wasDisturbed(since: world.now)
         {
-            return "the device rings, and its app would not hear of it"
+            return "the device rings, and its app would not receive the push"
         }
         let invitedAt = standings.last.flatMap { $0.call.invitedAt($0.member) } ?? 0
         guard wasRung || wasDisturbed(since: invitedAt) || truth.wasOffline(push.device, since: moment, lease: lease)
@@ -266,12 +269,12 @@ final class PushWatch {
 
     private func wasRung(_ push: PushSighting) -> Bool { attempts(of: push).keys.contains { isRing($0, of: push) } }
 
-    /// All that were made for its call.
+    /// Returns all attempts for the push's call.
     private func attempts(of push: PushSighting) -> [PushSighting.ID: Attempts] { attempts[push.id.callID] ?? [:] }
 
-    // MARK: What should leave
+    // MARK: Pushes that are due
 
-    /// Looks at everything that is due. To be called again and again.
+    /// Looks for overdue pushes. The world calls this function again and again.
     func inspect() {
         let now = world.now
         if !world.pushersAreFine { lastFault = now }
@@ -304,7 +307,7 @@ final class PushWatch {
         guard let standing = PushStanding(call, stored, device, invitation: member.invitedRevision),
             let expiresAt = member.expiresAt
         else { return }
-        // Of most devices nothing is asked: they know.
+        // The values are lazy, since most devices already know of the invitation and need no push.
         lazy var isOffline = truth.wasOffline(device, since: now, lease: lease)
         lazy var ofDevice = attempts.filter { attempt in
             attempt.key.invitation == member.invitedRevision && attempt.key.key.device == device
@@ -315,7 +318,7 @@ final class PushWatch {
         func owed(_ kind: PushKind, from begin: Milliseconds) {
             let id = id(call, member, registration.key, kind, registration.mark)
             guard begin <= now, !limited.contains(id) else { return }
-            // The answer of the one before is waited for.
+            // A due push waits for the answer to the registration's previous push.
             guard !ofDevice.contains(where: { $0.key.key == registration.key && $0.value.isOpen }) else { return }
             if registration.key.platform == .fcm, waitsForToken(call.callID) { return }
             if let known = attempts[id] {
@@ -335,7 +338,7 @@ final class PushWatch {
             func wasOffline(since end: Milliseconds) -> Bool {
                 now <= end + 400 && !truth.wasOnline(device, since: end - 50, lease: lease)
             }
-            // Whoever was online then and had not been rung is owed none.
+            // A device that was online at the end and had not been rung needs no `missed`.
             guard
                 wasRung || dueSince[id(call, member, registration.key, .missed, registration.mark)] != nil
                     || wasOffline(since: standing.endedAt)
@@ -350,6 +353,6 @@ final class PushWatch {
         }
     }
 
-    /// Everything is at rest.
+    /// The pushes that are still in the queue, for the check at rest.
     var waiting: [String] { store.contents.queuedPushes }
 }

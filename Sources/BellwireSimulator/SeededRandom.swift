@@ -1,6 +1,6 @@
 import Support
 
-/// What a world draws from its seed.
+/// The random numbers of a world, drawn from its seed.
 struct SeededRandom: Sendable {
     private var generator: SplitMix64
 
@@ -8,22 +8,22 @@ struct SeededRandom: Sendable {
 
     mutating func next() -> UInt64 { generator.next() }
 
-    /// A generator of its own, so that one part of a world draws the same numbers whatever the others do.
+    /// Returns a new generator, so that one part of a world draws the same numbers independent of the other parts.
     mutating func fork() -> SeededRandom { SeededRandom(seed: next()) }
 
-    /// 0..<bound.
+    /// Returns a number in 0..<bound.
     mutating func below(_ bound: Int) -> Int { bound < 2 ? 0 : Int(next() % UInt64(bound)) }
 
     mutating func between(_ low: Int64, _ high: Int64) -> Int64 {
         high <= low ? low : low + Int64(next() % UInt64(high - low + 1))
     }
 
-    /// True so many times in a thousand.
+    /// Returns true with a probability of `perMille` in a thousand.
     mutating func chance(_ perMille: Int) -> Bool { below(1000) < perMille }
 
     mutating func pick<Element>(_ elements: [Element]) -> Element { elements[below(elements.count)] }
 
-    /// One of the choices, by weight.
+    /// Returns a random choice by weight.
     mutating func weighted<Element>(_ choices: [(Int, Element)]) -> Element {
         var rest = below(choices.reduce(0) { $0 + $1.0 })
         for (weight, choice) in choices {
@@ -33,7 +33,7 @@ struct SeededRandom: Sendable {
         return choices[choices.count - 1].1
     }
 
-    /// `count` different ones, in a random order.
+    /// Returns `count` different elements in a random order.
     mutating func sample<Element>(_ elements: [Element], _ count: Int) -> [Element] {
         var rest = elements
         var sample: [Element] = []

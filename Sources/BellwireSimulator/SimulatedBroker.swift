@@ -1,34 +1,34 @@
 import CallCore
 import SignalingProtocol
 
-/// One message on its way to one client, as one copy or more.
+/// A message on its way to a client, in a single copy or several.
 final class Delivery {
-    /// A copy was received.
+    /// Whether a copy was received.
     var isSeen = false
-    /// The broker had kept it.
+    /// Whether the message is a retained message.
     let isRetained: Bool
 
     init(isRetained: Bool = false) { self.isRetained = isRetained }
 }
 
-/// Who is connected to the simulated broker.
+/// A client of the simulated broker.
 protocol BrokerClient: AnyObject {
     var clientID: String { get }
-    /// A message has arrived over this connection; its copies, when the network made two of one, share the `delivery`.
+    /// Receives a message over this connection. If the network doubled the message, the copies share the `delivery`.
     func received(topic: String, payload: [UInt8], connection: Int, delivery: Delivery)
-    /// A message of this client was doubled on its way.
+    /// Reports that the network doubled a message of this client.
     func doubled(_ payload: [UInt8])
-    /// A message was lost in a network that is cut.
+    /// Reports that a message was lost, since the network is cut.
     func missed(connection: Int)
-    /// The connection is gone.
+    /// Reports that the connection ended.
     func disconnected(connection: Int)
 }
 
-/// A broker as MQTT describes it, as far as the protocol relies on it: clean and persistent sessions, wills, one
-/// connection per client id, shared subscriptions, message expiry, retained messages, and order on each connection.
+/// An MQTT broker, as far as the protocol relies on MQTT: clean and persistent sessions, wills, a single connection per
+/// client id, shared subscriptions, message expiry, retained messages, and order on each connection.
 ///
-/// What is on its way to a client when its connection breaks is lost, at QoS 1 too, unless its session is persistent: then
-/// it comes when the client is back, however old it is by then.
+/// Messages on their way to a client are lost when its connection breaks, at QoS 1 too, unless the client's session is
+/// persistent: then the messages arrive when the client is back, however old the messages are by then.
 final class SimulatedBroker {
     struct Will {
         let topic: String
@@ -42,11 +42,13 @@ final class SimulatedBroker {
         var will: Will?
         var topics: Set<ByteString> = []
         var isShared = false
-        /// Messages keep their order: none arrives before the one before it.
+        /// The arrival time of the previous message. Messages keep their order: no message arrives before the previous
+        /// message.
         var lastArrival: (up: Milliseconds, down: Milliseconds) = (0, 0)
-        /// The network from the broker to this client is cut.
+        /// Whether the network from the broker to this client is cut.
         var isCut = false
-        /// Delays and losses are of devices; coordinators sit beside the broker.
+        /// Whether the client is a device. Only devices' links have delays and losses; coordinators are close to the
+        /// broker.
         let isDevice: Bool
         let isPersistent: Bool
 
@@ -60,7 +62,7 @@ final class SimulatedBroker {
         }
     }
 
-    /// What is kept of a persistent session while its client is away.
+    /// The subscriptions and messages of a persistent session while its client is away.
     private struct Session {
         static let queueLimit = 100
 
@@ -84,7 +86,8 @@ final class SimulatedBroker {
 
     // MARK: Connections
 
-    /// Nil while the broker is down. A client with the same id is thrown out, and its will published.
+    /// Connects a client. Returns nil while the broker is down. An earlier connection with the same client id is
+    /// closed, and its will published.
     func connect(_ client: any BrokerClient, will: Will?, isDevice: Bool, isPersistent: Bool = false) -> Int? {
         guard isUp else { return nil }
         if let old = connections.first(where: { $0.clientID.string.hasSameBytes(as: client.clientID) }) {
@@ -97,7 +100,7 @@ final class SimulatedBroker {
         return connectionCount
     }
 
-    /// What was kept for the client comes first.
+    /// Subscribes the client, and first delivers the messages that the broker kept for the client's session.
     func subscribe(_ number: Int, topics: [String]) {
         guard let connection = find(number) else { return }
         connection.topics = Set(topics.map(ByteString.init))
@@ -106,8 +109,9 @@ final class SimulatedBroker {
         }
     }
 
-    /// Joins the group of coordinators: each message on an up or presence topic goes to one of them. What was retained there
-    /// comes to each that joins, as mosquitto 2.0.11 does, although MQTT forbids it.
+    /// Adds the coordinator to the shared subscription: each message on an up or presence topic goes to one of the
+    /// coordinators. Retained messages go to each coordinator that joins, as with mosquitto 2.0.11, although MQTT
+    /// forbids that.
     func share(_ number: Int) {
         guard let connection = find(number) else { return }
         connection.isShared = true
@@ -118,13 +122,13 @@ final class SimulatedBroker {
 
     func unshare(_ number: Int) { find(number)?.isShared = false }
 
-    /// DISCONNECT: no will.
+    /// Closes the connection by DISCONNECT, without publishing the will.
     func disconnect(_ number: Int) {
         find(number)?.will = nil
         lose(number)
     }
 
-    /// The connection breaks; the broker publishes the will.
+    /// Breaks the connection; the broker publishes the will.
     func lose(_ number: Int) {
         guard let place = connections.firstIndex(where: { $0.number == number }) else { return }
         let connection = connections.remove(at: place)
@@ -135,10 +139,10 @@ final class SimulatedBroker {
         if let will = connection.will { route(will.topic, will.payload, expiry: nil) }
     }
 
-    /// Cuts the way to the client, or mends it.
+    /// Cuts or restores the network to the client.
     func cut(_ number: Int, _ isCut: Bool) { find(number)?.isCut = isCut }
 
-    /// The broker dies with all that it has: nobody's will is published.
+    /// Ends the broker with all its sessions and messages. No will is published.
     func crash() {
         isUp = false
         let gone = connections
@@ -154,7 +158,8 @@ final class SimulatedBroker {
 
     // MARK: Messages
 
-    /// A client publishes. It arrives at the broker after the link's delay, if it does.
+    /// Publishes a message. The message arrives at the broker after the link's delay, unless the connection breaks
+    /// first.
     func publish(
         _ number: Int, topic: String, payload: [UInt8], expirySeconds: UInt32? = nil, isRetained: Bool = false
     ) {
@@ -168,7 +173,7 @@ final class SimulatedBroker {
             if copy > 0 { connection.client?.doubled(payload) }
             connection.lastArrival.up = max(connection.lastArrival.up, world.now + delay())
             world.at(connection.lastArrival.up) { [self] in
-                // What was sent over a connection that broke meanwhile never arrives.
+                // A message that was sent over a connection that broke meanwhile never arrives.
                 guard find(number) != nil else { return }
                 if isRetained {
                     retained.removeAll { $0.topic.hasSameBytes(as: topic) }
@@ -218,7 +223,8 @@ final class SimulatedBroker {
             connection.lastArrival.down = max(connection.lastArrival.down, world.now + delay)
             world.at(connection.lastArrival.down) { [self] in
                 guard let connection = find(number) else {
-                    // Not acknowledged, so it is sent again in the same session.
+                    // The client has not acknowledged the message, so the broker sends the message again in the same
+                    // session.
                     return keep(topic, payload, expiry, delivery, for: clientID)
                 }
                 guard !connection.isCut else {

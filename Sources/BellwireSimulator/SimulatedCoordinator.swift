@@ -5,11 +5,12 @@ import Delivery
 import SignalingProtocol
 import Support
 
-/// A real coordinator's loop, driven by virtual time and a simulated broker: what `Coordinator.Coordinator` is with sockets.
+/// A real coordinator's loop, driven by virtual time and a simulated broker. `Coordinator.Coordinator` drives the same
+/// loop with sockets.
 final class SimulatedCoordinator: BrokerClient {
     private enum Bounds {
         static let restartDelay: Milliseconds = 250
-        /// When a broker notices that nobody is there.
+        /// How long the broker takes to notice that a client is gone.
         static let brokerPatience: Milliseconds = 7_500
     }
 
@@ -17,12 +18,13 @@ final class SimulatedCoordinator: BrokerClient {
     private unowned(unsafe) let world: World
     private let memory: MemoryCallStore
     private var store: SimulatedStore!
-    /// Those of all its lives: who waits for one holds it, and it holds whoever it tells.
+    /// The stores of all lives of this coordinator, since a suspended operation needs its store. `forget()` breaks the
+    /// reference cycles.
     private var stores: [SimulatedStore] = []
     private var loop: CoordinatorLoop!
-    /// The worker beside it, in worlds with webhooks.
+    /// The webhook worker, in worlds with webhooks.
     private var deliverer: Deliverer?
-    /// The one that wakes phones, in worlds with pushes.
+    /// The push worker, in worlds with pushes.
     private var pusher: Pusher?
     private var workers = 0
     private var random: SeededRandom
@@ -31,11 +33,11 @@ final class SimulatedCoordinator: BrokerClient {
     private var isStopping = false
     private var wakeAt = Milliseconds.max
     private var wakeNumber = 0
-    /// What of it the loop had dropped when it was looked at last.
+    /// The loop's count of dropped stale work when the coordinator last looked.
     private var stale = 0
     private(set) var frozenUntil: Milliseconds = 0
     private(set) var isUp = false
-    /// Counts lives, so that what an earlier one had planned does not happen.
+    /// The number of the current life, so that actions that an earlier life had planned do not run.
     private var life = 0
 
     init(_ clientID: String, memory: MemoryCallStore, in world: World, random: SeededRandom) {
@@ -49,7 +51,7 @@ final class SimulatedCoordinator: BrokerClient {
 
     func start() {
         guard !isUp else {
-            // The one before still serves what it holds.
+            // The previous life still serves its queued requests.
             if isStopping { world.at(world.now + Bounds.restartDelay) { [self] in start() } }
             return
         }
@@ -123,26 +125,27 @@ final class SimulatedCoordinator: BrokerClient {
 
     func isAlive(_ life: Int) -> Bool { isUp && self.life == life }
 
-    /// It can hand over what is due, unless the store fails.
+    /// Whether the coordinator can hand over due pushes, unless the store fails.
     var isPushing: Bool { isUp && !isStopping && frozenUntil <= world.now }
 
-    /// `kill -9`: all that it had in memory is gone.
+    /// Ends the process as `kill -9` does: its whole memory is gone.
     func crash() {
         guard isUp else { return }
         store.die()
         leave()
     }
 
-    /// The world is over.
+    /// Ends the coordinator at the end of the world.
     func end() { crash() }
 
-    /// Nobody waits any more: nothing is to be held by what it holds.
+    /// Breaks the reference cycles between the stores and their callbacks, when no operation is suspended any more.
     func forget() {
         for store in stores { store.onAnswer = {} }
         stores = []
     }
 
-    /// SIGTERM: leaves the group, serves what it holds, and goes.
+    /// Stops the process as SIGTERM does: the coordinator leaves the shared subscription, serves its queued requests,
+    /// and ends.
     func stop() {
         guard isUp, !isStopping else { return }
         isStopping = true
@@ -168,13 +171,14 @@ final class SimulatedCoordinator: BrokerClient {
         world.broker.disconnect(connection)
     }
 
-    /// SIGSTOP for a while.
+    /// Suspends the process for a while, as SIGSTOP does.
     func freeze(for duration: Milliseconds) {
         frozenUntil = world.now + duration
         let life = life
         world.at(frozenUntil) { [self] in
             guard self.life == life, isUp else { return }
-            // It wakes up in the middle of what it did: what it reads now is old, and it knows.
+            // The coordinator continues in the middle of its work. Its readings are now old, and the event tells the
+            // loop so.
             inbox = []
             handle(.frozen)
         }
@@ -204,7 +208,7 @@ final class SimulatedCoordinator: BrokerClient {
         guard isUp, frozenUntil <= world.now else { return }
         let life = life
         for action in loop.handle(event, now: world.now) {
-            // It may have died within an operation.
+            // The coordinator may have died within an operation.
             guard self.life == life, !store.isDead else { return }
             perform(action)
         }
@@ -222,14 +226,14 @@ final class SimulatedCoordinator: BrokerClient {
         wake(at: max(next, world.now))
     }
 
-    /// What the broker says comes a little later, of the same moment.
+    /// Handles an event of the broker a little later, at the same virtual time.
     private func later(_ event: CoordinatorLoop.Event) {
         world.at(world.now) { [self, life] in
             if self.life == life { handle(event) }
         }
     }
 
-    /// Sees to it that the loop goes on when it wants to, or when something arrives.
+    /// Schedules the loop's next turn, when the loop asks for a turn or when a message arrives.
     private func wake(at moment: Milliseconds) {
         guard moment < wakeAt || wakeAt <= world.now else { return }
         wakeAt = moment
@@ -237,7 +241,7 @@ final class SimulatedCoordinator: BrokerClient {
         world.at(moment) { [self, wakeNumber, life] in
             guard wakeNumber == self.wakeNumber, self.life == life else { return }
             wakeAt = .max
-            // The others stay in the socket.
+            // Messages that the loop does not take yet stay in the socket.
             let messages = loop.takesMessages ? inbox : []
             if !messages.isEmpty { inbox = [] }
             if !messages.isEmpty, frozenUntil <= world.now {

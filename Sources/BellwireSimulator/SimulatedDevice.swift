@@ -3,7 +3,7 @@ import CallCore
 import HistoryChecker
 import SignalingProtocol
 
-/// A phone: the real decision code of the SDK, with a person who does what the plan says.
+/// A phone: the real decision code of the SDK, with a user who acts by the plan.
 final class SimulatedDevice: BrokerClient {
     private enum Bounds {
         static let reconnectDelay: ClosedRange<Int64> = 125...1_000
@@ -24,27 +24,27 @@ final class SimulatedDevice: BrokerClient {
     private var runs = 0
     private(set) var wantsConnection = false
     private(set) var isWelcome = false
-    /// The button of a notification was pressed, and nobody has answered yet.
+    /// Whether the user declined by the button of a notification, and the response is still missing.
     private var isDeclining = false
-    /// When it was welcomed on this connection, by the service's clock.
+    /// When the device was welcomed on this connection, by the service's clock.
     private(set) var welcomeSince: Milliseconds = 0
     private var lastWelcome: Milliseconds = 0
-    /// The broker keeps what comes while this device is away.
+    /// Whether the broker keeps messages while this device is away.
     private let isPersistent: Bool
-    /// It connects again with the session of before.
+    /// Whether the device connects again with its previous session.
     private let keepsSession: Bool
-    /// Parts of a million by which this device's clock is fast.
+    /// How fast this device's clock is, in millionths.
     private let drift: Int64
-    /// The calls as this device was told them last.
+    /// The calls as the device was last told.
     private(set) var calls: [CallID: CallSnapshot] = [:]
-    /// As of when, by the service's clock, this device knows each call.
+    /// The latest time, by the service's clock, at which the device's knowledge of each call was made.
     private var newest: [CallID: Int64] = [:]
-    /// The highest revision of each call that this device, in whatever run, said that it has.
+    /// The highest revision of each call that this device, in any run, has acked.
     private(set) var acked: [CallID: Int] = [:]
     /// Peer messages without a receipt.
     private(set) var awaited: Set<MessageID> = []
     private(set) var unanswered = 0
-    /// Of which calls requests were given up: their outcome is unknown.
+    /// The calls with requests that were given up, so that their outcome is unknown.
     private(set) var unansweredCalls: Set<CallID> = []
     private var asked: [RequestID: CallID] = [:]
     private var isCut: (up: Bool, down: Bool) = (false, false)
@@ -55,10 +55,11 @@ final class SimulatedDevice: BrokerClient {
         self.random = random
         clientID = Topics.clientID(address)
         isPersistent = self.random.chance(world.mix.persistentSessions)
-        // No number is drawn in other worlds.
+        // In other worlds no random number is drawn, so that their seeds stay the same.
         let kept = world.mix.keptSessions
         let drawn = kept > 0 ? self.random.chance(kept) : false
-        // A welcome that the broker kept for it would be taken for that to its new connection.
+        // With a persistent session, a welcome that the broker kept would be mistaken for the welcome of the new
+        // connection.
         keepsSession = drawn && !isPersistent
         drift = self.random.between(-Int64(world.mix.drift), Int64(world.mix.drift))
         machine = ClientMachine(device: address)
@@ -79,7 +80,7 @@ final class SimulatedDevice: BrokerClient {
         newest = [:]
     }
 
-    /// The device's own clock: it began somewhere else and goes at its own speed.
+    /// The time by the device's own clock, which has its own start and speed.
     private var now: Int64 {
         let elapsed = world.now - world.start
         return 5_000_000 + elapsed + elapsed * drift / 1_000_000
@@ -107,7 +108,7 @@ final class SimulatedDevice: BrokerClient {
         self.session = session
         isCut = (false, false)
         perform(machine.connected(session: session, now: now))
-        // CONNACK, SUBSCRIBE, SUBACK.
+        // The time of CONNACK, SUBSCRIBE and SUBACK.
         world.at(world.now + 1 + random.between(0, world.hasFaults ? world.mix.delay : 1)) { [self] in
             guard self.connection == connection else { return }
             world.broker.subscribe(
@@ -140,7 +141,7 @@ final class SimulatedDevice: BrokerClient {
         perform(machine.disconnected(reason: reason, now: now))
     }
 
-    /// Connects again at once, without its will, as for another token.
+    /// Connects again at once, without publishing the will, as after a renewed token.
     private func renewSession() {
         guard let connection else { return }
         machine.renewing()
@@ -151,7 +152,7 @@ final class SimulatedDevice: BrokerClient {
         online()
     }
 
-    /// The connection breaks; the device comes back after a while.
+    /// Breaks the connection; the device comes back after a while.
     func drop(for away: Milliseconds) {
         guard let connection else { return }
         wantsConnection = false
@@ -159,7 +160,7 @@ final class SimulatedDevice: BrokerClient {
         world.at(world.now + away) { [self] in online() }
     }
 
-    /// The network swallows everything, in one direction or both; after a while broker and device notice.
+    /// Makes the network lose every message, in one direction or both. After a while the broker and the device notice.
     func partition(up: Bool, down: Bool, for duration: Milliseconds) {
         guard let connection, !isCut.up, !isCut.down else { return }
         isCut = (up, down)
@@ -167,7 +168,7 @@ final class SimulatedDevice: BrokerClient {
         world.at(world.now + min(duration, Bounds.keepalive)) { [self] in
             guard self.connection == connection else { return }
             if duration < Bounds.keepalive {
-                // TCP has tried again and again: the connection goes on, what was lost before its time stays lost.
+                // TCP has kept the connection open: the connection goes on, and the lost messages stay lost.
                 world.broker.cut(connection, false)
                 isCut = (false, false)
             } else {
@@ -176,7 +177,7 @@ final class SimulatedDevice: BrokerClient {
         }
     }
 
-    /// The app says goodbye, and comes back after a while.
+    /// Logs the app out, and comes back after a while.
     func logOut(for away: Milliseconds) {
         guard let connection else { return }
         wantsConnection = false
@@ -184,7 +185,8 @@ final class SimulatedDevice: BrokerClient {
         self.connection = nil
         isWelcome = false
         world.note(.disconnected(address))
-        // The goodbye was sent over this connection: it is on its way before the connection goes.
+        // The device's last presence was sent over this connection, and needs the link's delay before the connection
+        // closes.
         world.at(world.now + 1 + (world.hasFaults ? world.mix.delay : 1)) { [self] in
             world.broker.disconnect(connection)
         }
@@ -192,7 +194,7 @@ final class SimulatedDevice: BrokerClient {
         world.at(world.now + max(away, world.mix.delay + 5)) { [self] in online() }
     }
 
-    /// The app is killed, and started again after a while: all that it knew is gone.
+    /// Kills the app, and starts the app again after a while without any memory.
     func restart(after away: Milliseconds) {
         wantsConnection = false
         if let connection {
@@ -207,10 +209,10 @@ final class SimulatedDevice: BrokerClient {
 
     // MARK: Sleep
 
-    /// The app is killed, and started again after so long, unless a push starts it earlier.
+    /// Kills the app, and starts the app again after `away`, or earlier if a push wakes the phone.
     func sleep(for away: Milliseconds) { restart(after: away) }
 
-    /// The app is removed, and there again later.
+    /// Removes the app, and installs the app again later.
     func reinstall(after away: Milliseconds, _ platform: PushPlatform, token: String) {
         world.provider?.removed(address)
         restart(after: away)
@@ -222,7 +224,7 @@ final class SimulatedDevice: BrokerClient {
         request(.pushRegister(.init(platform: platform, target: SimulatedPushService.target(platform, token))))
     }
 
-    /// A push has arrived. Who sleeps wakes up, asks whether it is still to ring, declines, or does not hear it.
+    /// Receives a push. A sleeping phone either starts the app, makes a ring check, declines, or misses the push.
     func pushed(_ push: PushSighting) {
         guard connection == nil, !wantsConnection, let pushes = world.pushes, let gateway = world.gateway else {
             return
@@ -267,7 +269,8 @@ final class SimulatedDevice: BrokerClient {
         checkThatItFollows(message)
     }
 
-    /// Whatever number a revision has: what was made later than all that the device was told is what it goes by.
+    /// Checks that the device applies each state of a call that was made later than all states that the device was
+    /// told, whatever its revision.
     private func checkThatItFollows(_ message: DownMessage) {
         switch message {
         case .welcome(let welcome):
@@ -289,8 +292,8 @@ final class SimulatedDevice: BrokerClient {
             .notFollowed, call.callID, address, "told of revision \(call.revision), made at \(time), it \(known)")
     }
 
-    /// The calls that ring here, or in which this device takes part, as far as it knows. Of a call that another device of its user
-    /// is in, nothing is owed to it.
+    /// The calls that ring here or that this device takes part in, as far as the device knows. A call that another
+    /// device of the user has joined does not count, since this device receives no more events of that call.
     var ownCalls: [CallID] {
         machine.liveCalls.filter { callID in
             guard let own = machine.snapshot(of: callID)?.member(address.userID) else { return false }
@@ -321,7 +324,7 @@ final class SimulatedDevice: BrokerClient {
             isRetained: world.hasFaults && random.chance(world.mix.retainedPresence))
     }
 
-    /// What the person does.
+    /// Sends a request of the user.
     func request(_ body: Request.Body, ordered: Bool = false) {
         requests += 1
         unanswered += 1
@@ -351,9 +354,9 @@ final class SimulatedDevice: BrokerClient {
                 if error.code == .noResponse || error.code == .unavailable, let callID = asked[id] {
                     unansweredCalls.insert(callID)
                 }
-            // The simulated broker checks no tokens.
+            // The simulated broker does not check tokens.
             case .renewToken: break
-            // No world has so many calls.
+            // No world has enough calls for a refusal.
             case .refuse: break
             case .renewSession: renewSession()
             }
@@ -363,7 +366,7 @@ final class SimulatedDevice: BrokerClient {
 
     private func setTimer() {
         guard let deadline = machine.nextDeadline else { return }
-        // From the device's clock to the world's. A little late never hurts; early would be asked again and again.
+        // Converts from the device's clock to the world's, rounding up: an early timer would only be set again.
         let wait = max(0, deadline - now)
         let at = world.now + (wait == 0 ? 0 : wait * 1_000_000 / (1_000_000 + drift) + 1)
         guard at < timerAt || timerAt <= world.now else { return }
@@ -377,7 +380,7 @@ final class SimulatedDevice: BrokerClient {
         }
     }
 
-    // MARK: The person
+    // MARK: The user
 
     private func told(_ event: ClientEvent) {
         switch event {

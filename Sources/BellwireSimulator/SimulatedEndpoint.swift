@@ -4,7 +4,8 @@ import HTTPSending
 import HistoryChecker
 import SignalingProtocol
 
-/// An app's backend, as all workers reach it: it takes its time, refuses, and answers that get lost.
+/// The webhook endpoint of an app's backend, which all workers share: the endpoint takes its time, refuses, and its
+/// answers get lost.
 final class SimulatedEndpoint {
     static let name = EndpointName("app")!
     static let settings = WebhookEndpoint(
@@ -14,7 +15,7 @@ final class SimulatedEndpoint {
     private unowned(unsafe) let world: World
     private let mix: FaultMix
     private var random: SeededRandom
-    /// The revisions of each call, as they were taken.
+    /// The revisions of each call, in the order in which the endpoint accepted the webhook events.
     private(set) var taken: [CallID: [Int]] = [:]
 
     init(in world: World, random: SeededRandom) {
@@ -23,7 +24,7 @@ final class SimulatedEndpoint {
         self.random = random
     }
 
-    /// A worker's request leaves; it arrives whatever becomes of the worker.
+    /// Receives a worker's request, which arrives even if the worker dies.
     func send(_ request: HTTPRequest, _ answered: @escaping (HTTPAnswer) -> Void) {
         let id = request.headers.first { $0.name == "webhook-id" }!.value
         let there = random.between(0, mix.endpointLatency) / 2
@@ -33,7 +34,7 @@ final class SimulatedEndpoint {
             world.tell("endpoint answers \(status) to \(id)")
             let isLost = world.hasFaults && random.chance(mix.endpointLostAnswer)
             if isLost { world.count("endpoint's answer lost") }
-            // As long as an attempt may take.
+            // The longest time that an attempt may take.
             let back = isLost ? 10_000 : random.between(0, mix.endpointLatency) / 2
             world.at(world.now + back) {
                 answered(
@@ -49,13 +50,14 @@ final class SimulatedEndpoint {
     private func take(_ id: String) {
         let parts = id.split(separator: "_")
         guard parts.count == 2, let callID = CallID(String(parts[0])), let revision = Int(parts[1]) else {
-            world.violated(.webhook, nil, nil, "it was sent \(id), which is no webhook of a call")
+            world.violated(.webhook, nil, nil, "the endpoint was sent \(id), which is no webhook of a call")
             return
         }
         taken[callID, default: []].append(revision)
     }
 
-    /// Everything is at rest. `calls`: as they are in the store. `mayRepeat`: somebody died, or did not know what became of something.
+    /// Checks, at rest, that each revision arrived once and in order. `calls`: the calls in the store. `mayRepeat`:
+    /// whether a fault may have made a worker send a webhook event again.
     func judge(_ calls: [Call], mayRepeat: Bool) {
         for call in calls {
             let taken = taken[call.callID] ?? []
@@ -79,11 +81,11 @@ final class SimulatedEndpoint {
     }
 }
 
-/// One worker's way to the endpoint.
+/// A worker's connection to the endpoint.
 final class SimulatedSender: RequestSender {
     private let endpoint: SimulatedEndpoint
     private var answers: [HTTPAnswer] = []
-    /// Something has come.
+    /// Called when an answer has come.
     var onAnswer: () -> Void = {}
     let descriptor: Int32 = -1
 

@@ -2,7 +2,7 @@ import CallCore
 import Delivery
 import SignalingProtocol
 
-/// What a phone asks that was woken and is not connected, as a gateway passes it on.
+/// A gateway that passes on the ring checks of phones that were woken by a push and are not connected.
 final class SimulatedGateway: BrokerClient {
     let clientID = "gateway-1"
     private unowned(unsafe) let world: World
@@ -12,7 +12,7 @@ final class SimulatedGateway: BrokerClient {
 
     init(in world: World) { self.world = world }
 
-    /// Nil when the key is wrong, and when nobody answers.
+    /// Sends a ring check. Answers nil when the key is wrong, or when no response comes.
     func ask(
         _ push: PushSighting, isRejected: Bool, secret: [UInt8], _ answered: @escaping (RingState?) -> Void
     ) {

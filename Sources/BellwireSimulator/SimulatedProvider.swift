@@ -3,14 +3,15 @@ import Delivery
 import HTTPSending
 import SignalingProtocol
 
-/// Apple's, Google's and browsers' push services, as all workers reach them: they take their time, refuse, throttle, and answers get lost.
+/// The push services of Apple, Google and the browsers, which all workers share: the services take their time, refuse
+/// and throttle, and their answers get lost.
 final class SimulatedProvider {
     private unowned(unsafe) let world: World
     private let mix: FaultMix
     private var random: SeededRandom
-    /// Where each token is: with the device that registered it last, as phones change hands.
+    /// The device that has each token: the last device that registered the token, as phones change hands.
     private var holders: [String: DeviceAddress] = [:]
-    /// Tokens of apps that were removed, and since when.
+    /// Tokens of removed apps, and when each app was removed.
     private var dead: [String: Milliseconds] = [:]
 
     init(in world: World, random: SeededRandom) {
@@ -21,10 +22,10 @@ final class SimulatedProvider {
 
     // MARK: Phones
 
-    /// The app of this device has the token now.
+    /// Records that the app of this device now has the token.
     func given(_ token: String, to device: DeviceAddress) { holders[token] = device }
 
-    /// The app is removed from the device.
+    /// Removes the app from the device, together with its tokens.
     func removed(_ device: DeviceAddress) {
         for token in holders.filter({ $0.value == device }).keys {
             holders[token] = nil
@@ -34,13 +35,14 @@ final class SimulatedProvider {
 
     // MARK: Requests
 
-    /// How long it takes until there is a connection for a request.
+    /// Returns how long a request waits for a connection.
     func connecting() -> Milliseconds {
         guard world.hasFaults, mix.providerConnecting > 0 else { return random.between(0, 2) }
         return random.chance(800) ? random.between(0, 5) : random.between(0, mix.providerConnecting)
     }
 
-    /// A request leaves a worker; it arrives whatever becomes of that. `answered`: when and what comes back.
+    /// Receives a worker's request, which arrives even if the worker dies. `answered` receives the outcome and the time
+    /// that the attempt took.
     func take(
         _ request: HTTPRequest, from worker: String,
         _ answered: @escaping (HTTPAnswer.Outcome, _ took: Milliseconds) -> Void
@@ -54,7 +56,7 @@ final class SimulatedProvider {
             let response = isToken ? token() : respond(sighting)
             let isLost = world.hasFaults && random.chance(mix.providerLostAnswer)
             if isLost { world.count("provider's answer lost") }
-            // As long as an attempt may take.
+            // The longest time that an attempt may take.
             let back = isLost ? 10_000 - there : random.between(0, latency) / 2
             if let sighting {
                 world.tell(
@@ -107,16 +109,16 @@ final class SimulatedProvider {
     }
 }
 
-/// One worker's way to the providers: it dies and stands still with its process.
+/// A worker's connection to the providers, which dies and stands still with its process.
 final class SimulatedPushSender: RequestSender {
     private let provider: SimulatedProvider
     private unowned(unsafe) let world: World
     private unowned(unsafe) let owner: SimulatedCoordinator
     private let life: Int
     private var answers: [HTTPAnswer] = []
-    /// Who hands over at present: a worker whose lease is over goes on as another one.
+    /// The name of the current worker: after its worker lease expires, a worker continues under another name.
     var worker = ""
-    /// Something has come.
+    /// Called when an answer has come.
     var onAnswer: () -> Void = {}
     let descriptor: Int32 = -1
 

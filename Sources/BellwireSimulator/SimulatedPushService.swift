@@ -3,11 +3,11 @@ import Delivery
 import SignalingProtocol
 import Tokens
 
-/// What simulated deployments push, and with which keys: made once, since no decision depends on them.
+/// The push settings and keys of simulated deployments, made once, since no decision depends on them.
 enum SimulatedPushService {
     static let gateway = "https://ring.example"
     private static let key = try! CryptographicKey.generate(.es256)
-    /// Of all browsers.
+    /// The key of all browsers.
     private static let browserKey = try! CryptographicKey.generate(.es256)
     private static let browserSecret = [UInt8](repeating: 7, count: 16)
     static let settings = PushSettings(
@@ -31,7 +31,7 @@ enum SimulatedPushService {
             p256dh: Base64URL.encode(browserKey.publicPoint!), auth: Base64URL.encode(browserSecret))
     }
 
-    /// `PushRegistration.mark` of this target.
+    /// Returns `PushRegistration.mark` of this target.
     static func mark(_ platform: PushPlatform, _ token: String) -> String {
         let identity = target(platform, token).identity
         return String(Base64URL.encode(Digest.sha256(Array(identity.utf8))).prefix(PushRegistration.markLength))

@@ -2,7 +2,7 @@ import CallCore
 import CallStore
 import SignalingProtocol
 
-/// Registrations and the queue of pushes.
+/// The operations on registrations and the push queue.
 extension SimulatedStore {
     func pushPolicy() async throws(StoreError) -> KeptPushPolicy? {
         try await run(isWrite: false) { () throws(StoreError) in store.pushPolicy() }

@@ -3,22 +3,23 @@ import CallStore
 import HistoryChecker
 import SignalingProtocol
 
-/// One coordinator's way to the common store. Every operation takes time, in which the others go on, and may fail, do its
-/// work and lose the answer, or be the last thing that its coordinator does.
+/// A coordinator's connection to the shared store. Every operation takes time, in which the other coordinators go on.
+/// An operation may fail, may run and lose its answer, or may be the last operation of a coordinator that dies.
 final class SimulatedStore: CallStore, OutboxStore, PushStore {
     let store: MemoryCallStore
     unowned(unsafe) let world: World
     private unowned(unsafe) let owner: SimulatedCoordinator
     private let mix: FaultMix
     private var random: SeededRandom
-    /// Of this coordinator's machine: when that was started is nobody's business.
+    /// A random start for the boot clock of this coordinator's machine, since no decision may depend on when the
+    /// machine was started.
     private let bootedAt: Milliseconds
     private var clock = StoreClock()
-    /// What it agreed on with the others last, or made of it since.
+    /// The coordinators' shared clock as this coordinator last read or wrote it.
     private var shared = SharedClock()
-    /// Somebody goes on who waited.
+    /// Called when a suspended operation goes on.
     var onAnswer: () -> Void = {}
-    /// The coordinator has died within an operation: whatever it still thinks, nothing of it happens.
+    /// Whether the coordinator has died within an operation: none of its later operations runs.
     private(set) var isDead = false
 
     init(_ store: MemoryCallStore, of owner: SimulatedCoordinator, in world: World, random: SeededRandom) {
@@ -30,7 +31,7 @@ final class SimulatedStore: CallStore, OutboxStore, PushStore {
         bootedAt = self.random.between(0, 1_000_000_000)
     }
 
-    /// The coordinator was killed from outside.
+    /// Records that the coordinator was killed from outside.
     func die() { isDead = true }
 
     var summary: String { "simulated" }
@@ -38,16 +39,16 @@ final class SimulatedStore: CallStore, OutboxStore, PushStore {
 
     var isShared: Bool { true }
 
-    /// Runs one operation with everything that may befall it.
+    /// Runs an operation, with its delays and faults.
     func run<Value>(
         isWrite: Bool = true, _ body: () throws(StoreError) -> Value
     ) async throws(StoreError) -> Value {
         try await pass()
         if isWrite, world.isStoreReadOnly { throw StoreError(.notWritten, "the store takes no writes") }
-        // What is written now is dated by this coordinator's clock.
+        // The write is dated by this coordinator's clock.
         world.asksAt = clock.now(boot: boot)
         let result = Result { () throws(StoreError) in try body() }
-        // What others ask while the answer is on its way is not.
+        // Operations of other coordinators, while the answer is on its way, are not dated by this clock.
         world.asksAt = nil
         let value = try result.get()
         if world.hasFaults, random.chance(mix.lostAnswer) {
@@ -66,7 +67,7 @@ final class SimulatedStore: CallStore, OutboxStore, PushStore {
                 world.crash(owner.clientID)
                 throw StoreError(.unreachable, "dead")
             }
-            // No number is drawn in other worlds.
+            // In other worlds no random number is drawn, so that their seeds stay the same.
             if mix.freezeAtOperation > 0, random.chance(mix.freezeAtOperation) {
                 world.freeze(owner, for: random.pick([120, 400, 2_500, 6_000]))
             }
@@ -76,13 +77,13 @@ final class SimulatedStore: CallStore, OutboxStore, PushStore {
                 throw StoreError(.unreachable, "the store failed")
             }
         }
-        // Half on the way there, half on the way back.
+        // Half of the latency is before the operation, half after it.
         await wait(random.between(0, mix.storeLatency) / 2)
         if isDead { throw StoreError(.unreachable, "dead") }
         if world.isStoreDown { throw StoreError(.unreachable, "the store is down") }
     }
 
-    /// Lets time pass for everybody else. A frozen coordinator goes no further until it is thawed.
+    /// Lets time pass for the other parts of the world. A frozen coordinator goes on only after it is thawed.
     func wait(_ duration: Milliseconds) async {
         var until = world.now + duration
         while !isDead {
@@ -105,11 +106,11 @@ final class SimulatedStore: CallStore, OutboxStore, PushStore {
 
     var time: Milliseconds? { isDead || clock.isDoubtful ? nil : clock.now(boot: boot) }
 
-    /// How much later than the store's time the world's is.
+    /// By how many milliseconds the store's time is behind the world's time.
     var lag: Milliseconds { clock.now(boot: boot).map { world.now - $0 } ?? 0 }
 
-    /// As with Redis: the time and what the others made of it are read, and what is news to them is written, unless somebody else has been
-    /// faster. Frozen in between, it looks again.
+    /// Reads the store's time and the shared clock, as with Redis, and writes the shared clock if this coordinator has
+    /// news, unless another coordinator was faster. Reads again if the coordinator was frozen in between.
     @discardableResult
     func lookAtClock() async throws(StoreError) -> Bool {
         let isFirst = clock.now(boot: boot) == nil
@@ -146,7 +147,7 @@ final class SimulatedStore: CallStore, OutboxStore, PushStore {
         }
     }
 
-    /// As of the store's own clock a commit may be of another time; then that clock is to be looked at.
+    /// By the store's own clock a commit may be of another time; then the coordinator must read that clock again.
     private func isExplained(_ commit: Commit) -> Bool {
         let time = world.storesMachine + shared.correction
         clock.learn(time, between: boot, boot)
@@ -157,7 +158,8 @@ final class SimulatedStore: CallStore, OutboxStore, PushStore {
         try await run(isWrite: false) { () throws(StoreError) in store.read(lookup) }
     }
 
-    /// One after the other, as a pipeline is executed: a crash may leave a part of it done.
+    /// Writes the commits one after the other, as Redis executes a pipeline: a crash may leave a part of the commits
+    /// done.
     func write(_ commits: [Commit], _ notes: [Note], thenRead lookup: Lookup) async throws(StoreError) -> Written {
         var outcomes: [CommitOutcome] = []
         for commit in commits {
@@ -187,7 +189,7 @@ final class SimulatedStore: CallStore, OutboxStore, PushStore {
         if let callID = commit.id.callID { world.pushes?.wrote(callID) }
     }
 
-    /// As a store does whose records and claims are on several machines.
+    /// Writes a commit in steps, as in a store whose records and claims are on several machines.
     private func inSteps(_ commit: Commit) async throws(StoreError) -> CommitOutcome {
         guard try await run({ () throws(StoreError) in store.takeClaims(of: commit) }) else { return .claimHeld }
         let outcome = try await run { () throws(StoreError) in
@@ -195,7 +197,7 @@ final class SimulatedStore: CallStore, OutboxStore, PushStore {
             return isExplained(commit) ? store.write(commit) : .conflict
         }
         if case .committed = outcome, !commit.releases.isEmpty {
-            // Nobody waits for it, and it may take its time.
+            // No request waits for the release, which may take some time.
             world.at(world.now + random.between(0, world.hasFaults ? mix.lateRelease : 0)) { [store] in
                 store.giveUpClaims(of: commit)
             }

@@ -7,21 +7,21 @@ package struct Simulator {
     package struct Result: Sendable {
         package let seed: UInt64
         package let violations: [Violation]
-        /// Of everything that was seen: the same for the same seed, in every run.
+        /// A hash of all entries of the history: the same for the same seed, in every run.
         package let fingerprint: UInt64
-        /// Milliseconds that passed in the world.
+        /// The milliseconds that passed in the world.
         package let virtualTime: Int64
         package let calls: Int
-        /// What was injected, by kind.
+        /// The number of injected faults by kind.
         package let faults: [String: Int]
-        /// How often pushes were handed to a provider.
+        /// How often workers handed a push to a provider, by kind.
         package let pushes: [PushKind: Int]
     }
 
-    /// Lite: networks and stores take their time, and nothing fails.
+    /// Whether the worlds have no faults: networks and stores take their time, but no part fails.
     package let isLite: Bool
 
-    /// Without webhooks and pushes.
+    /// Whether the worlds have neither webhooks nor pushes.
     package let callsOnly: Bool
 
     package init(isLite: Bool = false, callsOnly: Bool = false) {
@@ -41,26 +41,26 @@ package struct Simulator {
             virtualTime: verdict.virtualTime, calls: verdict.calls, faults: verdict.faults, pushes: verdict.pushes)
     }
 
-    /// Everything that was seen in a world, line by line.
+    /// Returns the history of a world, line by line.
     package func trace(seed: UInt64) -> [String] {
         let world = World(plan(seed), keepsLines: true)
         _ = world.play()
         return world.lines
     }
 
-    /// A failure with as little around it as still makes it happen.
+    /// A failure in the smallest world that was found in which the failure still happens.
     package struct Story: Sendable {
         package let violations: [Violation]
         package let acts: Int
         package let plannedActs: Int
-        /// What may still go wrong in this world, in words.
+        /// The faults that remain possible in this world, in words.
         package let faults: String
-        /// Everything that was seen in this world, line by line.
+        /// The history of this world, line by line.
         package let lines: [String]
     }
 
-    /// Kinds of faults are taken away one after the other, and then planned acts, in larger and then smaller parts, as long as
-    /// a violation of the same kind remains.
+    /// Makes a failing world smaller. First kinds of faults are removed one after the other, and then planned acts, in
+    /// larger and then smaller parts, as long as a violation of the same kind remains.
     package func minimised(seed: UInt64, attempts: Int = 400) -> Story {
         var plan = plan(seed)
         var best = World(plan).play().violations

@@ -4,11 +4,11 @@ import Coordinator
 import HistoryChecker
 import SignalingProtocol
 
-/// A world so small that everything that can happen in it can be tried: a few devices, each with a few requests.
+/// A world small enough to try every sequence of steps: a few devices, each with a few requests.
 ///
-/// The service is the real one, with a store in memory. Devices and network are not: a device may send any of its requests
-/// at any time, sensible or not, send it again, and ack any revision that there is, which covers whatever a network may
-/// lose, double, delay and reorder.
+/// The service is real, with a store in memory. Devices and the network are not: a device may send any of its requests
+/// at any time, sensible or not, may send a request again, and may ack any revision that exists. This covers all
+/// messages that a network may lose, double, delay and reorder.
 struct SmallWorld: Sendable {
     struct Wish: Sendable {
         let device: DeviceAddress
@@ -46,7 +46,7 @@ struct SmallWorld: Sendable {
         list.flatMap { device, bodies in bodies.map { Wish(device: device, body: $0) } }
     }
 
-    /// The caller, two callees, two devices for one of them.
+    /// An inviter and two invitees, one of them with two devices.
     static let common = SmallWorld(
         name: "common", devices: [alice, bob, web, carol],
         wishes: wishes([

@@ -5,13 +5,13 @@ import Delivery
 import HistoryChecker
 import SignalingProtocol
 
-/// A whole deployment in one thread and in virtual time: devices, a broker, coordinators, a store, and what goes wrong.
+/// A whole deployment in one thread and in virtual time: devices, a broker, coordinators, a store, and their faults.
 ///
-/// It is deterministic: everything happens from one queue, ordered by time and by who asked first, and every number comes from
-/// the plan's seed.
+/// The world is deterministic: all actions run from one queue, ordered by time and then by when each action was added,
+/// and every random number comes from the plan's seed.
 ///
-/// Its parts refer to it by `unowned(unsafe)`: whoever plays it holds it until it is over, and none of them does anything after that. To look at
-/// each use whether it is still there took 3 % of all time.
+/// The parts refer to the world by `unowned(unsafe)`: the caller of `play()` keeps the world until the end, and no part
+/// acts after that. Checked references took 3 % of the total time.
 final class World {
     let plan: Plan
     let mix: FaultMix
@@ -22,42 +22,45 @@ final class World {
     private(set) var now: Milliseconds
     private(set) var isStoreDown = false
     private(set) var isStoreReadOnly = false
-    /// What the clock of the store's machine says more than it should, and what the coordinators make of it.
+    /// The error of the clock of the store's machine.
     private var clockError: Milliseconds = 0
-    /// By which it was set since a coordinator has looked.
+    /// The sum of the clock steps since a coordinator last read the clock.
     private var unnoticedStep: Milliseconds = 0
     var sharedClock = SharedClock()
-    /// The time by the clock of the coordinator whose operation is under way.
+    /// The time by the clock of the coordinator whose operation is running.
     var asksAt: Milliseconds?
     var storesMachine: Milliseconds { now + clockError }
 
-    /// A coordinator has found that the clock was set.
+    /// Records that a coordinator has found the clock step.
     func noticedStep() { unnoticedStep = 0 }
 
-    /// A coordinator looks for the first time. What was set while nobody was there to see it makes calls last longer
-    /// (docs/decisions/0014), which no checker can tell from a fault: it does not happen here.
+    /// Takes back the clock step before a coordinator reads the clock for the first time. A step while no coordinator
+    /// was running makes calls last longer (docs/decisions/0014), which the checker cannot tell from a fault: simulated
+    /// worlds have no such step.
     func undoUnnoticedStep() {
         clockError -= unnoticedStep
         unnoticedStep = 0
     }
-    /// False once everything is to come to rest.
+    /// Whether faults still happen; false once the world is to come to rest.
     private(set) var hasFaults = true
     private(set) var broker: SimulatedBroker!
     private(set) var coordinators: [SimulatedCoordinator] = []
     private(set) var devices: [SimulatedDevice] = []
-    /// Nil in a world without webhooks.
+    /// The webhook endpoint; nil in a world without webhooks.
     private(set) var endpoint: SimulatedEndpoint?
-    /// Nil in a world without pushes, as are the two others.
+    /// The push provider; nil in a world without pushes, as are the gateway and the watch.
     private(set) var provider: SimulatedProvider?
     private(set) var gateway: SimulatedGateway?
     private(set) var pushes: PushWatch?
     private var memory: MemoryCallStore!
-    /// Since the store lost something, it alone says which calls there are, and how those of before stand.
+    /// Whether the store lost writes. Afterwards the store alone says which calls exist, and what the state of earlier
+    /// calls is.
     private var hasLostWrites = false
     private var callsBeforeLoss: Set<CallID> = []
     private var ownViolations: [Violation] = []
     private var queue = EventQueue()
-    /// Work of coordinators that stands still. Everything stays in one thread, so that the order of things is the queue's alone.
+    /// The number of suspensions of coordinators' operations. Everything stays in one thread, so that the queue alone
+    /// decides the order of actions.
     private var sleepers = 0
     private var sleeping: [Int: (UnsafeContinuation<Void, Never>, () -> Void)] = [:]
     private var checker = HistoryChecker(tolerances: World.tolerances)
@@ -67,10 +70,10 @@ final class World {
     private let left: Set<Int>
     private let keepsLines: Bool
 
-    /// What was injected, by kind.
+    /// The number of injected faults by kind.
     private(set) var faults: [String: Int] = [:]
     private(set) var pushesByKind: [PushKind: Int] = [:]
-    /// FNV-1a over everything that was seen: two runs of one seed must have the same.
+    /// The FNV-1a hash over the history: two runs of the same seed must have the same hash.
     private(set) var fingerprint: UInt64 = 0xcbf2_9ce4_8422_2325
     private(set) var lines: [String] = []
 
@@ -116,7 +119,7 @@ final class World {
         provider = SimulatedProvider(in: self, random: SeededRandom(seed: plan.seed &* 37 &+ 5))
         gateway = SimulatedGateway(in: self)
         memory.keep(SimulatedPushService.settings.policy)
-        // What is pushed does not change with who is there: phones register from the beginning.
+        // The platforms that can push do not depend on the coordinators that run: phones register from the beginning.
         memory.pushes(WorkerID("deployment"), for: 1_000_000_000)
         pushes = PushWatch(memory, in: self)
         inspectPushes()
@@ -129,15 +132,16 @@ final class World {
         }
     }
 
-    /// Some process can push.
+    /// Whether any process can push.
     var pushersAreFine: Bool {
         !isStoreDown && !isStoreReadOnly && coordinators.contains(where: \.isPushing)
     }
 
-    /// The store has lost something, or will: what was to be pushed cannot be known from it.
+    /// Whether the store has lost writes or will lose writes: then the watch cannot know which pushes are due.
     var hasForgotten: Bool { plan.mix.storeLoss > 0 || hasLostWrites }
 
-    /// As in the chaos test, but for what a slow store costs: a request takes some ten operations, each as long as it likes.
+    /// The tolerances of the chaos test, except for the costs of a slow store: a request takes some ten operations,
+    /// each up to the store's latency.
     private static var tolerances: Tolerances {
         var tolerances = Tolerances()
         tolerances.timer = 1_000
@@ -145,7 +149,7 @@ final class World {
         tolerances.ringing = 2_000
         tolerances.disturbedRinging = 4_500
         tolerances.response = 3_000
-        // From the moment as of which something is decided until it is written.
+        // The time from the moment of a decision until its commit.
         tolerances.clock = 550
         return tolerances
     }
@@ -154,7 +158,8 @@ final class World {
 
     func at(_ moment: Milliseconds, _ action: @escaping () -> Void) { queue.add(at: max(moment, now), action) }
 
-    /// Within a coordinator's work: lets time pass for everybody else, and is then gone on with by `goOn`.
+    /// Suspends a coordinator's operation until `moment` while the other parts go on. `goOn` runs after the operation
+    /// is resumed.
     func pass(until moment: Milliseconds, _ goOn: @escaping () -> Void) async {
         sleepers += 1
         let number = sleepers
@@ -192,7 +197,7 @@ final class World {
         checkWhatDevicesBelieve()
         checker.finish()
         for coordinator in coordinators { coordinator.end() }
-        // What is dead comes to its end.
+        // The suspended operations of dead coordinators run to their end.
         while let number = sleeping.keys.min() { wake(number) }
         for coordinator in coordinators { coordinator.forget() }
         queue = EventQueue()
@@ -202,7 +207,7 @@ final class World {
             pushes: pushesByKind)
     }
 
-    /// The faults stop; everything serves, everybody is online, every call comes to its end, everybody is told.
+    /// Ends the faults: every part serves, every device is online, every call ends, and every device is told.
     private func settle() {
         hasFaults = false
         for device in devices { device.online() }
@@ -213,14 +218,15 @@ final class World {
             if rest % 4 == 0 { endCalls() }
             if rest == Self.restAtWelcome { checkWelcomes() }
         }
-        // Resends of what was lost last, and whoever still has to learn something.
+        // This time is for resends of the messages that were lost last.
         run(until: now + 20_000)
         checkWebhooks()
         checkPushes()
         note(.settled)
     }
 
-    /// What a store loses is owed to nobody, and what was told before may be told once more.
+    /// Checks the webhook events. Worlds in which the store loses writes are left out, since webhook events may then be
+    /// lost or come twice.
     private func checkWebhooks() {
         guard let endpoint, plan.mix.storeLoss == 0, !hasLostWrites, isAtRest else { return }
         var rest = 120
@@ -234,7 +240,7 @@ final class World {
         )
     }
 
-    /// Nothing is left of which somebody would be pushed.
+    /// Checks that no push is left in the queue.
     private func checkPushes() {
         guard let pushes, plan.mix.storeLoss == 0, !hasLostWrites, isAtRest else { return }
         var rest = 120
@@ -245,12 +251,12 @@ final class World {
         if !pushes.waiting.isEmpty { violated(.push, nil, nil, "the queue is not empty: \(pushes.waiting)") }
     }
 
-    /// How much of the rest is left when everybody must be welcome: 30 s after the last fault.
+    /// How many rounds of the wait are left when every device must be welcome: 30 s after the last fault.
     private static let restAtWelcome = 180
 
     private func checkWelcomes() {
         for device in devices where !device.isWelcome {
-            violated(.notTold, nil, device.address, "it publishes its presence, and is neither welcome nor told why")
+            violated(.notTold, nil, device.address, "it publishes its presence, but gets no welcome and no error")
         }
     }
 
@@ -271,23 +277,26 @@ final class World {
         }
     }
 
-    /// Everything is at rest: no device takes a call for live of whose end it was to be told. To whom the call, or the part in it,
-    /// was lost as a whole, nothing is owed.
+    /// Checks, at rest, that no device considers a call live if the service had to tell the device of the end. A device
+    /// needs no such event when the call, or the device's part in the call, was lost as a whole.
     private func checkWhatDevicesBelieve() {
         guard hasLostWrites, isAtRest else { return }
         for call in knownCalls {
             for device in devices where device.ownCalls.contains(call.callID) {
-                // A request of its on this call was given up, as one to leave it: it cannot know what became of the call.
+                // A request of the device on this call, such as a request to leave, was given up: the device cannot
+                // know the state of the call.
                 if device.unansweredCalls.contains(call.callID) { continue }
-                // It had a revision of this number before the store lost that: its ack came late, and counts for this one.
+                // The device had this revision before the store lost the revision: a late ack of the lost revision
+                // counts for the new revision.
                 if device.acked[call.callID] ?? 0 >= call.revision { continue }
                 guard let own = call.member(device.address.userID), call.endedAt ?? 0 > device.welcomeSince else {
                     continue
                 }
-                // Who has left, as far as the store knows, is not told of the end: what was lost was its coming back.
+                // A member who has left, as far as the store knows, is not told of the end: the store lost the member's
+                // return.
                 let isIn = own.state == .accepted && own.device == device.address.deviceID
                 guard own.state.isPending || isIn || [.cancelled, .timeout].contains(own.state) else { continue }
-                violated(.notFollowed, call.callID, device.address, "it takes the call for live, which is over")
+                violated(.notFollowed, call.callID, device.address, "it considers the call live, which has ended")
             }
         }
     }
@@ -296,8 +305,8 @@ final class World {
         ownViolations.append(Violation(kind, callID: callID, device: device, "\(clock(now)): \(what)"))
     }
 
-    /// Somebody who is in an advanced call ends it; and somebody asks, since of a call that ended while its members were
-    /// away nobody is told.
+    /// Lets a member of each live call end an advanced call and ask for the state of the call, since no device is told
+    /// of a call that ended while its members were away.
     private func endCalls() {
         for call in knownCalls where call.state != .ended {
             for member in call.members {
@@ -312,7 +321,7 @@ final class World {
         }
     }
 
-    // MARK: Acts and accidents
+    // MARK: Acts and faults
 
     private func perform(_ act: PlannedAct) {
         if let address = act.device, let device = devices.first(where: { $0.address == address }) {
@@ -334,7 +343,7 @@ final class World {
         case .add(let call, let users): device.request(.add(.init(callID: call, invitees: users)))
         case .get(let call): device.request(.get(.init(callID: call)))
         case .message(let message):
-            // Half of them in the order of their sender; no number is drawn for that.
+            // Half of the messages are sent in order; no random number is drawn for that.
             device.request(.message(message), ordered: (message.seq ?? 0).isMultiple(of: 2))
         case .signal(let call): device.signal(call, JSONText("1")!)
         case .partition(let up, let down, let duration):
@@ -355,7 +364,7 @@ final class World {
         case .reinstall(let away, let platform, let token):
             device.reinstall(after: away, platform, token: token)
         case .crash, .freeze, .stop, .brokerRestart, .storeOutage, .storeLoss, .clockStep, .readOnlyStore:
-            preconditionFailure("no device's")
+            preconditionFailure("a fault without a device")
         }
     }
 
@@ -413,11 +422,11 @@ final class World {
                 callsBeforeLoss.formUnion(latest.keys)
                 note(.storeWentBack(since: since))
             }
-        default: preconditionFailure("somebody's")
+        default: preconditionFailure("an act of a device")
         }
     }
 
-    /// `kill -9`, at any point of what it does.
+    /// Ends a coordinator as `kill -9` does, at any point of its work.
     func crash(_ name: String) {
         guard let coordinator = coordinators.first(where: { $0.clientID == name }), coordinator.isUp else { return }
         count("coordinator crashed")
@@ -426,7 +435,7 @@ final class World {
         startLater(coordinator)
     }
 
-    /// SIGSTOP and SIGCONT, at any point of what it does.
+    /// Suspends and continues a coordinator as SIGSTOP and SIGCONT do, at any point of its work.
     func freeze(_ coordinator: SimulatedCoordinator, for duration: Milliseconds) {
         guard coordinator.isServing else { return }
         count("coordinator frozen")
@@ -442,7 +451,7 @@ final class World {
         }
     }
 
-    /// The coordinator serves again, unless something befell it meanwhile.
+    /// Notes that the coordinator serves again, unless another fault hit the coordinator meanwhile.
     private func served(_ coordinator: SimulatedCoordinator) {
         guard coordinator.isServing else {
             guard coordinator.isUp else { return }
@@ -452,10 +461,11 @@ final class World {
         note(.faultEnded(target: coordinator.clientID))
     }
 
-    /// A coordinator tries again that late after attempts that failed, in milliseconds.
+    /// The longest time until a coordinator connects again after failed attempts, in milliseconds.
     private static let longestReconnection: Int64 = 5_000
 
-    /// The broker serves again once the coordinators are back, unless it was killed again meanwhile; they have so long for it.
+    /// Notes that the broker serves again, once the coordinators are connected again or `end` has passed, unless the
+    /// broker was killed again meanwhile.
     private func brokerServed(by end: Int64) {
         guard broker.isUp else { return }
         guard now >= end || coordinators.allSatisfy({ !$0.isUp || $0.isServing }) else {
@@ -465,9 +475,9 @@ final class World {
         note(.faultEnded(target: HistoryEntry.broker))
     }
 
-    // MARK: People
+    // MARK: Users
 
-    /// A phone rings: its owner may answer.
+    /// Lets the user of a ringing phone answer, by chance.
     func rang(_ device: SimulatedDevice, _ call: CallSnapshot) {
         guard reactions.insert("\(device.address) \(call.callID)").inserted else { return }
         let dice = random.below(1000)
@@ -487,9 +497,9 @@ final class World {
         if call.revision > latest[call.callID]?.revision ?? 0 { latest[call.callID] = call }
     }
 
-    // MARK: What is seen
+    // MARK: The history
 
-    /// One operation failed: whatever was served then may come late.
+    /// Notes a failed operation: a request that was being served may be answered late.
     func storeFailed(_ fault: String) {
         count(fault)
         guard !isStoreDown, !isStoreReadOnly else { return }
@@ -497,13 +507,14 @@ final class World {
         note(.faultEnded(target: HistoryEntry.store))
     }
 
-    /// A coordinator could not keep up, or was frozen: it dropped what it received, or did not tell what it did. With a slow
-    /// store and many messages that is a fault like others; without faults it must not happen.
+    /// Notes that a coordinator was too slow or frozen, so that the coordinator dropped requests or did not publish its
+    /// messages. With a slow store and many messages that is a fault like others; in worlds without faults this must
+    /// not happen.
     func workWasStale(_ fault: String) {
         if !plan.isLite { storeFailed(fault) }
     }
 
-    /// What nobody outside sees, for the trace.
+    /// Adds a line to the trace that is not part of the history.
     func tell(_ what: @autoclosure () -> String) {
         if keepsLines { lines.append("\(clock(now))  (\(what()))") }
     }
@@ -515,7 +526,7 @@ final class World {
         }
     }
 
-    /// A push leaves: that is seen, too.
+    /// Counts a push that leaves, and adds the push to the fingerprint.
     func noted(_ push: PushSighting) {
         pushesByKind[push.id.kind, default: 0] += 1
         for byte in "\(now) \(push.id.kind) \(push.id.callID) \(push.device) \(push.token)".utf8 {
@@ -532,7 +543,7 @@ final class World {
     }
 }
 
-/// How a world went.
+/// The result of a world.
 struct Verdict {
     let violations: [Violation]
     let summary: Summary

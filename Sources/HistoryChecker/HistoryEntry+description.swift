@@ -20,7 +20,7 @@ extension HistoryEntry.Content: CustomStringConvertible {
         case .faultEnded(let target): "\(target) serves again"
         case .storeWentBack(let since): "the store has forgotten what was written since \(clock(since))"
         case .stalled(let since): "the machine stood still since \(clock(since))"
-        case .settled: "all faults have ended and every device is up to date"
+        case .settled: "all is settled"
         }
     }
 }
