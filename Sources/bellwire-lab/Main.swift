@@ -1,6 +1,6 @@
 import BellwireCommands
 
-/// What developers measure and break Bellwire with. It is not in the image.
+/// The program with which developers measure and test Bellwire. The image does not contain it.
 @main
 struct Main {
     static func main() {
@@ -23,8 +23,8 @@ struct Main {
           bench    measure full calls through a deployment on this machine
           simulate play deployments with faults in virtual time
           check-history
-                   hold what devices saw against what the protocol promises
-          serve    a coordinator whose store is broken on purpose, to test the tests
+                   check the messages that devices saw against the protocol
+          serve    run a coordinator with a store that is broken on purpose
 
         bellwire-lab COMMAND --help lists a command's options.
         """

@@ -1,6 +1,6 @@
 import BellwireCommands
 
-/// What operators run: a thin layer of subcommands over the libraries.
+/// The program for operators: a thin layer of subcommands over the libraries.
 @main
 struct Main {
     static func main() {
@@ -30,17 +30,17 @@ struct Main {
         usage: bellwire COMMAND [options]
 
         commands:
-          dev      everything on this machine: broker, coordinator, a demonstration call
-          serve    a coordinator
-          gateway  REST for backends
-          call     call somebody from this terminal
+          dev      a broker, a coordinator and a demonstration call on this machine
+          serve    run a coordinator
+          gateway  run a gateway: REST for backends
+          call     call a user from this terminal
           listen   wait for calls in this terminal
-          send     a message to somebody, and what becomes of it
-          trace    why a phone did or did not ring
+          send     send a message to a user, and print its outcome
+          trace    print why a phone did or did not ring
           keys     make the keys that sign tokens
           token    make a token
-          push     keys for pushes to sleeping phones
-          webhooks what waits for endpoints, dead letters, and sending them again
+          push     make keys for pushes, and test pushes to sleeping phones
+          webhooks show the outbox of each endpoint; list and replay dead letters
 
         bellwire COMMAND --help lists a command's options.
         """

@@ -1,19 +1,19 @@
 import Glibc
 import MQTTClient
 
-/// The limit: a process that only receives on a shared subscription and publishes as many bytes as it is told, to the topic
-/// that answers. No service behind this broker can be faster.
+/// The limit of any service: a process that only receives on a shared subscription and publishes as many bytes as each
+/// message asks for, to the answer's topic. No service behind this broker can be faster.
 ///
-/// Up: `bench/up/PLACE`, with the number of bytes of the answer in the payload's first eight digits. Down:
+/// Up: `bench/up/PLACE`, with the number of bytes of the answer in the first eight digits of the payload. Down:
 /// `bench/down/PLACE`.
 enum BareRelay {
     static let upPrefix = "bench/up/"
     static let downPrefix = "bench/down/"
-    /// Digits in front of each payload.
+    /// The number of digits at the start of each payload.
     static let header = 8
     private static let filter = "$share/relay/bench/up/+"
 
-    /// Says on `bench/down/ready` that it has begun.
+    /// Runs the relay, which first publishes to `bench/down/ready`.
     static func run(broker: BrokerAddress, qos: QoS) throws -> Never {
         let connection = try MQTTConnection(MQTTConnection.Configuration(broker: broker, clientID: "bench-relay"))
         try connection.connect()

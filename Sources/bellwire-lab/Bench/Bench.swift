@@ -2,34 +2,34 @@ import BellwireCommands
 import Glibc
 import MQTTClient
 
-/// One measurement: what it is told, and what it does in which order.
+/// A measurement: its options and its steps.
 struct Bench {
-    /// The program that serves as coordinators.
+    /// The program whose coordinators are measured.
     var bellwire = ""
     var store = BenchDeployment.Store.redis
     var coordinators = 1
-    /// Of all rounds together.
+    /// The duration of all rounds together, in seconds.
     var seconds = 10.0
-    /// Calls per second that are offered; nil for as many as can be.
+    /// The offered calls per second; nil for as many as possible.
     var rate: Double?
-    /// Calls under way at the same time, at most.
+    /// The greatest number of calls at the same time.
     var atOnce = 128
     var qos = QoS.atLeastOnce
-    /// Calls in the store before it begins.
+    /// The number of live calls in the store before the measurement.
     var live = 0
     var shape = CallLoad.Shape()
-    /// Where the curve of latency against offered rate is drawn; nil for nowhere.
+    /// The file for the curve of latency against offered rate; nil for no curve.
     var plot: String?
-    /// Nothing but calls for the whole time, with a look at the memory every minute.
+    /// Whether to only make calls for the whole time, and to record the memory every minute.
     var isSoak = false
 
-    /// Service and relay are measured in turns, since machines have good and bad moments.
+    /// The service and the relay are measured in turns, since the speed of a machine varies.
     private static let rounds = 3
-    /// The first calls warm everything up.
+    /// The duration of the first calls, which are not measured, in seconds.
     private static let warmUp = 2.0
     private static let unloaded = 3.0
     private static let soakStep = 60.0
-    /// Calls per second, so that each is over before the next one begins.
+    /// Calls per second, few enough that each call ends before the next call begins.
     private static let unloadedRate = 50.0
 
     func run() throws -> BenchReport {
@@ -43,7 +43,7 @@ struct Bench {
                 report.storeBytesPerLiveCall = Double(ProcessUsage(of: redis.pid).memory - before) * 1024 / Double(live)
             }
         }
-        // Ended calls of a whole hour would only show how large a store can be.
+        // The ended calls of a whole hour would only show how large a store can become.
         try deployment.startCoordinators(
             coordinators, qos: Int(qos.rawValue), isSoak ? ["--retain-history", "5m"] : [])
         let phones = try LoadGenerator(
@@ -84,7 +84,7 @@ struct Bench {
         return generator
     }
 
-    /// Now and then a call: latency with nothing in the way.
+    /// Measures single calls with pauses: the latency without load.
     private func measureUnloaded(
         _ phones: LoadGenerator<CallLoad>, _ relayed: LoadGenerator<RelayLoad>, _ report: inout BenchReport
     ) throws {
@@ -92,7 +92,7 @@ struct Bench {
         phones.work.forgetLatencies()
         report.failedCalls += try phones.run(seconds: seconds, atOnce: 1, rate: Self.unloadedRate).failed
         report.unloadedInviteToRing = phones.work.inviteToRing
-        // One after each pause, as the invitation comes after one.
+        // A single exchange after each pause, as an invitation comes after a pause.
         let exchanges = relayed.work.exchanges
         relayed.work.exchanges = 1
         _ = try relayed.run(seconds: seconds, atOnce: 1, rate: Self.unloadedRate)
@@ -112,7 +112,7 @@ struct Bench {
         report.acceptToKnown = phones.work.acceptToKnown
     }
 
-    /// `seconds` of calls. What grows is seen in what the memory was, minute by minute.
+    /// Makes calls for `seconds`, and records the memory every minute, so that growth is visible.
     private func soak(
         _ deployment: BenchDeployment, _ phones: LoadGenerator<CallLoad>, _ report: inout BenchReport
     ) throws {
@@ -125,7 +125,7 @@ struct Bench {
             report.add(outcome, Usage(of: deployment) - before)
             report.coordinatorMemorySamples.append(Usage(of: deployment).coordinatorMemory)
             report.inviteToRing = phones.work.inviteToRing
-            // An hour's latencies would be the largest thing in memory here.
+            // The latencies of an hour would need more memory than anything else in this process.
             phones.work.forgetLatencies()
             rest -= step
             if let failure = deployment.failure { throw DeploymentError(failure) }
@@ -140,7 +140,7 @@ struct Bench {
         report.relayCPU += ProcessUsage(of: relay.pid).cpu - before
     }
 
-    /// Half of what it can do.
+    /// Measures at half of the highest rate.
     private func measureHalf(_ phones: LoadGenerator<CallLoad>, _ report: inout BenchReport) throws {
         phones.work.forgetLatencies()
         let outcome = try phones.run(
@@ -150,7 +150,7 @@ struct Bench {
         report.inviteToRingAtHalf = phones.work.inviteToRing
     }
 
-    /// From a tenth of the highest rate to a little more than it.
+    /// Draws the curve from a tenth of the highest rate to 1.1 times that rate.
     private func drawCurve(_ phones: LoadGenerator<CallLoad>, _ report: BenchReport, to path: String) throws {
         var points: [LatencyCurve.Point] = []
         for tenths in 1...11 {

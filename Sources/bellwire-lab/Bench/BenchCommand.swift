@@ -2,30 +2,30 @@ import BellwireCommands
 import Glibc
 import MQTTClient
 
-/// `bellwire-lab bench`: how many full calls a deployment on this machine sets up, what each costs, and how that compares with
-/// a process that only passes messages on (docs/performance.md).
+/// `bellwire-lab bench`: measures how many full calls a deployment on this machine sets up, what each call costs, and
+/// how the deployment compares with a process that only passes messages on (docs/performance.md).
 enum BenchCommand {
     static let command = Command(
         program: "bellwire-lab", name: "bench", arguments: "",
         summary: """
             Measures full calls (invite, ring, ack, accept, end) through a broker, a store and coordinators of its own on this
-            machine, and in the same run the limit: a bare relay that passes on as many messages of the same size.
+            machine, and in the same run its limit: a bare relay that passes on as many messages of the same size.
             """,
         options: [
             Option("store", "STORE", default: "redis", "redis, sqlite or memory"),
-            Option("coordinators", "N", default: "1", "how many coordinators; with memory one"),
-            Option("seconds", "N", default: "10", "how long it measures at the highest rate"),
-            Option("rate", "N|max", default: "max", "calls per second that are offered, or as many as can be"),
-            Option("at-once", "N", default: "128", "calls under way at the same time, at most"),
-            Option("qos", "0|1", default: "1", "QoS of everything that is published"),
-            Option("live", "N", default: "0", "calls that are live in the store before it begins"),
-            Option("members", "N", default: "2", "users in each call, the caller included"),
+            Option("coordinators", "N", default: "1", "the number of coordinators; 1 with memory"),
+            Option("seconds", "N", default: "10", "the duration at the highest rate"),
+            Option("rate", "N|max", default: "max", "offered calls per second, or as many as possible"),
+            Option("at-once", "N", default: "128", "the greatest number of calls at the same time"),
+            Option("qos", "0|1", default: "1", "the QoS of all messages"),
+            Option("live", "N", default: "0", "live calls in the store before the measurement"),
+            Option("members", "N", default: "2", "users in each call, including the inviter"),
             Option("devices", "N", default: "1", "devices of each user"),
-            Option(switch: "soak", "calls for the whole time and nothing else: how memory grows, minute by minute"),
+            Option(switch: "soak", "only make calls, and record every minute how memory grows"),
             Option(switch: "json", "print JSON instead of a table"),
             Option("plot", "FILE.svg", default: "", "draw latency against offered rate, up to the knee"),
-            Option("bin", "FILE", default: "", "the bellwire that is measured; else the one beside bellwire-lab"),
-            Option("relay", "PORT", default: "", "be the bare relay of a measurement: used by bench itself"),
+            Option("bin", "FILE", default: "", "the bellwire to measure; by default next to bellwire-lab"),
+            Option("relay", "PORT", default: "", "run as the bare relay of a measurement: for bench itself"),
         ], positionals: 0...0)
 
     static func run(_ words: [String]) throws {
@@ -58,7 +58,7 @@ enum BenchCommand {
         exit(report.failedCalls == 0 ? 0 : 1)
     }
 
-    /// The program whose coordinators are measured.
+    /// Returns the path of the program whose coordinators are measured.
     private static func measured(_ arguments: Arguments) throws(DeploymentError) -> String {
         let named = arguments.text("bin") ?? ""
         let path = named.isEmpty ? ownDirectory() + "/bellwire" : named
@@ -70,7 +70,7 @@ enum BenchCommand {
         return path
     }
 
-    /// Where this program stands.
+    /// Returns the directory of this program.
     private static func ownDirectory() -> String {
         var path = [CChar](repeating: 0, count: Int(PATH_MAX))
         let count = readlink("/proc/self/exe", &path, path.count)

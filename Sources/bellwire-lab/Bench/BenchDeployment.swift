@@ -2,7 +2,7 @@ import BellwireCommands
 import Glibc
 import MQTTClient
 
-/// A broker, a store and coordinators, each a process of its own on loopback, for one measurement.
+/// The broker, store and coordinators of a measurement, each a process of its own on loopback.
 final class BenchDeployment {
     enum Store: String, CaseIterable { case redis, sqlite, memory }
 
@@ -35,8 +35,9 @@ final class BenchDeployment {
         }
     }
 
-    /// As docs/deployment.md has it: every write is logged, and on disk within a second. A log that has doubled is not written
-    /// anew: with a million calls that takes half a minute and a core, and would fall into some measurements and not into others.
+    /// Starts Redis as docs/deployment.md recommends: Redis logs every write, and the log is on disk within a second.
+    /// Redis does not rewrite a log that has doubled: with a million calls that takes half a minute and a core, and
+    /// would fall into some measurements and not into others.
     private static func startRedis(_ port: Int, _ directory: String) throws(DeploymentError) -> ChildProcess {
         let process = try ChildProcess(
             "redis-server", try ChildProcess.find("redis-server"),
@@ -78,7 +79,7 @@ final class BenchDeployment {
             logPath: directory + "/relay.log")
     }
 
-    /// The sum of a metric over all coordinators, with whatever labels.
+    /// Returns the sum of a metric over all coordinators and all labels.
     func metric(_ name: String) -> Double {
         coordinators.reduce(0) { sum, coordinator in
             let lines = (Loopback.get("/metrics", port: coordinator.http) ?? "").split(separator: "\n")
@@ -88,7 +89,7 @@ final class BenchDeployment {
         }
     }
 
-    /// What ended by itself, if anything did.
+    /// The failure of a process that ended by itself; nil when all processes run.
     var failure: String? {
         broker.failure ?? redis?.failure ?? coordinators.lazy.compactMap(\.process.failure).first
     }
@@ -101,7 +102,7 @@ final class BenchDeployment {
     }
 }
 
-/// Removes a directory with what is in it, and with what is in its directories: Redis has one for its log.
+/// Removes a directory with its files and subdirectories: Redis has a subdirectory for its log.
 private func removeFiles(in directory: String) {
     guard let stream = opendir(directory) else { return }
     var names: [String] = []

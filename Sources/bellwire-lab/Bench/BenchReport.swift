@@ -1,7 +1,7 @@
 import BellwireCommands
 import MQTTClient
 
-/// What a measurement came to. Times in milliseconds, processor time in microseconds.
+/// The results of a measurement. Times are in milliseconds, processor times in microseconds.
 struct BenchReport {
     let bench: Bench
     private(set) var calls = LoadOutcome()
@@ -17,12 +17,12 @@ struct BenchReport {
     var relayRoundTrip = Latencies()
     var relayCPU = 0.0
     var storeBytesPerLiveCall: Double?
-    /// Of a soak, in kilobytes: the largest coordinator after each minute.
+    /// The memory of the largest coordinator after each minute of a soak, in kilobytes.
     var coordinatorMemorySamples: [Int] = []
 
     init(bench: Bench) { self.bench = bench }
 
-    /// One round more.
+    /// Adds the results of a round.
     mutating func add(_ outcome: LoadOutcome, _ usage: Usage) {
         calls += outcome
         failedCalls += outcome.failed
@@ -49,7 +49,7 @@ struct BenchReport {
         return parts.joined(separator: ", ")
     }
 
-    /// For people.
+    /// The report as a table.
     var table: String {
         let offered = bench.rate.map { ", \(text($0)) offered" } ?? ""
         var rows: [(String, String)] = [
@@ -57,7 +57,7 @@ struct BenchReport {
             ("the bare relay's equivalent", text(relay.perSecond)),
             ("ratio", text(ratioToRelay, 2)),
             ("failed calls", "\(failedCalls)"),
-            ("not begun: too many under way", "\(calls.skipped)"),
+            ("not begun: too many at the same time", "\(calls.skipped)"),
             ("messages per call", text(calls.messagesPerCall)),
             (
                 "bytes per message, up and down",
@@ -66,7 +66,7 @@ struct BenchReport {
             ("store round trips per call", text(perCall(used.storeRoundTrips), 2)),
             ("request → response", pair(response)),
             ("invite → ring", pair(inviteToRing)),
-            ("accept → the caller knows", pair(acceptToKnown)),
+            ("accept → the inviter knows", pair(acceptToKnown)),
             ("invite → ring at \(text(halfRate)) calls/s", pair(inviteToRingAtHalf)),
             ("invite → ring, unloaded", pair(unloadedInviteToRing)),
             ("the relay's round trip, unloaded", pair(relayRoundTrip)),
@@ -95,7 +95,7 @@ struct BenchReport {
         "p50 \(text(latencies.percentile(0.5), 2)) ms, p99 \(text(latencies.percentile(0.99), 2)) ms"
     }
 
-    /// For programs.
+    /// The report as JSON.
     var json: String {
         let fields: [(String, String)] = [
             ("store", "\"\(bench.store.rawValue)\""), ("coordinators", "\(bench.coordinators)"),
@@ -128,7 +128,7 @@ struct BenchReport {
     }
 }
 
-/// A number with so many decimals.
+/// Returns a number with the given number of decimals.
 func text(_ value: Double, _ decimals: Int = 1) -> String {
     let factor = (0..<decimals).reduce(1.0) { factor, _ in factor * 10 }
     let scaled = Int64((value * factor).rounded())

@@ -1,46 +1,46 @@
 import Glibc
 import SignalingProtocol
 
-/// Full calls: invite, ring, ack, accept, end; every message acked as the protocol says (docs/protocol.md, section 5).
+/// Full calls: invite, ring, ack, accept, end. Every message is acked by the protocol (docs/protocol.md, section 5).
 ///
-/// In advanced mode, since a common call ends with its answer. The callees accept one after the other, the first one when
-/// the caller's phone shows that all of them ring, so that no two changes fall together: a call of two users with a device
-/// each is 14 messages, 7 each way.
+/// The calls are in advanced mode, since a common call ends with its answer. The invitees accept one after the other,
+/// the first invitee after the inviter's phone shows that all invitees ring, so that no two changes coincide. A call of
+/// two users with a device each is 14 messages, 7 each way.
 struct CallLoad: Load {
-    /// Who takes part in each call.
+    /// The number of members and devices of each call.
     struct Shape {
-        /// Users in a call, the caller included.
+        /// The number of users in a call, including the inviter.
         var members = 2
-        /// Devices of each user, all of them online. The first one does what the user does.
+        /// The number of online devices of each user. The first device acts for the user.
         var devices = 1
     }
 
     private enum Stage { case free, ringing, accepting, ending }
 
-    /// Where calls are made, one after the other, always by the same users.
+    /// A place for calls, one after the other, always by the same users.
     private struct Place {
         var stage = Stage.free
         var serial = 0
-        /// The call's id as it stands in a message.
+        /// The call's id as in a message.
         var callID: [UInt8] = []
         var sentAt: Int64 = 0
-        /// The highest revision that the caller's phone has shown.
+        /// The highest revision that the inviter's phone has received.
         var revision = 0
         var hasRung = false
         var accepted = 0
-        /// Callees who know that the call is over.
+        /// The number of invitees who know that the call has ended.
         var told = 0
         var hasEndResponse = false
     }
 
     private struct User {
         let id: UserID
-        /// By device.
+        /// The topics of the user's devices, by device.
         let up: [String]
         let down: [String]
     }
 
-    /// Whose topic it is; no device for the one that all devices of the user listen on.
+    /// The receiver of a topic; no device for the topic that all devices of the user subscribe to.
     private struct Listener {
         let place: Int
         let user: Int
@@ -49,20 +49,20 @@ struct CallLoad: Load {
 
     private let run: String
     private let users: [[User]]
-    /// The rest of each place's invite.
+    /// The end of each place's invite.
     private let invites: [String]
     private var listeners: [String: Listener] = [:]
     private var places: [Place]
 
-    /// Request to response, of all requests.
+    /// The latency from a request to its response, for all requests.
     var response = Latencies()
-    /// Invite to the first callee's phone.
+    /// The latency from the invite to the first invitee's phone.
     var inviteToRing = Latencies()
-    /// Accept to the caller's phone.
+    /// The latency from an accept to the inviter's phone.
     var acceptToKnown = Latencies()
 
     let filters: [String]
-    /// The presence of every device. Each is answered by a `welcome`.
+    /// The presence messages of every device. The service answers each of them with a `welcome`.
     let presence: [(topic: String, payload: [UInt8])]
 
     init(places count: Int, run: String, shape: Shape, topics: Topics = .standard) {
@@ -116,7 +116,7 @@ struct CallLoad: Load {
     ) -> Int? {
         guard let listener = listeners[topic] else { return nil }
         let place = listener.place
-        // What comes late of an earlier call is acked no more: its service has forgotten it with its end.
+        // Late messages of an earlier call are not acked: the service forgets the call at its end.
         guard payload.contains(places[place].callID) else { return nil }
         if payload.starts(with: Self.response) {
             if listener.user == 0, places[place].stage == .ending { places[place].hasEndResponse = true }
@@ -177,7 +177,7 @@ struct CallLoad: Load {
         }
     }
 
-    /// The place, when its call is over for everybody.
+    /// Returns the place, when its call has ended for every user.
     private mutating func finished(_ place: Int) -> Int? {
         guard places[place].stage == .ending, places[place].hasEndResponse,
             places[place].told == users[place].count - 1
@@ -191,7 +191,7 @@ struct CallLoad: Load {
             + places[place].callID + [UInt8(ascii: "}")]
     }
 
-    /// `,"revision":N` as it stands in the message, and the number.
+    /// Returns `,"revision":N` as in the message, and the number.
     private func revision(_ payload: [UInt8]) -> (text: ArraySlice<UInt8>, number: Int)? {
         guard let found = payload.firstRange(of: Self.revision) else { return nil }
         var number = 0
@@ -209,7 +209,7 @@ struct CallLoad: Load {
         acceptToKnown.removeAll()
     }
 
-    // The fields stand in the order in which this version of the service writes them.
+    // The fields are in the order in which this version of the service writes them.
     private static let response = Array(#"{"type":"response","#.utf8)
     private static let event = Array(#"{"type":"event","#.utf8)
     private static let invited = Array(#"{"type":"event","event":"call.invited","#.utf8)
@@ -223,7 +223,7 @@ struct CallLoad: Load {
 extension [UInt8] {
     fileprivate func contains(_ part: [UInt8]) -> Bool { firstRange(of: part) != nil }
 
-    /// Whether the user is the one who changed.
+    /// Whether the user is the actor of the change.
     fileprivate func contains(_ user: UserID) -> Bool { contains(Array("\"actor\":\"\(user)\"".utf8)) }
 
     fileprivate func firstRange(of part: [UInt8]) -> Range<Int>? {

@@ -1,4 +1,4 @@
-/// Times in microseconds, of which percentiles are wanted.
+/// Latencies in microseconds, for percentiles.
 struct Latencies {
     private var values: [Int32] = []
 
@@ -8,7 +8,7 @@ struct Latencies {
 
     var count: Int { values.count }
 
-    /// In milliseconds; 0 when there is none.
+    /// Returns a percentile in milliseconds; 0 without latencies.
     func percentile(_ share: Double) -> Double {
         guard !values.isEmpty else { return 0 }
         let sorted = values.sorted()

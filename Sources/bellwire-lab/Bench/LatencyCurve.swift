@@ -1,6 +1,6 @@
 import Glibc
 
-/// Latency against offered rate, as a picture.
+/// A picture of latency against offered rate.
 struct LatencyCurve {
     struct Point {
         let offered: Double
@@ -15,7 +15,7 @@ struct LatencyCurve {
 
     private var fastest: Double { points.map(\.offered).max() ?? 1 }
 
-    /// Latency is drawn by its logarithm: the knee is steep.
+    /// The logarithms between which latency is drawn, since the knee is steep.
     private var decades: ClosedRange<Double> {
         let values = points.flatMap { [$0.p50, $0.p99] }.filter { $0 > 0 }
         return log10(values.min() ?? 0.1).rounded(.down)...log10(values.max() ?? 10).rounded(.up)

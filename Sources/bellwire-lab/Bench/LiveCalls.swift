@@ -3,7 +3,7 @@ import CallCore
 import CallStore
 import SignalingProtocol
 
-/// Calls that ring for a long time, written into a store as a coordinator would.
+/// Calls that ring for a long time, written into a store as a coordinator writes calls.
 enum LiveCalls {
     private static let batch = 500
 
@@ -35,7 +35,7 @@ enum LiveCalls {
             activeElsewhere: nil,
             settings: CallSettings()
         ).call
-        // Nothing is due while the measurement lasts: it is about what lies in the store.
+        // No deadline falls into the measurement, which is about the size of the store.
         var commit = Commit(
             .call(call.callID), record: .call(call), expected: 0, deadline: now + 86_400_000, expiresAt: nil)
         commit.claims = [.activeCall(of: call.inviter), .ringing(from: call.inviter, to: invite.invitees[0])]

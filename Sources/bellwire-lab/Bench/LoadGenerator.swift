@@ -3,26 +3,26 @@ import Glibc
 import MQTTClient
 import Support
 
-/// What a load consists of: exchanges over the broker, in places that do one after the other.
+/// A load of exchanges over the broker, in places that each make exchanges one after the other.
 protocol Load {
-    /// What is to be subscribed before anything is sent.
+    /// The topic filters to subscribe to before the load begins.
     var filters: [String] { get }
     /// Begins the next exchange in this place.
     mutating func begin(_ place: Int, now: Int64, _ send: (String, [UInt8]) -> Void)
-    /// A message has arrived. Returns the place whose exchange is done with it, if it is.
+    /// Processes an inbound message. Returns the place whose exchange is done by this message, if any.
     mutating func received(_ topic: String, _ payload: [UInt8], now: Int64, _ send: (String, [UInt8]) -> Void) -> Int?
-    /// Gives up what this place is at.
+    /// Gives up the current exchange of this place.
     mutating func giveUp(_ place: Int)
 }
 
-/// What one phase of a load came to.
+/// The results of a phase of a load.
 struct LoadOutcome {
-    /// Also those that were under way when the time was over.
+    /// The number of finished exchanges, including exchanges that finished after the time limit.
     var done = 0
-    /// Done before the time was over.
+    /// The number of exchanges that finished before the time limit.
     var inTime = 0
     var failed = 0
-    /// Not begun because every place was taken.
+    /// The number of exchanges that were not begun, since every place was in use.
     var skipped = 0
     var seconds = 0.0
     var messagesUp = 0
@@ -48,9 +48,9 @@ struct LoadOutcome {
     }
 }
 
-/// Drives a load over one connection, with one thread and no parsing, so that it costs little.
+/// Drives a load over one connection, in one thread and without parsing messages, so that the load costs little.
 final class LoadGenerator<Work: Load> {
-    /// Microseconds after which an exchange has failed.
+    /// The microseconds after which an exchange has failed.
     private static var patience: Int64 { 10_000_000 }
 
     private let connection: MQTTConnection
@@ -58,7 +58,7 @@ final class LoadGenerator<Work: Load> {
     var work: Work
     private var outcome = LoadOutcome()
     private var outbox: [(topic: String, payload: [UInt8])] = []
-    /// When each place began; nil while it is free.
+    /// When the exchange of each place began; nil while the place is free.
     private var began: [Int64?]
     private var free: [Int] = []
 
@@ -67,7 +67,7 @@ final class LoadGenerator<Work: Load> {
         self.qos = qos
         began = [Int64?](repeating: nil, count: places)
         var configuration = MQTTConnection.Configuration(broker: broker, clientID: clientID)
-        // While others are measured, nobody looks at this connection.
+        // While other parts are measured, this connection is not polled.
         configuration.keepAlive = .max
         connection = try MQTTConnection(configuration)
         try connection.connect()
@@ -79,13 +79,13 @@ final class LoadGenerator<Work: Load> {
         }
     }
 
-    /// Publishes something beside the exchanges, such as presence, and waits until `count` messages have arrived.
+    /// Publishes messages such as presence that belong to no exchange, and waits until `count` messages have arrived.
     func prepare(_ messages: [(topic: String, payload: [UInt8])], awaiting count: Int) throws {
         var arrived = 0
         var rest = messages[...]
         let end = SystemClock.boot.microseconds + Self.patience + Int64(messages.count) * 2_000
         while arrived < count {
-            // Some at a time: a coordinator drops what has waited for 2 s.
+            // Publishes a few messages at a time: a coordinator drops requests that have been queued for 2 s.
             for message in rest.prefix(max(0, 256 - (messages.count - rest.count - arrived))) {
                 try connection.publish(MQTTMessage(topic: message.topic, payload: message.payload, qos: qos))
                 rest = rest.dropFirst()
@@ -97,8 +97,8 @@ final class LoadGenerator<Work: Load> {
         }
     }
 
-    /// Runs for so many seconds, with so many exchanges at a time at most; `rate`: how many are begun per second, nil for as
-    /// many as can be. What has begun is finished and counted.
+    /// Runs for `seconds`, with at most `atOnce` exchanges at a time. `rate`: how many exchanges begin per second; nil
+    /// for as many as possible. Exchanges that have begun are finished and counted.
     func run(seconds: Double, atOnce: Int, rate: Double? = nil) throws -> LoadOutcome {
         outcome = LoadOutcome()
         free = Array((0..<min(atOnce, began.count)).reversed())

@@ -1,7 +1,7 @@
 import BellwireCommands
 import Glibc
 
-/// What a process has used so far, from /proc.
+/// The resources that a process has used so far, from /proc.
 struct ProcessUsage {
     /// Processor time of all its threads, user and system, in microseconds.
     let cpu: Double
@@ -9,7 +9,7 @@ struct ProcessUsage {
     let memory: Int
 
     init(of pid: pid_t) {
-        // Nanoseconds on a processor: exact, where `stat` counts ticks of 10 ms.
+        // `schedstat` counts nanoseconds on a processor, whereas `stat` counts ticks of 10 ms.
         cpu = Self.threads(of: pid).reduce(0) { sum, thread in
             let text = contents("/proc/\(pid)/task/\(thread)/schedstat") ?? ""
             return sum + (text.split(separator: " ").first.flatMap { Double($0) } ?? 0) / 1000
@@ -29,14 +29,14 @@ struct ProcessUsage {
     }
 }
 
-/// What a deployment has used so far, in microseconds of processor time and in round trips.
+/// The resources that a deployment has used so far: microseconds of processor time, and store round trips.
 struct Usage {
     var coordinators = 0.0
     var broker = 0.0
     var store = 0.0
     var phones = 0.0
     var storeRoundTrips = 0.0
-    /// In kilobytes; what is now, and of coordinators the largest.
+    /// The current memory of the largest coordinator, in kilobytes.
     var coordinatorMemory = 0
     var storeMemory = 0
 
@@ -54,7 +54,7 @@ struct Usage {
         storeMemory = store?.memory ?? 0
     }
 
-    /// What was used from `before` to `after`; the memory of `after`.
+    /// Returns the resources that were used from `before` to `after`, and the memory of `after`.
     static func - (after: Usage, before: Usage) -> Usage {
         var difference = after
         difference.coordinators -= before.coordinators

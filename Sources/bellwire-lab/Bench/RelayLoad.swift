@@ -1,6 +1,6 @@
-/// As many messages of the same size as a call has, through the bare relay, one after the other.
+/// The messages of a call, in number and size, sent through the bare relay one after the other.
 struct RelayLoad: Load {
-    /// Of one message each way, for each call.
+    /// The number of exchanges for each call, with one message each way.
     var exchanges: Int
     private let ups: [String]
     private let up: [UInt8]

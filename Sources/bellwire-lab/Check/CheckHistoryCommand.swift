@@ -2,16 +2,16 @@ import BellwireCommands
 import Glibc
 import HistoryChecker
 
-/// `bellwire-lab check-history`: judges the history of a chaos run.
+/// `bellwire-lab check-history`: checks the history of a chaos run.
 enum CheckHistoryCommand {
     static let command = Command(
         program: "bellwire-lab", name: "check-history", arguments: "FILE",
         summary: """
-            Reads what devices saw, one JSON object a line (Tests/ChaosTests/README.md), and prints each violation of the
-            protocol as a story, and a summary. Exit status 1 if there is any.
+            Reads the messages that devices saw, one JSON object a line (Tests/ChaosTests/README.md), and prints each violation
+            of the protocol with its messages, and a summary. Exit status 1 if there is a violation.
             """,
         options: [
-            Option("stories", "N", default: "10", "how many violations are told in full"),
+            Option("stories", "N", default: "10", "how many violations are printed in full"),
             Option("timer-tolerance", "DURATION", default: "50ms", "how late a timer may fire undisturbed"),
         ], positionals: 1...1)
 
@@ -41,7 +41,7 @@ enum CheckHistoryCommand {
 
     private struct FileError: Error, CustomStringConvertible { let description: String }
 
-    /// Line by line, so that a history of any length can be checked.
+    /// Reads the file line by line, so that a history of any length can be checked.
     private static func forEachLine(of path: String, _ body: ([UInt8]) throws -> Void) throws {
         guard let file = fopen(path, "r") else {
             throw FileError(description: "\(path): \(String(cString: strerror(errno)))")
@@ -54,7 +54,7 @@ enum CheckHistoryCommand {
             let count = getline(&buffer, &capacity, file)
             guard count > 0, let buffer else { return }
             let line = UnsafeRawBufferPointer(start: buffer, count: count)
-            // The last line of a run that was broken off may be cut.
+            // If a run was interrupted, the last line may be incomplete.
             guard line.last == UInt8(ascii: "\n") else { return }
             try body([UInt8](line.dropLast()))
         }

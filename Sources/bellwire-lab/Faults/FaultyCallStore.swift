@@ -5,11 +5,11 @@ import SignalingProtocol
 /// A store that is broken on purpose, to show that the consistency test notices (`scripts/chaos --self-test`).
 final class FaultyCallStore: CallStore {
     enum Fault: String, CaseIterable, Sendable {
-        /// The last writer wins: a commit that lost is written all the same.
+        /// The last writer wins: a commit with a conflict is written all the same.
         case noCompareAndSet = "no-compare-and-set"
-        /// Nothing is sent a second time.
+        /// No event is sent a second time.
         case noResend = "no-resend"
-        /// No invitation ever expires: the commit that says so never gets through.
+        /// No invitation ever expires: every commit of an expiry fails.
         case lostTimer = "lost-timer"
     }
 
@@ -64,7 +64,7 @@ final class FaultyCallStore: CallStore {
         return outcomes
     }
 
-    // MARK: What is not broken
+    // MARK: Operations without faults
 
     func now() async throws(StoreError) -> Milliseconds { try await store.now() }
 

@@ -7,7 +7,7 @@ enum FaultyServeCommand {
     private static let command = ServeCommand.command.variant(
         in: "bellwire-lab",
         summary: "Runs a coordinator as `bellwire serve` does, with a store that is broken on purpose.",
-        more: [Option("fault", "FAULT", "what is broken: \(faults)")])
+        more: [Option("fault", "FAULT", "the fault of the store: \(faults)")])
 
     static func run(_ words: [String]) throws {
         let arguments = try Arguments(command, words)

@@ -11,20 +11,22 @@ enum SimulateCommand {
     static let command = Command(
         program: "bellwire-lab", name: "simulate", arguments: "",
         summary: """
-            Plays whole deployments with faults in virtual time, one for each seed, and holds what devices see against the
-            protocol. With --exhaustive: tries everything that can happen in small worlds. Exit status 1 if there is any
+            Plays whole deployments with faults in virtual time, one for each seed, and checks the messages that devices
+            see
+            against the protocol. With --exhaustive: tries every sequence of steps in small worlds. Exit status 1 if
+            there is a
             violation.
             """,
         options: [
             Option("seed", "S", default: "1", "the first seed"),
             Option("seeds", "N", default: "1", "how many seeds, one after the other"),
             Option("seconds", "N", default: "0", "stop after so many seconds of real time; 0: after all seeds"),
-            Option(switch: "lite", "no faults, only time"),
-            Option(switch: "calls-only", "no webhooks, no pushes"),
-            Option(switch: "brief", "tell a failure in one line, instead of making it small and telling its story"),
-            Option(switch: "trace", "print everything that is seen; of a failure also in the small world"),
-            Option(switch: "exhaustive", "every order of requests, acks, deadlines and repeats in small worlds"),
-            Option("depth", "N", default: "100", "with --exhaustive: how many steps at most"),
+            Option(switch: "lite", "without faults: only time passes"),
+            Option(switch: "calls-only", "without webhooks and pushes"),
+            Option(switch: "brief", "print a failure in one line, without making its world smaller"),
+            Option(switch: "trace", "print the history of the first world, and of each smaller failing world"),
+            Option(switch: "exhaustive", "try every sequence of steps in small worlds"),
+            Option("depth", "N", default: "100", "with --exhaustive: the greatest number of steps"),
         ], positionals: 0...0)
 
     static func run(_ words: [String]) throws {
@@ -80,7 +82,7 @@ enum SimulateCommand {
         exit(failures.isEmpty ? 0 : 1)
     }
 
-    /// The time is shared among the worlds.
+    /// Searches the small worlds. The time is shared among the worlds.
     private static func searchSmallWorlds(depth: Int, for milliseconds: Int64) throws -> Never {
         var isClean = true
         for (index, name) in Exhaustive.worlds.enumerated() {
