@@ -2,7 +2,7 @@ import Glibc
 
 package let bellwireVersion = "0.2.0"
 
-/// A program of subcommands: the first word names one, and the rest are its own.
+/// A program of subcommands: the first word names the subcommand, and the other words are its arguments.
 package struct Program {
     let name: String
     let help: String
@@ -12,12 +12,14 @@ package struct Program {
         self.help = help
     }
 
-    /// `run` is given the subcommand and its words, and answers false when it knows none of this name.
+    /// Runs the subcommand of the command line. `run` receives the subcommand and its words, and returns false for an
+    /// unknown subcommand.
     ///
-    /// Synchronous, so that a subcommand runs before any other thread exists: signals are set up for the whole process
-    /// by whoever comes first. A subcommand that awaits goes through `runAsync`.
+    /// This function is synchronous, so that a subcommand runs before any other thread exists and can set up signals
+    /// for the whole process. An asynchronous subcommand uses `runAsync`.
     package func main(_ run: (_ command: String, _ words: [String]) throws -> Bool) {
-        // A reader that goes away, of output or of a socket, must not end the process: writes fail with EPIPE instead.
+        // If the reader of the output or of a socket goes away, the process must not end: writes fail with EPIPE
+        // instead.
         signal(SIGPIPE, SIG_IGN)
         var words = Array(CommandLine.arguments.dropFirst())
         let command = words.isEmpty ? "help" : words.removeFirst()
@@ -35,7 +37,7 @@ package struct Program {
         }
     }
 
-    /// Runs a subcommand that awaits, and exits with the status that it returns.
+    /// Runs an asynchronous subcommand, and exits with the status that the subcommand returns.
     package func runAsync(_ command: String, _ body: @escaping @Sendable () async throws -> Int32) -> Never {
         Task.detached {
             do {
@@ -47,10 +49,11 @@ package struct Program {
         while true { pause() }
     }
 
-    /// Writes what went wrong in one line. Returns the exit status for it.
+    /// Writes the error in one line. Returns its exit status.
     private func reported(_ error: any Error, _ command: String) -> Int32 {
         if let usage = error as? UsageError {
-            // What was given may hold anything: it is one line, and drives no terminal.
+            // The command line may contain any bytes: the message must stay one line, and must not control the
+            // terminal.
             writeError(PhoneTimeline.printable("\(usage)"))
             return UsageError.exitStatus
         }

@@ -242,7 +242,7 @@ def test_why_a_webhook_is_not_taken_is_listed_and_logged_once(
     wait_until(lambda: f"last attempt: {reason}" in webhooks(world, "list"), 10, reason)
     metric = 'bellwire_webhook_attempts_total{endpoint="app",outcome="again"}'
     wait_until(lambda: world.service.metrics()[metric] >= 2, 10, "it is tried again")
-    lines = [line for line in world.service.log.read_text().splitlines() if "does not take" in line]
+    lines = [line for line in world.service.log.read_text().splitlines() if "refuses its events" in line]
     assert len(lines) == 1 and "endpoint=app" in lines[0] and reason in lines[0], lines
     assert "WARNING" in lines[0]
     for text in [lines[0], webhooks(world, "list")]:

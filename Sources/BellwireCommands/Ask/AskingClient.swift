@@ -2,7 +2,7 @@ import BellwireClient
 import MQTTClient
 import SignalingProtocol
 
-/// A client that only asks in a user's name: the user's phones ring as if it were not there.
+/// A client that only sends requests in a user's name, without presence: the user's phones ring as without this client.
 enum AskingClient {
     static let options =
         [

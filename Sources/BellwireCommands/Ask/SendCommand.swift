@@ -1,7 +1,7 @@
 import BellwireClient
 import SignalingProtocol
 
-/// `bellwire send`: a peer message, and what becomes of it (docs/protocol.md, section 2, Peer messages).
+/// `bellwire send`: sends a peer message and waits for its receipt (docs/protocol.md, section 2, Peer messages).
 package enum SendCommand {
     static let command = Command(
         name: "send", arguments: "USER TEXT",

@@ -1,6 +1,6 @@
 import SignalingProtocol
 
-/// A timeline for a person: one step a line, with a bar as long as the time before it, so that one sees where time went.
+/// A timeline as text: one step a line, with a bar as long as the time before the step, so that long waits stand out.
 struct TimelineText {
     private let success: Response.Success
 
@@ -17,7 +17,7 @@ struct TimelineText {
                 + call.members.map { "\($0.userID) \($0.state.rawValue)" }.joined(separator: ", "))
         let timeline = success.timeline ?? Timeline(entries: [])
         guard !timeline.entries.isEmpty else {
-            lines.append("no timeline is kept of this call: bellwire serve --trace says of which there is one")
+            lines.append("no timeline is kept of this call: see bellwire serve --trace")
             return lines.map(PhoneTimeline.printable).joined(separator: "\n")
         }
         if timeline.omitted > 0 { lines.append("(\(timeline.omitted) older steps were dropped)") }

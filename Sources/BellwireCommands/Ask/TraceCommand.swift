@@ -7,9 +7,9 @@ package enum TraceCommand {
         name: "trace", arguments: "CALLID",
         summary: """
             Prints the timeline of a call, as one of its members may see it: each request, change, message and ack with its
-            time, the time since the step before, and the replica that did it.
+            time, the time since the step before, and the coordinator that did it.
             """,
-        options: AskingClient.options + [Option(switch: "json", "print the response as it came")], positionals: 1...1)
+        options: AskingClient.options + [Option(switch: "json", "print the response as JSON")], positionals: 1...1)
 
     package static func run(_ words: [String]) async throws -> Int32 {
         let arguments = try Arguments(command, words)

@@ -2,13 +2,13 @@ import BellwireClient
 import MQTTClient
 import SignalingProtocol
 
-/// A call between two devices through the broker, with the time of each step; then many more, to measure.
+/// A call between two devices through the broker, with the time of each step. Further calls measure the latency.
 struct Demonstration {
     let broker: BrokerAddress
     let topics: Topics
     let rounds: Int
 
-    /// Something did not go as it should.
+    /// A step of the demonstration that failed.
     struct Failure: Error, CustomStringConvertible {
         let description: String
     }
@@ -19,7 +19,7 @@ struct Demonstration {
     }
 
     private func withTwoPhones(_ body: (_ alice: DemoPhone, _ bob: DemoPhone) async throws -> Void) async throws {
-        // Names of their own: whoever uses this machine as alice or bob is not disturbed.
+        // The users have names of their own, so that users named alice and bob on this machine are not disturbed.
         let alice = try await DemoPhone(user: "alice-\(randomHex(bytes: 3))", device: "phone", broker, topics)
         let bob = try await DemoPhone(user: "bob-\(randomHex(bytes: 3))", device: "laptop", broker, topics)
         try await body(alice, bob)
@@ -59,10 +59,11 @@ struct Demonstration {
         }
     }
 
-    /// So many calls of two users, one right after the other, are within the limits (docs/protocol.md, section 2, Rate limits: 20 at once).
+    /// How many consecutive calls of two users are within the limits (docs/protocol.md, section 2, Rate limits: 20 at
+    /// once).
     private static let callsOfTwo = 15
 
-    /// From `call.invite` being published to `call.invited` arriving, one call after the other.
+    /// Measures the time from the publishing of `call.invite` until `call.invited` arrives, one call after the other.
     private func measure() async throws {
         var times: [Duration] = []
         while times.count < rounds {
@@ -88,7 +89,7 @@ struct Demonstration {
     }
 }
 
-/// One device of the demonstration.
+/// A device of the demonstration.
 private final class DemoPhone: Sendable {
     let user: UserID
     let client: SignalingClient
@@ -126,7 +127,7 @@ private final class DemoPhone: Sendable {
     }
 }
 
-/// Keeps what a device was told until somebody asks for it.
+/// The events of a device, kept until a step waits for them.
 private actor DemoInbox {
     private typealias Entry = (event: ClientEvent, at: ContinuousClock.Instant)
     private var entries: [Entry] = []
@@ -163,7 +164,7 @@ private actor DemoInbox {
     }
 }
 
-/// Prints each step with the milliseconds since the first and since the one before.
+/// Prints each step with the milliseconds since the first step and since the previous step.
 private struct Timeline {
     private let start = ContinuousClock.now
     private var last = ContinuousClock.now

@@ -1,8 +1,8 @@
 import Support
 
-/// The broker of `bellwire dev`, which is started again when it dies.
+/// The broker of `bellwire dev`, which is started again after it dies.
 final class DevBroker {
-    /// Who dies more often than that within a minute will go on dying.
+    /// A broker that was started more often than this within `interval` milliseconds is not started again.
     private static let mostStarts = 5
     private static let interval: Int64 = 60_000
 
@@ -18,10 +18,10 @@ final class DevBroker {
         process = try start()
     }
 
-    /// Why it is not there; nil while it runs.
+    /// The reason why the broker ended; nil while it runs.
     var failure: String? { process.failure }
 
-    /// Starts it again if it has died. An error when it does not stay.
+    /// Starts the broker again if it has died. Throws if the broker dies too often.
     func keepRunning() throws(DeploymentError) {
         guard let failure = process.failure else { return }
         let now = SystemClock.boot.milliseconds

@@ -7,7 +7,7 @@ import SQLiteStore
 import Support
 import Synchronization
 
-/// `bellwire dev`: broker, coordinator and a demonstration call, all on this machine.
+/// `bellwire dev`: runs a broker, a coordinator and a demonstration call on this machine.
 package enum DevCommand {
     static let command = Command(
         name: "dev", arguments: "",
@@ -15,21 +15,21 @@ package enum DevCommand {
             Runs a broker, a coordinator and a gateway on this machine, shows a call between two devices, and stays up.
             """,
         options: [
-            Option("port", "PORT", default: "1883", "where MQTT is served on 127.0.0.1"),
-            Option("websocket-port", "PORT", default: "8083", "where MQTT over WebSocket is served on 127.0.0.1"),
+            Option("port", "PORT", default: "1883", "the MQTT port on 127.0.0.1"),
+            Option("websocket-port", "PORT", default: "8083", "the port of MQTT over WebSocket on 127.0.0.1"),
             Option(
-                "gateway-port", "PORT", default: "8080", "where REST for backends is served on 127.0.0.1; any when 0"),
-            Option("data", "DIRECTORY", default: ".bellwire", "where the store and the broker's files are kept"),
-            Option("http", "PORT", default: "0", "where /healthz, /readyz and /metrics are served; any when 0"),
+                "gateway-port", "PORT", default: "8080", "the port of REST for backends on 127.0.0.1; any when 0"),
+            Option("data", "DIRECTORY", default: ".bellwire", "the directory of the store and the broker's files"),
+            Option("http", "PORT", default: "0", "the port of /healthz, /readyz and /metrics; any when 0"),
             Option("rounds", "N", default: "200", "how many calls the demonstration measures"),
             Option("log-level", "LEVEL", default: "warning", "debug, info, warning or error"),
-            Option(switch: "once", "exit after the demonstration, with status 1 if it did not go as it should"),
+            Option(switch: "once", "exit after the demonstration, with status 1 if it failed"),
             PageOptions.page,
             SettingsOptions.takeOverStore,
         ] + PushDelivery.options + TurnOptions.all + SettingsOptions.all,
         positionals: 0...0)
 
-    /// What the other threads tell the main one.
+    /// The state that other threads share with the main thread.
     private final class State: Sendable {
         let demonstration = Mutex<Result<Void, DeploymentError>?>(nil)
         let hasStopped = Atomic<Bool>(false)
@@ -62,7 +62,7 @@ package enum DevCommand {
         signals.onSignal { status.stop() }
         let store = directory + "/bellwire.db"
         let server = try StatusServer(host: "127.0.0.1", port: httpPort, status: status)
-        // From the main thread: the broker lives as long as the thread that started it.
+        // Created in the main thread: the broker lives as long as the thread that started it.
         let broker = try DevBroker(port: port, webSocketPort: webSocketPort, directory: directory)
         defer { broker.stop() }
         let state = State()
@@ -108,7 +108,7 @@ package enum DevCommand {
         _ configuration: Coordinator.Configuration, _ store: SQLiteCallStore, _ push: PushDelivery?,
         _ status: CoordinatorStatus, _ log: Log, _ state: State
     ) {
-        // The coordinator's thread alone uses the store from here on.
+        // From here on only the coordinator's thread uses the store.
         nonisolated(unsafe) let coordinator = Coordinator(
             configuration: configuration, store: store, status: status, log: log, companions: companions(nil, push),
             owesPushes: push?.owesPushes ?? { _ in })
@@ -118,7 +118,7 @@ package enum DevCommand {
         }
     }
 
-    /// The broker must outlive the coordinator, which says goodbye to it.
+    /// Waits until the coordinator has ended: the broker must outlive the coordinator, which disconnects from it.
     private static func waitForCoordinator(_ status: CoordinatorStatus, _ state: State) {
         status.stop()
         for _ in 0..<250 where !state.hasStopped.load(ordering: .acquiring) { _ = poll(nil, 0, 20) }

@@ -8,14 +8,14 @@ import SignalingProtocol
 import Support
 import Tokens
 
-/// The gateway of `bellwire dev`, with keys of its own: the broker of `dev` checks no tokens.
+/// The gateway of `bellwire dev`, with keys of its own: the broker of `dev` does not check tokens.
 struct DevGateway {
     private static let tokenLife: Int64 = 3_650 * 86_400_000
 
     let port: Int
-    /// A backend's.
+    /// A token of a backend.
     let token: String
-    /// Where it stands as well.
+    /// The path of the file that also holds the token.
     let tokenFile: String
     private let gateway: Gateway
 
@@ -44,7 +44,7 @@ struct DevGateway {
         let store = try SQLiteCallStore(path: path, lease: lease, isVisited: true)
         let bearers = try BearerCheck(keys: keys, issuer: nil, audience: Token.standardAudience)
         do throws(Gateway.SetupError) {
-            // The gateway's thread alone uses it from here on.
+            // From here on only the gateway's thread uses the store.
             nonisolated(unsafe) let own: Gateway.Store = store
             gateway = try Gateway(settings, own, bearers, GatewayStatus())
         } catch {

@@ -1,6 +1,6 @@
 import SignalingProtocol
 
-/// What `bellwire dev` shows once it is up.
+/// The instructions that `bellwire dev` prints after its start.
 enum HowToConnect {
     static func text(port: Int, topics: Topics, _ gateway: DevGateway) -> String {
         let bellwire = CommandLine.arguments.first ?? "bellwire"

@@ -1,25 +1,26 @@
 import Glibc
 import HTTPServing
 
-/// The flags of how many connections a gateway has, and for how long.
+/// The flags for the number of a gateway's connections, and for their idle time.
 enum ConnectionOptions {
-    /// A stream takes two filters at the broker, which grants a backend 40,000 (docs/architecture.md, Bounds).
+    /// The range of `--http-streams`. A stream needs two topic filters at the broker, which allows a backend 40,000
+    /// (docs/architecture.md, Bounds).
     private static let streams = 1...20_000
 
     static let all = [
         Option(
             "http-connections", "N", default: "10000",
-            "connections at once, without those of streams; at the bound the one gives way that idles longest"),
+            "connections at once, except streams; at the bound the connection that is idle longest is closed"),
         Option("http-streams", "N", default: "10000", "streams of events at once (GET /call/events)"),
         Option(
             "http-address-connections", "N", default: "0",
-            "connections of one address at once, streams included; 0 for no bound, as behind a load balancer"),
+            "connections of an address at once, streams included; 0 for no bound, as behind a load balancer"),
         Option(
             "http-idle", "DURATION", default: "75s",
-            "how long a connection that asks nothing is kept: longer than a load balancer keeps it"),
+            "how long an idle connection is kept: longer than a load balancer keeps its connections"),
     ]
 
-    /// What is to be warned of: fewer connections than asked for, since there are not enough descriptors.
+    /// A warning that there are fewer connections than configured, since the process has not enough descriptors.
     typealias Warning = KeyValuePairs<StaticString, String>
 
     static func read(_ arguments: Arguments, into settings: inout HTTPServerSettings) throws(UsageError) -> Warning? {
@@ -30,7 +31,7 @@ enum ConnectionOptions {
         return settings.fit(into: raisedDescriptorLimit())
     }
 
-    /// Raises the soft limit to the hard one; what the limit is then.
+    /// Raises the soft limit of descriptors to the hard limit. Returns the resulting limit.
     private static func raisedDescriptorLimit() -> Int {
         let resource = __rlimit_resource_t(RLIMIT_NOFILE.rawValue)
         var limit = rlimit()
@@ -42,10 +43,10 @@ enum ConnectionOptions {
 }
 
 extension HTTPServerSettings {
-    /// What the process needs beside its clients: the broker, the store, and requests of webhooks and pushes under way.
+    /// Descriptors for other uses than clients: the broker, the store, and requests of webhooks and pushes.
     private static let otherDescriptors = 512
 
-    /// Lowers the bounds, each by the same share, where there are not enough descriptors for all.
+    /// Lowers both bounds by the same factor if there are not enough descriptors. Returns a warning in that case.
     fileprivate mutating func fit(into descriptors: Int) -> ConnectionOptions.Warning? {
         let needed = mostSockets + Self.otherDescriptors
         guard needed > descriptors else { return nil }

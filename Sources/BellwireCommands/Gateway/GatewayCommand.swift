@@ -10,18 +10,18 @@ import MQTTClient
 import SignalingProtocol
 import Tokens
 
-/// `bellwire gateway`: REST for backends, beside any number of coordinators (docs/backend.md).
+/// `bellwire gateway`: serves REST for backends, beside any number of coordinators (docs/backend.md).
 package enum GatewayCommand {
     static let command = Command(
         name: "gateway", arguments: "",
         summary: """
-            REST for backends: each request is judged by a coordinator, like those of devices. Any number of gateways may
-            stand behind any load balancer.
+            REST for backends: a coordinator decides each request, as with requests of devices. Any number of gateways
+            may run behind a load balancer.
             """,
         options: [
-            Option("http", "HOST:PORT", default: "127.0.0.1:8080", "where it serves"),
+            Option("http", "HOST:PORT", default: "127.0.0.1:8080", "the address that the gateway serves"),
             Option("http-cert", "FILE", default: "", "serve HTTPS with this certificate (PEM, with its chain)"),
-            Option("http-key", "FILE", default: "", "and its key"),
+            Option("http-key", "FILE", default: "", "the certificate's private key (PEM)"),
         ] + ConnectionOptions.all + [
             Option(
                 "broker", "URL", default: "mqtt://127.0.0.1:1883", isSecret: true,
@@ -29,13 +29,13 @@ package enum GatewayCommand {
             Option("broker-ca", "FILE", default: "", "certificate authorities to trust with mqtts://"),
             Option(
                 "token-file", "FILE", default: "",
-                "where this gateway's own token stands (role server), where the broker checks tokens"),
+                "a file with this gateway's own token (role server), for a broker that checks tokens"),
             Option(
                 "keys", "FILE",
-                "the key set by which backends' tokens are checked, and with private keys made; required"),
-            Option("issuer", "TEXT", "iss that tokens must have, and get"),
+                "the key set that checks backends' tokens, and makes tokens if it has private keys; required"),
+            Option("issuer", "TEXT", "iss that tokens must have, and new tokens get"),
             Option(
-                "audience", "TEXT", default: Token.standardAudience, "aud that they must have, and get; empty for none"),
+                "audience", "TEXT", default: Token.standardAudience, "aud of these tokens; empty for none"),
             Option(
                 "name", "NAME", default: "", "MQTT client id, unique among the clients of the broker; random when empty"
             ),
@@ -49,10 +49,10 @@ package enum GatewayCommand {
 
     package static func run(_ words: [String]) throws {
         let arguments = try Arguments(command, words)
-        // Its memory holds tokens and keys: none of it belongs on a disk.
+        // The memory holds tokens and keys, which must not be written to a disk: the process makes no core dump.
         var none = rlimit(rlim_cur: 0, rlim_max: 0)
         setrlimit(__rlimit_resource_t(RLIMIT_CORE.rawValue), &none)
-        // Before any other thread exists.
+        // Signals are blocked before the process starts other threads.
         let signals = TerminationSignals()
         var settings = try settings(arguments)
         let warning = try ConnectionOptions.read(arguments, into: &settings.http)

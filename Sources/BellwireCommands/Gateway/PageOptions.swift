@@ -5,14 +5,14 @@ import Glibc
 /// The flags of the call page (docs/browsers.md).
 enum PageOptions {
     static let page = Option(
-        "page", "DIRECTORY", default: "", "the call page's files; those beside the program when not given")
+        "page", "DIRECTORY", default: "", "the directory of the call page; by default next to the program")
     static let webSocketURL = Option(
         "websocket-url", "URL", default: "",
-        "where browsers reach the broker, as wss://mqtt.example.com; serves the call page at /")
+        "the broker's URL for browsers, such as wss://mqtt.example.com; serves the call page at /")
     static let brokerTokens = Option(
         "broker-tokens", "true|false", default: "true", "whether the broker asks browsers for a token")
 
-    /// The page of a gateway; nil when it is to have none.
+    /// Returns the call page of a gateway; nil for a gateway without a page.
     static func page(_ arguments: Arguments) throws(UsageError) -> CallPage? {
         let checksTokens = try arguments.required("broker-tokens", "true or false") {
             ["true": true, "false": false][$0]
@@ -30,7 +30,7 @@ enum PageOptions {
         return try page(found, url, checksTokens: checksTokens, arguments, "bellwire gateway")
     }
 
-    /// That of `bellwire dev`: nil when nobody has built one.
+    /// Returns the call page of `bellwire dev`; nil when the page has not been built.
     static func devPage(_ arguments: Arguments, webSocketPort: Int) throws(UsageError) -> CallPage? {
         let named = arguments.text("page").flatMap { $0.isEmpty ? nil : $0 }
         guard let directory = named ?? besideTheProgram else { return nil }
@@ -50,7 +50,7 @@ enum PageOptions {
         }
     }
 
-    /// `page` in the program's own directory, where the image has it.
+    /// The directory `page` next to the program, as in the image.
     private static var besideTheProgram: String? {
         var path = [CChar](repeating: 0, count: Int(PATH_MAX))
         let count = readlink("/proc/self/exe", &path, path.count - 1)

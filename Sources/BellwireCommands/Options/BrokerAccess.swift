@@ -2,7 +2,7 @@ import BellwireClient
 import MQTTClient
 import SignalingProtocol
 
-/// How a client in the terminal reaches the broker, and what it shows there.
+/// The flags by which a client in the terminal reaches the broker and authenticates.
 enum BrokerAccess {
     static let options = [
         Option(
@@ -10,7 +10,7 @@ enum BrokerAccess {
             "mqtt://[user[:password]@]host[:port] or mqtts://"),
         Option("broker-ca", "FILE", default: "", "certificate authorities to trust with mqtts://"),
         Option("token", "TOKEN", default: "", isSecret: true, "your token; better in the environment or in a file"),
-        Option("token-file", "FILE", default: "", "where your token stands; read again before it ends"),
+        Option("token-file", "FILE", default: "", "a file with your token; read again before the token ends"),
     ]
 
     static func address(_ arguments: Arguments) throws(UsageError) -> BrokerAddress {

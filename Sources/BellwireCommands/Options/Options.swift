@@ -1,14 +1,14 @@
 import Glibc
 
-/// One flag of a subcommand. Its environment variable is `BELLWIRE_` and the name in capitals, with `_` for `-`.
+/// A flag of a subcommand. Its environment variable is `BELLWIRE_` and the name in capitals, with `_` for `-`.
 package struct Option {
     let name: String
-    /// What stands for the value in the help, as `HOST:PORT`; nil for a flag without a value.
+    /// The placeholder for the value in the help, such as `HOST:PORT`; nil for a flag without a value.
     let placeholder: String?
-    /// Shown in the help, and used when neither flag nor variable is given.
+    /// The default, which the help shows, and which is used when neither flag nor variable is given.
     let standard: String?
     let help: String
-    /// The value may hold a password, and is never shown.
+    /// Whether the value may hold a password; such a value is never shown.
     var isSecret = false
 
     /// A flag with a value.
@@ -22,7 +22,7 @@ package struct Option {
         self.help = help
     }
 
-    /// A flag without a value: given or not.
+    /// A flag without a value, which is given or not.
     package init(switch name: String, _ help: String) {
         self.name = name
         placeholder = nil
@@ -35,7 +35,7 @@ package struct Option {
     }
 }
 
-/// A command line that cannot be used: one line for people, exit status 64 (`EX_USAGE`).
+/// An unusable command line: a message of one line, and exit status 64 (`EX_USAGE`).
 package struct UsageError: Error, CustomStringConvertible {
     static let exitStatus: Int32 = 64
     package let description: String
@@ -45,13 +45,13 @@ package struct UsageError: Error, CustomStringConvertible {
 
 /// A subcommand's name, flags and help.
 package struct Command {
-    /// Whose subcommand it is: `bellwire`, or `bellwire-lab`.
+    /// The program of the subcommand: `bellwire` or `bellwire-lab`.
     let program: String
     let name: String
     let arguments: String
     let summary: String
     let options: [Option]
-    /// How many words without a flag it takes.
+    /// The number of words without a flag.
     let positionals: ClosedRange<Int>
 
     package init(
@@ -66,14 +66,14 @@ package struct Command {
         self.positionals = positionals
     }
 
-    /// The same in another program, with more options.
+    /// Returns the same command for another program, with more options.
     package func variant(in program: String, summary: String, more: [Option]) -> Command {
         Command(
             program: program, name: name, arguments: arguments, summary: summary, options: more + options,
             positionals: positionals)
     }
 
-    /// As it is typed, and as an error of it begins.
+    /// The program and the command, as typed, and as the beginning of error messages.
     var title: String { "\(program) \(name)" }
 
     var help: String {
@@ -89,13 +89,13 @@ package struct Command {
     }
 }
 
-/// The values of a command line, each from its flag, else its environment variable, else its default.
+/// The values of a command line: each from its flag, or its environment variable, or its default.
 package struct Arguments {
     let command: Command
     package let positionals: [String]
     private var given: [String: String] = [:]
 
-    /// Prints the help and exits when it is asked for.
+    /// Reads the words. Prints the help and exits if the words ask for help.
     package init(_ command: Command, _ words: [String]) throws(UsageError) {
         self.command = command
         var positionals: [String] = []
@@ -140,7 +140,7 @@ package struct Arguments {
         self.positionals = positionals
     }
 
-    /// The text of `name`, from flag, environment or default.
+    /// Returns the text of `name`, from flag, environment or default.
     package func text(_ name: String) -> String? {
         guard let option = command.options.first(where: { $0.name == name }) else {
             preconditionFailure("\(name) is not an option of \(command.name)")
@@ -156,7 +156,7 @@ package struct Arguments {
         return text != "false" && text != "0" && !text.isEmpty
     }
 
-    /// Reads `name` with `parse`; nil when it has no value at all.
+    /// Returns the value of `name`, read by `parse`; nil without a value. Throws if `parse` returns nil.
     func value<Value>(_ name: String, _ expected: String, _ parse: (String) -> Value?) throws(UsageError) -> Value? {
         guard let text = text(name) else { return nil }
         guard let value = parse(text) else {
@@ -167,7 +167,7 @@ package struct Arguments {
         return value
     }
 
-    /// An option that has a default, so that it always has a value.
+    /// Returns the value of an option, read by `parse`. Throws without a value.
     package func required<Value>(_ name: String, _ expected: String, _ parse: (String) -> Value?) throws(UsageError)
         -> Value
     {
@@ -177,7 +177,7 @@ package struct Arguments {
         return value
     }
 
-    /// A file that can be read; nil when none is named.
+    /// Returns the path of a readable file; nil when the option is empty. Throws if the file cannot be read.
     func file(_ name: String) throws(UsageError) -> String? {
         guard let path = text(name), !path.isEmpty else { return nil }
         guard access(path, R_OK) == 0 else {
@@ -187,7 +187,7 @@ package struct Arguments {
         return path
     }
 
-    /// Milliseconds from `500ms`, `5s`, `1m`, `2h`, `7d`.
+    /// Returns milliseconds, read from a text such as `500ms`, `5s`, `1m`, `2h` or `7d`.
     package func milliseconds(_ name: String, in range: ClosedRange<Int64>) throws(UsageError) -> Int64 {
         let expected =
             "a duration as 500ms, 5s or 1m, from \(duration(range.lowerBound)) to \(duration(range.upperBound))"
@@ -205,7 +205,7 @@ private let durationUnits: [(suffix: String, milliseconds: Int64)] = [
     ("ms", 1), ("s", 1000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000),
 ]
 
-/// Milliseconds of a duration as `500ms`, `5s`, `1m`, `2h`, `7d`; nil when it is none.
+/// Returns the milliseconds of a duration such as `500ms`, `5s`, `1m`, `2h` or `7d`; nil for any other text.
 func parseDuration(_ text: String) -> Int64? {
     for unit in durationUnits where text.hasSuffix(unit.suffix) {
         guard let number = Int64(text.dropLast(unit.suffix.count)), number >= 0 else { continue }
@@ -215,7 +215,7 @@ func parseDuration(_ text: String) -> Int64? {
     return nil
 }
 
-/// A duration as text, in the largest unit that needs no fraction.
+/// Returns a duration as text, in the largest unit that needs no fraction.
 func duration(_ milliseconds: Int64) -> String {
     let unit = durationUnits.last { milliseconds % $0.milliseconds == 0 } ?? durationUnits[0]
     return milliseconds == 0 ? "0s" : "\(milliseconds / unit.milliseconds)\(unit.suffix)"

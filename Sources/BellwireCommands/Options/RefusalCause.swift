@@ -4,9 +4,10 @@ import SignalingProtocol
 import Support
 import Tokens
 
-/// Why a broker has refused a client, as far as the client can tell: the broker itself says little more than "Not authorized".
+/// Explains why a broker has refused a client, as far as the client can tell: the broker itself says little more than
+/// "Not authorized".
 struct RefusalCause: Sendable {
-    /// Who is refused.
+    /// The client that the broker refused.
     enum Client: Sendable {
         case device(DeviceAddress)
         case coordinator(hasCertificate: Bool)
@@ -14,14 +15,15 @@ struct RefusalCause: Sendable {
 
     let client: Client
 
-    /// Nil when nothing is to be added to what the error says. `token`: what was shown as the password.
+    /// Returns an addition to the error's message; nil without one. `token`: the token that the client sent as its
+    /// password.
     func callAsFunction(_ error: MQTTError, _ token: String?) -> String? {
         switch (error.kind, error.isAboutCredentials) {
         case (.refused, true): credentials(token)
-        // All that is asked for after CONNECT is under the topic root.
+        // All topics that a client uses after CONNECT are under the topic root.
         case (.refused, false): "is --topic-root the one of this deployment?"
         case (.tls, _): tls
-        // A broker ends a session with its token, and may only say that it does.
+        // When a token ends, the broker ends the connection, and may give no reason.
         case (.lost, _): token.flatMap { try? Token(unverified: $0) }.flatMap(ended)
         default: nil
         }
@@ -44,7 +46,7 @@ struct RefusalCause: Sendable {
         do throws(TokenError) {
             token = try Token(unverified: text)
         } catch {
-            return "what was given is no token: \(error)"
+            return "the given text is no token: \(error)"
         }
         return ended(token) ?? mismatch(token)
             ?? "the token of \(token.user) lasts until \(utc(token.expiresAt)): the broker may not know the key that made it, or "
@@ -77,7 +79,7 @@ struct RefusalCause: Sendable {
         }
     }
 
-    /// Milliseconds since the epoch as `2026-01-31 23:59:59 UTC`.
+    /// Returns milliseconds since the epoch as `2026-01-31 23:59:59 UTC`.
     private func utc(_ milliseconds: Int64) -> String {
         var seconds = time_t(milliseconds / 1000)
         var parts = tm()

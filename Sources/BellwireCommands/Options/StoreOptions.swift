@@ -6,36 +6,36 @@ import RedisStore
 import SQLiteStore
 import SignalingProtocol
 
-/// The flags that say which store, and what is to be known of it.
+/// The flags that name the store, with its settings.
 enum StoreOptions {
     static let all = [
         Option(
             "store", "STORE", default: "sqlite:bellwire.db", isSecret: true,
             "memory:, sqlite:PATH or redis://[user:password@]host:port[/db]"),
-        Option("sqlite-synchronous", "MODE", default: "normal", "normal, or full: a power cut loses nothing answered"),
+        Option("sqlite-synchronous", "MODE", default: "normal", "normal, or full: a power cut loses no answer"),
         redisPasswordFile,
         redisPrefix,
-        Option("redis-wait-replicas", "N", default: "0", "how many Redis replicas must have a write before it counts"),
+        Option("redis-wait-replicas", "N", default: "0", "how many Redis replicas must have a write before its answer"),
         SettingsOptions.takeOverStore,
     ]
 
-    /// For a process that does not serve the store itself.
+    /// The flags for a process that uses the coordinators' store.
     static let visiting = [
         Option(
             "store", "STORE", default: "sqlite:bellwire.db", isSecret: true,
-            "sqlite:PATH or redis://[user:password@]host:port[/db]: the coordinators'"),
+            "sqlite:PATH or redis://[user:password@]host:port[/db]: the coordinators' store"),
         redisPasswordFile, redisPrefix,
     ]
 
     private static let redisPasswordFile = Option(
-        "redis-password-file", "FILE", default: "", "where the password of Redis stands, if not in --store")
+        "redis-password-file", "FILE", default: "", "a file with the password of Redis, if not in --store")
     private static let redisPrefix = Option(
-        "redis-prefix", "NAME", default: "bellwire", "what all Redis keys begin with")
+        "redis-prefix", "NAME", default: "bellwire", "the prefix of all Redis keys")
 
-    /// Of groups, coordinators and Redis prefixes: 1 to 64 of `A-Z a-z 0-9 . _ -`.
+    /// Whether the text may name a group, a coordinator or a Redis prefix: 1 to 64 of `A-Z a-z 0-9 . _ -`.
     static func isName(_ text: String) -> Bool { DeviceID(text) != nil && !text.contains("~") }
 
-    /// `isVisited`: another process serves it.
+    /// Opens the store. `isVisited`: whether the store is served by another process.
     static func open(
         _ arguments: Arguments, _ settings: ServiceSettings, isVisited: Bool = false
     ) throws -> any CallStore & OutboxStore {
@@ -57,8 +57,8 @@ enum StoreOptions {
         return try address.open(options, settings)
     }
 
-    /// A store that others serve meanwhile, for a command that looks into it and knows nothing of their settings. Unlike `open` it makes no
-    /// new file.
+    /// Opens a store that other processes serve at the same time, for a command that does not know their settings.
+    /// Unlike `open`, this function creates no new file.
     static func visited(_ arguments: Arguments) throws -> any CallStore & OutboxStore {
         let command = "\(arguments.command.title)"
         var address = try arguments.required("store", "sqlite:PATH or redis://…", StoreAddress.init)
@@ -86,19 +86,19 @@ enum StoreOptions {
     }
 }
 
-/// Where a process listens: `--http HOST:PORT`.
+/// The address at which a process listens: `--http HOST:PORT`.
 struct ListenAddress {
     let host: String
     let port: Int
 
-    /// Nil when it is not given.
+    /// Returns nil when the option is not given.
     init?(_ arguments: Arguments) throws(UsageError) {
         guard let text = arguments.text("http"), !text.isEmpty else { return nil }
         guard let colon = text.lastIndex(of: ":"), colon != text.startIndex,
             let port = Int(text[text.index(after: colon)...]), (0...65535).contains(port)
         else { throw UsageError("\(arguments.command.title): --http \(text): expected HOST:PORT") }
         let name = text[..<colon]
-        // `[::1]` as `::1`.
+        // Removes the brackets of an IPv6 address such as `[::1]`.
         host = name.hasPrefix("[") && name.hasSuffix("]") ? String(name.dropFirst().dropLast()) : String(name)
         self.port = port
     }

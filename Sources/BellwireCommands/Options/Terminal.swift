@@ -1,9 +1,9 @@
 import Glibc
 
-/// Writes one line to standard error at once, past any buffer.
+/// Writes a line to standard error at once, past any buffer.
 func writeError(_ line: String) { writeLine(line, to: STDERR_FILENO) }
 
-/// Writes one line to standard output at once, so that a reader at the other end of a pipe sees it when it happens.
+/// Writes a line to standard output at once, so that a reader at the other end of a pipe sees the line in time.
 package func writeOutput(_ line: String) { writeLine(line, to: STDOUT_FILENO) }
 
 private func writeLine(_ line: String, to descriptor: Int32) {

@@ -1,16 +1,16 @@
 import MQTTClient
 import Tokens
 
-/// The flags that say by which servers media go that find no direct way (docs/browsers.md).
+/// The flags for the TURN servers, which relay media between devices without a direct connection (docs/browsers.md).
 enum TurnOptions {
     static let all = [
         Option(
             "turn", "URL,URL", default: "",
-            "TURN servers that devices are told of, as turn:host:3478 or turns:host:5349; with --turn-secret-file"),
-        Option("turn-secret-file", "FILE", default: "", "the secret that they share (coturn: static-auth-secret)"),
+            "TURN servers for devices, such as turn:host:3478 or turns:host:5349; with --turn-secret-file"),
+        Option("turn-secret-file", "FILE", default: "", "a file with their secret (coturn: static-auth-secret)"),
     ]
 
-    /// Nil when none are named.
+    /// Returns nil when no servers are named.
     static func servers(_ arguments: Arguments) throws(UsageError) -> TurnServers? {
         let command = "\(arguments.command.title)"
         let urls = arguments.text("turn").flatMap { $0.isEmpty ? nil : $0 }

@@ -1,16 +1,16 @@
 import Glibc
 
-/// Replaces a file as a whole: whoever reads it meanwhile finds the old one or the new one. `isNew`: only if there is none yet, also when somebody
-/// else makes it at the same time.
+/// Replaces a file as a whole: a concurrent reader finds either the old or the new file. `isNew`: fails if the file
+/// exists, even if another process creates the file at the same time.
 func writeFile(_ bytes: [UInt8], to path: String, mode: mode_t, isNew: Bool = false) throws {
     func failure(_ action: String) -> UsageError {
         UsageError("bellwire: \(path): \(action): \(String(cString: strerror(errno)))")
     }
-    // A file that is new nobody reads yet.
+    // A new file has no readers yet, so it needs no temporary name.
     let temporary = isNew ? path : "\(path).\(getpid())"
     let descriptor = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode)
     guard descriptor >= 0 else { throw failure("cannot be written") }
-    // Whatever the process's mask takes away from a public file.
+    // `fchmod` sets the whole mode, including the bits that the process's mask removed in `open`.
     let isWritten =
         fchmod(descriptor, mode) == 0 && write(descriptor, bytes, bytes.count) == bytes.count && fsync(descriptor) == 0
     close(descriptor)

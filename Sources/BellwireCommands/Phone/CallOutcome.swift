@@ -1,6 +1,6 @@
 import SignalingProtocol
 
-/// How a call went for the person at this phone; the exit status for scripts.
+/// The outcome of a call for the user of this phone, with the exit status for scripts.
 enum CallOutcome: String {
     case answered, rejected, timeout, busy, cancelled, error
 
@@ -17,7 +17,7 @@ enum CallOutcome: String {
 }
 
 extension CallOutcome {
-    /// For who made the call: answered if anyone did.
+    /// The outcome for the inviter: answered if any invitee accepted.
     init(outgoing call: CallSnapshot) {
         let wasAnswered = call.members.contains { member in
             member.userID != call.inviter && (member.state == .accepted || member.state == .quit)
@@ -36,7 +36,7 @@ extension CallOutcome {
         }
     }
 
-    /// For who was called: what became of the invitation.
+    /// The outcome for an invitee: the outcome of the invitation.
     init(incoming call: CallSnapshot, user: UserID) {
         let own = call.member(user)
         switch own?.state {

@@ -1,7 +1,7 @@
 import BellwireClient
 import SignalingProtocol
 
-/// What the service tells, and when this phone is done.
+/// Handles the events of the service, and decides when this phone is done.
 extension Phone {
     func handle(_ event: ClientEvent) {
         switch event {
@@ -50,7 +50,7 @@ extension Phone {
         }
     }
 
-    /// Takes over a newer state of a call.
+    /// Applies a newer state of a call.
     func follow(_ call: CallSnapshot, missed: Bool = false) {
         let own = call.member(settings.user)
         let index = calls.firstIndex { $0.snapshot.callID == call.callID }
@@ -68,7 +68,7 @@ extension Phone {
         let startsToRing = rings && old?.member(settings.user)?.state.isPending != true
         calls[at].snapshot = call
         if rings || isHere { calls[at].isOurs = true }
-        // It may live again: invited once more after all, or given up too early here.
+        // The call may be live again: the user was invited again, or this phone gave up the call too early.
         if rings || isHere, call.state != .ended { calls[at].outcome = nil }
         if startsToRing { rang(call) }
         timeline.changes(from: old, to: call)
@@ -97,7 +97,7 @@ extension Phone {
         if settings.auto != nil, settings.auto != .ignore { after(settings.answerAfter, .answer(call.callID)) }
     }
 
-    /// Whether the call is over for this phone, and how.
+    /// Decides whether the call has ended for this phone, and with which outcome.
     private func judge(_ index: Int) {
         let call = calls[index].snapshot
         let own = call.member(settings.user)
@@ -113,13 +113,13 @@ extension Phone {
         calls[index].outcome = outcome
     }
 
-    /// A request was answered.
+    /// Handles the response to a request.
     func answered(_ request: String, _ callID: CallID, _ outcome: Result<Response.Success, SignalingError>) {
         unanswered -= 1
         timeline.response(request, outcome)
         switch outcome {
         case .success(let success):
-            // A glare merge answers with another call than the one that was asked for.
+            // After a glare merge the response names the call that lives on.
             if request == "call.invite" { outgoing = success.call.callID }
             follow(success.call)
         case .failure(let error):
@@ -131,7 +131,7 @@ extension Phone {
 
     // MARK: The end
 
-    /// After each input: is what this phone was started for over?
+    /// Checks after each input whether this phone has done its task.
     func settle() {
         guard status == nil else { return }
         if isLeaving {
@@ -158,14 +158,14 @@ extension Phone {
         status = outcome.exitStatus
     }
 
-    /// The person leaves, or a signal asks for it: takes back what rings, leaves what runs, then says goodbye.
-    /// Asked a second time, it does not wait.
+    /// Leaves at the wish of the user or on a signal: cancels the outgoing call while it rings, quits a live call, and
+    /// then disconnects. A second call of this function does not wait.
     func leave() {
         guard !isLeaving else { return finish() }
         isLeaving = true
         timeline.line("leaving", "leaving")
         if let outgoing, calls.first(where: { $0.snapshot.callID == outgoing }) == nil {
-            // Its invite is unanswered: the cancel overtakes it, so that nobody rings.
+            // The invite has no response yet: the cancel is an early cancel, so that no phone rings.
             request("call.cancel", outgoing) { client throws(SignalingError) in try await client.cancel(outgoing) }
         }
         for call in calls where call.outcome == nil && isHeld(call) {
@@ -179,20 +179,21 @@ extension Phone {
         after(Self.goodbyeLimit, .leaving)
     }
 
-    /// This user is in the call with this device.
+    /// Whether this user is in the call on this device.
     func isHeld(_ call: PhoneCall) -> Bool {
         guard let own = call.snapshot.member(settings.user), call.snapshot.state != .ended else { return false }
         return own.state == .accepted && own.device == settings.device
     }
 
-    /// Leaves with what is known by now.
+    /// Ends the phone with the outcome known so far.
     func finish() {
         guard status == nil else { return }
         switch settings.role {
         case .call:
             let call = calls.first { $0.snapshot.callID == outgoing }
             let known = call.map { $0.outcome ?? CallOutcome(outgoing: $0.snapshot) }
-            // Left before anything was known, or before the service confirmed it: the caller gave up.
+            // The phone left before the outcome was known, or before the service confirmed the outcome: the inviter
+            // gave up.
             end(known == nil || known == .error ? .cancelled : known ?? .cancelled)
         case .listen:
             guard settings.once else {

@@ -2,9 +2,9 @@ import BellwireClient
 import Glibc
 import SignalingProtocol
 
-/// What the person at the keys, `--auto` and `--hang-up-after` do.
+/// Handles keys, `--auto` and `--hang-up-after`.
 extension Phone {
-    /// The invitation that rings here; the newest when there are several.
+    /// The call whose invitation rings here; the newest if several ring.
     private var ringing: CallSnapshot? {
         calls.last { call in
             call.outcome == nil && call.snapshot.state != .ended
@@ -12,7 +12,7 @@ extension Phone {
         }?.snapshot
     }
 
-    /// The call that this phone holds.
+    /// The call in which this device is.
     private var held: PhoneCall? { calls.last { $0.outcome == nil && isHeld($0) } }
 
     func pressed(_ key: UInt8) {
@@ -27,7 +27,7 @@ extension Phone {
         case UInt8(ascii: "h"):
             guard let held else { return timeline.note("there is no call to end") }
             hangUp(held.snapshot.callID)
-        // Ctrl-C and Ctrl-D, where the terminal gives them as keys.
+        // Ctrl-C and Ctrl-D, if the terminal passes them on as keys.
         case UInt8(ascii: "x"), 0x03, 0x04: leave()
         case UInt8(ascii: "?"): timeline.note(PhoneSettings.keysHelp)
         default: break
@@ -35,11 +35,11 @@ extension Phone {
     }
 
     private func answerRinging(_ answer: AutoAnswer) {
-        guard let ringing else { return timeline.note("nothing rings") }
+        guard let ringing else { return timeline.note("no call rings") }
         self.answer(ringing.callID, answer)
     }
 
-    /// The time of `--auto` has come.
+    /// Answers the call by `--auto`, after the wait of `--after`.
     func answer(_ callID: CallID) {
         guard let auto = settings.auto, !isLeaving else { return }
         let isPending = calls.contains { call in
@@ -79,7 +79,8 @@ extension Phone {
         request("call.quit", callID) { client throws(SignalingError) in try await client.quit(callID) }
     }
 
-    /// Ends the call for all. A common call has no end after the answer: while it rings, its end is a cancel.
+    /// Ends the call for all members. A common call has no end after its answer; while a common call rings, a cancel
+    /// ends it.
     func hangUp(_ callID: CallID) {
         guard let call = calls.first(where: { $0.snapshot.callID == callID }), call.outcome == nil, !isLeaving else {
             return
@@ -98,7 +99,7 @@ extension Phone {
             return timeline.note("users can be added to an advanced call only")
         }
         prompt = []
-        timeline.note("user to add, then Enter (Escape: nobody):")
+        timeline.note("user to add, then Enter (Escape: no user):")
     }
 
     private func typed(_ key: UInt8) {
@@ -110,17 +111,17 @@ extension Phone {
             if !text.isEmpty { add(text) }
         case 0x1B, 0x03:
             prompt = nil
-            timeline.note("nobody added")
+            timeline.note("no user was added")
         case 0x08, 0x7F: dropLastCharacter()
         default:
-            // Beyond the longest user id nothing more is taken.
+            // Bytes beyond the longest user id are ignored.
             guard prompt?.count ?? 0 < UserID.maxBytes else { return }
             prompt?.append(key)
             echo([key])
         }
     }
 
-    /// In raw mode the terminal does not show what is typed.
+    /// Shows typed text, since the terminal does not show it in raw mode.
     private func echo(_ text: String) { echo(Array(text.utf8)) }
     private func echo(_ bytes: [UInt8]) { _ = write(STDOUT_FILENO, bytes, bytes.count) }
 

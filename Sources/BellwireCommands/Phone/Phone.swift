@@ -1,27 +1,27 @@
 import BellwireClient
 import SignalingProtocol
 
-/// A call as the person at this phone sees it.
+/// A call as the user of this phone sees the call.
 struct PhoneCall {
     var snapshot: CallSnapshot
-    /// Made by this phone.
+    /// Whether this phone made the call.
     var isOutgoing: Bool
-    /// It rang here, was made here, or is held here: its end is this phone's business.
+    /// Whether the call rang here, was made here, or was answered here: then its end matters to this phone.
     var isOurs = false
-    /// Set when the call is over for this phone.
+    /// The outcome, once the call has ended for this phone.
     var outcome: CallOutcome?
-    /// The time to hang up runs.
+    /// Whether the timer to hang up runs.
     var hangsUp = false
 }
 
-/// What a phone waits for; one loop takes them one after the other.
+/// The inputs of a phone, which a single loop handles one after the other.
 enum PhoneInput: Sendable {
     enum Timer: Sendable {
         case answer(CallID)
         case hangUp(CallID)
-        /// The broker is there, and the service has not answered.
+        /// The broker is connected, but the service has not answered yet.
         case serviceMissing
-        /// What had to be said goodbye to has not answered.
+        /// The time to leave is over, although a request has no response.
         case leaving
     }
 
@@ -32,9 +32,9 @@ enum PhoneInput: Sendable {
     case timer(Timer)
 }
 
-/// The phone in the terminal: `bellwire call` and `bellwire listen`. All state is touched by one loop alone.
+/// The phone in the terminal: `bellwire call` and `bellwire listen`. Only one loop uses its state.
 package final class Phone {
-    /// How long the goodbye of a ringing or running call may take.
+    /// How long leaving a ringing or live call may take, in milliseconds.
     static let goodbyeLimit: Int64 = 3000
 
     let settings: PhoneSettings
@@ -44,16 +44,16 @@ package final class Phone {
     let inbox: AsyncStream<PhoneInput>.Continuation
 
     var calls: [PhoneCall] = []
-    /// The call that `bellwire call` is about.
+    /// The call that `bellwire call` makes.
     var outgoing: CallID?
-    /// Requests without a response.
+    /// The number of requests without a response.
     var unanswered = 0
     private var isConnected = false
     var isOnline = false
     var isLeaving = false
-    /// The user id being typed after `+`.
+    /// The user id that is being typed after `+`.
     var prompt: [UInt8]?
-    /// Set when the phone is done.
+    /// The exit status, once the phone is done.
     var status: Int32?
 
     init(_ settings: PhoneSettings) {
@@ -63,13 +63,13 @@ package final class Phone {
         (inputs, inbox) = AsyncStream.makeStream(of: PhoneInput.self)
     }
 
-    /// `bellwire call USER…`; the exit status.
+    /// Runs `bellwire call USER…`. Returns the exit status.
     package static func call(_ words: [String]) async throws(UsageError) -> Int32 {
         let settings = try PhoneSettings(Arguments(PhoneSettings.callCommand, words), isCall: true)
         return await Phone(settings).run()
     }
 
-    /// `bellwire listen`; the exit status.
+    /// Runs `bellwire listen`. Returns the exit status.
     package static func listen(_ words: [String]) async throws(UsageError) -> Int32 {
         let settings = try PhoneSettings(Arguments(PhoneSettings.listenCommand, words), isCall: false)
         return await Phone(settings).run()
@@ -107,7 +107,7 @@ package final class Phone {
             failed(SignalingError(.notConnected, "another connection has the device \(settings.device) now"))
         case .client(.connection): break
         case .client(let event):
-            // The first event may overtake the return of `connect()`.
+            // The first event may come before `connectToBroker()` returns.
             connected()
             handle(event)
         case .response(let request, let callID, let outcome): answered(request, callID, outcome)
@@ -160,9 +160,9 @@ package final class Phone {
         request("call.invite", callID) { client throws(SignalingError) in try await client.invite(invite) }
     }
 
-    // MARK: Means
+    // MARK: Requests and timers
 
-    /// Makes a request; its outcome comes back as an input.
+    /// Sends a request, whose outcome becomes an input.
     func request(
         _ name: String, _ callID: CallID,
         _ send: @escaping @Sendable (SignalingClient) async throws(SignalingError) -> Response.Success

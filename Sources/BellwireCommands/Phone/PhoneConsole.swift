@@ -2,26 +2,26 @@ import Glibc
 import Support
 import Synchronization
 
-/// The keys of a terminal and the signals that end the process, read by one thread.
+/// Reads the keys of a terminal and the signals that end the process, in one thread.
 enum PhoneConsole {
     enum Input: Sendable {
         case key(UInt8)
         /// SIGINT, SIGTERM, SIGHUP or SIGQUIT.
         case signal(Int32)
-        /// Nobody reads standard output any more.
+        /// Standard output has no reader any more.
         case outputClosed
     }
 
-    /// True when a person sits at standard input, and may use keys.
+    /// Whether standard input is a terminal in the foreground, so that keys can be used.
     static let hasKeys = isatty(STDIN_FILENO) == 1 && tcgetpgrp(STDIN_FILENO) == getpgrp()
 
-    /// Reports to `report` from now on, from a thread of its own, as long as the process lives.
+    /// Reports keys and signals to `report`, from a thread that lives as long as the process.
     static func open(_ report: @escaping @Sendable (Input) -> Void) {
         var ends: [Int32] = [-1, -1]
         guard pipe(&ends) == 0 else { return }
         signalDescriptor.store(ends[1], ordering: .sequentiallyConsistent)
         for number in [SIGINT, SIGTERM, SIGHUP, SIGQUIT] {
-            // As nohup, and a shell that starts a command in the background, have it.
+            // An ignored signal stays ignored, as with nohup and for commands that a shell starts in the background.
             guard !isIgnored(number) else { continue }
             var action = sigaction()
             action.__sigaction_handler.sa_handler = noteSignal
@@ -34,7 +34,7 @@ enum PhoneConsole {
     }
 
     private static func read(signals: Int32, hasKeys: Bool, _ report: (Input) -> Void) {
-        // A negative descriptor is not polled.
+        // `poll` ignores a negative descriptor.
         var descriptors = [
             pollfd(fd: signals, events: Int16(POLLIN), revents: 0),
             pollfd(fd: STDOUT_FILENO, events: 0, revents: 0),
@@ -59,11 +59,11 @@ enum PhoneConsole {
     }
 }
 
-/// The terminal gives each key at once and does not show it; restored when the process exits.
+/// The terminal mode in which each key is read at once and not shown. The process restores the former mode at its exit.
 enum TerminalMode {
     private static let saved = Mutex<termios?>(nil)
 
-    /// False when the terminal refuses.
+    /// Sets the mode. Returns false if the terminal refuses.
     static func readSingleKeys() -> Bool {
         var mode = termios()
         guard tcgetattr(STDIN_FILENO, &mode) == 0 else { return false }
@@ -80,14 +80,14 @@ enum TerminalMode {
     }
 }
 
-/// Where the signal handler writes.
+/// The descriptor to which the signal handler writes.
 private let signalDescriptor = Atomic<Int32>(-1)
 
-// C callbacks are file-private functions: a closure would inherit the isolation of where it is written.
+// C callbacks are file-private functions: a closure would inherit the actor isolation of its context.
 
 private func restoreTerminal() { TerminalMode.restore() }
 
-/// Does only what a signal handler may: it writes one byte.
+/// Writes one byte, which is allowed in a signal handler.
 private func noteSignal(_ number: Int32) {
     var byte = UInt8(truncatingIfNeeded: number)
     _ = write(signalDescriptor.load(ordering: .sequentiallyConsistent), &byte, 1)

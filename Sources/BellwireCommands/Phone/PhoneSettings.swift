@@ -3,10 +3,10 @@ import Glibc
 import MQTTClient
 import SignalingProtocol
 
-/// What a phone does with an incoming call by itself.
+/// The automatic answer of a phone to an incoming call.
 enum AutoAnswer: String, CaseIterable {
     case accept, reject, busy
-    /// Lets it ring.
+    /// The phone lets the call ring.
     case ignore
 }
 
@@ -21,21 +21,21 @@ struct PhoneSettings {
     let user: UserID
     let device: DeviceID
     let broker: BrokerAddress
-    /// How it reaches the broker.
+    /// The configuration of the client, with its broker.
     private(set) var client: SignalingClient.Configuration
     let mode: CallMode
     let media: String?
-    /// Seconds.
+    /// The timeout of an invitation in seconds.
     let timeout: Int
     let extendedData: String?
     let notReceivedCheck: Bool
     let ifBusy: BusyPolicy
     let glare: GlarePolicy
-    /// Nil: a person decides, by keys.
+    /// The automatic answer; nil if the user answers by keys.
     let auto: AutoAnswer?
-    /// Milliseconds before `auto` answers.
+    /// How long `auto` waits, in milliseconds.
     let answerAfter: Int64
-    /// Milliseconds after the answer; advanced mode.
+    /// How long after its answer an advanced call is ended, in milliseconds.
     let hangUpAfter: Int64?
     let once: Bool
     let isJSON: Bool
@@ -61,7 +61,7 @@ extension PhoneSettings {
             \(keysHelp)
             """,
         options: identity + invitation + answering + [
-            Option(switch: "once", "exit after the first call is over; the exit status tells its outcome")
+            Option(switch: "once", "exit after the end of the first call; the exit status tells its outcome")
         ], positionals: 0...0)
 
     static let keysHelp =
@@ -77,11 +77,11 @@ extension PhoneSettings {
         ]
 
     private static let invitation = [
-        Option("mode", "MODE", default: "common", "common: the call ends with the answer; advanced: it lives on"),
+        Option("mode", "MODE", default: "common", "common: the call ends with its answer; advanced: the call goes on"),
         Option("media", "MEDIA", "voice, video or any text"),
         Option("timeout", "DURATION", default: "60s", "how long an invitation rings: 1s to 10m"),
         Option("extended-data", "TEXT", "sent with the invitation and the answer"),
-        Option(switch: "not-received-check", "tell when no device of an invitee has received the invitation"),
+        Option(switch: "not-received-check", "report when no device of an invitee has received the invitation"),
         Option("if-busy", "POLICY", default: "ring", "ring or reject: an invitee who is in another call"),
         Option("glare", "POLICY", default: "ring", "ring or merge: an invitee who is calling you at the same time"),
     ]
@@ -130,7 +130,7 @@ extension PhoneSettings {
 
     private static func text(_ text: String, _ maxBytes: Int) -> String? { text.utf8.count <= maxBytes ? text : nil }
 
-    /// Two phones of one user must not replace each other.
+    /// Returns a random device id, so that two phones of one user do not replace each other.
     private static func randomDevice() -> DeviceID {
         guard let device = DeviceID("cli-" + String(UInt32.random(in: .min ... .max), radix: 16)) else {
             preconditionFailure("hex is a device id")

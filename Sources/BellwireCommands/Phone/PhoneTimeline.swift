@@ -2,7 +2,7 @@ import BellwireClient
 import SignalingProtocol
 import Support
 
-/// Prints what happens: for people with milliseconds since the start, or as JSON for scripts.
+/// Prints the events of a phone: as text with milliseconds since the start, or as JSON for scripts.
 struct PhoneTimeline {
     let isJSON: Bool
     let user: UserID
@@ -13,7 +13,7 @@ struct PhoneTimeline {
         user = settings.user
     }
 
-    /// One line. `text` is for people; nil prints nothing for them. `fields` go into the JSON object.
+    /// Prints a line. `text` is the line without `--json`; nil prints no line then. `fields` go into the JSON object.
     func line(_ event: String, _ text: String?, _ fields: (inout JSONWriter) -> Void = { _ in }) {
         let time = SystemClock.boot.milliseconds - start
         if isJSON {
@@ -30,12 +30,12 @@ struct PhoneTimeline {
         }
     }
 
-    /// A hint for the person at the keys.
+    /// Prints a hint to the user at the terminal.
     func note(_ text: String) {
         if !isJSON { writeOutput(String(repeating: " ", count: 13) + Self.printable(text)) }
     }
 
-    /// What others wrote may hold control characters that would drive the terminal.
+    /// Replaces control characters, since text of other users must not control the terminal.
     static func printable(_ text: String) -> String {
         String(
             String.UnicodeScalarView(
@@ -48,7 +48,7 @@ struct PhoneTimeline {
     func name(_ member: UserID) -> String { member == user ? "you" : member.string }
 }
 
-// MARK: What happens to a call
+// MARK: Events of a call
 
 extension PhoneTimeline {
     func event(_ event: Event) {
@@ -121,13 +121,13 @@ extension PhoneTimeline {
         for error in success.errors { line("response", "\(error.userID): \(error.code)") }
     }
 
-    /// For people: what differs between two states of a call.
+    /// Prints the difference between two states of a call, except with `--json`.
     func changes(from old: CallSnapshot?, to new: CallSnapshot) {
         guard !isJSON else { return }
         for member in new.members {
             let before = old?.member(member.userID)
             guard before?.state != member.state || before?.device != member.device else { continue }
-            // One's own phone rings: that was told.
+            // The line for the ringing of this phone was printed already.
             if member.userID == user && member.state == .received { continue }
             if old == nil && (member.userID == new.inviter || member.state == .inviting) { continue }
             line("", "\(name(member.userID)): \(describe(member, isNew: before == nil))")

@@ -1,10 +1,10 @@
 import Glibc
 
-/// A mosquitto of our own, as a child process on loopback.
+/// A mosquitto broker of this program, as a child process on loopback.
 package struct BrokerProcess {
     private let process: ChildProcess
 
-    /// Starts it and waits until it listens. `directory` takes its configuration and log.
+    /// Starts the broker and waits until it listens. `directory` is the place for its configuration and log.
     package init(port: Int, webSocketPort: Int, directory: String) throws(DeploymentError) {
         for (flag, port) in [("port", port), ("websocket-port", webSocketPort)] where !Loopback.isFree(port) {
             throw DeploymentError(
@@ -24,7 +24,7 @@ package struct BrokerProcess {
     }
 
     package var pid: pid_t { process.pid }
-    /// Why it is not there any more; nil while it runs.
+    /// The reason why the broker ended; nil while it runs.
     package var failure: String? { process.failure }
     package func stop() { process.stop() }
 
@@ -36,12 +36,12 @@ package struct BrokerProcess {
         protocol websockets
         allow_anonymous true
         persistence false
-        # A change of user would undo that the kernel ends this process with its parent.
+        # The kernel ends this process with its parent, but not after a change of user.
         \(geteuid() == 0 ? "user root" : "")
         set_tcp_nodelay true
         max_inflight_messages 1000
         max_queued_messages 100000
-        # A load generator listens for thousands of devices: more may wait for one client than where devices are strangers.
+        # A load generator subscribes for thousands of devices: more messages may wait for a client than in production.
         max_inflight_bytes 4194304
         max_queued_bytes 67108864
         memory_limit 1073741824
@@ -55,14 +55,14 @@ package struct BrokerProcess {
     }
 }
 
-/// Something on this machine that `bellwire dev` or `bellwire-lab bench` cannot go on without.
+/// A failure after which `bellwire dev` or `bellwire-lab bench` cannot go on.
 package struct DeploymentError: Error, CustomStringConvertible {
     package let description: String
 
     package init(_ description: String) { self.description = description }
 }
 
-/// Makes the file, or what stood in it before is gone.
+/// Writes a file, replacing any former contents.
 package func write(_ text: String, to path: String) throws(DeploymentError) {
     let descriptor = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0o644)
     guard descriptor >= 0 else { throw DeploymentError("\(path): \(String(cString: strerror(errno)))") }

@@ -1,19 +1,20 @@
 import CProcess
 import Glibc
 
-/// A process that the kernel ends when this one dies, however it dies.
+/// A child process that the kernel ends when this process ends, for any reason.
 package struct ChildProcess {
     package let pid: pid_t
     private let name: String
     private let logPath: String
 
     private enum Bounds {
-        /// Of milliseconds between two looks, and how many looks: 5 s.
+        /// The milliseconds between two checks, and the number of checks: 5 s.
         static let pause: Int32 = 20
         static let looks = 250
     }
 
-    /// Starts `executable`; its output goes to `logPath`. Must be called by a thread that lives as long as the process.
+    /// Starts `executable` with its output in `logPath`. Must be called by a thread that lives as long as the child
+    /// process.
     package init(
         _ name: String, _ executable: String, _ arguments: [String], logPath: String
     ) throws(DeploymentError) {
@@ -30,14 +31,14 @@ package struct ChildProcess {
         }
     }
 
-    /// Why it is not there any more; nil while it runs.
+    /// The reason why the process ended; nil while it runs.
     package var failure: String? {
         var status: Int32 = 0
         guard waitpid(pid, &status, WNOHANG) == pid else { return nil }
         return "\(name) ended by itself; see \(logPath)"
     }
 
-    /// Waits, 5 s at most, until `condition` holds.
+    /// Waits for at most 5 s until `condition` holds.
     package func waitUntil(_ purpose: String, _ condition: () -> Bool) throws(DeploymentError) {
         for _ in 0..<Bounds.looks {
             if condition() { return }
@@ -47,7 +48,7 @@ package struct ChildProcess {
         throw DeploymentError("not after 5 s: \(name) \(purpose); see \(logPath)")
     }
 
-    /// Ends it and waits until it is gone.
+    /// Ends the process and waits until it is gone.
     package func stop() {
         kill(pid, SIGTERM)
         var status: Int32 = 0
@@ -59,7 +60,7 @@ package struct ChildProcess {
         waitpid(pid, &status, 0)
     }
 
-    /// Where the executable stands: in `PATH`, or where Debian puts servers.
+    /// Returns the path of an executable: in `PATH`, or in the directories where Debian puts servers.
     package static func find(_ name: String) throws(DeploymentError) -> String {
         let path = getenv("PATH").map { String(cString: $0) } ?? ""
         let directories = path.split(separator: ":").map(String.init) + ["/usr/sbin", "/usr/local/sbin"]

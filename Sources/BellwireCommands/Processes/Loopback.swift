@@ -1,9 +1,9 @@
 import Glibc
 import Synchronization
 
-/// Ports of 127.0.0.1.
+/// The ports of 127.0.0.1.
 package enum Loopback {
-    /// As a server would: a port whose last connections are still fading out is free.
+    /// Whether a server could listen on the port. Former connections of the port that are still closing do not matter.
     static func isFree(_ port: Int) -> Bool {
         let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
         defer { close(descriptor) }
@@ -12,11 +12,12 @@ package enum Loopback {
         return withAddress(port) { bind(descriptor, $0, $1) == 0 }
     }
 
-    /// Below those that the kernel gives to outgoing connections, which could take one before its server does.
+    /// The range is below the ports that the kernel gives to outgoing connections, which could take a port before its
+    /// server does.
     private static let servers = 10_000..<30_000
     private static let given = Mutex<Set<Int>>([])
 
-    /// A port that nobody has just now. Each is given once.
+    /// Returns a port without a listener. Each port is returned only once.
     package static func freePort() throws(DeploymentError) -> Int {
         for _ in 0..<1_000 {
             let port = Int.random(in: servers)
@@ -25,7 +26,7 @@ package enum Loopback {
         throw DeploymentError("no free port between \(servers.lowerBound) and \(servers.upperBound)")
     }
 
-    /// A connection to the port; nil when nobody listens there.
+    /// Returns a connection to the port; nil when no process listens there.
     package static func connected(to port: Int) -> Int32? {
         let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
         guard withAddress(port, { connect(descriptor, $0, $1) == 0 }) else {
@@ -35,7 +36,7 @@ package enum Loopback {
         return descriptor
     }
 
-    /// The whole answer to a GET; nil when there is none.
+    /// Returns the whole answer to a GET; nil without an answer.
     package static func get(_ path: String, port: Int) -> String? {
         guard let descriptor = connected(to: port) else { return nil }
         defer { close(descriptor) }

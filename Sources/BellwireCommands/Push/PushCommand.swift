@@ -1,23 +1,23 @@
 import Glibc
 import Tokens
 
-/// `bellwire push`: what an operator needs for pushes (docs/push.md, Command line).
+/// `bellwire push`: makes the keys for pushes, and tests pushes (docs/push.md, Command line).
 package enum PushCommand {
     private static let keys = Command(
         name: "push keys", arguments: "",
         summary: """
             Makes the key by which browsers' push services know this deployment (VAPID), writes it into a new file that only
-            its owner may read, and prints its public half: what a web app gives to PushManager.subscribe as
-            applicationServerKey. Subscriptions are bound to it: with another key they end.
-            """,
-        options: [Option("out", "FILE", "where to, as PKCS #8 in PEM; required")], positionals: 0...0)
+            Makes the key by which browsers' push services know this deployment (VAPID), writes the key into a new file
+            that only its owner may read, and prints its public half: the applicationServerKey of PushManager.subscribe
+            in a web app. Subscriptions are bound to the key: with another key they end.
+        options: [Option("out", "FILE", "the new file, as PKCS #8 in PEM; required")], positionals: 0...0)
 
     private static let usage = """
         usage: bellwire push keys|test [options]
 
         commands:
           push keys   make the key for pushes to browsers
-          push test   push something to the devices of a user
+          push test   send a test push to the devices of a user
         """
 
     package static func run(_ words: [String]) throws {

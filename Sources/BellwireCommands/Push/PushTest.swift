@@ -7,26 +7,26 @@ import MQTTClient
 import SignalingProtocol
 import Support
 
-/// `bellwire push test`: whether pushes arrive (docs/push.md, Command line).
+/// `bellwire push test`: sends test pushes (docs/push.md, Command line).
 struct PushTest {
     private static let command = Command(
         name: "push test", arguments: "USER",
         summary: """
-            Sends a push of kind test to all devices of a user that are registered, and prints what became of each. The status
-            is 1 when none was sent.
+            Sends a push of kind test to all registered devices of a user, and prints the outcome of each. The status is
+            1 when none was sent.
             """,
         options: [
             Option("push", "FILE", "how sleeping phones are woken (docs/push.md); required"),
             Option("store", "STORE", isSecret: true, "sqlite:PATH or redis://[user:password@]host:port[/db]; required"),
-            Option("redis-password-file", "FILE", default: "", "where the password of Redis stands, if not in --store"),
-            Option("redis-prefix", "NAME", default: "bellwire", "what all Redis keys begin with"),
-            Option("device", "ID", default: "", "to this device alone"),
+            Option("redis-password-file", "FILE", default: "", "a file with the password of Redis, if not in --store"),
+            Option("redis-prefix", "NAME", default: "bellwire", "the prefix of all Redis keys"),
+            Option("device", "ID", default: "", "only to this device"),
         ], positionals: 1...1)
 
     private enum Bounds {
-        /// Milliseconds for a token of the provider, a push, and both once more with a new token.
+        /// Milliseconds for a token of the provider and a push, and both again with a new token.
         static let patience: Int64 = 60_000
-        /// How often, and after how many microseconds, a step is tried again that another process was in the way of.
+        /// How often a step is tried again that conflicted with another process, and the pause in microseconds.
         static let tries = 40
         static let pause: UInt32 = 25_000
     }
@@ -37,7 +37,7 @@ struct PushTest {
     private let executor = WorkExecutor()
     private let end = SystemClock.boot.milliseconds + Bounds.patience
 
-    /// The exit status.
+    /// Runs the command. Returns the exit status.
     static func run(_ words: [String]) throws -> Int32 {
         let arguments = try Arguments(command, words)
         guard let user = UserID(arguments.positionals[0]) else {
@@ -58,7 +58,7 @@ struct PushTest {
     private init(_ file: String, _ arguments: Arguments) throws {
         let settings = try PushDelivery.settings(file, "bellwire push test")
         guard let store = try StoreOptions.visited(arguments) as? any CallStore & PushStore else {
-            throw UsageError("bellwire push test: --store: it keeps no registrations")
+            throw UsageError("bellwire push test: --store: this store keeps no registrations")
         }
         self.store = store
         providers = PushProviders(settings)
@@ -129,7 +129,7 @@ struct PushTest {
         }
     }
 
-    /// Nil when none came in time.
+    /// Returns nil when no answer came in time.
     private func answer(to request: HTTPRequest) -> HTTPAnswer? {
         sender.send(request)
         while true {

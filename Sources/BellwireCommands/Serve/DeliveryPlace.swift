@@ -4,27 +4,28 @@ import Coordinator
 import Delivery
 import HTTPSending
 
-/// Where a worker runs that hands something over: in the coordinator's thread where the store has one writer, else in one of its own.
+/// The place where a delivery worker runs: in the coordinator's thread if the store has a single writer, else in a
+/// thread of its own.
 struct DeliveryPlace<Worker: DeliveryWorker & Companion> {
-    /// What a process has to say of one kind of delivery.
+    /// The texts of a process about a kind of delivery.
     struct Kind {
-        /// The flag that asks for it, with its dashes.
+        /// The flag that turns on the delivery, with its dashes.
         let flag: String
-        /// What is logged when the store fails, and when it is back.
+        /// The log messages when the store fails, and when the store is back.
         let waits: StaticString
         let goesOn: StaticString
-        /// As the command is named in errors.
+        /// The name of the command in error messages.
         let command: String
     }
 
-    /// In the coordinator's thread; nil when it has its own.
+    /// The worker in the coordinator's thread; nil if the worker has a thread of its own.
     let companion: Worker?
-    /// To be told of the records of which something is owed.
+    /// The function that must be called with the ids of records that have deliveries for the worker.
     let committed: ([RecordID]) -> Void
     private let thread: DeliveryThread?
     private let sender: HTTPSender
 
-    /// `hasThread`: see `hasThread(beside:)`. `store`: the worker's own.
+    /// `hasThread`: see `hasThread(beside:)`. `store`: the worker's own store.
     init(_ worker: Worker, _ kind: Kind, hasThread: Bool, _ store: any AnswersLater, _ sender: HTTPSender, _ log: Log)
         throws(UsageError)
     {
@@ -50,7 +51,8 @@ struct DeliveryPlace<Worker: DeliveryWorker & Companion> {
         }
     }
 
-    /// Whether the worker has a thread, and a store, of its own. `store`: the coordinator's; nil in a process without one.
+    /// Whether the worker has a thread, and a store, of its own. `store`: the coordinator's store; nil in a process
+    /// without a coordinator.
     static func hasThread(beside store: (any CallStore)?) -> Bool { store?.isShared ?? true }
 
     static func sender(

@@ -6,18 +6,18 @@ import HTTPSending
 import SignalingProtocol
 import Support
 
-/// The worker beside a coordinator or a gateway that wakes phones: in the coordinator's thread where the store has one writer, else in one of
-/// its own.
+/// The push worker of a coordinator or a gateway. The worker runs in the coordinator's thread if the store has a single
+/// writer, else in a thread of its own.
 struct PushDelivery {
     static let options = [
-        Option("push", "FILE", default: "", "how sleeping phones are woken (docs/push.md)")
+        Option("push", "FILE", default: "", "the settings of pushes to sleeping phones (docs/push.md)")
     ]
 
-    /// What of the process and of the service matters here.
+    /// The properties of the process and the service that the worker needs.
     struct Surroundings {
-        /// As it is named in errors.
+        /// The name of the command in error messages.
         let command: String
-        /// As timelines show it.
+        /// The name of the process in timelines.
         let name: String
         let lease: Milliseconds
         let traces: TracePolicy
@@ -26,16 +26,16 @@ struct PushDelivery {
         let log: Log
     }
 
-    /// In the coordinator's thread; nil when it has its own.
+    /// The worker in the coordinator's thread; nil if the worker has a thread of its own.
     var companion: Pusher? { place.companion }
-    /// To be told of the calls because of which somebody may have to be woken.
+    /// The function that must be called with the ids of calls that may need pushes.
     let owesPushes: ([CallID]) -> Void
-    /// In the Prometheus text format.
+    /// Returns the metrics in the Prometheus text format.
     let metrics: @Sendable () -> String
     private let place: DeliveryPlace<Pusher>
 
-    /// Nil without `file`, which `--push` names. `store`: the coordinator's; nil in a process without one. `another`: opens the same store once
-    /// more, for a thread.
+    /// Returns nil without `file`, which `--push` names. `store`: the coordinator's store; nil in a process without a
+    /// coordinator. `another`: opens the same store again, for a thread.
     init?(
         _ file: String?, _ surroundings: Surroundings, beside store: (any CallStore)? = nil,
         another: () throws -> any CallStore
@@ -53,7 +53,8 @@ struct PushDelivery {
             settings, lease: surroundings.lease, name: surroundings.name, traceLife: surroundings.traceLife)
         pusher.traces = surroundings.traces
         pusher.delivers = surroundings.delivers
-        // Who visits a store that another process serves keeps nobody waiting.
+        // In a store that another process serves, the worker takes small steps, so that the other process does not
+        // wait.
         if store == nil, !own.isShared { pusher.inOneStep = 1 }
         let worker = Pusher(
             pushes, pusher, sender: sender, clock: { SystemClock.boot.milliseconds },
@@ -65,7 +66,7 @@ struct PushDelivery {
         self.place = place
     }
 
-    /// A mistake in the file stops the start.
+    /// Reads the settings. Throws on a mistake in the file, so that the process does not start.
     static func settings(_ file: String, _ command: String) throws(UsageError) -> PushSettings {
         do throws(SettingsError) {
             return try PushSettings(file: file)
@@ -91,13 +92,13 @@ extension Pusher: Companion {
     package var descriptor: Int32 { requests.descriptor }
 }
 
-/// What hands something over in a coordinator's thread.
+/// Returns the delivery workers that run in the coordinator's thread.
 func companions(_ webhooks: WebhookDelivery?, _ push: PushDelivery?) -> [any Companion] {
     let both: [(any Companion)?] = [webhooks?.companion, push?.companion]
     return both.compactMap(\.self)
 }
 
-/// What both tell of themselves, in the Prometheus text format.
+/// Returns the metrics of both workers, in the Prometheus text format.
 func allMetrics(_ webhooks: WebhookDelivery?, _ push: PushDelivery?) -> @Sendable () -> String {
     let metrics = [webhooks?.metrics, push?.metrics].compactMap(\.self)
     return { metrics.map { $0() }.joined() }

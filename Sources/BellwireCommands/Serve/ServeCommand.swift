@@ -5,11 +5,11 @@ import Glibc
 import MQTTClient
 import SignalingProtocol
 
-/// `bellwire serve`: one coordinator.
+/// `bellwire serve`: runs a coordinator.
 package enum ServeCommand {
     package static let command = Command(
         name: "serve", arguments: "",
-        summary: "Runs a coordinator: it takes its share of the requests at the broker and rings phones.",
+        summary: "Runs a coordinator, which serves its share of the requests at the broker and rings phones.",
         options: connectionOptions + StoreOptions.all + WebhookDelivery.options + PushDelivery.options
             + TurnOptions.all
             + SettingsOptions.all,
@@ -21,11 +21,11 @@ package enum ServeCommand {
             "mqtt://[user[:password]@]host:port, or mqtts://"),
         Option("broker-ca", "FILE", default: "", "certificate authorities to trust with mqtts://"),
         Option("broker-cert", "FILE", default: "", "this coordinator's certificate, where the broker asks for one"),
-        Option("broker-key", "FILE", default: "", "and its key"),
-        Option("token-file", "FILE", default: "", "where this coordinator's token stands; read for each connection"),
+        Option("broker-key", "FILE", default: "", "the certificate's private key"),
+        Option("token-file", "FILE", default: "", "a file with this coordinator's token; read for each connection"),
         Option("group", "NAME", default: "coordinators", "share group: coordinators of one group share the load"),
         Option("id", "ID", default: "", "MQTT client id, unique among the coordinators; random when empty"),
-        Option("publish-qos", "0|1", default: "1", "QoS of what is sent to devices"),
+        Option("publish-qos", "0|1", default: "1", "QoS of messages to devices"),
         Option("http", "HOST:PORT", default: "", "serve /healthz, /readyz and /metrics there"),
         Option("log-level", "LEVEL", default: "info", "debug, info, warning or error"),
         Option("log-format", "FORMAT", default: "text", "text or json"),
@@ -33,12 +33,14 @@ package enum ServeCommand {
 
     package static func run(_ words: [String]) throws { try run(try Arguments(command, words)) { $0 } }
 
-    /// `arguments`: of this command, or of one with more options. `served`: the store as the coordinator is to see it.
+    /// Runs the command. `arguments`: the arguments of this command, or of a variant with more options. `served`:
+    /// returns the store that the coordinator uses.
     package static func run(_ arguments: Arguments, _ served: (any CallStore) throws -> any CallStore) throws {
-        // Its memory holds a token, and what users say to each other: none of it belongs on a disk.
+        // The memory holds a token and messages of users, which must not be written to a disk: the process makes no
+        // core dump.
         var none = rlimit(rlim_cur: 0, rlim_max: 0)
         setrlimit(__rlimit_resource_t(RLIMIT_CORE.rawValue), &none)
-        // Before any other thread exists.
+        // Signals are blocked before the process starts other threads.
         let signals = TerminationSignals()
         var configuration = try coordinatorConfiguration(arguments)
         let log = Log(
@@ -68,7 +70,7 @@ package enum ServeCommand {
             configuration: configuration, store: store, status: status, log: log,
             companions: companions(delivery, push), owes: delivery?.owes ?? { _ in },
             owesPushes: push?.owesPushes ?? { _ in })
-        // The loop blocks this thread for the life of the process; nothing else waits for it.
+        // The loop blocks this thread for the life of the process.
         coordinator.run()
         delivery?.stop()
         push?.stop()

@@ -3,21 +3,22 @@ import CallStore
 import Coordinator
 import SignalingProtocol
 
-/// The flags for every setting that the protocol calls configurable, with their ranges. `serve` and `dev` share them.
+/// The flags for every setting that the protocol calls configurable, with their ranges. `serve` and `dev` share these
+/// flags.
 enum SettingsOptions {
     private static let standard = ServiceSettings()
     private static let oneDay: Int64 = 86_400_000
     static let historyPerUser = 1...100_000
 
     static let takeOverStore = Option(
-        switch: "take-over-store", "give the store to this --topic-root, though another deployment wrote it")
+        switch: "take-over-store", "give the store to this --topic-root, although another deployment used the store")
 
-    /// The store of a deployment is told by the topic root.
+    /// The stamp by which a store recognises its deployment: the topic root.
     static func stamp(_ arguments: Arguments, _ settings: ServiceSettings) -> DeploymentStamp {
         DeploymentStamp(topicRoot: settings.topics.root, takesOver: arguments.isSet("take-over-store"))
     }
 
-    static let topicRoot = Option("topic-root", "TOPIC", default: Topics.defaultRoot, "what all topics begin with")
+    static let topicRoot = Option("topic-root", "TOPIC", default: Topics.defaultRoot, "the root of all topics")
     static let presenceLease = Option(
         "presence-lease", "DURATION", default: duration(standard.presence.lease),
         "how long a silent device counts as online")
@@ -47,7 +48,7 @@ enum SettingsOptions {
         topicRoot,
         Option(
             "invitation-timeout", "DURATION", default: duration(Int64(standard.calls.invitationTimeout) * 1000),
-            "how long an invitation lasts that does not say"),
+            "how long an invitation lasts without a timeout of its own"),
         Option(
             "not-received-after", "DURATION", default: duration(standard.calls.notReceivedAfter),
             "when an unacknowledged invitation becomes notYetReceived"),
@@ -62,7 +63,7 @@ enum SettingsOptions {
             "silence after which a member of an advanced call has quit"),
         Option(
             "empty-call-timeout", "DURATION", default: duration(standard.calls.emptyCallTimeout),
-            "how long a call without autoEnd stays when nobody is live"),
+            "how long a call without autoEnd stays without live members"),
         Option(
             "ended-retention", "DURATION", default: duration(standard.calls.endedRetention),
             "how long devices are still told of an ended call"),
@@ -77,50 +78,50 @@ enum SettingsOptions {
             "how long a backend that holds a member's place in a call may be silent"),
         Option(
             "session-memory", "DURATION", default: duration(standard.presence.sessionMemory),
-            "how long a session that is over is remembered"),
+            "how long an ended session is remembered"),
         Option(
             "cancel-memory", "DURATION", default: duration(standard.cancelMemory),
-            "how long a cancel is remembered that came before its invite"),
+            "how long an early cancel (before its invite) is remembered"),
         historyRetention,
         Option(
             "users", "POLICY", default: standard.users.rawValue,
-            "who may be invited: any, or known: users who were online once or sent user.update"),
+            "who may be invited: any, or known: users who were ever online or sent user.update"),
         Option(
             "request-rate", "N/BURST", default: limit(standard.limits.requests),
-            "requests of a user per second, and at once; 0/0 for no limit"),
+            "a user's requests per second / at once; 0/0 for no limit"),
         Option(
             "invite-rate", "N/BURST", default: limit(standard.limits.invitations),
             "the same for call.invite and call.add"),
         Option("message-rate", "N/BURST", default: limit(standard.limits.messages), "the same for message.send"),
         Option("signal-rate", "N/BURST", default: limit(standard.limits.signals), "the same for call.signal"),
-        Option("device-rate", "N/BURST", default: limit(standard.limits.device), "all that one device sends"),
-        Option("presence-rate", "N/BURST", default: limit(standard.limits.presence), "presence of one device"),
-        Option("pair-rate", "N/BURST", default: limit(standard.limits.pair), "invitations of one user by another one"),
-        Option("callee-rate", "N/BURST", default: limit(standard.limits.callee), "invitations of one user by all"),
+        Option("device-rate", "N/BURST", default: limit(standard.limits.device), "all messages of a device"),
+        Option("presence-rate", "N/BURST", default: limit(standard.limits.presence), "presence messages of a device"),
+        Option("pair-rate", "N/BURST", default: limit(standard.limits.pair), "invitations of a user by another user"),
+        Option("callee-rate", "N/BURST", default: limit(standard.limits.callee), "invitations of a user by all users"),
         Option(
             "sent-bytes-rate", "N/BURST", default: limit(standard.limits.sentBytes),
-            "bytes sent because of one user's requests"),
+            "bytes sent because of a user's requests"),
         Option(
             "pair-bytes-rate", "N/BURST", default: limit(standard.limits.pairBytes),
-            "bytes that one user's calls and messages send to another one"),
+            "bytes that a user's calls and messages send to another user"),
         Option(
             "callee-bytes-rate", "N/BURST", default: limit(standard.limits.calleeBytes),
-            "bytes that the calls and messages of all others send to one user"),
+            "bytes that the calls and messages of all others send to a user"),
         Option(
             "live-invitations", "N", default: "\(standard.quotas.liveInvitations)",
-            "unanswered invitations of one user"),
+            "unanswered invitations of a user"),
         Option(
             "pair-invitations", "N", default: "\(standard.quotas.pairInvitations)",
-            "unanswered invitations of one user that ring at the same other user"),
+            "unanswered invitations of a user to the same other user"),
         Option(
             "waiting-messages", "N", default: "\(standard.quotas.waitingMessages)",
-            "messages of one user that wait for an ack"),
+            "a user's messages that wait for an ack"),
         Option(
             "stored-bytes", "BYTES", default: "\(standard.quotas.storedBytes)",
-            "of the calls that one user has made and that are kept; 0 for no limit"),
+            "kept calls that a user has made; 0 for no limit"),
         Option(
             "message-ttl", "DURATION", default: duration(standard.messageTTL),
-            "how long a peer message waits that does not say"),
+            "how long a peer message waits without a ttl of its own"),
         Option(
             "message-memory", "DURATION", default: duration(standard.messageMemory),
             "how long a finished peer message is remembered"),
@@ -183,7 +184,7 @@ enum SettingsOptions {
 
     private static func limit(_ limit: RateLimits.Limit) -> String { "\(limit.rate)/\(limit.burst)" }
 
-    /// Of what is counted in bytes.
+    /// The greatest rate and burst of limits that count bytes.
     private static let mostBytes = 1_000_000_000
 
     private static func rateLimit(_ text: String) -> RateLimits.Limit? { rateLimit(text, most: 1_000_000) }
@@ -196,7 +197,7 @@ enum SettingsOptions {
         return RateLimits.Limit(rate: rate, burst: burst)
     }
 
-    /// The protocol counts an invitation's timeout in whole seconds.
+    /// Returns whole seconds: the protocol counts an invitation's timeout in seconds.
     private static func seconds(_ arguments: Arguments, _ name: String) throws(UsageError) -> Int {
         let milliseconds = try arguments.milliseconds(name, in: 1_000...600_000)
         guard milliseconds % 1000 == 0 else {

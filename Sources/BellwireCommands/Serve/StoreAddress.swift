@@ -5,7 +5,7 @@ import RedisStore
 import SQLiteStore
 import Support
 
-/// Which store: `memory:`, `sqlite:PATH` or `redis://[user:password@]host:port[/db]`.
+/// The address of a store: `memory:`, `sqlite:PATH` or `redis://[user:password@]host:port[/db]`.
 package enum StoreAddress: CustomStringConvertible {
     case memory
     case sqlite(path: String)
@@ -13,7 +13,7 @@ package enum StoreAddress: CustomStringConvertible {
 
     static let forms = "memory:, sqlite:PATH or redis://[user:password@]host:port[/db]"
 
-    /// Nil for what is none of `forms`.
+    /// Returns nil for a text that is none of `forms`.
     package init?(_ text: String) {
         if text == "memory:" {
             self = .memory
@@ -26,7 +26,7 @@ package enum StoreAddress: CustomStringConvertible {
         }
     }
 
-    /// Without credentials.
+    /// The address without credentials.
     package var description: String {
         switch self {
         case .memory: "memory:"
@@ -35,7 +35,7 @@ package enum StoreAddress: CustomStringConvertible {
         }
     }
 
-    /// What else an operator may say of a store.
+    /// The further options of a store.
     package struct Options {
         package init() {}
 
@@ -43,9 +43,9 @@ package enum StoreAddress: CustomStringConvertible {
         var redisPrefix = "bellwire"
         var waitReplicas = 0
         var historyPerUser = Retention.historyPerUser
-        /// Whose the store must be; nil: anybody's.
+        /// The stamp that the store must have; nil allows any stamp.
         var stamp: DeploymentStamp?
-        /// Another process serves it: it is not kept waiting.
+        /// Whether another process serves the store, which must not be kept waiting.
         var isVisited = false
     }
 

@@ -1,17 +1,17 @@
 import Glibc
 import Support
 
-/// Turns SIGINT and SIGTERM into a call on a thread of its own, where anything may be done.
+/// Turns SIGINT and SIGTERM into a call on a thread of its own, where any function may be called.
 ///
-/// Must be made before other threads are started: they inherit the blocked signals, so that only the waiting thread
-/// gets them.
+/// Must be created before other threads start: they inherit the blocked signals, so that only the waiting thread
+/// receives the signals.
 struct TerminationSignals {
     private let set: sigset_t
 
     init() {
         var set = sigset_t()
         sigemptyset(&set)
-        // A signal that is blocked is waited for even when it is ignored.
+        // `sigwait` would receive a blocked signal even if the signal is ignored.
         if !isIgnored(SIGINT) { sigaddset(&set, SIGINT) }
         sigaddset(&set, SIGTERM)
         pthread_sigmask(SIG_BLOCK, &set, nil)
@@ -28,8 +28,8 @@ struct TerminationSignals {
     }
 }
 
-/// Whether whoever started this process wants it to ignore a signal: `nohup` does with SIGHUP, a shell without job control with the SIGINT
-/// of what it starts in the background.
+/// Whether the parent process made this process ignore a signal: `nohup` does so with SIGHUP, and a shell without job
+/// control with the SIGINT of background commands.
 func isIgnored(_ signal: Int32) -> Bool {
     var action = sigaction()
     guard sigaction(signal, nil, &action) == 0, let handler = action.__sigaction_handler.sa_handler else {

@@ -6,13 +6,14 @@ import HTTPSending
 import SignalingProtocol
 import Support
 
-/// The worker beside a coordinator that hands webhooks over: in its thread where the store has one writer, else in one of its own.
+/// The webhook worker of a coordinator. The worker runs in the coordinator's thread if the store has a single writer,
+/// else in a thread of its own.
 struct WebhookDelivery {
     static let options = [
-        Option("webhooks", "FILE", default: "", "endpoints that webhooks go to (docs/webhooks.md)"),
+        Option("webhooks", "FILE", default: "", "the endpoints of webhooks (docs/webhooks.md)"),
         Option(
             "deliver", "true|false", default: "true",
-            "hand webhooks and pushes over; false: leave that to other processes"
+            "send webhooks and pushes; false: leave sending to other processes"
         ),
     ]
 
@@ -20,18 +21,18 @@ struct WebhookDelivery {
         try arguments.required("deliver", "true or false") { ["true": true, "false": false][$0] }
     }
 
-    /// In the coordinator's thread; nil when it has its own.
+    /// The worker in the coordinator's thread; nil if the worker has a thread of its own.
     var companion: Deliverer? { place.companion }
-    /// Those of the file.
+    /// The endpoints in the settings file.
     let endpoints: [KeptEndpoint]
-    /// To be told of the records of which something is owed.
+    /// The function that must be called with the ids of records that have webhook events.
     var owes: ([RecordID]) -> Void { place.committed }
-    /// In the Prometheus text format.
+    /// Returns the metrics in the Prometheus text format.
     let metrics: @Sendable () -> String
     private let place: DeliveryPlace<Deliverer>
 
-    /// Nil without `--webhooks`. `store`: the coordinator's; nil in a process without one. `another`: opens the same store once more, for a
-    /// thread.
+    /// Returns nil without `--webhooks`. `store`: the coordinator's store; nil in a process without a coordinator.
+    /// `another`: opens the same store again, for a thread.
     init?(
         _ arguments: Arguments, _ command: String, beside store: (any CallStore)? = nil, log: Log,
         another: () throws -> any CallStore
@@ -51,7 +52,8 @@ struct WebhookDelivery {
         }
         let deliverer = Deliverer(
             outbox, settings.endpoints, sender: sender, delivers: delivers,
-            // Who visits a store that another process serves keeps nobody waiting.
+            // In a store that another process serves, the worker takes small steps, so that the other process does not
+            // wait.
             inOneStep: store == nil && !own.isShared ? 1 : 64, now: SystemClock.boot.milliseconds
         ) { "w" + randomHex(bytes: 8) }
         guard let deliverer else { throw UsageError("\(command): --webhooks \(file): unusable endpoints") }
@@ -65,9 +67,9 @@ struct WebhookDelivery {
         switch news {
         case .refuses(let reason):
             log(
-                .warning, "a webhook endpoint does not take what it is sent: it is tried again",
+                .warning, "a webhook endpoint refuses its events: they are tried again",
                 ["endpoint": name.string, "reason": reason])
-        case .takes: log(.info, "a webhook endpoint takes what it is sent again", ["endpoint": name.string])
+        case .takes: log(.info, "a webhook endpoint accepts its events again", ["endpoint": name.string])
         case .off:
             log(
                 .warning,

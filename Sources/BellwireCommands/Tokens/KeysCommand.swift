@@ -1,28 +1,28 @@
 import Glibc
 import Tokens
 
-/// `bellwire keys`: makes the keys with which tokens are signed, and what a broker needs of them.
+/// `bellwire keys`: makes the keys that sign tokens, and the key set with which a broker checks tokens.
 package enum KeysCommand {
     private static let generate = Command(
         name: "keys generate", arguments: "",
         summary: """
             Makes a key that signs tokens and writes it into a file (a JWK set) that only its owner may read.
-            With --add the file keeps its keys: the new one signs from now on, what the others signed still counts.
+            With --add the file keeps its keys: the new key signs from now on, and tokens of the others stay valid.
             """,
         options: [
-            Option("out", "FILE", "where to; required"),
+            Option("out", "FILE", "the file; required"),
             Option(
                 "algorithm", "NAME", default: SignatureAlgorithm.es256.rawValue,
-                "\(algorithms); whoever checks HS256 tokens can make them"),
-            Option(switch: "add", "put the key in front of those in the file"),
+                "\(algorithms); a process that checks HS256 tokens can also make them"),
+            Option(switch: "add", "put the key in front of the keys in the file"),
         ], positionals: 0...0)
 
     private static let publish = Command(
         name: "keys public", arguments: "",
-        summary: "Writes what a broker needs to check tokens, and nobody needs to hide: the public halves of the keys.",
+        summary: "Writes the public halves of the keys, with which a broker checks tokens. They are not secret.",
         options: [
             Option("keys", "FILE", "the key set; required"),
-            Option("out", "FILE", default: "-", "where to; - is the standard output"),
+            Option("out", "FILE", default: "-", "the file; - is the standard output"),
         ], positionals: 0...0)
 
     private static let usage = """
@@ -30,7 +30,7 @@ package enum KeysCommand {
 
         commands:
           keys generate   make a key that signs tokens
-          keys public     what a broker needs to check them
+          keys public     write the public keys with which a broker checks tokens
         """
 
     private static let algorithms = SignatureAlgorithm.allCases.map(\.rawValue).joined(separator: ", ")
@@ -52,16 +52,16 @@ package enum KeysCommand {
         let algorithm = try arguments.required("algorithm", algorithms, SignatureAlgorithm.init(rawValue:))
         let isThere = access(path, F_OK) == 0
         guard !isThere || arguments.isSet("add") else {
-            throw UsageError("bellwire keys generate: \(path) is there already; --add puts a key beside those in it")
+            throw UsageError("bellwire keys generate: \(path) is there already; --add puts a key beside its keys")
         }
         var keys = isThere ? try KeySet(file: path) : KeySet([])
         guard !keys.hasOthers else {
-            let reasons = keys.unusable.isEmpty ? ["one is not for signatures"] : keys.unusable
+            let reasons = keys.unusable.isEmpty ? ["a key is not for signatures"] : keys.unusable
             throw UsageError(
                 "bellwire keys generate: \(path) has keys that would be lost: \(reasons.joined(separator: "; "))")
         }
         guard keys.keys.count < KeySet.maxKeys else {
-            throw UsageError("bellwire keys generate: \(path) has \(KeySet.maxKeys) keys: remove those out of use")
+            throw UsageError("bellwire keys generate: \(path) has \(KeySet.maxKeys) keys: remove keys out of use")
         }
         let key = try TokenKey.generate(algorithm)
         keys.add(key)

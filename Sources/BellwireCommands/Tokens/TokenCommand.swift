@@ -8,16 +8,16 @@ package enum TokenCommand {
         name: "token", arguments: "",
         summary: """
             Prints a token: the MQTT password of a user's device, of a backend or of a coordinator.
-            An app's own backend makes them with any JWT library.
+            An app's own backend makes tokens with any JWT library.
             """,
         options: [
             Option("keys", "FILE", "the key set; its first private key signs; required"),
-            Option("user", "USER", "whose token: sub; of a server or a coordinator its name; required"),
-            Option("device", "DEVICE", "the only device that may use it; any of the user's when not given"),
+            Option("user", "USER", "the token's user: sub; for a server or a coordinator its name; required"),
+            Option("device", "DEVICE", "the only device that may use the token; any device of the user when not given"),
             Option("role", "ROLE", default: Token.Role.device.rawValue, "\(roles)"),
-            Option("ttl", "DURATION", default: "1h", "how long it counts: 1s to 3650d"),
+            Option("ttl", "DURATION", default: "1h", "how long the token is valid: 1s to 3650d"),
             Option("issuer", "TEXT", "iss"),
-            Option("audience", "TEXT", default: Token.standardAudience, "aud: for what it is made; empty for none"),
+            Option("audience", "TEXT", default: Token.standardAudience, "aud: the token's purpose; empty for none"),
         ], positionals: 0...0)
 
     private static let roles = Token.Role.allCases.map(\.rawValue).joined(separator: ", ")
@@ -27,7 +27,7 @@ package enum TokenCommand {
         let path = try arguments.required("keys", "a file") { $0.isEmpty ? nil : $0 }
         let user = try arguments.required("user", "a user id of 1 to 64 bytes", UserID.init)
         let life = try arguments.milliseconds("ttl", in: 1_000...3_650 * 86_400_000)
-        // A token counts in whole seconds.
+        // The times of a token are whole seconds.
         let now = SystemClock.wall.milliseconds / 1000 * 1000
         var token = Token(user: user, expiresAt: now + life)
         token.device = try arguments.value("device", "1 to 64 of A-Z a-z 0-9 . _ ~ -", DeviceID.init)

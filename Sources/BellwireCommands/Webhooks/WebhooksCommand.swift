@@ -6,24 +6,25 @@ import MQTTClient
 import SignalingProtocol
 import Support
 
-/// `bellwire webhooks`: what is owed to endpoints, and dead letters (docs/webhooks.md, Command line).
+/// `bellwire webhooks`: shows and changes the outbox and the dead letters of endpoints (docs/webhooks.md, Command
+/// line).
 package enum WebhooksCommand {
     private static let storeOptions = [
         Option("store", "STORE", isSecret: true, "sqlite:PATH or redis://[user:password@]host:port[/db]; required"),
-        Option("redis-password-file", "FILE", default: "", "where the password of Redis stands, if not in --store"),
-        Option("redis-prefix", "NAME", default: "bellwire", "what all Redis keys begin with"),
-        Option("endpoint", "NAME", default: "", "of this endpoint alone"),
+        Option("redis-password-file", "FILE", default: "", "a file with the password of Redis, if not in --store"),
+        Option("redis-prefix", "NAME", default: "bellwire", "the prefix of all Redis keys"),
+        Option("endpoint", "NAME", default: "", "only this endpoint"),
     ]
     private static let letterOptions = [
-        Option("id", "ID", default: "", "the one with this webhook-id"),
-        Option("since", "RFC3339", default: "", "those of what happened then or later, as 2026-11-23T08:30:00Z"),
+        Option("id", "ID", default: "", "only the dead letter with this webhook-id"),
+        Option("since", "RFC3339", default: "", "only events at this time or later, such as 2026-11-23T08:30:00Z"),
     ]
 
     private static let list = Command(
         name: "webhooks list", arguments: "",
         summary: """
-            Shows each endpoint: its state, how many webhooks wait and for how long, its dead letters, and what its last
-            attempt came to.
+            Shows each endpoint: its state, the number and age of waiting webhooks, its dead letters, and the result of
+            its last attempt.
             """,
         options: storeOptions, positionals: 0...0)
     private static let dead = Command(
@@ -31,20 +32,20 @@ package enum WebhooksCommand {
         options: storeOptions + letterOptions, positionals: 0...0)
     private static let replay = Command(
         name: "webhooks replay", arguments: "",
-        summary: "Sends dead letters again, each in its place: all of them, unless options say which.",
+        summary: "Sends dead letters again, each in its place: all, or those that the options name.",
         options: storeOptions + letterOptions, positionals: 0...0)
     private static let on = Command(
         name: "webhooks on", arguments: "",
         summary: """
-            Turns an endpoint on again that was turned off because it answered 410. What became dead letters meanwhile
-            goes out with bellwire webhooks replay.
+            Turns an endpoint on again that was turned off because it answered 410. bellwire webhooks replay sends the
+            events that became dead letters meanwhile.
             """,
         options: storeOptions, positionals: 0...0)
     private static let forget = Command(
         name: "webhooks forget", arguments: "",
         summary: """
-            Removes an endpoint that no settings name any more, with all that waits for it and its dead letters.
-            A process whose settings name it brings it back when it starts.
+            Removes an endpoint that no settings name any more, with its waiting webhooks and dead letters. A process
+            whose settings name the endpoint adds it again when the process starts.
             """,
         options: storeOptions, positionals: 0...0)
 
@@ -52,10 +53,10 @@ package enum WebhooksCommand {
         usage: bellwire webhooks list|dead|replay|on|forget --store STORE [options]
 
         commands:
-          webhooks list     endpoints, what waits for them and for how long, and what their last attempts came to
+          webhooks list     endpoints, their waiting webhooks and dead letters, and their last attempts
           webhooks dead     the ids of dead letters
           webhooks replay   send dead letters again
-          webhooks on       turn an endpoint on that answered 410
+          webhooks on       turn an endpoint on again that answered 410
           webhooks forget   remove an endpoint
         """
 
@@ -76,9 +77,9 @@ package enum WebhooksCommand {
     }
 
     fileprivate enum Bounds {
-        /// Microseconds: coordinators read the list of endpoints every second.
+        /// The wait in microseconds until coordinators have read the list of endpoints, which they read every second.
         static let reread: UInt32 = 2_000_000
-        /// How often, and after how many microseconds, a step is tried again that another process was in the way of.
+        /// How often a step is tried again that conflicted with another process, and the pause in microseconds.
         static let tries = 40
         static let pause: UInt32 = 25_000
     }
@@ -116,7 +117,7 @@ package enum WebhooksCommand {
         for endpoint in try outbox.endpoints() {
             let letters = try outbox.letters(endpoint.name, wanted)
             var count = 0
-            // In steps, so that nobody waits long for the store.
+            // Dead letters are replayed in small steps, so that no other process waits long for the store.
             for start in stride(from: 0, to: letters.count, by: 64) {
                 let some = Array(letters[start..<min(letters.count, start + 64)])
                 count += try outbox.ask { store throws(StoreError) in
@@ -127,7 +128,7 @@ package enum WebhooksCommand {
             if endpoint.isOff, count > 0 {
                 writeError(
                     """
-                    \(endpoint.name) is off: they become dead letters again, until its url changes or \
+                    \(endpoint.name) is off: the events become dead letters again, until its url changes or \
                     bellwire webhooks on --endpoint \(endpoint.name) turns it on
                     """)
             }
@@ -141,7 +142,7 @@ package enum WebhooksCommand {
         guard try outbox.ask({ store throws(StoreError) in try await store.turnOn(name) }) else {
             throw UsageError("bellwire webhooks on: there is no endpoint \(name)")
         }
-        // Those who hand over make dead letters of what is replayed until they have read that it is on.
+        // Until the workers have read that the endpoint is on, they make dead letters of replayed events.
         usleep(Bounds.reread)
         writeOutput("\(name): on")
     }
@@ -159,9 +160,9 @@ package enum WebhooksCommand {
         let outbox = try OpenOutbox(arguments, forget.name)
         let known = try outbox.ask { store throws(StoreError) in try await store.endpoints() }
         try outbox.ask { store throws(StoreError) in try await store.forget(name) }
-        // Coordinators write for it until they have read that it is gone.
+        // Until the coordinators have read that the endpoint is gone, they add events to its outbox.
         usleep(Bounds.reread)
-        // Also of one that is not known: who forgot it may have been interrupted here.
+        // An unknown endpoint is cleared as well: an earlier `forget` may have been interrupted here.
         while try outbox.ask({ store throws(StoreError) in try await store.clear(name) }) {}
         guard known.contains(where: { $0.name == name }) else {
             throw UsageError("bellwire webhooks forget: there is no endpoint \(name)")
@@ -170,7 +171,7 @@ package enum WebhooksCommand {
     }
 }
 
-/// Which dead letters.
+/// The dead letters that the options name.
 private struct Wanted {
     let id: String?
     let since: Milliseconds
@@ -188,7 +189,7 @@ private struct Wanted {
     }
 }
 
-/// The outbox of a store that others serve meanwhile.
+/// The outbox of a store that other processes serve at the same time.
 private struct OpenOutbox {
     private let store: any CallStore & OutboxStore
     private let executor = WorkExecutor()
@@ -235,6 +236,6 @@ private struct OpenOutbox {
 }
 
 extension DeadLetter {
-    /// Nil when this version cannot read what it was about.
+    /// The webhook id; nil when this version cannot read the record.
     fileprivate var webhookID: String? { WebhookEvent(stored: record, id)?.id }
 }
