@@ -1,8 +1,8 @@
 """Black-box conformance tests of the Bellwire wire protocol: docs/protocol.md, sentence by sentence.
 
 client/     a device: MQTT connection, requests, acks, presence
-contract/   what all traffic must meet: the JSON schemas, and the rules that schemas cannot say
+contract/   the contract of all messages: the JSON schemas, and rules that schemas cannot express
 tests/      one function per normative sentence, by section
-suite.py    how a test is declared; scene.py what it stands on; expect.py how it asserts
-runner.py   runs them in parallel; report.py says what came out; citations.py holds them against the text
+suite.py    declares tests; scene.py makes their devices; expect.py has the assertions
+runner.py   runs the tests in parallel; report.py prints the results; citations.py compares the tests with the text
 """

@@ -1,4 +1,4 @@
-"""`python -m conformance`: see scripts/conformance."""
+"""The command line `python -m conformance`: see scripts/conformance."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _run(options: Options, selected: list[Test]) -> int:
 
 
 def _machines(options: Options) -> Machines | None:
-    """Whose devices are those of the tests."""
+    """Returns the SDK processes for the devices of the tests; None for this suite's own client."""
     broker = options.deployment.broker
     match options.device:
         case "web":
@@ -77,7 +77,7 @@ def _matches(pattern: str, test: Test) -> bool:
 
 
 def _progress(sentences: int) -> Callable[[Result], None]:
-    """Shows on a terminal how far it is; the table comes in the end."""
+    """Returns a callback that shows the progress on a terminal; the table is printed at the end."""
     done: set[str] = set()
     failed: set[str] = set()
 

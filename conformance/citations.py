@@ -1,4 +1,4 @@
-"""Holds the tests' sentences against the text of the protocol, so that the two cannot drift apart."""
+"""Compares the tests' sentences with the text of the protocol, so that the two cannot drift apart."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from pathlib import Path
 from .suite import Test
 
 _SHORTEST_GAP = 40
-"""Characters: what no test cites and is shorter is the join between two cited sentences."""
+"""In characters: a shorter text without a citation is only the join between two cited sentences."""
 
 
 @dataclass(frozen=True)
 class Audit:
     missing: list[Test]
-    """Tests whose sentence does not stand in its section."""
+    """Tests whose sentence is not in its section."""
     uncited: list[tuple[str, str]]
-    """Section and text that no test cites."""
+    """The section and text of each passage that no test cites."""
 
 
 def audit(path: Path, tests: list[Test]) -> Audit:
@@ -38,18 +38,18 @@ def audit(path: Path, tests: list[Test]) -> Audit:
 
 
 def _sections(markdown: str) -> dict[str, str]:
-    """The plain text of each numbered section."""
+    """Returns the plain text of each numbered section."""
     parts = re.split(r"^## (\d+)\. .*$", markdown, flags=re.MULTILINE)
     return {number: _plain(text) for number, text in zip(parts[1::2], parts[2::2])}
 
 
 def _plain(markdown: str) -> str:
-    """Without emphasis, code marks and line breaks."""
+    """Returns the text without emphasis, code marks and line breaks."""
     return re.sub(r"\s+", " ", re.sub(r"[*`]|\\(?=\|)", "", markdown)).strip()
 
 
 def _find(text: str, sentence: str) -> list[tuple[int, int]]:
-    """Where the parts between the sentence's `…` stand, one after the other; empty when they do not."""
+    """Returns the positions of the parts between the sentence's `…`, in order; empty when a part is missing."""
     parts = [part.strip() for part in sentence.split("…") if part.strip()]
     first = text.find(parts[0])
     while first >= 0:

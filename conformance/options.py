@@ -1,4 +1,4 @@
-"""The command line, and what it says of the deployment."""
+"""The command line, with the settings of the deployment."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ PLATFORMS = ("apns", "apnsVoIP", "fcm", "webPush")
 _TIMERS = {
     "caller_grace": (10.0, "how long a lost caller may take to come back"),
     "not_received_after": (5.0, "when an unacknowledged invitation becomes notYetReceived"),
-    "invitation_timeout": (60.0, "how long an invitation lasts that does not say"),
-    "ended_retention": (60.0, "how long devices are still told of what is over"),
-    "empty_call_timeout": (60.0, "how long a call without autoEnd stays when nobody is live"),
-    "cancel_memory": (30.0, "how long a cancel is remembered that came before its invite"),
-    "session_memory": (120.0, "how long a session that is over is remembered"),
+    "invitation_timeout": (60.0, "how long an invitation lasts without a timeout of its own"),
+    "ended_retention": (60.0, "how long devices are still told of an ended call"),
+    "empty_call_timeout": (60.0, "how long a call without autoEnd stays without live members"),
+    "cancel_memory": (30.0, "how long an early cancel (before its invite) is remembered"),
+    "session_memory": (120.0, "how long an ended session is remembered"),
 }
-"""Settings that no message tells: the protocol's default in seconds, and what it is."""
+"""Settings that no message tells: the protocol's default in seconds, and a description."""
 
 
 @dataclass(frozen=True)
 class Timings:
-    """Times that belong to the service, in seconds."""
+    """Times of the service, in seconds."""
 
     caller_grace: float
     not_received_after: float
@@ -49,17 +49,17 @@ class Limits:
     """Bounds that are settings of the service."""
 
     max_payload: int
-    """Bytes of a request."""
+    """The largest request in bytes."""
     max_members: int
     max_devices: int
     live_invitations: int
-    """Of one user."""
+    """Unanswered invitations of a user."""
     waiting_messages: int
-    """Of one user."""
+    """A user's messages that wait for an ack."""
     history: int
-    """Ended calls in a user's list."""
+    """Ended calls in a user's history."""
     rates: dict[str, tuple[float, int]]
-    """Requests per second and burst by class: `signal`, `message`, `invite`, `other`; empty when nothing is limited."""
+    """Requests per second and burst by class: `signal`, `message`, `invite`, `other`; empty without limits."""
 
 
 @dataclass(frozen=True)
@@ -74,27 +74,27 @@ class Options:
     check_citations: bool
     quick: bool
     slow: bool
-    """The opposite of `quick`."""
+    """The opposite of `quick`: only tests with long waits."""
     junit: Path | None
     users: str
     trace: str
     identity: str
     tokens: bool
-    """Each user has a password of its own."""
+    """Whether each user has a password of its own."""
     replicas: int
-    """Coordinators: each keeps a sender's order, and counts rates, for itself."""
+    """The number of coordinators. Each coordinator keeps a sender's order, and counts rates, for itself."""
     push: tuple[str, ...]
-    """The platforms for which the app `default` is pushed."""
+    """The platforms whose pushes the app `default` receives."""
     gateway: Gateway | None
     device: str
-    """What the devices of the tests are: `python`, this suite's own client, or an SDK."""
+    """The kind of the tests' devices: `python`, this suite's own client, or an SDK."""
     websocket: str | None
-    """Where the web SDK reaches the broker; None where no device is that."""
+    """The broker's URL for the web SDK; None when no device is the web SDK."""
     limits: Limits
     timers: dict[str, float]
 
     def timings(self, heartbeat_timeout: float, presence_lease: float) -> Timings:
-        """With what a `welcome` tells."""
+        """Returns the timings, with the times that a `welcome` tells."""
         return Timings(**self.timers, heartbeat_timeout=heartbeat_timeout, presence_lease=presence_lease)
 
 
@@ -145,7 +145,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="scripts/conformance",
         description="Checks a running deployment against docs/protocol.md, sentence by sentence. It talks to the broker"
-        " (and a gateway) alone, with random user names. Exit status: 0 all passed, 1 something failed, 2 nothing could be tested.",
+        " (and a gateway) alone, with random user names. Exit status: 0 all passed, 1 a test failed, 2 no test could run.",
         formatter_class=_Formatter,
     )
     add = parser.add_argument
@@ -154,29 +154,29 @@ def _parser() -> argparse.ArgumentParser:
     add("--token", help="the password of every user")
     add("--token-command", metavar="CMD", help="prints a user's password; {user} stands for the user id")
     add("--gateway", metavar="URL", help="a gateway, http:// or https://, to ask for ring checks")
-    add("--topic-root", default="bellwire/v1", help="what all topics begin with")
+    add("--topic-root", default="bellwire/v1", help="the root of all topics")
     add("--mqtt", choices=("5", "3.1.1", "both"), default="both", help="which MQTT version")
     sdks = "an SDK's machine, wherever a test's device keeps to the rules; swift-mosquitto: the Swift SDK over libmosquitto"
     add("--device", choices=("python", "web", "swift", "swift-mosquitto"), default="python", help=sdks)
-    add("--websocket", metavar="URL", help="with --device web: where browsers reach the broker, ws:// or wss://; --broker, if that is one")
+    add("--websocket", metavar="URL", help="with --device web: the broker's URL for browsers, ws:// or wss://; by default --broker")
     add("-k", metavar="PATTERN", default="", help="only tests whose section, sentence or name this regex finds")
     add("--list", action="store_true", help="lists the tests")
     speed = parser.add_mutually_exclusive_group().add_argument
-    speed("--quick", action="store_true", help="leaves out what waits for timers of more than 5 s")
-    speed("--slow", action="store_true", help="only what waits for timers of more than 5 s")
-    add("--parallel", metavar="N", type=int, default=24, help="tests at once, waiting ones aside")
-    add("--patience", metavar="SECONDS", type=float, default=5.0, help="how long to wait for what should come at once")
+    speed("--quick", action="store_true", help="leaves out tests that wait for timers of more than 5 s")
+    speed("--slow", action="store_true", help="only tests that wait for timers of more than 5 s")
+    add("--parallel", metavar="N", type=int, default=24, help="tests at once, apart from waiting tests")
+    add("--patience", metavar="SECONDS", type=float, default=5.0, help="how long to wait for an immediate message")
     add("--junit", metavar="FILE", type=Path, help="writes the results as JUnit XML")
     schema, protocol = PROJECT / "docs/asyncapi.yaml", PROJECT / "docs/protocol.md"
     add("--schema", metavar="FILE", type=Path, default=schema, help="the schemas of the messages")
-    add("--check-citations", action="store_true", help="holds the sentences against the text; shows what none cites")
-    add("--protocol", metavar="FILE", type=Path, default=protocol, help="that text")
+    add("--check-citations", action="store_true", help="compares the sentences with the text; shows untested passages")
+    add("--protocol", metavar="FILE", type=Path, default=protocol, help="the protocol's text")
     _add_settings(parser)
     return parser
 
 
 def _add_settings(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument_group("what the service is set to, where that is not the protocol's default").add_argument
+    add = parser.add_argument_group("settings of the service that differ from the protocol's defaults").add_argument
     rates = "signal=500/1000,message=100/500,invite=10/100,other=500/2000"
     add("--users", choices=("any", "known"), default="any", help="who may be invited")
     add("--trace", choices=("all", "some", "none"), default="all", help="which calls have a timeline")
@@ -184,9 +184,9 @@ def _add_settings(parser: argparse.ArgumentParser) -> None:
         "--identity",
         choices=("enforced", "trusted"),
         default="trusted",
-        help="does the broker hold users to their topics?",
+        help="whether the broker restricts users to their topics",
     )
-    add("--push", metavar="PLATFORM,…", default="", help="for which the app 'default' is pushed, of apns,apnsVoIP,fcm,webPush")
+    add("--push", metavar="PLATFORM,…", default="", help="platforms that push the app 'default', of apns,apnsVoIP,fcm,webPush")
     add("--replicas", metavar="N", type=int, default=1, help="how many coordinators share the load")
     add("--rate-limits", metavar="CLASS=RATE/BURST,…", default=rates, help="per second and at once, or 'off'")
     add("--max-payload", metavar="BYTES", type=int, default=65536, help="largest request")
@@ -200,14 +200,14 @@ def _add_settings(parser: argparse.ArgumentParser) -> None:
 
 
 class _Formatter(argparse.ArgumentDefaultsHelpFormatter):
-    """Shows defaults where there are any."""
+    """Shows defaults of options that have a default."""
 
     def _get_help_string(self, action: argparse.Action) -> str | None:
         return action.help if action.default in (None, "", False) else super()._get_help_string(action)
 
 
 def _websocket(given: argparse.Namespace) -> str | None:
-    """The URL that the web SDK connects to, when it is the device."""
+    """Returns the URL to which the web SDK connects, when the devices are the web SDK."""
     if given.device != "python" and given.mqtt == "3.1.1":
         raise ValueError("the SDKs speak MQTT 5: --device goes without --mqtt 3.1.1")
     if given.device != "web":
@@ -223,7 +223,7 @@ def _websocket(given: argparse.Namespace) -> str | None:
 
 
 def _rates(text: str) -> dict[str, tuple[float, int]]:
-    """`signal=500/1000,…` by class."""
+    """Reads `signal=500/1000,…`. Returns rate and burst by class."""
     if text == "off":
         return {}
     rates = {}
@@ -245,7 +245,7 @@ def _platforms(text: str) -> tuple[str, ...]:
 
 
 def _passwords(token: str | None, command: str | None) -> Callable[[str], str | None]:
-    """Where a user's password comes from."""
+    """Returns a function that returns a user's password."""
     if token and command:
         raise ValueError("--token and --token-command exclude each other")
     if not command:

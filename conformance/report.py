@@ -1,4 +1,4 @@
-"""The table, the failures, the summary, and the same as JUnit XML."""
+"""The report of a run: the table, the failures and the summary, also as JUnit XML."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _SENTENCE_WIDTH = 92
 _SECTION_WIDTH = 17
 _MARKS = {"passed": "ok", "failed": "FAILED", "skipped": "skipped"}
 _JOURNAL_SHOWN = 80
-"""Lines of a failed test's journal: the last ones."""
+"""How many lines of a failed test's journal are shown, from its end."""
 
 
 def table(tests: list[Test], versions: tuple[Version, ...], results: list[Result]) -> str:
-    """One row per sentence; per MQTT version the result and its milliseconds."""
+    """Returns a row per sentence, with the result and its milliseconds for each MQTT version."""
     by_key = {(result.test.name, result.version): result for result in results}
     heading = f"{'§':{_SECTION_WIDTH}} {'sentence':{_SENTENCE_WIDTH}}" + "".join(
         f"  {'MQTT ' + version:16}" for version in versions
@@ -45,7 +45,8 @@ def _wrapped(sentence: str) -> list[str]:
 
 
 def failures(results: list[Result]) -> str:
-    """Of each failed test: the sentence, what was expected and what came, and what its devices sent and received."""
+    """Returns, for each failed test, the sentence, the expected and received values, and the messages of its
+    devices."""
     parts = []
     for result in results:
         if result.outcome == "failed":
@@ -56,7 +57,7 @@ def failures(results: list[Result]) -> str:
             ]
             if result.journal:
                 left_out = len(result.journal) - _JOURNAL_SHOWN
-                lines.append("  What the devices sent (→) and received (←), seconds since the test began:")
+                lines.append("  Messages that the devices sent (→) and received (←), seconds since the test began:")
                 lines += [f"    ({left_out} lines before)"] if left_out > 0 else []
                 lines += [f"    {line}" for line in result.journal[-_JOURNAL_SHOWN:]]
             parts.append("\n".join(lines))
@@ -64,7 +65,7 @@ def failures(results: list[Result]) -> str:
 
 
 def skips(results: list[Result]) -> str:
-    """Why tests were skipped."""
+    """Returns the reasons why tests were skipped."""
     reasons: dict[str, list[str]] = {}
     for result in results:
         if result.outcome == "skipped":
@@ -75,7 +76,7 @@ def skips(results: list[Result]) -> str:
 
 
 def machines(results: list[Result]) -> str:
-    """With which tests an SDK's machine was the device, and what the others want of theirs."""
+    """Returns which tests had an SDK's machine as the device, and why the other tests had none."""
     played = [result for result in results if result.outcome != "skipped" and result.roles]
     if not played:
         return ""
@@ -84,11 +85,11 @@ def machines(results: list[Result]) -> str:
         if all(role.reason for role in result.roles):
             for reason in dict.fromkeys(role.reason or "" for role in result.roles):
                 reasons.setdefault(reason, []).append(result.test.name)
-    lines = [f"by hand, since it {reason}: {', '.join(names)}" for reason, names in sorted(reasons.items())]
+    lines = [f"by hand, since the device {reason}: {', '.join(names)}" for reason, names in sorted(reasons.items())]
     with_it = [result for result in played if any(role.reason is None for role in result.roles)]
     alone = [result for result in with_it if all(role.reason is None for role in result.roles)]
     lines.append(
-        f"{len(with_it)} scenarios with the SDK's machine as the device ({len(alone)} with nothing else),"
+        f"{len(with_it)} scenarios with the SDK's machine as the device ({len(alone)} with no other device),"
         f" {len(played) - len(with_it)} need a client that breaks rules"
     )
     return "\n".join(lines)
@@ -114,7 +115,7 @@ def listing(tests: list[Test]) -> str:
 
 
 def write_junit(path: Path, results: list[Result]) -> None:
-    """One suite per MQTT version, one class per section."""
+    """Writes one suite per MQTT version, and one class per section."""
     root = ElementTree.Element("testsuites", name="conformance")
     for version in sorted({result.version for result in results}, reverse=True):
         of_version = [result for result in results if result.version == version]
@@ -154,5 +155,5 @@ def _case(suite: ElementTree.Element, result: Result) -> None:
 
 
 def _xml(text: str) -> str:
-    """Without the characters that XML cannot hold."""
+    """Returns the text without the characters that XML cannot contain."""
     return re.sub("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", "\ufffd", text)

@@ -1,4 +1,4 @@
-"""Runs tests in parallel: most of their time they wait for something."""
+"""Runs tests in parallel, since tests wait most of the time."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from .suite import Skipped, Test
 Outcome = Literal["passed", "failed", "skipped"]
 
 LONG_SECONDS = 5.0
-"""Tests that wait longer run in threads of their own from the beginning, and are what --quick leaves out, and --slow takes."""
+"""Tests that wait longer than this run in threads of their own from the beginning. --quick leaves these tests out, and
+--slow runs only them."""
 
 _JOURNAL_WIDTH = 700
 _VIOLATIONS_SHOWN = 5
@@ -31,20 +32,20 @@ class Result:
     version: Version
     outcome: Outcome
     reason: str
-    """Why it failed or was skipped."""
+    """Why the test failed or was skipped."""
     journal: list[str]
-    """What the devices of a failed test sent and received, in order."""
+    """The messages that the devices of a failed test sent and received, in order."""
     ms: float
     roles: tuple[Role, ...] = ()
-    """Where devices are an SDK's machine: which of them."""
+    """The kind of each device, in runs with an SDK's machines."""
 
 
 class NothingToTest(Exception):
-    """The deployment does not answer."""
+    """The deployment does not respond."""
 
 
 def timings(options: Options) -> Timings:
-    """Asks the service for those of its times that it tells. Raises NothingToTest."""
+    """Asks the service for the times that a welcome tells. Raises NothingToTest."""
     scene = Scene(options, options.timings(0, 0), options.versions[0])
     try:
         device = scene.device("conformance", connect=False)
@@ -52,7 +53,7 @@ def timings(options: Options) -> Timings:
         welcome = device.come_online()
         return options.timings(welcome["heartbeatTimeout"], welcome["presenceLease"])
     except (BrokerRefused, OSError) as error:
-        raise NothingToTest(f"the broker is not reached: {error}") from error
+        raise NothingToTest(f"the broker cannot be reached: {error}") from error
     except (Mismatch, KeyError) as error:
         raise NothingToTest(f"no service behind this broker welcomes a device: {error}") from error
     finally:
@@ -67,7 +68,8 @@ class Runner:
         self._schemas = schemas
 
     def run(self, tests: list[Test], done: Callable[[Result], None]) -> list[Result]:
-        """Each test on each MQTT version that was asked for and that makes sense; `done` hears of each result."""
+        """Runs each test on each MQTT version that was asked for and that the test supports; calls `done` with each
+        result."""
         runs = [(test, version) for test in tests for version in self._options.versions if version in test.versions]
         alone = [pair for pair in runs if pair[0].alone]
         long = [pair for pair in runs if pair[0].seconds(self._timings) > LONG_SECONDS]
@@ -91,9 +93,9 @@ class Runner:
     def _one(self, test: Test, version: Version) -> Result:
         seconds = test.seconds(self._timings)
         if self._options.quick and seconds > LONG_SECONDS:
-            return Result(test, version, "skipped", f"--quick: it waits {seconds:g} s", [], 0)
+            return Result(test, version, "skipped", f"--quick: the test waits {seconds:g} s", [], 0)
         if self._options.slow and seconds <= LONG_SECONDS:
-            return Result(test, version, "skipped", f"--slow: it waits for at most {LONG_SECONDS:g} s", [], 0)
+            return Result(test, version, "skipped", f"--slow: the test waits for at most {LONG_SECONDS:g} s", [], 0)
         began = time.monotonic()
         by_hand: dict[int, str] = {}
         while True:
@@ -102,7 +104,7 @@ class Runner:
                 outcome, reason = self._played(test, scene)
                 break
             except BeyondMachine as beyond:
-                # Once more, and that device is made by hand.
+                # The test runs again, with this device made by hand.
                 by_hand[beyond.number] = beyond.reason
         ms = (time.monotonic() - began) * 1000
         violations = scene.violations(self._schemas)
@@ -114,7 +116,7 @@ class Runner:
 
     @staticmethod
     def _played(test: Test, scene: Scene) -> tuple[Outcome, str]:
-        """The outcome of one run, and why it failed or was skipped. Raises BeyondMachine."""
+        """Returns the outcome of a run, and why the test failed or was skipped. Raises BeyondMachine."""
         outcome: Outcome = "passed"
         reason = ""
         try:

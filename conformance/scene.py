@@ -1,4 +1,4 @@
-"""What a test stands on: the deployment, and devices of users that nobody else is."""
+"""The surroundings of a test: the deployment, and devices of users that no other test has."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from .options import Limits, Options, Timings
 
 @dataclass(frozen=True)
 class Role:
-    """A device of a test that was run with the SDK's machine."""
+    """A device of a test, in a run with an SDK's machines."""
 
     device: str
     reason: str | None
-    """What it does that the machine does not; None for the machine."""
+    """How the device differs from the SDK's machine; None for a device that is the machine."""
 
 
 class Scene:
-    """The devices of one run of one test."""
+    """The devices of one run of a test."""
 
     def __init__(
         self,
@@ -32,14 +32,14 @@ class Scene:
         machines: Machines | None = None,
         by_hand: Mapping[int, str] = {},
     ) -> None:
-        """With `machines` a device is the SDK's machine, unless it is made to do otherwise, or `by_hand`, by its place among the
-        devices, says that the test will want something else of it."""
+        """With `machines` each device is the SDK's machine, unless the test asks for other behaviour. `by_hand` names,
+        by their place among the devices, further devices for which the test turned out to need other behaviour."""
         self.options = options
         self.timings = timings
         self.version = version
         self.journal = Journal()
         self.roles: list[Role] = []
-        """With machines: of each device."""
+        """The role of each device, in a run with machines."""
         self._devices: list[Device] = []
         self._machines = machines
         self._by_hand = by_hand
@@ -54,18 +54,18 @@ class Scene:
 
     @staticmethod
     def user(name: str) -> str:
-        """A new user, so that the suite can run against a live system."""
+        """Returns a new user, so that the suite can run against a live system."""
         return f"{name}-{secrets.token_hex(5)}"
 
     def device(self, name: str, device: str = "phone", **options: Any) -> Device:
-        """A connected device of a new user."""
+        """Returns a connected device of a new user."""
         return self.device_of(self.user(name), device, **options)
 
     def devices(self, *names: str, **options: Any) -> list[Device]:
         return [self.device(name, **options) for name in names]
 
     def another(self, of: Device, device: str, **options: Any) -> Device:
-        """A further connected device of the same user."""
+        """Returns a further connected device of the same user."""
         return self.device_of(of.user, device, **options)
 
     def device_of(
@@ -78,7 +78,8 @@ class Scene:
         unlike_machine: str | None = None,
         **options: Any,
     ) -> Device:
-        """A device of exactly this user. `unlike_machine`: what it must not do, or do, that the SDK's machine does by itself."""
+        """Returns a device of exactly this user. `unlike_machine`: behaviour in which the device must differ from the
+        SDK's machine."""
         made = self._made(user, device, unlike_machine or why_no_machine(user, device, presence, options), options)
         self._devices.append(made)
         if not connect:
@@ -101,7 +102,7 @@ class Scene:
         return Device(self.deployment, self.version, self.journal, user, device, **options)
 
     def absent(self, name: str) -> str:
-        """A new user who may be invited and has no device online."""
+        """Returns a new user who may be invited and has no device online."""
         user = self.user(name)
         if self.options.users == "known":
             device = self.device_of(user, "once", presence=False)
@@ -112,7 +113,8 @@ class Scene:
         return [self.absent(f"guest{number}") for number in range(count)]
 
     def _make_known(self, device: Device) -> None:
-        """Where only registered users may be invited, one who never publishes presence registers by a profile."""
+        """Registers the user by a profile, where only registered users may be invited and the device publishes no
+        presence."""
         if self.options.users == "known":
             device.ok("user.update", name=device.user)
 
@@ -121,7 +123,8 @@ class Scene:
             device.retire()
 
     def violations(self, schemas: Schemas) -> list[str]:
-        """What breaks the contract in all that the devices received, and in what the SDK's machine did by itself."""
+        """Returns breaches of the contract in the messages that the devices received, and in the behaviour of the SDK's
+        machine."""
         found = Judge(schemas).violations(self._devices)
         for device in self._devices:
             if isinstance(device, MachineDevice):

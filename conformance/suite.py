@@ -1,4 +1,4 @@
-"""How a test is declared: a function that stands for one sentence of the protocol."""
+"""The declaration of tests: a test is a function that stands for a sentence of the protocol."""
 
 from __future__ import annotations
 
@@ -14,29 +14,32 @@ if TYPE_CHECKING:
 
 BOTH: tuple[Version, ...] = ("5", "3.1.1")
 MQTT5: tuple[Version, ...] = ("5",)
-"""For what MQTT 3.1.1 does not have: Correlation Data, Message Expiry."""
+"""For features that MQTT 3.1.1 does not have: Correlation Data, Message Expiry."""
 
 Waits = Callable[[Timings], float] | float
-"""Seconds for which a test waits for timers of the service; the longest get threads of their own, first of all."""
+"""The seconds for which a test waits for timers of the service. Tests with long waits get threads of their own, first
+of all."""
 
 
 class Skipped(Exception):
-    """This deployment does not let the sentence be tested; the reason."""
+    """The sentence cannot be tested on this deployment, for the given reason."""
 
 
 @dataclass(frozen=True)
 class Test:
-    """One normative sentence, and the function that can find it broken."""
+    """A normative sentence, and the function that tests whether the service keeps the sentence."""
 
     section: str
-    """As `2 Signals`: the section's number and, of its Clarifications or subheadings, the catchword."""
+    """Such as `2 Signals`: the section's number and the keyword of a subheading or of an entry of its
+    Clarifications."""
     sentence: str
-    """As the protocol has it; `…` stands for what is left out."""
+    """The sentence as in the protocol; `…` stands for text that is left out."""
     run: Callable[[Scene], None]
     waits: Waits
     versions: tuple[Version, ...]
     alone: bool
-    """It needs the machine for itself, to send fast: it runs after the short ones, no two at once."""
+    """Whether the test needs the machine for itself, to send fast: such tests run after the short tests, one at a
+    time."""
 
     @property
     def name(self) -> str:
@@ -72,6 +75,6 @@ def skip(reason: str) -> NoReturn:
 
 
 def require(holds: bool, reason: str) -> None:
-    """Skips unless the deployment is such that the sentence can be tested."""
+    """Skips the test unless the deployment allows the sentence to be tested."""
     if not holds:
         skip(reason)

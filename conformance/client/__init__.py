@@ -1,4 +1,4 @@
-"""A device of section 1 of the protocol: on paho-mqtt, or an SDK's machine."""
+"""A device by section 1 of the protocol: on paho-mqtt, or an SDK's machine."""
 
 from .connection import Broker, BrokerRefused, Version, connect, make_client, no_delay, stop_loop
 from .device import QUIET, Deployment, Device, Request, users

@@ -1,4 +1,4 @@
-"""One MQTT connection: TCP, TLS or WebSocket, MQTT 5 or 3.1.1."""
+"""An MQTT connection over TCP, TLS or WebSocket, by MQTT 5 or 3.1.1."""
 
 from __future__ import annotations
 
@@ -22,30 +22,30 @@ Version = Literal["5", "3.1.1"]
 _PORTS = {"mqtt": 1883, "mqtts": 8883, "ws": 80, "wss": 443}
 _KEEPALIVE_SECONDS = 60
 _INFLIGHT = 1000
-"""Unacknowledged QoS 1 messages; paho's default of 20 would throttle the tests of rate limits."""
+"""The bound of unacknowledged QoS 1 messages; paho's default of 20 would throttle the tests of rate limits."""
 
 
 class BrokerRefused(Exception):
-    """The broker did not let this client in, or not to this topic."""
+    """The broker refused this client, or a subscription to a topic."""
 
 
 @dataclass(frozen=True)
 class Broker:
-    """Where the broker is, and how to get in."""
+    """The broker's address, and the credentials of its users."""
 
     scheme: str
     host: str
     port: int
     path: str
-    """Of a WebSocket URL."""
+    """The path of a WebSocket URL."""
     ca: str | None
-    """A file with the certificate authorities to trust; the system's without one."""
+    """A file with the certificate authorities to trust; None for the authorities of the system."""
     password: Callable[[str], str | None]
-    """The token of a user, None where the broker checks none."""
+    """Returns the token of a user, or None where the broker checks no tokens."""
 
     @staticmethod
     def at(url: str, ca: str | None, password: Callable[[str], str | None]) -> Broker:
-        """From `mqtt://`, `mqtts://`, `ws://` or `wss://host[:port][/path]`; ValueError for anything else."""
+        """Reads `mqtt://`, `mqtts://`, `ws://` or `wss://host[:port][/path]`. Raises ValueError for any other text."""
         parts = urlsplit(url)
         if parts.scheme not in _PORTS or not parts.hostname:
             raise ValueError(f"{url!r} is not mqtt://, mqtts://, ws:// or wss:// with a host")
@@ -56,7 +56,7 @@ class Broker:
 
 
 class Connection:
-    """A clean session that never reconnects by itself."""
+    """A connection with a clean session, which never reconnects by itself."""
 
     def __init__(
         self,
@@ -109,7 +109,8 @@ class Connection:
 
     @property
     def is_open(self) -> bool:
-        """paho counts itself connected after a DISCONNECT of the broker: hence a flag of our own."""
+        """Whether the connection is open. paho reports a connection after a DISCONNECT of the broker, so this class has
+        a flag of its own."""
         return self._client.is_connected() and not self._is_lost
 
     def publish(
@@ -125,19 +126,19 @@ class Connection:
         return self._client.publish(topic, payload, qos, retain, properties)
 
     def close(self) -> None:
-        """DISCONNECT: the broker forgets the will."""
+        """Closes the connection by DISCONNECT: the broker forgets the will."""
         self._client.disconnect()
         self._release()
 
     def drop(self) -> None:
-        """Breaks the connection without DISCONNECT, as a dead battery does: the broker publishes the will."""
+        """Breaks the connection without DISCONNECT, like a dead battery: the broker publishes the will."""
         with _handle(self._client.socket()) as sock:
             sock.shutdown(socket.SHUT_RDWR)
         self._release()
 
     def _release(self) -> None:
-        """Ends paho's thread, and unties the cycle of client and callbacks: paho closes its three descriptors only when
-        it is collected, and cannot wait on one above 1023."""
+        """Ends paho's thread, and breaks the reference cycle of client and callbacks: paho closes its three descriptors
+        only when the client is collected, and cannot wait on a descriptor above 1023."""
         stop_loop(self._client)
         for callback in ("on_connect", "on_subscribe", "on_disconnect", "on_message", "on_socket_open"):
             setattr(self._client, callback, None)
@@ -147,14 +148,14 @@ class Connection:
 def make_client(
     broker: Broker, version: Version, client_id: str, username: str, password: str | None, will: Will | None
 ) -> mqtt.Client:
-    """A client of paho for a clean session, not connected yet, which no thread drives so far."""
+    """Returns a paho client with a clean session, which is not connected yet and has no thread yet."""
     protocol = mqtt.MQTTv5 if version == "5" else mqtt.MQTTv311
     client = mqtt.Client(
         mqtt.CallbackAPIVersion.VERSION2,
         client_id,
         protocol=protocol,
         transport="websockets" if broker.scheme in ("ws", "wss") else "tcp",
-        # MQTT 5 says it when it connects: clean start.
+        # With MQTT 5, CONNECT carries the flag: clean start.
         clean_session=True if protocol == mqtt.MQTTv311 else None,
         reconnect_on_failure=False,
     )
@@ -171,20 +172,21 @@ def make_client(
 
 
 def connect(client: mqtt.Client, broker: Broker, version: Version, keepalive: int = _KEEPALIVE_SECONDS) -> None:
-    """Sends the CONNECT. Raises OSError where nobody listens."""
+    """Sends the CONNECT. Raises OSError where no process listens."""
     clean: dict[str, Any] = {"clean_start": True} if version == "5" else {}
     client.connect(broker.host, broker.port, keepalive, **clean)
 
 
 def stop_loop(client: mqtt.Client) -> None:
-    """Ends paho's thread. A thread that ends by itself forgets itself, also between paho's looking at it and waiting for it."""
+    """Ends paho's thread. A thread that ends by itself clears paho's reference to the thread, perhaps between paho's
+    check and paho's wait."""
     with suppress(AttributeError):
         client.loop_stop()
 
 
 @contextmanager
 def _handle(sock: Any) -> Iterator[socket.socket]:
-    """A second handle on paho's socket, which may be wrapped for TLS or WebSocket."""
+    """Yields a second handle on paho's socket, which may be wrapped for TLS or WebSocket."""
     handle = socket.socket(fileno=os.dup(sock.fileno()))
     try:
         yield handle
@@ -193,6 +195,6 @@ def _handle(sock: Any) -> Iterator[socket.socket]:
 
 
 def no_delay(sock: Any) -> None:
-    """Otherwise small packets wait for the peer's delayed TCP acknowledgment, up to 40 ms."""
+    """Sets TCP_NODELAY. Otherwise small packets wait for the peer's delayed TCP acknowledgment, up to 40 ms."""
     with _handle(sock) as handle:
         handle.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -1,4 +1,4 @@
-"""One device of one user: presence, requests with their resends, acks, and waiting for what the service sends."""
+"""A device of a user: presence, requests with their resends, acks, and waiting for messages of the service."""
 
 from __future__ import annotations
 
@@ -22,29 +22,29 @@ from .message import Journal, Message
 Value = TypeVar("Value")
 
 _LONGEST_PAUSE_MS = 2000
-"""A rate is free again by then; what waits longer is another limit."""
+"""In milliseconds: a request that must wait longer has reached another limit than the rate."""
 
 QUIET = 0.5
-"""How long nothing may come, in seconds, where the absence of a message is what a test asserts."""
+"""For how many seconds no message may come, when a test asserts the absence of a message."""
 
 
 @dataclass(frozen=True)
 class Deployment:
-    """What the tests talk to."""
+    """The deployment under test."""
 
     broker: Broker
     root: str
-    """What all topics begin with."""
+    """The root of all topics."""
     patience: float
-    """How long to wait for what should come at once, in seconds."""
+    """How long to wait for a message that should come at once, in seconds."""
     answer_patience: float = sum(BACKOFF)
     """How long to wait for the response to a request, with its resends, in seconds."""
     waits_for_broker: bool = True
-    """Whether a device that publishes waits until the broker has it."""
+    """Whether a device that publishes waits until the broker has the message."""
 
 
 class Request:
-    """A request on its way."""
+    """A request that was sent."""
 
     def __init__(self, device: Device, body: dict[str, Any], correlation: bytes | None) -> None:
         self.id: str = body["id"]
@@ -56,22 +56,22 @@ class Request:
         self.send()
 
     def send(self) -> None:
-        """Publishes the same bytes, once more if they were sent before."""
+        """Publishes the request; later calls publish the same bytes again."""
         self._device.publish(self._device.up, self._payload, correlation=self._correlation)
 
     def again(self) -> Request:
-        """Sends it once more; what is asked next is the response to that."""
+        """Sends the request again, and from now on waits for the response to this copy."""
         self._since = self._device.mark
         self.send()
         return self
 
     @property
     def done(self) -> bool:
-        """Whether there is a response."""
+        """Whether a response has come."""
         return self._device.first(self._is_mine, self._since) is not None
 
     def response(self, seconds: float | None = None, *, resend: bool = True) -> Message:
-        """The response. As section 2 asks, the request is sent again after 1, 2, 4, 8 s without one."""
+        """Returns the response. As section 2 says, the request is sent again after 1, 2, 4, 8 s without a response."""
         deadline = time.monotonic() + (self._device.deployment.answer_patience if seconds is None else seconds)
         pauses = list(BACKOFF) if resend else []
         while True:
@@ -85,7 +85,7 @@ class Request:
                 self.send()
 
     def wait(self, seconds: float | None = None, *, resend: bool = True) -> dict[str, Any]:
-        """The body of the response, whatever it says."""
+        """Returns the body of the response, whether an error or not."""
         return self.response(seconds, resend=resend).body
 
     def ok(self, seconds: float | None = None, *, resend: bool = True) -> dict[str, Any]:
@@ -95,7 +95,7 @@ class Request:
         return body
 
     def refused(self, code: str) -> dict[str, Any]:
-        """The error of the response, which must have this code."""
+        """Returns the error of the response, which must have this code."""
         body = self.wait()
         if body.get("ok") is not False:
             raise Mismatch(f"{self._text} was served, {code} expected: {json.dumps(body)}")
@@ -111,8 +111,8 @@ class Request:
 
 
 class Device(Endpoint):
-    """A device that waits: paho's thread takes what comes, and the test's own thread waits for it. It acks every event and message by
-    itself unless `auto_ack` is off, and never reconnects by itself."""
+    """A device with blocking calls: paho's thread receives messages, and the test's own thread waits for messages. The
+    device acks every event and peer message unless `auto_ack` is off, and never reconnects by itself."""
 
     def __init__(
         self,
@@ -127,14 +127,15 @@ class Device(Endpoint):
         level: str | None = None,
         hears_all: bool = False,
     ) -> None:
-        """`level` is the user's topic level where it is to differ from the canonical one. `hears_all`: also what comes below device topics.
-        Without a journal nothing is kept of what this device sends."""
+        """`level` is the user's topic level where it differs from the canonical level. `hears_all`: whether the device
+        also receives messages below its device topic. Without a journal the device does not record its messages."""
         super().__init__(deployment.root, user, device, level)
         self.auto_ack, self.qos = auto_ack, qos
         self._hears_all = hears_all
         self.messages: list[Message] = []
         self.asked: dict[str, list[int]] = {}
-        """With a journal, by request id: how many messages had come each time when it was published."""
+        """With a journal, by request id: the number of received messages at each time when the request was
+        published."""
         self.deployment = deployment
         self._version = version
         self._journal = journal
@@ -151,16 +152,15 @@ class Device(Endpoint):
         return self
 
     def open(self, **instead: str | None) -> None:
-        """Connects and subscribes; presence is the caller's. The will says that this session is lost.
+        """Connects and subscribes without publishing presence. The will says that this session is lost.
 
-        `password` is given where it is not to be the user's own.
-        """
+        `password` replaces the user's own password."""
         assert self._connection is None, f"{self} is connected"
         will = self.begin_session()
         broker = self.deployment.broker
         password = instead["password"] if "password" in instead else broker.password(self.user)
         connection = Connection(broker, self._version, self.client_id, self.level, password, will, self._on_message)
-        # Set before it is open: what comes right after the SUBACK wants its ack.
+        # The connection is set before it is open, since a message right after the SUBACK needs its ack.
         self._connection = connection
         try:
             connection.open(self._filters(), max(10, self.deployment.patience))
@@ -173,7 +173,7 @@ class Device(Endpoint):
         return [f"{self.user_topic}/#"] if self._hears_all else [*self.down]
 
     def come_online(self) -> Message:
-        """Publishes its presence, again after 1, 2, 4, 8 s, until a `welcome` names its session."""
+        """Publishes the presence, again after 1, 2, 4, 8 s, until a `welcome` names its session."""
         since = self.mark
         for pause in BACKOFF:
             self.present(True)
@@ -189,31 +189,32 @@ class Device(Endpoint):
         return message.type == "welcome" and message.get("session") == session
 
     def welcome(self, session: str, since: int = 0) -> Message:
-        """The first `welcome` that names this session."""
+        """Returns the first `welcome` that names this session."""
         return self.wait(lambda m: self._welcomes(m, session), None, f"a welcome of {session!r}", since=since)
 
     def present(self, online: bool, reason: str | None = None, session: str | None = None) -> None:
-        """Publishes a presence message, of its own session or of another one, and waits until the broker has it."""
+        """Publishes a presence message, of its own session or of another session, and waits until the broker has the
+        message."""
         self.publish(self.presence_topic, self.presence(online, reason, session), wait=True)
 
     def logout(self) -> None:
-        """Says goodbye, then disconnects cleanly, so that the will does not fire."""
+        """Publishes its logout, then disconnects cleanly, so that the will is not published."""
         self.present(False, "logout")
         self.close()
 
     def drop(self) -> None:
-        """Loses the connection: the broker publishes the will."""
+        """Breaks the connection: the broker publishes the will."""
         self._take().drop()
         self._log("·", "", "connection lost")
 
     def close(self) -> None:
-        """Disconnects without a word about presence."""
+        """Disconnects without publishing presence."""
         if self._connection:
             self._take().close()
             self._log("·", "", "disconnected")
 
     def retire(self) -> None:
-        """The test is over."""
+        """Closes the device at the end of the test."""
         self.close()
 
     def _take(self) -> Connection:
@@ -226,7 +227,7 @@ class Device(Endpoint):
         return self._connection is not None and self._connection.is_open
 
     def wait_disconnected(self) -> None:
-        """Waits until the broker has closed the connection, and is done with it."""
+        """Waits until the broker has closed the connection and has forgotten it."""
         deadline = time.monotonic() + max(5, self.deployment.patience)
         while self.is_connected:
             if time.monotonic() > deadline:
@@ -247,7 +248,8 @@ class Device(Endpoint):
         correlation: bytes | None = None,
         response_topic: str | None = None,
     ) -> None:
-        """Publishes as it is. `wait`: until the broker has it; as the deployment has it by default. In a hurry it publishes with QoS 0."""
+        """Publishes the given bytes. `wait`: whether to wait until the broker has the message; None for the
+        deployment's default. In a `hurry` the message has QoS 0."""
         assert self._connection is not None, f"{self} is not connected"
         if self._journal:
             self._log("→", self._short(topic), payload)
@@ -260,7 +262,7 @@ class Device(Endpoint):
         try:
             while not info.is_published() and self.is_connected and time.monotonic() < deadline:
                 info.wait_for_publish(0.2)
-        except RuntimeError as lost:  # paho's way to say that the broker closed the connection
+        except RuntimeError as lost:  # paho raises this when the broker closed the connection
             self._log("·", "", str(lost))
 
     def send(self, body: dict[str, Any] | bytes, *, hurry: bool = False) -> None:
@@ -277,7 +279,7 @@ class Device(Endpoint):
         self.send({"type": "call.heartbeat", "callID": call})
 
     def signal(self, call: str, data: Any, **fields: Any) -> None:
-        """A signal without `id`, which is answered only when it is refused."""
+        """Sends a signal without `id`, which is answered only when it is refused."""
         self.send({"type": "call.signal", "callID": call, "data": data} | fields)
 
     # Requests
@@ -288,22 +290,23 @@ class Device(Endpoint):
         return self._make(body, correlation)
 
     def ask(self, body: dict[str, Any]) -> Request:
-        """A request as it stands, whatever it lacks; it has an id."""
+        """Sends a request with exactly these fields, which include an id."""
         return self._make(body, None)
 
     def _make(self, body: dict[str, Any], correlation: bytes | None) -> Request:
         return Request(self, body, correlation)
 
     def ok(self, type_: str, **fields: Any) -> dict[str, Any]:
-        """The response to a request that must be served."""
+        """Returns the response to a request that must be served."""
         return self.start(type_, **fields).ok()
 
     def refused(self, type_: str, code: str, **fields: Any) -> dict[str, Any]:
-        """The error of a request that must be refused with `code`."""
+        """Returns the error of a request that must be refused with `code`."""
         return self.start(type_, **fields).refused(code)
 
     def invite(self, *invitees: Device | str, **fields: Any) -> str:
-        """Creates a call; its id. One user may not invite another as often as some tests do: told to wait, it waits."""
+        """Creates a call and returns its id. Some tests exceed the rate at which a user may invite another: then this
+        function waits as the error says."""
         while True:
             request = self.start("call.invite", invitees=users(*invitees), **fields)
             error = request.wait().get("error") or {}
@@ -333,26 +336,26 @@ class Device(Endpoint):
         return self.ok("call.end", callID=call, **fields)
 
     def get(self, call: str) -> dict[str, Any]:
-        """The call object as it is now."""
+        """Returns the current call object."""
         return self.ok("call.get", callID=call)["call"]
 
     def trace(self, call: str) -> list[dict[str, Any]]:
-        """The call's timeline."""
+        """Returns the call's timeline."""
         return self.ok("call.trace", callID=call)["entries"]
 
     def message(self, to: Device | str, data: Any = "hello", **fields: Any) -> str:
-        """Sends a peer message; its id."""
+        """Sends a peer message and returns its id."""
         return self.ok("message.send", to=users(to)[0], data=data, **fields)["messageID"]
 
     def settle(self) -> None:
-        """A round trip: what the service had to answer to earlier messages of this device has come."""
+        """Makes a round trip, after which all answers to earlier messages of this device have come."""
         self.refused("call.get", "callNotFound", callID=secrets.token_hex(8))
 
     # Receiving
 
     @property
     def mark(self) -> int:
-        """A point in time: how many messages have come so far."""
+        """A mark in time: the number of messages that have come so far."""
         return len(self.messages)
 
     def _on_message(self, message: mqtt.MQTTMessage) -> None:
@@ -367,7 +370,7 @@ class Device(Endpoint):
         body = body if isinstance(body, dict) else {}
         self._log("←", self._short(topic), raw)
         with self._changed:
-            # First, so that what a test sends because of this message comes after it.
+            # The ack is sent first, so that messages that a test sends because of this message come after the ack.
             if self.auto_ack:
                 self._acknowledge(body)
             fresh = self.note_revision(body)
@@ -388,7 +391,7 @@ class Device(Endpoint):
         return received
 
     def _acknowledge(self, body: dict[str, Any]) -> None:
-        """From paho's own thread, which must not wait for a PUBACK that it would read itself."""
+        """Acks in paho's own thread, which must not wait for a PUBACK that the same thread would read."""
         connection, ack = self._connection, ack_of(body)
         if connection and ack:
             payload = encode(ack)
@@ -397,15 +400,16 @@ class Device(Endpoint):
             self.note_ack(ack)
 
     def find(self, matches: Callable[[Message], bool], since: int = 0) -> list[Message]:
-        """What has come so far."""
+        """Returns the matching messages that have come so far, since the mark."""
         return [message for message in self.messages[since:] if matches(message)]
 
     def first(self, matches: Callable[[Message], bool], since: int = 0) -> Message | None:
-        """The first such message of those that have come since the mark."""
+        """Returns the first matching message that has come since the mark, if any."""
         return next((message for message in self.messages[since:] if matches(message)), None)
 
     def wait(self, matches: Callable[[Message], bool], seconds: float | None, what: str, *, since: int = 0) -> Message:
-        """The first such message since the mark, waiting for it as long as needed; None is the usual patience."""
+        """Waits for the first matching message since the mark. `seconds`: how long to wait; None for the usual
+        patience."""
         seen = since
 
         def look() -> Message | None:
@@ -416,27 +420,28 @@ class Device(Endpoint):
         return self.wait_for(look, seconds, what)
 
     def wait_for(self, look: Callable[[], Value | None], seconds: float | None, what: str) -> Value:
-        """Waits until `look`, which is asked again after each message, finds something."""
+        """Waits until `look`, which is called again after each message, returns a value."""
         patience = self.deployment.patience if seconds is None else seconds
         deadline = time.monotonic() + patience
         with self._changed:
             while (found := look()) is None:
                 left = deadline - time.monotonic()
                 if left <= 0:
-                    raise Mismatch(f"{self} expected within {patience:.3g} s: {what}; it did not come{self._had()}")
+                    raise Mismatch(f"{self} expected within {patience:.3g} s: {what}; none came{self._had()}")
                 self._changed.wait(left)
         return found
 
     def _had(self) -> str:
-        """The latest messages, for a failure that no journal explains."""
+        """Returns the latest messages, for a failure without a journal."""
         if self._journal:
             return ""
-        return ". It had:" + "".join(f"\n    {m.topic} {m.raw[:400]!r}" for m in self.messages[-20:])
+        return ". It received:" + "".join(f"\n    {m.topic} {m.raw[:400]!r}" for m in self.messages[-20:])
 
     def events(
         self, call: str | None = None, event: str | None = None, *, since: int = 0, stale: bool = False
     ) -> list[Message]:
-        """The events so far; with `stale` also those that a device ignores, answers to acks that crossed them aside."""
+        """Returns the events so far. With `stale` the result has stale events too, except answers to acks that crossed
+        newer events."""
         return self.find(lambda m: m.is_event(event, call) and (m.fresh or (stale and not m.crossed)), since)
 
     def expect(
@@ -449,7 +454,7 @@ class Device(Endpoint):
         since: int = 0,
         stale: bool = False,
     ) -> Message:
-        """The first such event of a revision above `after` that this device does not ignore; with `stale` also one that it ignores."""
+        """Waits for the first such event of a revision above `after`. Without `stale`, stale events do not count."""
         return self.wait(
             lambda m: m.is_event(event, call) and (m.fresh or (stale and not m.crossed)) and m["revision"] > after,
             seconds,
@@ -458,11 +463,11 @@ class Device(Endpoint):
         )
 
     def copies(self, event: str, call: str) -> list[Message]:
-        """All such events so far, also those that a device ignores."""
+        """Returns all such events so far, including stale events."""
         return self.find(lambda m: m.is_event(event, call))
 
     def copy(self, number: int, event: str, call: str, seconds: float) -> Message:
-        """The copy with this number, first sends and resends counted from 1."""
+        """Waits for the copy with this number, counted from 1 over first sends and resends."""
 
         def look() -> Message | None:
             copies = self.copies(event, call)
@@ -473,7 +478,8 @@ class Device(Endpoint):
     def expect_change(
         self, call: str, user: Device | str, state: str, seconds: float | None = None, *, after: int = 0
     ) -> Message:
-        """The first event that tells that `user` became `state`. Changes may come merged into one event (section 5)."""
+        """Waits for the first event that tells that `user` became `state`. Several changes may come in a single event
+        (section 5)."""
         (name,) = users(user)
 
         def tells(message: Message) -> bool:
@@ -487,7 +493,8 @@ class Device(Endpoint):
         return self.wait(tells, seconds, f"an event of {call} that tells that {name} became {state}")
 
     def expect_state(self, call: str, user: Device | str, state: str, seconds: float | None = None) -> Message:
-        """The first message that shows `user` in `state`: an event, or the response of an own request that came between."""
+        """Waits for the first message that shows `user` in `state`: an event, or the response to a request of this
+        device."""
         (name,) = users(user)
 
         def shows(message: Message) -> bool:
@@ -498,13 +505,14 @@ class Device(Endpoint):
         return self.wait(shows, seconds, f"{name} {state} in {call}")
 
     def had(self, type_: str, *, since: int = 0, **fields: Any) -> list[Message]:
-        """The messages of this type so far with these fields: every copy of a `message`, a `signal`, a `receipt`."""
+        """Returns the messages of this type with these fields so far: every copy of a `message`, a `signal`, a
+        `receipt`."""
         return self.find(lambda m: m.type == type_ and all(m.get(name) == value for name, value in fields.items()), since)
 
     def expect_type(
         self, type_: str, seconds: float | None = None, *, since: int = 0, count: int = 1, **fields: Any
     ) -> Message:
-        """The first, or the `count`-th, message of this type with these fields that came since the mark."""
+        """Waits for the first, or the `count`-th, message of this type with these fields since the mark."""
 
         def look() -> Message | None:
             found = self.had(type_, since=since, **fields)
@@ -513,13 +521,13 @@ class Device(Endpoint):
         return self.wait_for(look, seconds, f"{type_} number {count} with {fields}")
 
     def answer(self, body: dict[str, Any] | bytes, code: str) -> dict[str, Any]:
-        """The error that answers a message which has no usable id, on the device topic."""
+        """Sends a message without a usable id. Returns the error that answers the message on the device topic."""
         since = self.mark
         self.send(body)
         return self.expect_error(code, since)
 
     def expect_error(self, code: str, since: int) -> dict[str, Any]:
-        """The first message of type `error` since the mark, which must have this code."""
+        """Waits for the first message of type `error` since the mark, which must have this code."""
         message = self.wait(lambda m: m.type == "error", None, f"an error {code}", since=since)
         equal("the topic of the error", message.topic, self.device_topic)
         equal("the error's code", message["error"]["code"], code)
@@ -527,18 +535,18 @@ class Device(Endpoint):
 
     @contextmanager
     def hears_nothing(self, what: str, matches: Callable[[Message], bool], seconds: float = QUIET) -> Iterator[None]:
-        """No such message from the start of the block until `seconds` after its end."""
+        """Asserts that no such message comes from the start of the block until `seconds` after its end."""
         since = self.mark
         yield
         self.heard_nothing(what, matches, since, seconds)
 
     def heard_nothing(self, what: str, matches: Callable[[Message], bool], since: int, seconds: float = QUIET) -> None:
-        """No such message since the mark, nor within `seconds` from now."""
+        """Asserts that no such message has come since the mark, nor comes within `seconds` from now."""
         deadline = time.monotonic() + seconds
         with self._changed:
             while True:
                 for message in self.find(matches, since):
-                    raise Mismatch(f"{self} expected no {what}; it got {message.raw.decode(errors='replace')}")
+                    raise Mismatch(f"{self} expected no {what}, but received {message.raw.decode(errors='replace')}")
                 left = deadline - time.monotonic()
                 if left <= 0:
                     return
@@ -553,7 +561,8 @@ class Device(Endpoint):
         since: int | None = None,
         stale: bool = True,
     ) -> None:
-        """No such event from the mark `since` (default: now) until `seconds` from now. Without `stale`, resends may come."""
+        """Asserts that no such event comes from the mark `since` (default: now) until `seconds` from now. With `stale`
+        off, stale events may come."""
         self.heard_nothing(
             f"{event or 'event'} of {call or 'any call'}",
             lambda m: m.is_event(event, call) and (m.fresh or (stale and not m.crossed)),
@@ -565,7 +574,7 @@ class Device(Endpoint):
     def silent(
         self, seconds: float = 0.4, call: str | None = None, event: str | None = None, *, stale: bool = True
     ) -> Iterator[None]:
-        """No such event from the start of the block until `seconds` after its end."""
+        """Asserts that no such event comes from the start of the block until `seconds` after its end."""
         since = self.mark
         yield
         self.expect_silence(seconds, call, event, since=since, stale=stale)
@@ -575,7 +584,7 @@ class Device(Endpoint):
             self._journal.note(repr(self), direction, topic, payload)
 
     def _short(self, topic: str) -> str:
-        """`up`, `presence`, `down/user`, `down/device`, or another topic in full."""
+        """Returns `up`, `presence`, `down/user`, `down/device`, or another topic in full."""
         names = {
             self.up: "up",
             self.presence_topic: "presence",
@@ -590,7 +599,7 @@ def users(*devices: Device | str) -> list[str]:
 
 
 def _request_id(payload: bytes) -> str | None:
-    """The id under which the service may answer."""
+    """Returns the id with which the service may answer."""
     try:
         body = json.loads(payload)
     except (ValueError, RecursionError):

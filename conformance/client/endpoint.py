@@ -1,4 +1,5 @@
-"""One device of one user as the protocol sees it: topics, sessions, wording, acks and revisions. It does no I/O and never waits."""
+"""A device of a user as the protocol defines devices: topics, sessions, message formats, acks and revisions. This
+module does no I/O and never waits."""
 
 from __future__ import annotations
 
@@ -11,15 +12,16 @@ from typing import Any
 from .topics import encode_user
 
 BACKOFF = (1, 2, 4, 8)
-"""Seconds after which what has no answer is sent again (sections 1 and 2)."""
+"""The seconds after which a message without an answer is sent again (sections 1 and 2)."""
 
 _CROSSING = 0.9
-"""Seconds within which an ack that crossed an event is answered, and less than until the first resend."""
+"""The seconds within which the service answers an ack that crossed an event; less than the time until the first
+resend."""
 
 
 @dataclass(frozen=True)
 class Will:
-    """What the broker publishes when it loses the connection."""
+    """The message that the broker publishes when it loses the connection."""
 
     topic: str
     payload: bytes
@@ -30,14 +32,15 @@ class _Ack:
     call: str
     revision: int
     at: float
-    """Monotonic seconds."""
+    """Monotonic time in seconds."""
 
 
 class Endpoint:
-    """What every client of the suite and of the tests does alike, whether it waits on a thread or is driven by an event loop."""
+    """The behaviour that all clients of the suite and of the tests share, whether blocking or driven by an event
+    loop."""
 
     def __init__(self, root: str, user: str, device: str, level: str | None = None) -> None:
-        """`root`: what all topics begin with. `level`: the user's topic level where it is to differ from the canonical one."""
+        """`root`: the root of all topics. `level`: the user's topic level where it differs from the canonical level."""
         self.root, self.user, self.device = root, user, device
         self.level = encode_user(user) if level is None else level
         self.client_id = f"{self.level}/{device}"
@@ -48,7 +51,7 @@ class Endpoint:
         self.down = (self.user_topic, self.device_topic)
         self.session = ""
         self._highest: dict[str, int] = {}
-        """By call, the highest revision had in this session."""
+        """By call, the highest revision that the device received in this session."""
         self._acks: list[_Ack] = []
 
     def __repr__(self) -> str:
@@ -57,20 +60,22 @@ class Endpoint:
     # Presence
 
     def begin_session(self, session: str | None = None) -> Will:
-        """A new session, which has had nothing of any call. The will says that this session is lost."""
+        """Begins a new session, in which the device knows no call. Returns the will, which says that this session is
+        lost."""
         self.session = session or secrets.token_hex(8)
         self._highest.clear()
         return Will(self.presence_topic, self.presence(False, "lost"))
 
     def presence(self, online: bool, reason: str | None = None, session: str | None = None) -> bytes:
-        """A presence message, of the own session or of another one."""
+        """Returns a presence message, of its own session or of another session."""
         body = {"online": online, "reason": reason, "session": self.session if session is None else session}
         return encode(without_none(body))
 
     # Events
 
     def note_revision(self, body: dict[str, Any]) -> bool:
-        """Keeps the highest revision had as event or response; whether an event is above it (section 5)."""
+        """Records the highest revision of an event or response. Returns whether an event is above that revision
+        (section 5)."""
         call, revision = body.get("callID"), body.get("revision")
         if body.get("type") not in ("event", "response") or not isinstance(call, str) or not isinstance(revision, int):
             return False
@@ -79,13 +84,14 @@ class Endpoint:
         return body["type"] == "event" and revision > highest
 
     def note_ack(self, ack: dict[str, Any]) -> None:
-        """An ack of an event that this device sends now."""
+        """Records an ack of an event that this device sends now."""
         if isinstance(call := ack.get("callID"), str) and isinstance(revision := ack.get("revision"), int):
             self._acks.append(_Ack(call, revision, time.monotonic()))
 
     def answers_ack(self, body: dict[str, Any]) -> bool:
-        """Whether an event came because an ack of this device had crossed a newer revision: such an ack is answered at once with what is
-        owed (section 5). Each ack has one such answer, and soon: resends do not count."""
+        """Whether an event came because an ack of this device had crossed a newer revision: the service answers such an
+        ack at once with the events that the device lacks (section 5). Each ack has one such answer, and soon: resends
+        do not count."""
         now = time.monotonic()
         self._acks = [ack for ack in self._acks if ack.at > now - _CROSSING]
         for ack in self._acks:
@@ -96,7 +102,7 @@ class Endpoint:
 
 
 def ack_of(body: dict[str, Any]) -> dict[str, Any] | None:
-    """The ack that a message asks for."""
+    """Returns the ack that a message needs, if any."""
     match body.get("type"):
         case "event":
             return {"type": "ack", "callID": body.get("callID"), "revision": body.get("revision")}

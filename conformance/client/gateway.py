@@ -1,4 +1,4 @@
-"""A gateway, asked over HTTP as a device asks that was woken: without a token."""
+"""A gateway, asked over HTTP as by a device that a push woke: without a token."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from urllib.parse import urlencode, urlsplit
 
 
 class Gateway:
-    """`http://host:port` or `https://host[:port]`, with a path or without."""
+    """A gateway at `http://host:port` or `https://host[:port]`, with or without a path."""
 
     def __init__(self, url: str, authorities: str | None) -> None:
         parts = urlsplit(url)
@@ -21,7 +21,7 @@ class Gateway:
         self._opener = urllib.request.build_opener(*handlers)
 
     def ask(self, method: str, path: str, query: dict[str, str]) -> tuple[int, dict[str, str]]:
-        """Status and headers, by their names in lower case."""
+        """Sends a request. Returns the status, and the headers by their names in lower case."""
         request = urllib.request.Request(f"{self._url}{path}?{urlencode(query)}", method=method)
         try:
             with self._opener.open(request, timeout=10) as response:

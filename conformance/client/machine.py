@@ -1,4 +1,5 @@
-"""Devices that are an SDK of Bellwire: its machine, driver and transport. What is ordered here is what an app would order."""
+"""Devices that are an SDK of Bellwire, with its machine, driver and transport. The tests give the orders that an app
+would give."""
 
 from __future__ import annotations
 
@@ -17,26 +18,26 @@ from .message import Journal, Message
 from .packets import CONNECT, PUBACK, PUBLISH, Publish, read_packet_id, read_publish
 
 _ONLINE_SECONDS = 25.0
-"""Two attempts to connect, and the resends of a presence."""
+"""The time for two attempts to connect, and the resends of a presence message."""
 _UNNUMBERED = -1
 _GAP_SECONDS = 1.0
-"""How long the SDK waits for a signal that is missing before another one."""
+"""How long the SDK waits for a missing signal before a later signal."""
 _RETRIED = ("rateLimited", "unavailable")
-"""What the SDK takes for no answer: it asks again."""
+"""Error codes after which the SDK sends the request again."""
 
 
 class BeyondMachine(Exception):
-    """The test wants of one of its devices what the SDK's machine never does: it is for a client made by hand."""
+    """The test needs behaviour of a device that the SDK's machine never shows: the device must be made by hand."""
 
     def __init__(self, number: int, reason: str) -> None:
         super().__init__(reason)
         self.number = number
-        """Of the device, in the order in which the test made them."""
+        """The number of the device, in the order in which the test made devices."""
         self.reason = reason
 
 
 def why_no_machine(user: str, device: str, presence: bool, options: dict[str, Any]) -> str | None:
-    """What a device that is made like this does, and the SDK does not."""
+    """Returns how a device with these options differs from the SDK; None without a difference."""
     if not presence:
         return "publishes no presence"
     if options.get("auto_ack") is False:
@@ -44,16 +45,16 @@ def why_no_machine(user: str, device: str, presence: bool, options: dict[str, An
     if options.get("qos", 1) != 1:
         return "publishes with QoS 0"
     if options.get("level") is not None or not re.fullmatch(r"[A-Za-z0-9._~-]{1,64}", device):
-        return "has a name that is none"
+        return "has an invalid name"
     if device == "server":
-        return "goes by the backends' name"
+        return "uses the device id of backends"
     if options.get("hears_all"):
         return "subscribes to other topics"
     return None
 
 
 class MachineRequest(Request):
-    """A request that the app makes of the SDK. The SDK sends it again; the outcome is what the SDK tells the app of it."""
+    """A request that the app makes by the SDK. The SDK resends the request, and tells the app the outcome."""
 
     _device: MachineDevice
 
@@ -62,81 +63,84 @@ class MachineRequest(Request):
         self._device.make(self.fields)
 
     def again(self) -> Request:
-        """The app makes the same request once more, when it knows what became of it."""
+        """Lets the app make the same request again, after its outcome is known."""
         if self.id in self._device.pending:
             self.response()
         return super().again()
 
     def response(self, seconds: float | None = None, *, resend: bool = True) -> Message:
-        """The response that brought the outcome. Both must say the same."""
+        """Returns the response that brought the outcome. The response and the outcome must agree."""
         had, patience = self._had, sum(BACKOFF) if seconds is None else seconds
 
         def look() -> tuple[int, str | None] | None:
             outcomes = self._device.outcomes.get(self.id, [])
             return outcomes[had] if len(outcomes) > had else None
 
-        position, code = self._device.wait_for(look, patience, f"what became of {self._text}")
+        position, code = self._device.wait_for(look, patience, f"the outcome of {self._text}")
         answers = [m for m in self._device.messages[self._since : position] if self._is_mine(m)]
         if not answers:
             raise Mismatch(f"without a response the SDK tells of {self._text}: {code or 'success'}")
         said = (answers[-1].get("error") or {}).get("code")
-        # A cancel that its call's end overtook has done what it was for.
+        # For the SDK a cancel has succeeded if its call no longer exists.
         if said != code and not (self.fields["type"] == "call.cancel" and said == "callNotFound"):
             raise Mismatch(f"the service answered {said or 'ok'} to {self._text}, the SDK tells {code or 'success'}")
         return answers[-1]
 
 
 class MachineDevice(Device):
-    """The SDK connects, tells its presence, acks, beats, resends and reconnects by itself. Whatever else a test wants of its
-    device raises `BeyondMachine`."""
+    """A device that is the SDK: it connects, tells its presence, acks, sends heartbeats, resends and reconnects by
+    itself. If a test needs other behaviour, the methods raise `BeyondMachine`."""
 
     def __init__(
         self, machines: Machines, deployment: Deployment, journal: Journal, user: str, device: str, place: int
     ) -> None:
-        """`place`: among the devices of the test."""
+        """`place`: the device's number among the devices of the test."""
         super().__init__(deployment, "5", journal, user, device)
         self._place = place
         self._machines = machines
         self.outcomes: dict[str, list[tuple[int, str | None]]] = {}
-        """By request id, each time: how many messages had come, and the code of the error, None for success."""
+        """By request id, for each outcome: the number of messages that had come, and the error code, None for
+        success."""
         self.violations: list[str] = []
-        """What the SDK did that a client must not do."""
+        """Breaches of the protocol's rules for clients by the SDK."""
         self._stage: str = "new"
         """`new`, `open` (but not online), `online`, `away`."""
         self._has_driver = False
         self._is_connected = False
         self._refusal: str | None = None
         self._unacknowledged: set[int] = set()
-        """Packets at QoS 1 that the broker has not acknowledged."""
+        """The ids of packets at QoS 1 that the broker has not acknowledged."""
         self._handed = 0
-        """Messages that an SDK says it has published, where that is not seen at once."""
+        """The number of messages that an SDK reported as published, where the wire shows them later."""
         self._went_out = 0
-        """Messages that were seen."""
+        """The number of messages that were seen on the wire."""
         self._is_leaving = False
-        """It is about to lose its connection: what comes now may still be acked and told, or not."""
+        """Whether the device is about to lose its connection: messages that come now may or may not be acked and told
+        to the app."""
         self._beyond: str | None = None
-        """What the SDK cannot do that it was ordered."""
+        """The reason why the SDK cannot follow an order."""
         self.pending: set[str] = set()
-        """Requests whose outcome the SDK has not told."""
+        """The ids of requests whose outcome the SDK has not told yet."""
         self._beats: dict[str, float] = {}
-        """By call: when the last heartbeat went."""
+        """By call: when the last heartbeat was sent."""
         self._forget()
         self._number = machines.enrol(self)
 
     def _forget(self) -> None:
-        """The next driver knows nothing of what was."""
+        """Forgets all state, as the next driver knows none of it."""
         self._owed: list[dict[str, Any]] = []
-        """Acks that the SDK has still to send."""
+        """Acks that the SDK still has to send."""
         self._heard: dict[str, int] = {}
-        """By call, the highest revision had as event or response."""
+        """By call, the highest revision of an event or response."""
         self._shown: set[str] = set()
         self._to_tell: list[tuple[str, int]] = []
-        """What the app has still to be told, in order: events by call and revision, peer messages by id and 0, signals without
-        a number by call."""
+        """Messages that the SDK still has to tell the app, in order: events by call and revision, peer messages by id
+        and 0, signals without a number by call."""
         self._ordered: set[str] = set()
-        """Peer messages in streams that the app has still to be told of, each in its turn."""
+        """Peer messages in streams that the SDK still has to tell the app, each in its turn."""
         self._signals: dict[str, float | None] = {}
-        """By place, when each came that the app has still to be told of; None when it was."""
+        """By place, when each signal came that the SDK still has to tell the app; None for a signal that the SDK has
+        told."""
         self.pending.clear()
 
     def beyond(self, reason: str) -> NoReturn:
@@ -144,7 +148,7 @@ class MachineDevice(Device):
 
     @property
     def auto_ack(self) -> bool:
-        # The SDK acks, not this class.
+        # The SDK sends the acks, not this class.
         return False
 
     @auto_ack.setter
@@ -156,7 +160,7 @@ class MachineDevice(Device):
 
     @property
     def is_here(self) -> bool:
-        """Connected, or trying to."""
+        """Whether the device is connected, or tries to connect."""
         return self._stage in ("online", "away")
 
     @property
@@ -169,9 +173,9 @@ class MachineDevice(Device):
         return super().connect()
 
     def open(self, **instead: str | None) -> None:
-        """The SDK connects and comes online in one go, with `come_online`."""
+        """Prepares to connect: the SDK connects and comes online in a single step, in `come_online`."""
         if instead:
-            self.beyond("gives a password that is not its own")
+            self.beyond("uses a password of another user")
         assert self._stage in ("new", "away"), f"{self} is connected"
         self._stage = "open"
         self._highest.clear()
@@ -210,7 +214,7 @@ class MachineDevice(Device):
         self._end()
 
     def drop(self) -> None:
-        """The network is gone: the SDK tries in vain to connect again until `connect`."""
+        """Takes the network away: the SDK tries in vain to connect again until `connect`."""
         assert self._stage == "online", f"{self} is not connected"
         self._stage = "away"
         self._settle()
@@ -218,7 +222,7 @@ class MachineDevice(Device):
         self._journal.note(repr(self), "·", "", "connection lost")
 
     def close(self) -> None:
-        self.beyond("leaves without a word")
+        self.beyond("disconnects without telling its presence")
 
     def retire(self) -> None:
         if self._has_driver:
@@ -226,7 +230,7 @@ class MachineDevice(Device):
         self._machines.dismiss(self._number)
 
     def _end(self) -> None:
-        """As an app disconnects. Then all that came must have been acked and told."""
+        """Disconnects like an app. All received messages must then have been acked and told."""
         self._settle()
         self._machines.end(self._number)
         with self._changed:
@@ -236,7 +240,7 @@ class MachineDevice(Device):
                 self.violations.append(f"the SDK did not tell the app {self._to_tell}")
             if self._ordered:
                 self.violations.append(f"the SDK did not tell the app of the messages {self._ordered}")
-            # It waits a second for those before one that came too early.
+            # The SDK waits a second for the signals before a signal that came too early.
             late = time.monotonic() - 2 * _GAP_SECONDS
             for signal in [signal for signal, at in self._signals.items() if at is not None and at < late]:
                 self.violations.append(f"the SDK did not tell the app of the signal {signal}")
@@ -247,8 +251,8 @@ class MachineDevice(Device):
             self._changed.notify_all()
 
     def _settle(self) -> None:
-        """Before the connection goes: what was just seen on its wire is not yet with the SDK, and what is seen from now on need not come
-        there any more."""
+        """Waits, before the connection breaks, until the SDK has handled the messages that were seen on its wire. From
+        then on further messages need not reach the SDK."""
         deadline = time.monotonic() + self.deployment.patience
         with self._changed:
             while self._is_connected and (self._owed or self._to_tell or self._ordered) and time.monotonic() < deadline:
@@ -285,9 +289,9 @@ class MachineDevice(Device):
         return MachineRequest(self, body, None)
 
     def make(self, body: dict[str, Any]) -> None:
-        """A request of the app's own wording, through the SDK's function for what has no method."""
+        """Makes a request with the app's own fields, by the SDK's function for requests without a method."""
         if not _is_request(body):
-            self.beyond("sends what is no request")
+            self.beyond("sends a message that is no request")
         if body["id"] in self.pending:
             self.beyond("repeats a request that is not answered")
         self.pending.add(body["id"])
@@ -298,18 +302,18 @@ class MachineDevice(Device):
 
     def refused(self, type_: str, code: str, **fields: Any) -> dict[str, Any]:
         if code in _RETRIED:
-            self.beyond(f"takes {code} for an answer")
+            self.beyond(f"accepts {code} as an answer")
         return super().refused(type_, code, **fields)
 
     def _signal(self, body: dict[str, Any]) -> None:
         if not {"seq", "stream"}.isdisjoint(body):
             self.beyond("numbers its signals by itself")
         if "data" not in body or not isinstance(body.get("callID"), str):
-            self.beyond("sends what is no signal")
+            self.beyond("sends a message that is no signal")
         self._order("signal", text=json.dumps(body))
 
     def _order(self, order: str, **fields: Any) -> None:
-        """Returns when the broker has what the SDK publishes at once."""
+        """Gives an order to the SDK. Returns when the broker has the messages that the SDK publishes at once."""
         if self._stage == "open":
             self.beyond("speaks before it has told its presence")
         assert self._stage == "online", f"{self} is not connected"
@@ -324,11 +328,12 @@ class MachineDevice(Device):
 
     @property
     def _is_under_way(self) -> bool:
-        """The broker has not all that the SDK has published."""
+        """Whether the broker lacks messages that the SDK has published."""
         return bool(self._unacknowledged) or self._went_out < self._handed
 
     def _await_heartbeat(self, body: dict[str, Any]) -> None:
-        """An app cannot beat: the SDK does, where and when it has to. There must be one within its interval."""
+        """Waits for a heartbeat, since an app cannot order one: the SDK sends heartbeats when needed. A heartbeat must
+        come within the interval."""
         call = body.get("callID")
         now = next((m["call"] for m in reversed(self.messages) if m.get("call") and m["callID"] == call), None)
         own = {"userID": self.user, "device": self.device, "state": "accepted"}
@@ -340,7 +345,7 @@ class MachineDevice(Device):
             lambda: self._beats.get(call, 0) > earliest or None, interval + 2, f"a heartbeat of the SDK in {call}"
         )
 
-    # What the process reports
+    # Reports of the process
 
     def reported(self, told: dict[str, Any]) -> None:
         match told:
@@ -365,14 +370,14 @@ class MachineDevice(Device):
                 self._note(lambda: self.violations.append(f"the SDK threw {error}"))
 
     def received(self, type_: int, flags: int, body: bytes) -> None:
-        """A packet of the broker."""
+        """Receives a packet of the broker."""
         if type_ == PUBLISH:
             self._came(read_publish(flags, body))
         elif type_ == PUBACK:
             self._note(lambda: self._unacknowledged.discard(read_packet_id(body)))
 
     def sent(self, type_: int, flags: int, body: bytes) -> None:
-        """A packet of the SDK."""
+        """Receives a packet of the SDK."""
         if type_ == PUBLISH:
             self._went(read_publish(flags, body))
         elif type_ == CONNECT:
@@ -426,26 +431,29 @@ class MachineDevice(Device):
                     self._to_tell.append((call, _UNNUMBERED))
 
     def _told(self, identity: str, revision: int) -> None:
-        """Of each event that is news, and of each peer message, the app is told once, in the order in which they came."""
+        """Checks a report to the app: the SDK tells the app each fresh event and each peer message once, in the order
+        of their arrival."""
         if self._to_tell[:1] == [(identity, revision)]:
             self._to_tell.pop(0)
         elif not self._is_leaving:
-            self.violations.append(f"the SDK told the app {identity}, revision {revision}; to be told: {self._to_tell}")
+            self.violations.append(f"the SDK told the app {identity}, revision {revision}; expected: {self._to_tell}")
 
     def _told_message(self, identity: str) -> None:
-        """Of each message in a stream the app is told once, in its turn; of the others as they come."""
+        """Checks a report of a peer message: the SDK tells the app each message of a stream once, in its turn, and
+        other messages in the order of their arrival."""
         if identity in self._ordered:
             self._ordered.remove(identity)
         else:
             self._told(identity, 0)
 
     def _told_signal(self, signal: dict[str, Any]) -> None:
-        """Of each signal with a place in a stream the app is told once, of those without as they come."""
+        """Checks a report of a signal: the SDK tells the app each signal of a stream once, and other signals in the
+        order of their arrival."""
         if "seq" not in signal:
             return self._told(signal["callID"], _UNNUMBERED)
         place = _place(signal)
         if self._signals.get(place) is None and not self._is_leaving:
-            self.violations.append(f"the SDK told the app of the signal {place}, which is no news")
+            self.violations.append(f"the SDK told the app of the signal {place}, which the app was told before")
         self._signals[place] = None
 
     def _went(self, publish: Publish) -> None:
@@ -474,7 +482,7 @@ class MachineDevice(Device):
 
 
 def _place(signal: dict[str, Any]) -> str:
-    """In which stream, and where."""
+    """Returns the stream of a signal, and the signal's number in the stream."""
     return json.dumps([signal.get(name) for name in ("callID", "from", "fromDevice", "stream", "seq")])
 
 
@@ -484,7 +492,7 @@ def _is_request(body: dict[str, Any]) -> bool:
 
 
 def _is_acked(owed: dict[str, Any], ack: dict[str, Any]) -> bool:
-    """Acks are cumulative."""
+    """Whether the ack covers the message. Acks of a call are cumulative."""
     if "messageID" in owed:
         return ack.get("messageID") == owed["messageID"]
     return ack.get("callID") == owed["callID"] and ack["revision"] >= owed["revision"]

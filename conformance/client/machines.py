@@ -1,4 +1,4 @@
-"""The processes whose devices are an SDK's: orders go in and reports come out as lines of JSON, `machine.py` knows what they mean."""
+"""The processes with the SDKs' devices. Orders and reports are lines of JSON, which `machine.py` interprets."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from .tap import Ears, Exchange, Wire
 
 _PROJECT = Path(__file__).resolve().parent.parent.parent
 _ANSWER_SECONDS = 60.0
-"""How long the process may take to do what it was ordered, on a busy machine."""
+"""How long the process may take to carry out an order, on a busy machine."""
 
 
 class Listener(Protocol):
-    """Who is told what becomes of a device."""
+    """The receiver of a device's reports."""
 
     def reported(self, told: dict[str, Any]) -> None: ...
     def sent(self, type_: int, flags: int, body: bytes) -> None: ...
@@ -38,10 +38,10 @@ class Listener(Protocol):
 
 
 class Machines(ABC):
-    """A process. It serves the devices of all tests."""
+    """A process with an SDK, which serves the devices of all tests."""
 
     name: str
-    """What its devices are."""
+    """The name of the SDK."""
 
     def __init__(self, command: list[str], environment: dict[str, str]) -> None:
         self._process = subprocess.Popen(
@@ -64,7 +64,7 @@ class Machines(ABC):
             self._process.wait()
 
     def enrol(self, device: Listener) -> int:
-        """A number of the device's own."""
+        """Registers a device. Returns a number for the device."""
         with self._lock:
             number = next(self._numbers)
             self._devices[number] = device
@@ -76,18 +76,18 @@ class Machines(ABC):
 
     @abstractmethod
     def begin(self, number: int, settings: dict[str, Any]) -> None:
-        """The app connects. `settings`: `user`, `device`, `keepAlive`, `topicRoot`, `token`."""
+        """Connects, as an app does. `settings`: `user`, `device`, `keepAlive`, `topicRoot`, `token`."""
 
     @abstractmethod
     def lose(self, number: int) -> None:
-        """The network is gone: the broker hears no DISCONNECT, and the SDK that its connection broke."""
+        """Takes the network away: the broker receives no DISCONNECT, and the SDK learns that its connection broke."""
 
     @abstractmethod
     def find(self, number: int) -> None:
-        """The network is there again, and the SDK is told."""
+        """Restores the network, and tells the SDK."""
 
     def end(self, number: int) -> None:
-        """The app disconnects."""
+        """Disconnects, as an app does."""
         self.order("end", number)
         self.sync(number)
 
@@ -102,13 +102,14 @@ class Machines(ABC):
             raise Mismatch(f"the process with {self.name} has ended") from error
 
     def sync(self, device: int) -> None:
-        """Returns when all that was ordered of the device is done, and what came of it at once has been reported."""
+        """Returns when the device has carried out all earlier orders, and their immediate results have been
+        reported."""
         with self._lock:
             token, done = next(self._numbers), threading.Event()
             self._done[token] = done
         self.order("sync", device, token=token)
         if not done.wait(_ANSWER_SECONDS) or self._process.poll() is not None:
-            raise Mismatch(f"the process with {self.name} answered nothing; its exit status is {self._process.poll()}")
+            raise Mismatch(f"the process with {self.name} did not answer; its exit status is {self._process.poll()}")
 
     def _read(self) -> None:
         assert self._process.stdout is not None
@@ -129,12 +130,12 @@ class Machines(ABC):
 
 
 class WebMachines(Machines):
-    """Devices that are the web SDK, in Node. Its WebSockets report what goes through them."""
+    """Devices that are the web SDK, in Node. Its WebSockets report the bytes that they send and receive."""
 
     name = "the web SDK"
 
     def __init__(self, url: str, authorities: str | None) -> None:
-        """`url`: the broker's, `ws://` or `wss://`. Raises OSError when there is no Node or no esbuild."""
+        """`url`: the broker's, `ws://` or `wss://`. Raises OSError when Node or esbuild is missing."""
         self._url = url
         self._directory = tempfile.TemporaryDirectory(prefix="bellwire-conformance-")
         self._readers: dict[int, PacketReader] = {}
@@ -180,7 +181,7 @@ class WebMachines(Machines):
 
 
 class SwiftMachines(Machines):
-    """Devices that are the Swift SDK. Each has a wire of its own to the broker, which shows what goes through it."""
+    """Devices that are the Swift SDK. Each device has a wire of its own to the broker, which shows its packets."""
 
     name = "the Swift SDK"
 
@@ -214,7 +215,7 @@ class SwiftMachines(Machines):
 
 
 def _noting(device: Listener, hear: Callable[..., None]) -> Callable[..., None]:
-    """Hears, and holds against the device what no client can read; the other devices go on."""
+    """Wraps a listener: a packet that cannot be read becomes a violation of the device, and the other devices go on."""
 
     def heard(*what: Any) -> None:
         try:
@@ -226,7 +227,7 @@ def _noting(device: Listener, hear: Callable[..., None]) -> Callable[..., None]:
 
 
 def _devices() -> Path:
-    """The newer one of the two builds."""
+    """Returns the newer of the two builds."""
     built = [_PROJECT / f".build/{kind}/conformance-devices" for kind in ("release", "debug")]
     built = [path for path in built if path.exists()]
     if not built:

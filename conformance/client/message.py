@@ -1,4 +1,4 @@
-"""What a device received, and the journal of everything that the devices of one test sent and received."""
+"""A received message, and the journal of all messages that the devices of a test sent and received."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from ..expect import Mismatch
 
 @dataclass(frozen=True)
 class Message:
-    """One message from the service."""
+    """A message from the service."""
 
     topic: str
     body: dict[str, Any]
-    """Empty when the payload is not a JSON object, which breaks the contract."""
+    """The message as a JSON object; empty when the payload is not a JSON object, which breaks the contract."""
     raw: bytes
     at: float
-    """Monotonic seconds."""
+    """Monotonic time in seconds."""
     wall: float
-    """Milliseconds since the epoch, as the service's times."""
+    """Milliseconds since the epoch, like the service's times."""
     fresh: bool
-    """False for an event whose revision is not above the highest that this device had of the call (section 5)."""
+    """False for a stale event: its revision is not above the highest that this device had of the call (section 5)."""
     crossed: bool
-    """An event that came again because an ack of this device had crossed it."""
+    """Whether the event was sent again because an ack of this device had crossed it."""
     correlation: bytes | None
     """MQTT 5 Correlation Data."""
     expiry: int | None
-    """MQTT 5 Message Expiry Interval, seconds."""
+    """MQTT 5 Message Expiry Interval, in seconds."""
     retained: bool
 
     @property
@@ -57,7 +57,7 @@ class Message:
         return self.body.get(key)
 
     def carries(self, data: bytes) -> bool:
-        """Whether `data` stands in it byte for byte, as the value of a field of that name."""
+        """Whether the message contains `data` byte for byte, as the value of a field `data`."""
         return any(b'"data":' + data + end in self.raw for end in (b",", b"}"))
 
 
@@ -66,13 +66,13 @@ class Entry:
     at: float
     device: str
     direction: Literal["→", "←", "·"]
-    """To the service, from it, or what became of the connection."""
+    """To the service, from the service, or a change of the connection."""
     topic: str
     text: str
 
 
 class Journal:
-    """The devices of one test, in one order: what a failure is explained with."""
+    """The messages of a test's devices in one order, which explains a failure."""
 
     def __init__(self) -> None:
         self._began = time.monotonic()
@@ -85,7 +85,8 @@ class Journal:
             self._entries.append(Entry(time.monotonic(), device, direction, topic, text))
 
     def lines(self, width: int) -> list[str]:
-        """One line per entry: seconds since the test began, device, direction, topic, the payload's beginning."""
+        """Returns a line per entry: seconds since the test began, device, direction, topic, and the beginning of the
+        payload."""
         with self._lock:
             entries = list(self._entries)
         name = max((len(entry.device) for entry in entries), default=0)

@@ -1,4 +1,4 @@
-"""MQTT 5 packets as they went through a WebSocket: as much of them as tells what a device sent and received."""
+"""Reads MQTT 5 packets from a WebSocket or a wire, as far as needed to see the messages of a device."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ class Publish:
     properties: Properties
     retained: bool
     packet: int | None
-    """Its id, with QoS 1 and 2."""
+    """The packet id, with QoS 1 and 2."""
 
 
 class PacketReader:
-    """Takes the bytes of one direction, in pieces of any size, and gives whole packets: type, flags, body."""
+    """Reads the bytes of a direction, in pieces of any size, and returns whole packets: type, flags, body."""
 
     def __init__(self) -> None:
         self._bytes = b""
@@ -38,7 +38,7 @@ class PacketReader:
 
 
 def _frame(data: bytes) -> tuple[int, int] | None:
-    """Where the first packet's body begins and ends; None while its length is not all there."""
+    """Returns where the first packet's body begins and ends; None while its length is incomplete."""
     length = 0
     for position in range(1, 5):
         if position >= len(data):

@@ -1,4 +1,4 @@
-"""A wire with a tap: relays what a device of an SDK and the broker send each other, and shows it first."""
+"""A wire with a tap: relays the bytes between an SDK's device and the broker, and shows each packet first."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from .connection import Broker
 from .packets import PacketReader
 
 Packet = Callable[[int, int, bytes], None]
-"""Type, flags, body."""
+"""Receives the type, flags and body of a packet."""
 _PIECE = 65_536
 Result = TypeVar("Result")
 _SECONDS = 10.0
-"""How long the thread may take for what is ordered of it."""
+"""How long the thread may take for a task."""
 
 
 @dataclass(frozen=True)
 class Ears:
-    """Who hears of a wire. Each packet is heard before the other side has it."""
+    """The listeners of a wire. A listener receives each packet before the other side does."""
 
     sent: Packet
     received: Packet
 
 
 class Exchange:
-    """The thread that serves all wires to one broker."""
+    """The thread that serves all wires to a broker."""
 
     def __init__(self, broker: Broker) -> None:
-        """`broker`: `mqtt://` or `mqtts://`. A device speaks to its wire without TLS."""
+        """`broker`: `mqtt://` or `mqtts://`. A device connects to its wire without TLS."""
         self._broker = broker
         self._tls = ssl.create_default_context(cafile=broker.ca) if broker.scheme == "mqtts" else None
         self._loop = asyncio.new_event_loop()
@@ -56,7 +56,7 @@ class Exchange:
 
 
 class Wire:
-    """A device's way to the broker: an address of its own."""
+    """A device's connection to the broker, with an address of its own."""
 
     def __init__(self, exchange: Exchange, line: _Line) -> None:
         self._exchange = exchange
@@ -67,7 +67,7 @@ class Wire:
         return f"mqtt://127.0.0.1:{self._line.port}"
 
     def cut(self) -> None:
-        """Neither side hears of the other any more, and none says goodbye. Who connects is hung up on."""
+        """Cuts the wire without a DISCONNECT to either side. New connections are closed at once."""
         self._exchange.run(self._line.cut())
 
     def mend(self) -> None:
@@ -78,7 +78,7 @@ class Wire:
 
 
 class _Line:
-    """What of a wire lives on the thread."""
+    """The part of a wire that the thread uses."""
 
     def __init__(self, broker: Broker, tls: ssl.SSLContext | None, ears: Ears) -> None:
         self._broker, self._tls, self._ears = broker, tls, ears
@@ -133,7 +133,7 @@ class _Line:
                 sink.write(piece)
                 await sink.drain()
         except (OSError, ValueError):
-            # The other side is told by what follows.
+            # The other side learns of the end when its stream is closed.
             pass
         finally:
             sink.close()

@@ -1,20 +1,20 @@
-"""How ids are spelled in topics (section 1)."""
+"""The spelling of ids in topics (section 1)."""
 
 from __future__ import annotations
 
 ROOT = "bellwire/v1"
-"""What all topics begin with where nobody chose otherwise."""
+"""The default root of all topics."""
 
 _ENCODED = frozenset(range(0x20)) | {0x7F} | set(b"%+/#")
 
 
 def encode_user(user: str) -> str:
-    """A user as one topic level: exactly the bytes 0x00–0x1F, 0x7F, `%`, `+`, `/`, `#` become `%XX`."""
+    """Returns a user as a topic level: exactly the bytes 0x00–0x1F, 0x7F, `%`, `+`, `/`, `#` become `%XX`."""
     return b"".join(b"%%%02X" % byte if byte in _ENCODED else bytes([byte]) for byte in user.encode()).decode()
 
 
 def decode_level(level: str) -> str | None:
-    """The user of a canonical level, None when it is not canonical."""
+    """Returns the user of a canonical level; None for a level that is not canonical."""
     out = bytearray()
     raw = level.encode()
     position = 0

@@ -1,4 +1,4 @@
-"""What all traffic must meet, whatever a test is about."""
+"""The contract of all messages, in every test."""
 
 from .rules import Judge
 from .schema import Schemas

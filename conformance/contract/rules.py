@@ -1,4 +1,5 @@
-"""What JSON Schema cannot say: rules that tie messages to their topic, to each other and to what a device asked."""
+"""Rules that JSON Schema cannot express: how messages relate to their topic, to each other and to a device's
+requests."""
 
 from __future__ import annotations
 
@@ -19,32 +20,33 @@ _MOVES = {
     "notYetReceived": _ANSWERS | {"received"},
     "received": _ANSWERS,
     "accepted": {"quit"},
-    # Who left may be invited again, or join.
+    # A member who left may be invited again, or join.
     **dict.fromkeys(("rejected", "cancelled", "timeout", "quit"), {"inviting", "accepted"}),
 }
-"""From one revision to the next (section 3)."""
+"""The states that may follow a state in the next revision (section 3)."""
 _USER_TOPIC = {"call.invited", "call.userStateChanged", "call.cancelled", "call.timeout", "call.ended"}
-"""Events that may come on `down/{user}`; what else a device gets comes on its own topic (sections 1 and 5)."""
+"""Events that may come on `down/{user}`; all other messages come on the device's own topic (sections 1 and 5)."""
 
 
 class Judge:
-    """Judges all that the devices of one test received:
+    """Checks all messages that the devices of a test received:
 
     * each message meets the schemas, has at most 256 KiB and is not retained (section 1);
-    * what is for one device came on the topic of that device (sections 1 and 5);
-    * a response answers a request of that device, which has no more of them than it was sent times (section 2);
-    * a response about a call is not older than what the device had of that call before it asked (section 2);
-    * callID and revision of a message are those of its call, and one revision looks the same everywhere (section 4);
-    * a later revision has no earlier time, and never an earlier state of the call; a call that ended changes no more;
-      from one revision to the next, members move only as the states of section 3 allow;
-    * an event is about a call of the addressed user, agrees with the user's state there, and its changes stand in
-      the call (section 5).
+    * a message for a single device came on the topic of that device (sections 1 and 5);
+    * a response answers a request of that device; there are no more responses than copies of the request (section 2);
+    * a response about a call is not older than the revision that the device had before its request (section 2);
+    * callID and revision of a message are those of its call; a revision is the same in all messages (section 4);
+    * a later revision has no earlier time, and never an earlier state of the call; an ended call does not change; from
+      one revision to the next, members move only as the states of section 3 allow;
+    * an event is about a call of the addressed user and agrees with the user's state there, and the call contains its
+      changes (section 5).
     """
 
     def __init__(self, schemas: Schemas) -> None:
         self._schemas = schemas
         self._revisions: dict[str, dict[int, tuple[str, dict[str, Any], int | None]]] = {}
-        """By call and revision: the call as text and as it is, and the time of the revision where it was told."""
+        """By call and revision: the call as text, the call, and the time of the revision where a message tells the
+        time."""
 
     def violations(self, devices: Iterable[Device]) -> list[str]:
         found = []
@@ -71,7 +73,7 @@ class Judge:
         if call := message.get("call"):
             if (message["callID"], message["revision"]) != (call["callID"], call["revision"]):
                 yield "its call has another callID or revision"
-            # What such an event leaves out is compared where it stands.
+            # An event that omits extended data is not compared; messages with the whole call are.
             if not message.get("extendedDataOmitted"):
                 yield from self._revision(call, message["time"])
         for listed in message.get("calls") or []:
@@ -80,7 +82,8 @@ class Judge:
             yield from event_problems(device.user, message.body)
 
     def _revision(self, call: dict[str, Any], time: int | None) -> Iterator[str]:
-        """Keeps a call at a revision, with its time where that was told, and compares it with what it was before."""
+        """Records a revision of a call, with its time where a message tells the time. Yields differences from earlier
+        messages."""
         revisions = self._revisions.setdefault(call["callID"], {})
         text, _, known = revisions.get(call["revision"], (call_text(call), call, None))
         if text != call_text(call):
@@ -102,7 +105,8 @@ class Judge:
                 yield from self._stale(device, request, asked[0], responses[0][1])
 
     def _stale(self, device: Device, request: str, asked: int, response: Message) -> Iterator[str]:
-        """Only the first response: which of several answers which copy of a request cannot be told."""
+        """Checks only the first response: the test cannot know which of several responses answers which copy of a
+        request."""
         call, revision = response.get("callID"), response.get("revision")
         before = [m["revision"] for m in device.messages[:asked] if m.get("callID") == call and m.get("revision")]
         if revision is not None and revision < max(before, default=0):
@@ -123,8 +127,8 @@ class Judge:
 
 
 def event_problems(user: str | None, event: dict[str, Any]) -> Iterator[str]:
-    """What is wrong with an event for this user: it is about a call of the user, agrees with the user's state there, and its changes stand in
-    the call (section 5)."""
+    """Yields the problems of an event for this user: the event must be about a call of the user and agree with the
+    user's state there, and the call must contain its changes (section 5)."""
     call, name = event["call"], event["event"]
     members = {entry["userID"]: entry["state"] for entry in call["members"]}
     if user not in members:
@@ -144,11 +148,11 @@ def event_problems(user: str | None, event: dict[str, Any]) -> Iterator[str]:
         yield f"{name} for a member who is {state} in a call that is {call['state']}"
     for entry in event.get("changes") or []:
         if members.get(entry["userID"]) != entry["state"]:
-            yield f"the change of {entry['userID']} is not that of the call"
+            yield f"the change of {entry['userID']} is not in the call"
 
 
 def call_text(call: dict[str, Any]) -> str:
-    """The same for two calls that look the same: null stands for absent."""
+    """Returns a text that is equal for equal calls: null stands for absent."""
     return json.dumps(_without_nulls(call), sort_keys=True, ensure_ascii=False)
 
 

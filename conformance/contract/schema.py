@@ -20,11 +20,11 @@ _REMEMBERED = 4096
 _FREE = re.compile(
     rb'"(id|callID|messageID|userID|inviter|invitedBy|actor|from)":"[A-Za-z0-9_-]{1,64}"|:[0-9]{13}(?=[,}])'
 )
-"""Ids and times that are well-formed: no schema tells one from another."""
+"""Well-formed ids and times, all of which a schema treats alike."""
 
 
 class Schemas:
-    """`DownMessage`: everything that the service sends."""
+    """The schema of `DownMessage`: all messages that the service sends."""
 
     def __init__(self, path: Path) -> None:
         self._validator = validators(path)["DownMessage"]
@@ -32,10 +32,10 @@ class Schemas:
         self._remembered = lru_cache(_REMEMBERED)(self._judge)
 
     def violation(self, raw: bytes) -> str | None:
-        """What is wrong with a message, None when it meets the schema.
+        """Returns the breach of the schema by a message; None for a valid message.
 
-        Messages that differ only in well-formed ids and times are judged once: judging takes most of the time.
-        """
+        Messages that differ only in well-formed ids and times are checked once, since checking takes most of the
+        time."""
         with self._lock:
             return self._remembered(_FREE.sub(_alike, raw))
 
@@ -48,7 +48,7 @@ class Schemas:
 
 
 def validators(path: Path) -> dict[str, Draft7Validator]:
-    """Of the messages of both directions (AsyncAPI 3: JSON Schema draft 7)."""
+    """Returns the validators of the messages of both directions (AsyncAPI 3: JSON Schema draft 7)."""
     document = yaml.load(path.read_text(encoding="utf-8"), getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     registry: Registry[Any] = Registry().with_resource(_DOCUMENT, DRAFT7.create_resource(document))
     found = {}
@@ -59,7 +59,7 @@ def validators(path: Path) -> dict[str, Draft7Validator]:
 
 
 def violation(validator: Draft7Validator, message: Any) -> str | None:
-    """What is wrong with a message, None when it meets the schema."""
+    """Returns the breach of the schema by a message; None for a valid message."""
     if validator.is_valid(message):
         return None
     error = best_match(validator.iter_errors(message))

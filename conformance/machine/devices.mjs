@@ -1,5 +1,5 @@
-// Devices of the conformance suite that are the web SDK: its machine, its driver and its MQTT over a WebSocket, many of them in one
-// process. Orders come in and reports go out as lines of JSON; client/machines.py is the other end.
+// Devices of the conformance suite that are the web SDK: its machine, its driver and its MQTT over a WebSocket. All
+// devices are in a single process. Orders and reports are lines of JSON, which client/machines.py writes and reads.
 import { createInterface } from "node:readline";
 import { Driver } from "../../clients/web/src/driver.ts";
 import { webSocketTransport } from "../../clients/web/src/websocket.ts";
@@ -7,10 +7,10 @@ import { webSocketTransport } from "../../clients/web/src/websocket.ts";
 const report = (line) => process.stdout.write(JSON.stringify(line) + "\n");
 const base64 = (bytes) => Buffer.from(bytes).toString("base64");
 
-/** Where the driver that is being made listens for what happens to its page: each device has one of its own. */
+/** The page of the driver that is being made. Each device has a page of its own, to which its driver listens. */
 let page;
 globalThis.addEventListener = (name, listener) => page.addEventListener(name, listener);
-// A page goes with its device.
+// A page ends with its device.
 globalThis.removeEventListener = () => undefined;
 
 class Device {
@@ -47,21 +47,21 @@ class Device {
     );
   }
 
-  /** The network is gone: the broker hears no DISCONNECT, and the SDK that its connection broke. */
+  /** Takes the network away: the broker receives no DISCONNECT, and the SDK learns that its connection broke. */
   lose() {
     this.isAway = true;
     this.socket.close();
     this.socket.onclose?.(new Event("close"));
   }
 
-  /** The network is there again, and the page is told. */
+  /** Restores the network, and tells the page. */
   find() {
     this.isAway = false;
     this.page.dispatchEvent(new Event("online"));
   }
 }
 
-/** A WebSocket that reports what goes through it, each thing before what follows from it. */
+/** Returns a WebSocket class that reports its bytes, each message before its effects. */
 function tapped(tell, made) {
   return class extends WebSocket {
     constructor(url, protocol) {
@@ -84,12 +84,12 @@ const orders = {
   signal: (number, { text }) => devices.get(number).driver.signal(JSON.parse(text)),
   lose: (number) => devices.get(number).lose(),
   find: (number) => devices.get(number).find(),
-  /** As `client.disconnect()` does. */
+  /** Disconnects like `client.disconnect()`. */
   end: (number) => {
     devices.get(number).driver.stop();
     devices.delete(number);
   },
-  /** All that was ordered before is done, and what came of it at once has been reported. */
+  /** Reports that all earlier orders are done, and that their immediate results have been reported. */
   sync: (_, { token }) => report({ sync: token }),
 };
 
