@@ -1,4 +1,5 @@
-"""One function per normative sentence of docs/protocol.md. Importing this package declares all of them, in order."""
+"""The tests: a function per normative sentence of docs/protocol.md. Importing this package declares all tests, in
+order."""
 
 from importlib import import_module
 

@@ -12,7 +12,7 @@ from ..suite import require
 Registrations = list[dict[str, Any]]
 
 KEYS = {
-    # Those of the example in RFC 8291, section 5.
+    # The keys of the example in RFC 8291, section 5.
     "p256dh": "BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4",
     "auth": "BTBZMqHH6r4Tts7J_aSIgg",
 }
@@ -20,14 +20,14 @@ TOKENS = ("apns", "apnsVoIP", "fcm")
 
 
 def served(scene: Scene, *preferred: str) -> str:
-    """A platform that the deployment serves."""
+    """Returns a platform that the deployment serves."""
     all_served = scene.options.push
     require(bool(all_served), "this deployment serves no push (--push)")
     return next((platform for platform in preferred if platform in all_served), all_served[0])
 
 
 def target_of(platform: str) -> dict[str, Any]:
-    """What no device has: a push to it reaches nobody."""
+    """Returns a target that no device has: a push to this target reaches no device."""
     if platform == "webPush":
         endpoint = f"https://push.invalid/{secrets.token_hex(16)}"
         return {"platform": platform, "subscription": {"endpoint": endpoint, "keys": KEYS}}
@@ -39,7 +39,7 @@ def register(device: Device, platform: str) -> Registrations:
 
 
 def registrations_of(device: Device) -> Registrations:
-    """Those of the device: asked by ending what is not there."""
+    """Returns the device's registrations, from the response to ending a registration that does not exist."""
     return device.ok("push.unregister", app=secrets.token_hex(8))["registrations"]
 
 

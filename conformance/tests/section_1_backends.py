@@ -1,4 +1,4 @@
-"""Section 1, Backends: the device `server`, where responses go."""
+"""Section 1, Backends: the device `server`, and the topics of its responses."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def a_phone_takes_over_what_the_backend_holds(scene: Scene) -> None:
     bob.accept(call)
     tablet.join(call)
     phone.expect("call.handledElsewhere", call)
-    equal("who has it", next(m["device"] for m in bob.get(call)["members"] if m["userID"] == phone.user), "tablet")
+    equal("the device", next(m["device"] for m in bob.get(call)["members"] if m["userID"] == phone.user), "tablet")
     backend.ok("call.end", callID=call)
 
 

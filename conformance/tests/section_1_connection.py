@@ -95,7 +95,7 @@ def nobody_publishes_under_the_topic_of_another_user(scene: Scene) -> None:
     call = ring(alice, bob)
     before = alice.get(call)
     request = f'{{"type":"call.cancel","id":"{new_id()}","callID":"{call}"}}'.encode()
-    with alice.hears_nothing("response to somebody else's request", lambda m: m.type == "response"):
+    with alice.hears_nothing("response to another user's request", lambda m: m.type == "response"):
         mallory.publish(alice.up, request, hurry=True)
     equal("the call", alice.get(call), before)
 
@@ -132,7 +132,7 @@ def a_user_id_is_percent_encoded_in_topics(scene: Scene) -> None:
         equal("the topic", invited.topic, bob.user_topic)
         member(invited["call"], bob)
         back = bob.invite(alice)
-        equal("who calls back", alice.expect("call.invited", back)["call"]["inviter"], bob.user)
+        equal("the inviter of the call back", alice.expect("call.invited", back)["call"]["inviter"], bob.user)
 
 
 @sentence("1", "percent-encoded: exactly the bytes 0x00–0x1F")
@@ -173,7 +173,7 @@ def user_ids_are_compared_as_bytes(scene: Scene) -> None:
     upper = scene.device_of(composed.user.upper())
     with upper.hears_nothing("call.invited of the lower case", lambda m: m.is_event()):
         since = composed.mark
-        # As JSON may have it: escaped.
+        # JSON may escape characters.
         alice.send(f'{{"type":"call.invite","id":"{new_id()}","invitees":[{json.dumps(composed.user)}]}}'.encode())
         composed.wait(lambda m: m.is_event("call.invited"), None, "call.invited", since=since)
 
@@ -238,7 +238,7 @@ def durations_in_requests_are_seconds(scene: Scene) -> None:
     alice, bob = scene.device("alice"), scene.absent("bob")
     response = alice.ok("call.invite", invitees=[bob], timeout=90)
     equal("the call's timeout", response["call"]["timeout"], 90)
-    equal("when it expires", member(response["call"], bob)["expiresAt"], response["time"] + 90_000)
+    equal("the expiry of the invitation", member(response["call"], bob)["expiresAt"], response["time"] + 90_000)
 
 
 @sentence("1", "a request is at most 64 KiB")
@@ -254,13 +254,13 @@ def a_request_has_at_most_64_kib(scene: Scene) -> None:
 
 
 def _calls_of_over_256_kib(scene: Scene) -> tuple[str, int]:
-    """A user with so many live calls that they do not fit into one message."""
+    """Returns a user with more live calls than fit into one message, and the number of the calls."""
     bob = scene.absent("bob")
     count = 26
-    # Few invitations of one user ring at another at the same time.
+    # Only a few invitations of a user may ring at the same user at a time.
     callers = scene.devices(*(f"caller{number}" for number in range(7)))
     for number in range(count):
-        # A control character takes six bytes in JSON: each call has over 12 KB.
+        # A control character takes six bytes in JSON, so each call has over 12 KB.
         callers[number % 7].invite(bob, extendedData="\u0001" * 2048, timeout=60)
     return bob, count
 

@@ -29,7 +29,7 @@ NULLABLE = (
 
 
 def _call_get(value: str) -> bytes:
-    """A request that would be fine but for `value`, raw JSON in a field that nobody knows."""
+    """Returns a request that is valid apart from `value`, raw JSON in an unknown field."""
     return f'{{"type":"call.get","id":"{new_id()}","callID":"none","x":{value}}}'.encode()
 
 
@@ -89,7 +89,7 @@ def what_is_not_json_is_answered_by_an_error(scene: Scene) -> None:
     with tablet.hears_nothing("error of the phone", lambda m: m.type == "error"):
         alice.answer(b"{", "badRequest")
     alice.settle()
-    equal("what came", [m.type for m in alice.messages], ["welcome", "error", "response"])
+    equal("the received messages", [m.type for m in alice.messages], ["welcome", "error", "response"])
 
 
 @sentence("1 JSON", "Of a key that stands twice in an object, the last one wins.")
@@ -160,7 +160,7 @@ def what_is_over_1_mib_is_answered_by_an_error(scene: Scene) -> None:
 
 
 def _unless_refused_by_the_broker(device: Device, test: Any) -> None:
-    """A broker may have a limit of its own, at which it closes the connection."""
+    """Runs a test, and skips it if the broker closes the connection at a limit of its own."""
     try:
         test()
     except AssertionError:
@@ -222,7 +222,7 @@ def a_message_on_a_topic_with_one_level_is_dropped(scene: Scene) -> None:
 
 
 def _served(device: Device, request: dict[str, Any] | bytes) -> dict[str, Any]:
-    """The response to a request that is sent as it stands."""
+    """Sends a request unchanged. Returns the response."""
     since = device.mark
     device.send(request)
     response = device.wait(lambda m: m.type == "response", None, "a response", since=since)
@@ -231,7 +231,7 @@ def _served(device: Device, request: dict[str, Any] | bytes) -> dict[str, Any]:
 
 
 def _code(device: Device, payload: bytes) -> str:
-    """The code of the answer to a payload."""
+    """Returns the error code of the answer to a payload."""
     since = device.mark
     device.send(payload)
     answer = device.wait(lambda m: m.type in ("response", "error"), None, "an answer", since=since)

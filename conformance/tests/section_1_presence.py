@@ -1,4 +1,4 @@
-"""Section 1, Presence: who is online, and what a device gets that comes online."""
+"""Section 1, Presence: online users, and the messages to a device that comes online."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..suite import require, sentence
 from .steps import is_online, new_id, ring, talk, wait_offline
 
 LONGEST_LEASE = 90
-"""Seconds: a presence lease that is longer is not waited for."""
+"""In seconds: the tests do not wait for a longer presence lease."""
 
 
 @sentence("1", "the service, not the broker's queue, brings a returning device up to date")
@@ -58,7 +58,7 @@ def a_logout_takes_a_device_offline(scene: Scene) -> None:
 def an_offline_of_another_session_changes_nothing(scene: Scene) -> None:
     bob = scene.device("bob")
     bob.present(False, "logout", session="another")
-    time.sleep(QUIET)  # nothing may come of it
+    time.sleep(QUIET)  # the message may have no effect
     true("bob is online", is_online(scene, bob.user))
     bob.present(False, "logout")
     wait_offline(scene, bob.user)
@@ -71,7 +71,7 @@ def an_offline_of_another_session_changes_nothing(scene: Scene) -> None:
 def an_online_of_a_session_that_is_over_is_ignored(scene: Scene) -> None:
     bob = scene.device("bob", presence=False)
     bob.present(False, "lost", session="over")
-    time.sleep(QUIET)  # until it is remembered
+    time.sleep(QUIET)  # until the service has recorded the end
     with bob.hears_nothing("welcome", lambda m: m.type == "welcome"):
         bob.present(True, session="over")
     true("bob is offline", not is_online(scene, bob.user))
@@ -85,7 +85,7 @@ def an_online_of_a_session_that_is_over_is_ignored(scene: Scene) -> None:
 def a_session_that_is_over_is_told_so(scene: Scene) -> None:
     bob = scene.device("bob", presence=False)
     bob.present(False, "lost", session="over")
-    time.sleep(QUIET)  # until it is remembered
+    time.sleep(QUIET)  # until the service has recorded the end
     since = bob.mark
     bob.present(True, session="over")
     equal("the session", bob.expect_error("sessionOver", since)["session"], "over")
@@ -122,7 +122,7 @@ def a_session_that_is_over_is_remembered_for_its_time(scene: Scene) -> None:
 
 
 def _sleep_until(moment: float) -> None:
-    """For what happens to time itself: nothing is sent meanwhile that could be waited for."""
+    """Sleeps until an effect of time alone: the service sends no message that could be waited for."""
     time.sleep(max(0.0, moment - time.monotonic()))
 
 
@@ -134,8 +134,8 @@ def any_other_online_makes_its_session_the_current_one(scene: Scene) -> None:
         bob.present(True, session=session)
         bob.welcome(session, since)
     bob.present(False, "logout")
-    time.sleep(QUIET)  # nothing may come of it
-    true("the first session's end changes nothing", is_online(scene, bob.user))
+    time.sleep(QUIET)  # the message may have no effect
+    true("the first session's end has no effect", is_online(scene, bob.user))
     bob.present(False, "logout", session="second")
     wait_offline(scene, bob.user)
 
@@ -227,7 +227,7 @@ def a_session_that_is_left_out_is_the_empty_string(scene: Scene) -> None:
 def a_device_too_many_replaces_the_one_silent_longest(scene: Scene) -> None:
     first = scene.device("alice", "device-0")
     others = [scene.another(first, f"device-{number}") for number in range(1, scene.limits.max_devices)]
-    first.settle()  # it has spoken: now the second one is silent longest
+    first.settle()  # after this message the second device is silent longest
     newest = scene.another(first, "newest")
     silent = others[0]
     with silent.hears_nothing("call.created", lambda m: m.is_event("call.created")):
@@ -252,7 +252,7 @@ def to_online_the_service_answers_a_welcome(scene: Scene) -> None:
     fields("the welcome", welcome.body, session=alice.session, calls=[])
     equal("the interval is shorter than the timeout", welcome["heartbeatInterval"] < welcome["heartbeatTimeout"], True)
     alice.settle()
-    equal("what came of one presence", [m.type for m in alice.messages], ["welcome", "response"])
+    equal("the answers to one presence message", [m.type for m in alice.messages], ["welcome", "response"])
 
 
 @sentence("1 Presence", "listing the user's live calls")
@@ -279,9 +279,9 @@ def what_a_device_is_owed_comes_after_its_welcome(scene: Scene) -> None:
         return message.topic == device.device_topic
 
     device.wait_for(lambda: len(device.find(own)) >= 4 or None, None, "welcome and three invitations")
-    # On the user's topic a first send may still be on its way.
-    equal("what came first", [m.type for m in device.find(own)[:4]], ["welcome", "event", "event", "event"])
-    equal("the calls it is owed", {m["callID"] for m in device.find(own)[1:4]}, set(calls))
+    # The first send on the user's topic may still be on its way.
+    equal("the first messages", [m.type for m in device.find(own)[:4]], ["welcome", "event", "event", "event"])
+    equal("the calls of the first events", {m["callID"] for m in device.find(own)[1:4]}, set(calls))
 
 
 @sentence(
@@ -291,7 +291,7 @@ def what_a_device_is_owed_comes_after_its_welcome(scene: Scene) -> None:
 def a_device_that_was_offline_rings_when_it_comes_online(scene: Scene) -> None:
     alice, bob = scene.device("alice"), scene.absent("bob")
     response = alice.ok("call.invite", invitees=[bob], timeout=30)
-    equal("who is offline", response["offline"], [bob])
+    equal("the offline users", response["offline"], [bob])
     device = scene.device_of(bob)
     between("expiresIn", device.expect("call.invited", response["callID"])["expiresIn"], 1, 30_000)
     alice.expect_change(response["callID"], bob, "received")
@@ -321,12 +321,13 @@ def an_app_that_was_killed_finds_its_calls_again(scene: Scene) -> None:
 )
 def only_a_welcome_that_left_out_calls_says_so(scene: Scene) -> None:
     bob, carol = scene.absent("bob"), scene.absent("carol")
-    # Few invitations of one user ring at another at the same time.
+    # Only a few invitations of a user may ring at the same user at a time.
     callers = scene.devices(*(f"caller{number}" for number in range(7)))
     callers[0].invite(bob, timeout=60)
     for number in range(26):
         callers[number % 7].invite(carol, extendedData="\u0001" * 2048, timeout=60)  # six bytes each in JSON
-    # An invitation may come before: a device subscribes, is sent what is due again, and is welcomed once it has said that it is online.
+    # An invitation may come before the welcome: when the device has subscribed, the service may resend the invitation
+    # before the device has published its presence.
     devices = [scene.device_of(user) for user in (bob, carol)]
     welcomes = [next(message for message in device.messages if message.type == "welcome") for device in devices]
     equal("omittedCalls of a welcome with one call", welcomes[0].get("omittedCalls"), None)

@@ -1,4 +1,4 @@
-"""Section 2, the table: what the requests about calls do, and who may."""
+"""Section 2, the table: the effects of requests about calls, and the members who may send them."""
 
 from __future__ import annotations
 
@@ -187,7 +187,7 @@ def glare_rings_by_default(scene: Scene) -> None:
     alice, bob = scene.devices("alice", "bob")
     first = ring(alice, bob, glare="merge")
     response = bob.ok("call.invite", invitees=[alice.user])
-    true("bob's call is another one", response["callID"] != first)
+    true("bob's call is another call", response["callID"] != first)
     equal("merged", response.get("merged"), None)
     alice.expect("call.invited", response["callID"])
     error = bob.refused("call.invite", "badRequest", invitees=[alice.user], glare="both")
@@ -339,7 +339,7 @@ def an_accepted_member_may_add_others(scene: Scene) -> None:
     response = bob.add(call, carol, timeout=30)
     added = member(response["call"], carol)
     fields("carol", added, state="inviting", invitedBy=bob.user, expiresAt=response["time"] + 30_000)
-    fields("what carol hears", carol.expect("call.invited", call).body, actor=bob.user)
+    fields("carol's event", carol.expect("call.invited", call).body, actor=bob.user)
     alice.expect_change(call, carol, "received")
 
 
@@ -410,7 +410,7 @@ def anyone_may_join_under_join_policy_anyone(scene: Scene) -> None:
     fields("carol", member(joined, carol), state="accepted", device="phone", invitedBy=None, expiresAt=None)
     equal("the members", [m["userID"] for m in joined["members"]], [alice.user, bob.user, carol.user])
     for device in (alice, bob):
-        equal("who did it", device.expect_change(call, carol, "accepted")["actor"], carol.user)
+        equal("the actor", device.expect_change(call, carol, "accepted")["actor"], carol.user)
 
 
 @sentence(
@@ -422,7 +422,7 @@ def a_join_on_another_device_moves_the_call_there(scene: Scene) -> None:
     alice, bob = scene.devices("alice", "bob")
     tablet = scene.another(bob, "tablet")
     call = talk(alice, bob)
-    alice.settle()  # its late ack would be answered with the hand-over's revision
+    alice.settle()  # a stale ack would be answered with the hand-over's revision
     with alice.hears_nothing("event of the hand-over", lambda m: m.is_event(None, call) and m.fresh, 1.3):
         joined = tablet.join(call)["call"]
     fields("bob", member(joined, bob), state="accepted", device="tablet")
@@ -448,7 +448,7 @@ def a_member_who_quits_leaves_the_others_in_the_call(scene: Scene) -> None:
     quit_ = bob.quit(call)["call"]
     equal("bob's and the call's state", (member(quit_, bob)["state"], quit_["state"]), ("quit", "active"))
     for device in (alice, carol):
-        fields("what the others hear", device.expect_change(call, bob, "quit").body, actor=bob.user)
+        fields("the others' event", device.expect_change(call, bob, "quit").body, actor=bob.user)
 
 
 @sentence("2 call.end", "the call ends for all; user states stay")
@@ -471,7 +471,7 @@ def an_end_may_have_a_reason(scene: Scene) -> None:
     for wrong in ("x" * 257, 5):
         names("the error", alice.refused("call.end", "badRequest", callID=call, reason=wrong)["message"], "reason")
     entry = member(alice.end(call, reason="done", extendedData="data")["call"], alice)
-    fields("the entry of the one who ended it", entry, state="accepted", reason="done", extendedData="data")
+    fields("the entry of the member who ended the call", entry, state="accepted", reason="done", extendedData="data")
 
 
 @sentence("2 call.get", "a member, past or present | response with call")

@@ -17,7 +17,7 @@ MOST_FOR_A_USER = 256
 
 
 def _send(device: Device, to: Device | str, **extra: Any) -> str:
-    """Sends a message; its id."""
+    """Sends a peer message. Returns its id."""
     user = to if isinstance(to, str) else to.user
     return device.ok("message.send", **{"to": user, "data": "hello"} | extra)["messageID"]
 
@@ -37,7 +37,7 @@ def _is_message(message_id: str | None = None) -> Any:
 
 
 def _nth(device: Device, number: int, message_id: str, seconds: float) -> Message:
-    """The copy with this number, counted from 1."""
+    """Waits for the copy with this number, counted from 1."""
 
     def look() -> Message | None:
         copies = device.find(_is_message(message_id))
@@ -162,7 +162,7 @@ def a_message_named_again_is_not_sent_anew(scene: Scene) -> None:
         with bob.hears_nothing("message", _is_message()):
             response = device.ok("message.send", to=bob.user, messageID=message_id, data="second")
         fields("the response", response, messageID=message_id, state="delivered")
-    equal("what bob had", [m["data"] for m in bob.find(_is_message())], ["first"])
+    equal("bob's messages", [m["data"] for m in bob.find(_is_message())], ["first"])
 
 
 @sentence(
@@ -219,9 +219,9 @@ def the_response_tells_what_has_become_of_a_message(scene: Scene) -> None:
     equal("the time of the repeated request", delivered.again().ok()["time"], first["time"])
     expired = alice.start("message.send", to=away, data=1, ttl=1)
     waiting = expired.ok()
-    equal("the state while it waits", expired.again().ok()["state"], "sent")
+    equal("the state before the expiry", expired.again().ok()["state"], "sent")
     _receipt(alice, waiting["messageID"])
-    equal("the state when it is over", expired.again().ok()["state"], "expired")
+    equal("the state after the expiry", expired.again().ok()["state"], "expired")
 
 
 @sentence("2 Messages", "So a device that was away when the receipt came asks by sending the request again.")
@@ -292,7 +292,7 @@ def waiting_messages_go_to_a_device_that_begins_a_session(scene: Scene) -> None:
 @sentence("2 Messages", "to a device that begins a session its user's waiting messages", waits=1)
 def waiting_messages_do_not_go_again_in_the_same_session(scene: Scene) -> None:
     alice, bob = scene.device("alice"), scene.device("bob", auto_ack=False)
-    time.sleep(BACKOFF[0])  # a presence that is repeated sooner still belongs to the beginning
+    time.sleep(BACKOFF[0])  # an earlier repeated presence belongs to the session's beginning
     message_id = _send(alice, bob)
     _message(bob, message_id)
 
@@ -322,7 +322,7 @@ def at_most_64_waiting_messages_go_at_once(scene: Scene) -> None:
     def all_had() -> bool:
         return len({m["messageID"] for m in device.find(_is_message())}) == MOST_AT_ONCE + 3
 
-    # On a busy machine not by the first of them: the fifth comes 31 s after the message.
+    # On a busy machine the messages may arrive only by a later resend: the fifth comes 31 s after the message.
     device.wait_for(lambda: all_had() or None, 33, "the others, by their resends")
 
 
@@ -389,7 +389,7 @@ def a_late_ack_does_not_deliver_an_expired_message(scene: Scene) -> None:
     message_id = request.ok()["messageID"]
     equal("the receipt", _receipt(alice, message_id)["state"], "expired")
     bob.ack_message(message_id)
-    time.sleep(QUIET)  # nothing may come of it
+    time.sleep(QUIET)  # the ack may have no effect
     equal("the state", request.again().ok()["state"], "expired")
     equal("the receipts", len(alice.find(lambda m: m.type == "receipt")), 1)
 
@@ -415,7 +415,7 @@ def at_most_256_messages_wait_for_a_user(scene: Scene) -> None:
 
 @sentence("2 Messages", "A message.send to an unknown user is refused with userNotRegistered.")
 def a_message_to_an_unknown_user_is_refused(scene: Scene) -> None:
-    require(scene.options.users == "known", "anybody may be sent messages (--users any)")
+    require(scene.options.users == "known", "every user may receive messages (--users any)")
     alice, bob = scene.devices("alice", "bob")
     unknown = scene.user("unknown")
     request = alice.start("message.send", to=unknown, data=1)

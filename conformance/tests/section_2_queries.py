@@ -15,7 +15,7 @@ MOST_PAGES = 100
 
 
 def _pages(device: Device, **extra: Any) -> list[list[str]]:
-    """The callIDs of all pages, from the first to the one whose cursor is "0"."""
+    """Returns the callIDs of all pages, from the first page to the page whose cursor is "0"."""
     pages = []
     cursor = None
     while cursor != "0":
@@ -27,7 +27,7 @@ def _pages(device: Device, **extra: Any) -> list[list[str]]:
 
 
 def _calls(caller: Device, user: str, count: int) -> list[str]:
-    """Calls of different milliseconds, the newest first."""
+    """Creates calls in different milliseconds. Returns them, the newest first."""
     made = []
     for _ in range(count):
         made.append(caller.invite(user))
@@ -36,7 +36,8 @@ def _calls(caller: Device, user: str, count: int) -> list[str]:
 
 
 def _calls_of_many(scene: Scene, caller: Device, count: int) -> list[str]:
-    """The same to others each time: one user is not invited so often. They are taken back, so that few are live."""
+    """Creates calls to different users, since a user may not be invited so often. The calls are cancelled, so that few
+    are live."""
     made = []
     for number in range(count):
         made += _calls(caller, scene.absent(f"guest{number}"), 1)
@@ -80,7 +81,7 @@ def anyone_may_query_from_the_beginning(scene: Scene) -> None:
     alice = scene.device("alice", presence=False)
     for cursor in (None, "0"):
         response = alice.ok("call.query", cursor=cursor)
-        equal("the answer to one without calls", (response["calls"], response["cursor"]), ([], "0"))
+        equal("the answer to a user without calls", (response["calls"], response["cursor"]), ([], "0"))
 
 
 @sentence("2 Queries", "Listed are the calls that the user is or was a member of")
@@ -95,14 +96,14 @@ def a_query_lists_calls_that_one_is_or_was_a_member_of(scene: Scene) -> None:
     equal("carol's calls", _pages(carol), [[talking]])
     equal("a stranger's calls", _pages(mallory), [[]])
     mallory.join(talking)
-    equal("the calls of one who joined", _pages(mallory), [[talking]])
+    equal("the calls of a user who joined", _pages(mallory), [[talking]])
 
 
 @sentence("2 Queries", "of the ended ones the last 200")
 def of_the_ended_calls_the_last_are_listed(scene: Scene) -> None:
     bob = scene.absent("bob")
     count = scene.limits.history + 10
-    # One user invites another twenty times at once and no more.
+    # A user may invite the same user at most twenty times at once.
     callers = scene.devices(*(f"caller{number}" for number in range(1 + count // 20)))
     made = []
     for number in range(count):
@@ -113,8 +114,8 @@ def of_the_ended_calls_the_last_are_listed(scene: Scene) -> None:
     device = scene.device_of(bob, presence=False)
     listed = [call for page in _pages(device, count=100) for call in page]
     equal("the newest call", listed[0], live)
-    equal("how many ended ones are listed", len(listed) - 1, scene.limits.history)
-    equal("which ones", set(listed[1:]), set(made[-scene.limits.history :]))
+    equal("the number of listed ended calls", len(listed) - 1, scene.limits.history)
+    equal("the listed ended calls", set(listed[1:]), set(made[-scene.limits.history :]))
 
 
 @sentence("2 Queries", "by createdAt, the newest first")
@@ -122,7 +123,7 @@ def a_query_is_ordered_by_created_at(scene: Scene) -> None:
     alice, bob = scene.devices("alice", "bob")
     first = ring(alice, bob)
     second = ring(bob, alice)
-    alice.cancel(first)  # a later change does not move it
+    alice.cancel(first)  # a later change does not move the call
     calls = alice.ok("call.query")["calls"]
     equal("the order", [call["callID"] for call in calls], [second, first])
     true("createdAt falls", calls[0]["createdAt"] >= calls[1]["createdAt"], calls)
@@ -168,5 +169,5 @@ def pages_follow_while_the_cursor_is_not_0(scene: Scene) -> None:
     for _ in range(26):
         made.append(alice.invite(scene.absent("bob"), callID=new_id(), extendedData="\u0001" * 2048))  # six bytes each in JSON
     pages = _pages(alice, count=26)
-    true("more than one page", len(pages) > 1, [len(page) for page in pages])
+    true("several pages", len(pages) > 1, [len(page) for page in pages])
     equal("all calls", sorted(call for page in pages for call in page), sorted(made))

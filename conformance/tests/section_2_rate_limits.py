@@ -1,4 +1,4 @@
-"""Section 2, Rate limits. Each of these tests runs alone: it has to send faster than the service lets it."""
+"""Section 2, Rate limits. Each of these tests runs alone, since it must send faster than the service allows."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from ..suite import require, sentence, skip
 from .steps import new_id, talk
 
 MOST = 6
-"""How many times the burst is sent at most before a refusal must have come."""
+"""How many times the burst is sent, at most, until a refusal must have come."""
 
 SLICE = 100
-"""Requests that are sent at once. No more are on their way, so that a refusal is heard of before the next ones go."""
+"""How many requests are sent at once. No more requests are on their way, so that a refusal arrives before the next
+requests are sent."""
 
 
 def _limit(scene: Scene, name: str) -> tuple[float, int]:
@@ -26,19 +27,19 @@ def _limit(scene: Scene, name: str) -> tuple[float, int]:
 
 
 def _slice(device: Device, request: Callable[[], dict[str, Any]]) -> list[Message]:
-    """The responses to some requests that are sent at once. With QoS 0 some may be lost, to a service that was frozen for a moment:
-    as section 2 asks, those without a response are sent again."""
+    """Sends some requests at once. Returns their responses. With QoS 0 some requests may be lost while a service is
+    frozen for a moment: as section 2 says, requests without a response are sent again."""
     since = device.mark
     wanted = {identity: {"id": identity} | request() for identity in (new_id() for _ in range(SLICE))}
     for body in wanted.values():
         device.send(body, hurry=True)
 
     def look() -> list[Message] | None:
-        # Looking at all of them for each one that comes would take longer than the requests.
+        # Searching all messages after each new message would take longer than the requests.
         if device.mark < since + SLICE:
             return None
         found = device.find(lambda m: m.type == "response" and m["id"] in wanted, since)
-        # Of a request that was sent again the first counts.
+        # The first response to a request that was sent again counts.
         first: dict[str, Message] = {}
         for message in found:
             first.setdefault(message["id"], message)
@@ -55,7 +56,8 @@ def _slice(device: Device, request: Callable[[], dict[str, Any]]) -> list[Messag
 
 
 def _flood(scene: Scene, device: Device, name: str, request: Callable[[], dict[str, Any]]) -> None:
-    """Requests of one class, as fast as they can be sent, until some are refused. The user has sent none before."""
+    """Sends requests of a class as fast as possible, until some are refused. The user must not have sent requests
+    before."""
     rate, burst = _limit(scene, name)
     sent, refused = 0, 0
     began = time.monotonic()
@@ -70,10 +72,10 @@ def _flood(scene: Scene, device: Device, name: str, request: Callable[[], dict[s
 
 
 def _limited(scene: Scene, device: Device, request: Callable[[], dict[str, Any]]) -> list[Message]:
-    """The responses to further requests of a class that a flood used up; some are refused."""
+    """Sends further requests of a class that a flood used up. Returns the responses; some are refusals."""
     _, burst = _limit(scene, "other")
     responses: list[Message] = []
-    # While a busy machine takes its time, the class fills up again.
+    # The class fills up again while a busy machine is slow.
     while len(responses) < burst * MOST and not _refusals(responses):
         responses += _slice(device, request)
     true("further requests are refused too", bool(_refusals(responses)), len(responses))
@@ -81,13 +83,13 @@ def _limited(scene: Scene, device: Device, request: Callable[[], dict[str, Any]]
 
 
 def _refusals(responses: list[Message]) -> list[dict[str, Any]]:
-    """The errors of those that were refused for the rate."""
+    """Returns the errors of requests that were refused for the rate."""
     errors = [message.get("error") or {} for message in responses]
     return [error for error in errors if error.get("code") == "rateLimited"]
 
 
 def _queries() -> dict[str, Any]:
-    """A request that is well-formed, and cheap: nobody knows the call."""
+    """Returns a request that is valid and cheap: the call does not exist."""
     return {"type": "call.get", "callID": "none"}
 
 
@@ -100,14 +102,14 @@ def signals_are_limited(scene: Scene) -> None:
 @sentence("2 Rate limits", "message.send 100 per second, burst 500", alone=True)
 def messages_are_limited(scene: Scene) -> None:
     alice, bob = scene.device("alice"), scene.absent("bob")
-    # Always the same message: more than 256 may not wait for one user.
+    # The same message is sent each time, since at most 256 messages may wait for a user.
     _flood(scene, alice, "message", lambda: {"type": "message.send", "to": bob, "data": 1, "messageID": "m"})
 
 
 @sentence("2 Rate limits", "call.invite and call.add 10 per second, burst 100", alone=True)
 def invitations_are_limited(scene: Scene) -> None:
     alice, bob = scene.device("alice"), scene.absent("bob")
-    # Of a call that does not exist, so that nobody is invited.
+    # The call does not exist, so that no user is invited.
     _flood(scene, alice, "invite", lambda: {"type": "call.add", "callID": "none", "invitees": [bob]})
 
 
@@ -150,7 +152,7 @@ def a_request_over_the_limit_does_nothing(scene: Scene) -> None:
         refused = [call for call in calls[-SLICE:] if call not in served]
     true("invites are refused", bool(refused), len(calls))
     for call in refused[:10]:
-        # A call that was not made leaves its id free.
+        # A refused invite leaves its call id free.
         equal("the call of that id", carol.ok("call.invite", callID=call, invitees=[scene.absent("bob")])["revision"], 1)
 
 
@@ -186,7 +188,7 @@ def acks_heartbeats_presence_and_malformed_messages_are_not_counted(scene: Scene
     seconds = time.monotonic() - began
     codes = [m["error"]["code"] for m in alice.find(lambda m: m.get("id") == "bad")]
     equal("the codes", (len(codes), set(codes)), (count, {"badRequest"}))
-    # The whole burst is still there.
+    # The whole burst is still available.
     requests = min(burst - 1, 10 * SLICE) // SLICE * SLICE
     refused = [error for _ in range(0, requests, SLICE) for error in _refusals(_slice(alice, _queries))]
     equal(f"refusals of {requests} requests, after {3 * count} others in {seconds:.1f} s", len(refused), 0)
@@ -214,7 +216,7 @@ def at_most_100_invitations_of_a_user_are_live(scene: Scene) -> None:
     each = min(9, scene.limits.max_members - 1)
     places = [min(each, count - place) for place in range(0, count, each)]
     calls = [alice.invite(*[scene.absent("bob") for _ in range(size)]) for size in places]
-    # Of what one replica has answered a moment ago, another one may not know yet.
+    # A replica may not know yet which requests another replica has just answered.
     for _ in range(scene.options.replicas - 1):
         response = alice.start("call.invite", invitees=[scene.absent("bob")]).wait()
         if not response["ok"]:
@@ -242,7 +244,7 @@ def long_correlation_data_is_refused(scene: Scene) -> None:
     alice = scene.device("alice")
     longest = alice.start("call.get", callID="none", correlation=b"c" * 1024)
     longest.refused("callNotFound")
-    equal("what comes back", longest.response().correlation, b"c" * 1024)
+    equal("the returned Correlation Data", longest.response().correlation, b"c" * 1024)
     longer = alice.start("call.get", callID="none", correlation=b"c" * 1025)
     longer.refused("tooLarge")
-    equal("what comes back", longer.response().correlation, None)
+    equal("the returned Correlation Data", longer.response().correlation, None)

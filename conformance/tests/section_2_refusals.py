@@ -1,4 +1,4 @@
-"""Section 2: error codes, malformed requests, and which refusal applies first."""
+"""Section 2: error codes, malformed requests, and the order of refusals."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ NO_FIELD: dict[str, dict[str, tuple[Any, ...]]] = {
     },
     "user.query": {"userIDs": NO_USERS},
 }
-"""By request, each field and what it must not be."""
+"""By request: each field, with invalid values."""
 
 ABOUT_A_CALL = (
     "call.cancel",
@@ -296,13 +296,13 @@ def checks_have_an_order(scene: Scene) -> None:
     for type_ in ("call.add", "call.join", "call.quit", "call.end"):
         extra = {"invitees": [scene.absent("x")]} if type_ == "call.add" else {}
         mallory.refused(type_, "callNotFound", callID=common, **extra)
-        bob.refused(type_, "wrongMode", callID=common, **extra)  # he is not accepted either
+        bob.refused(type_, "wrongMode", callID=common, **extra)  # nor is bob accepted
     alice.cancel(common)
     for type_ in ("call.join", "call.quit", "call.end"):
         alice.refused(type_, "wrongMode", callID=common)
 
 
-# Which refusal
+# The order of refusals
 
 
 @sentence(
@@ -391,10 +391,10 @@ def of_several_refusals_of_a_cancel_the_first_applies(scene: Scene) -> None:
     alice, bob = scene.devices("alice", "bob")
     scene.device("mallory").refused("call.cancel", "callNotFound", callID=ring(alice, bob))
     call = talk(alice, bob)
-    bob.refused("call.cancel", "notInviter", callID=call)  # and nobody is pending
+    bob.refused("call.cancel", "notInviter", callID=call)  # and no invitation is pending
     alice.refused("call.cancel", "invalidState", callID=call)
     alice.end(call)
-    bob.refused("call.cancel", "callEnded", callID=call)  # and he invited nobody
+    bob.refused("call.cancel", "callEnded", callID=call)  # and bob invited no user
 
 
 @sentence("2 call.cancel", "callEnded, only if the call was ended by call.end")
@@ -528,7 +528,7 @@ def a_hand_over_tells_the_former_device(scene: Scene) -> None:
     revision = tablet.join(call)["revision"]
     equal("the revision", revision, before + 1)
     told = bob.expect("call.handledElsewhere", call)
-    fields("what the former device hears", told.body, revision=revision)
+    fields("the former device's event", told.body, revision=revision)
     equal("bob's device", member(told["call"], bob)["device"], "tablet")
 
 
@@ -574,7 +574,7 @@ def reason_and_extended_data_show_up_with_the_acting_member(scene: Scene) -> Non
 
 
 def _shows(other: Device, call: str, actor: Device, response: dict[str, Any], **expected: str | None) -> None:
-    """The fields in the acting member's entry of the response, and of what another member hears."""
+    """Checks the fields in the acting member's entry, in the response and in another member's event."""
     fields("the entry in the response", member(response["call"], actor), **expected)
     told = other.wait(
         lambda m: m.is_event(None, call) and m["revision"] >= response["revision"],
@@ -590,11 +590,11 @@ def extended_data_of_cancel_and_add_show_up_with_the_others(scene: Scene) -> Non
     call = talk(alice, bob)
     added = alice.add(call, carol, extendedData="come")
     equal("the added member's", member(added["call"], carol)["extendedData"], "come")
-    equal("as she hears it", member(carol.expect("call.invited", call)["call"], carol)["extendedData"], "come")
+    equal("carol's event", member(carol.expect("call.invited", call)["call"], carol)["extendedData"], "come")
     cancelled = alice.cancel(call, carol, extendedData="gone")
     equal("the cancelled member's", member(cancelled["call"], carol)["extendedData"], "gone")
     told = carol.expect("call.cancelled", call)
-    equal("as she hears it", member(told["call"], carol)["extendedData"], "gone")
+    equal("carol's event", member(told["call"], carol)["extendedData"], "gone")
     equal("the inviter's", member(cancelled["call"], alice).get("extendedData"), None)
 
 
@@ -625,7 +625,7 @@ def an_invite_of_busy_people_is_answered_with_the_call(scene: Scene) -> None:
     " the request fails with noInvitees",
 )
 def unknown_invitees_are_listed_where_users_must_be_known(scene: Scene) -> None:
-    require(scene.options.users == "known", "anybody may be invited (--users any)")
+    require(scene.options.users == "known", "every user may be invited (--users any)")
     alice, bob = scene.devices("alice", "bob")
     unknown = scene.user("unknown")
     response = alice.ok("call.invite", invitees=[bob.user, unknown], mode="advanced")
@@ -635,9 +635,9 @@ def unknown_invitees_are_listed_where_users_must_be_known(scene: Scene) -> None:
     equal("errors of call.add", errors(alice.add(call, scene.absent("carol"), unknown)), {unknown: "userNotRegistered"})
     alice.refused("call.add", "noInvitees", callID=call, invitees=[unknown])
     stranger = scene.device_of(unknown)
-    equal("the calls of one who becomes known", stranger.messages[0]["calls"], [])
+    equal("the calls of a user who becomes known", stranger.messages[0]["calls"], [])
     stranger.refused("call.get", "callNotFound", callID=call)
-    equal("errors when it is known", errors(alice.add(call, stranger)), {})
+    equal("errors when the user is known", errors(alice.add(call, stranger)), {})
     stranger.expect("call.invited", call)
     alice.end(call)
     unknown = scene.user("unknown")
@@ -645,7 +645,7 @@ def unknown_invitees_are_listed_where_users_must_be_known(scene: Scene) -> None:
     request.refused("noInvitees")
     request.again().refused("noInvitees")
     scene.device_of(unknown)
-    equal("the call of the same request when it is known", request.again().ok()["call"]["state"], "ringing")
+    equal("the call of the same request when the user is known", request.again().ok()["call"]["state"], "ringing")
 
 
 @sentence("2 Users", "(--users known; default any)")

@@ -1,4 +1,5 @@
-"""Section 2: requests and responses, repeated requests, the fast cancel, the alias that a glare merge leaves."""
+"""Section 2: requests and responses, repeated requests, the early cancel ("fast cancel"), and the alias that a glare
+merge leaves."""
 
 from __future__ import annotations
 
@@ -89,7 +90,7 @@ def content_is_what_the_fields_say(scene: Scene) -> None:
 
 
 def _repeat(request: Request, asker: Device, *others: Device) -> None:
-    """The request again, after it was served: the same outcome, with the call as it is now, and no event."""
+    """Sends a served request again. The outcome must be the same, with the current call, and no event may come."""
     call = asker.ok("call.get", callID=request.ok()["callID"])
     first = request.ok()
     marks = [device.mark for device in others]
@@ -284,7 +285,7 @@ def a_cancel_before_its_invite_is_remembered_for_its_time(scene: Scene) -> None:
     equal("the call before the time is over", invited["call"]["state"], "ended")
     time.sleep(max(0.0, began + memory + 1.5 - time.monotonic()))
     invited = alice.ok("call.invite", callID=late, invitees=[bob.user])
-    equal("the call after it", invited["call"]["state"], "ringing")
+    equal("the call after that time", invited["call"]["state"], "ringing")
 
 
 # The alias that a glare merge leaves
@@ -375,7 +376,7 @@ def invite_and_add_tell_who_is_offline(scene: Scene) -> None:
     call = response["callID"]
     bob.accept(call)
     equal("offline of call.add", bob.add(call, gone)["offline"], [gone])
-    equal("offline with everybody online", bob.add(call, scene.device("carol"))["offline"], [])
+    equal("offline with all users online", bob.add(call, scene.device("carol"))["offline"], [])
     for user in (away, gone):
         scene.device_of(user).expect("call.invited", call)
 
@@ -419,6 +420,6 @@ def the_time_of_a_response_or_event_is_that_of_its_revision(scene: Scene) -> Non
     equal("the member's updatedAt", member(rejected["call"], bob)["updatedAt"], rejected["time"])
     told = alice.expect_change(call, bob, "rejected")
     equal("the event's time", (told["revision"], told["time"]), (rejected["revision"], rejected["time"]))
-    time.sleep(0.05)  # so that a clock read now would differ
+    time.sleep(0.05)  # so that a new reading of the clock would differ
     equal("the time in a later response", alice.ok("call.get", callID=call)["time"], rejected["time"])
     equal("the change", change(told, bob)["state"], "rejected")

@@ -27,7 +27,7 @@ WELL_KNOWN = (
 
 
 def _signal(device: Device, call: str, **extra: Any) -> None:
-    """A signal without id."""
+    """Sends a signal without id."""
     device.send({"type": "call.signal", "callID": call, "data": None} | extra)
 
 
@@ -89,12 +89,12 @@ def a_signal_is_not_stored(scene: Scene) -> None:
     bob.drop()
     alice.ok("call.signal", callID=call, data="missed")
     bob.connect()
-    bob.heard_nothing("signal from before it came back", _is_signal, 0)
+    bob.heard_nothing("signal from before the reconnection", _is_signal, 0)
 
 
 @sentence("2 call.signal", "one coordinator keeps a sender's order")
 def one_coordinator_keeps_a_senders_order(scene: Scene) -> None:
-    require(scene.options.replicas == 1, f"{scene.options.replicas} coordinators may serve one sender (--replicas)")
+    require(scene.options.replicas == 1, f"{scene.options.replicas} coordinators may serve a sender (--replicas)")
     alice, bob = scene.devices("alice", "bob")
     call = talk(alice, bob)
     for number in range(1, 101):
@@ -180,7 +180,7 @@ def data_is_copied_byte_for_byte(scene: Scene) -> None:
         true(f"the message has {data[:80]!r}", b'"data":' + data in _heard(bob, call, since).raw, bob.messages[-1].raw)
     since = bob.mark
     alice.send(b'{"data":1.0,"type":"call.signal","da\\u0074a":[ 2.0 ],"callID":"%s"}' % call.encode())
-    true("of data that stands twice the last one counts", b'"data":[ 2.0 ]' in _heard(bob, call, since).raw, bob.messages[-1].raw)
+    true("of two data fields the last counts", b'"data":[ 2.0 ]' in _heard(bob, call, since).raw, bob.messages[-1].raw)
 
 
 @sentence("2 Signals", "and at most 32,768 bytes as it stands in the request")
@@ -240,9 +240,9 @@ def a_signal_that_reaches_nobody_is_ok(scene: Scene) -> None:
     alice, bob = scene.devices("alice", "bob")
     call = ring(alice, bob, mode="advanced")
     with bob.hears_nothing("signal", _is_signal):
-        equal("errors of one to all", errors(alice.ok("call.signal", callID=call, data=1)), {})
+        equal("errors of a signal to all", errors(alice.ok("call.signal", callID=call, data=1)), {})
         response = alice.ok("call.signal", callID=call, data=1, to=[bob.user])
-        equal("errors of one to bob", errors(response), {bob.user: "invalidState"})
+        equal("errors of a signal to bob", errors(response), {bob.user: "invalidState"})
 
 
 @sentence("2 Signals", '"stream"? (1–64 of A-Z a-z 0-9 _ -), in the request and passed on in the signal')
@@ -373,7 +373,7 @@ def the_devices_of_a_user_report_at_most_64_names(scene: Scene) -> None:
         reports = _report(device, call, **{f"m{name}": name for name in range(32)})
     equal("the names kept", sum(len(entry["milestones"]) for entry in reports), 64)
     devices[2].refused("call.report", "badRequest", callID=call, milestones={"joinedChannel": 1})
-    equal("those of the other member", len(_report(bob, call, **{f"m{name}": name for name in range(32)})), 3)
+    equal("the names of the other member", len(_report(bob, call, **{f"m{name}": name for name in range(32)})), 3)
 
 
 @sentence(

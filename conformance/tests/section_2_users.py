@@ -47,7 +47,7 @@ def a_query_tells_profiles_and_unknown_users(scene: Scene) -> None:
 def a_query_names_1_to_100_users(scene: Scene) -> None:
     alice = scene.device("alice", presence=False)
     many = [scene.user("unknown") for _ in range(100)]
-    equal("who of 100 is unknown", set(errors(_query(alice, *many))), set(many))
+    equal("the unknown users of 100", set(errors(_query(alice, *many))), set(many))
     for wrong in (None, [], [*many, scene.user("x")], many[0], [5], [""]):
         request = {"userIDs": wrong} if wrong is not None else {}
         error = alice.refused("user.query", "badRequest", **request)
@@ -68,9 +68,9 @@ def a_user_is_known_once_it_was_online_or_has_a_profile(scene: Scene) -> None:
         silent.cancel(silent.invite(alice))
         alice.cancel(alice.invite(silent))
         silent.ok("message.send", to=alice.user, data=1)
-    equal("one who only asked", list(errors(_query(alice, silent.user))), [silent.user])
+    equal("a user who only sent requests", list(errors(_query(alice, silent.user))), [silent.user])
     silent.ok("user.update", name="Silent")
-    equal("one with a profile", _user(alice, silent.user)["userID"], silent.user)
+    equal("a user with a profile", _user(alice, silent.user)["userID"], silent.user)
     bob = scene.device("bob")
     bob.logout()
     silent.close()
@@ -177,7 +177,7 @@ def a_query_tells_who_is_online(scene: Scene) -> None:
     tablet = scene.another(bob, "tablet")
     equal("with two devices", _user(alice, bob.user)["online"], True)
     bob.present(False, "logout")
-    time.sleep(QUIET)  # nothing may come of it
+    time.sleep(QUIET)  # the message may have no effect
     equal("with one device", _user(alice, bob.user)["online"], True)
     tablet.present(False, "logout")
     eventually(scene, "bob is offline with none", lambda: not _user(alice, bob.user)["online"])
@@ -213,15 +213,15 @@ def members_have_the_name_of_the_time_of_the_invitation(scene: Scene) -> None:
     fields("bob after his update", member(alice.get(call), bob), name="Bob")
     dave = scene.device("dave")
     dave.ok("user.update", name="Dave")
-    fields("one who is added", member(alice.add(call, dave)["call"], dave), name="Dave")
+    fields("an added user", member(alice.add(call, dave)["call"], dave), name="Dave")
     dave.reject(call)
     dave.ok("user.update", name="David", avatarURL="https://example.org/d")
-    fields("one who rejected", member(alice.get(call), dave), name="Dave", avatarURL=None)
+    fields("a user who rejected", member(alice.get(call), dave), name="Dave", avatarURL=None)
     again = alice.add(call, dave)["call"]
-    fields("one who is added again", member(again, dave), name="David", avatarURL="https://example.org/d")
+    fields("a user who is added again", member(again, dave), name="David", avatarURL="https://example.org/d")
     erin = scene.device("erin")
     erin.ok("user.update", name="Erin")
-    fields("one who joins", member(erin.join(call)["call"], erin), name="Erin")
+    fields("a user who joins", member(erin.join(call)["call"], erin), name="Erin")
 
 
 @sentence("2 Users", "or it has sent user.update")
@@ -248,13 +248,13 @@ def who_is_blocked_does_not_learn_it(scene: Scene) -> None:
     bob.ok("user.block", userID=alice.user)
     message = alice.ok("message.send", to=bob.user, data=1, ttl=1)["messageID"]
     response = alice.ok("call.invite", invitees=[bob.user], timeout=2, notReceivedCheck=True, notReceivedAfter=1)
-    equal("who is offline", response["offline"], [bob.user])
+    equal("the offline users", response["offline"], [bob.user])
     equal("whether bob is online", _user(alice, bob.user)["online"], False)
     for state in ("notYetReceived", "timeout"):
         alice.expect_change(response["callID"], bob, state)
     receipt = alice.wait(lambda m: m.type == "receipt" and m["messageID"] == message, None, "the receipt")
     equal("its state", receipt["state"], "expired")
-    equal("what is blocked after user.unblock", bob.ok("user.unblock", userID=alice.user)["blocked"], [])
+    equal("the blocked users after user.unblock", bob.ok("user.unblock", userID=alice.user)["blocked"], [])
     ring(alice, bob)
 
 
@@ -272,7 +272,7 @@ def whoever_blocks_does_not_learn_of_the_invitation(scene: Scene) -> None:
     bob.refused("call.get", "callNotFound", callID=call)
     bob.refused("call.accept", "callNotFound", callID=call)
     equal("the calls of a query", bob.ok("call.query")["calls"], [])
-    equal("those of a welcome", scene.another(bob, "tablet").messages[0]["calls"], [])
+    equal("the calls of a welcome", scene.another(bob, "tablet").messages[0]["calls"], [])
 
 
 @sentence(
@@ -293,6 +293,6 @@ def a_user_has_a_list_of_who_is_blocked(scene: Scene) -> None:
         ("user.unblock", others[0], others[1:]),
         ("user.unblock", others[0], others[1:]),
     ):
-        equal(f"who is blocked after {request}", sorted(alice.ok(request, userID=user)["blocked"]), sorted(left))
-    equal("who is in the list", alice.ok("user.blockList")["blocked"], others[1:])
-    equal("who is in that of another user", bob.ok("user.blockList")["blocked"], [])
+        equal(f"the blocked users after {request}", sorted(alice.ok(request, userID=user)["blocked"]), sorted(left))
+    equal("the listed users", alice.ok("user.blockList")["blocked"], others[1:])
+    equal("the list of another user", bob.ok("user.blockList")["blocked"], [])

@@ -1,4 +1,4 @@
-"""Section 3: heartbeats, busy people, glare, races."""
+"""Section 3: heartbeats, busy users, glare, races."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..suite import sentence
 from .steps import new_id, ring, talk
 
 ROUNDS = 8
-"""How often a race is run: it has two outcomes, and either must be told consistently."""
+"""How often a race is run: a race has two outcomes, and either outcome must be told consistently."""
 
 
 # Heartbeat
@@ -53,7 +53,7 @@ def _tells(message: Any, user: Device, state: str) -> bool:
 
 
 def ring_all(caller: Device, *callees: Device) -> str:
-    """An advanced call of which every callee has heard; not every one acks."""
+    """Creates an advanced call whose event every callee has received. Callees without `auto_ack` have not acked it."""
     call = caller.invite(*callees, mode="advanced")
     for callee in callees:
         callee.expect("call.invited", call)
@@ -118,13 +118,13 @@ def accepted_members_alone_need_heartbeats(scene: Scene) -> None:
         for device, call in ((alice, of_two), (carol, rings_on)):
             device.send({"type": "call.heartbeat", "callID": call})
     ended = alice.expect("call.ended", of_two)["call"]
-    fields("a call of two, one of them silent", ended, state="ended", endReason="heartbeatTimeout")
-    fields("who was silent", member(ended, bob), state="quit", reason="heartbeatTimeout")
-    equal("who was not", member(ended, alice)["state"], "accepted")
-    equal("one who is pending", member(carol.get(rings_on), dave)["state"], "received")
+    fields("a call of two with a silent member", ended, state="ended", endReason="heartbeatTimeout")
+    fields("the silent member", member(ended, bob), state="quit", reason="heartbeatTimeout")
+    equal("the other member", member(ended, alice)["state"], "accepted")
+    equal("a pending member", member(carol.get(rings_on), dave)["state"], "received")
     told = frank.expect("call.cancelled", rings_in_vain)
-    fields("what the invitee of a silent inviter hears", told.body, missed=True)
-    equal("why", told["call"]["endReason"], "heartbeatTimeout")
+    fields("the event of a silent inviter's invitee", told.body, missed=True)
+    equal("the end reason", told["call"]["endReason"], "heartbeatTimeout")
 
 
 @sentence("3 Heartbeat", "in advanced mode", waits=lambda t: t.heartbeat_timeout + 3)
@@ -218,7 +218,7 @@ def inviting_back_is_the_answer(scene: Scene) -> None:
         response = bob.ok("call.invite", callID=new_id(), invitees=[alice.user], glare="merge")
     fields("the call", response["call"], callID=call, state="ended", endReason="answered", inviter=alice.user)
     fields("bob", member(response["call"], bob), state="accepted", device="phone")
-    equal("who accepted", alice.expect_change(call, bob, "accepted")["actor"], bob.user)
+    equal("the actor", alice.expect_change(call, bob, "accepted")["actor"], bob.user)
     told = tablet.expect("call.handledElsewhere", call)
     equal("the device that bob's tablet is told", member(told["call"], bob)["device"], "phone")
 
@@ -242,7 +242,7 @@ def two_who_invite_each_other_at_once_are_in_one_call(scene: Scene) -> None:
         )
         responses = [request.ok() for request in requests]
         equal("both responses' calls", responses[0]["callID"], responses[1]["callID"])
-        equal("who merged", sorted(bool(r.get("merged")) for r in responses), [False, True])
+        equal("the values of merged", sorted(bool(r.get("merged")) for r in responses), [False, True])
         call = responses[0]["callID"]
         now = alice.get(call)
         equal("the call and its members", (now["state"], sorted(states(now))), ("active", ["accepted"] * 2))
@@ -281,7 +281,7 @@ def the_later_requests_flag_decides(scene: Scene) -> None:
 
 
 def _at_once(*sends: Any) -> list[Any]:
-    """Runs each in a thread of its own, released at the same instant; what they return."""
+    """Runs each function in a thread of its own, all released at the same instant. Returns their results."""
     barrier = threading.Barrier(len(sends))
     results: list[Any] = [None] * len(sends)
 
@@ -298,7 +298,7 @@ def _at_once(*sends: Any) -> list[Any]:
 
 
 def _code(request: Request) -> str:
-    """`ok` or the code of the refusal."""
+    """Returns `ok`, or the code of the refusal."""
     body = request.response().body
     return "ok" if body["ok"] else body["error"]["code"]
 
@@ -343,7 +343,7 @@ def of_two_devices_that_accept_one_wins(scene: Scene) -> None:
 
 
 def _when_ended(device: Device, call: str) -> dict[str, Any]:
-    """The call as it is after its end."""
+    """Returns the call after its end."""
     ended = device.wait(lambda m: m.is_event(None, call) and m["call"]["state"] == "ended", None, "the end of the call")
     return device.get(ended["callID"])
 

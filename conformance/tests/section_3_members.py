@@ -9,7 +9,7 @@ from ..suite import sentence
 from .steps import new_id, ring, talk
 
 LATE_MS = 2000
-"""How late a timer may be, in milliseconds: the protocol names no bound, and a busy machine is no mistake."""
+"""How late a timer may be, in milliseconds: the protocol names no bound, and a slow machine is not an error."""
 
 # Members
 
@@ -57,7 +57,7 @@ def one_who_is_pending_when_the_invitation_expires_times_out(scene: Scene) -> No
     call = ring(alice, bob, timeout=1)
     told = alice.expect_change(call, bob, "timeout")
     fields("the call", told["call"], state="ended", endReason="timeout")
-    equal("what a late cancel is told", alice.refused("call.cancel", "invalidState", callID=call)["state"], "timeout")
+    equal("the state for a late cancel", alice.refused("call.cancel", "invalidState", callID=call)["state"], "timeout")
     late = told["time"] - member(told["call"], bob)["expiresAt"]
     between("milliseconds after the expiry", late, 0, LATE_MS)
     bob.expect("call.timeout", call)
@@ -87,7 +87,7 @@ def a_pending_member_may_answer_from_any_pending_state(scene: Scene) -> None:
         received = scene.device("received")
         call = alice.invite(inviting, late, received, notReceivedCheck=True, notReceivedAfter=1)
         inviting_state = member(inviting.expect("call.invited", call)["call"], inviting)["state"]
-        equal("the first one's state", inviting_state, "inviting")
+        equal("the first invitee's state", inviting_state, "inviting")
         equal("after the answer", member(inviting.ok(answer, callID=call)["call"], inviting)["state"], state)
         alice.expect_change(call, received, "received")
         alice.expect_change(call, late, "notYetReceived")
@@ -132,15 +132,15 @@ def a_common_call_ends_when_nobody_is_pending(scene: Scene) -> None:
     alice, bob, carol = scene.devices("alice", "bob", "carol")
     call = ring(alice, bob, carol)
     bob.accept(call)
-    fields("with one pending", alice.get(call), state="active", endReason=None)
-    fields("answered by one", carol.reject(call)["call"], state="ended", endReason="answered")
+    fields("with a pending invitation", alice.get(call), state="active", endReason=None)
+    fields("answered by an invitee", carol.reject(call)["call"], state="ended", endReason="answered")
     call = ring(alice, bob, carol)
     bob.accept(call)
-    fields("answered by one, the other cancelled", alice.cancel(call)["call"], state="ended", endReason="answered")
+    fields("one answered, the other cancelled", alice.cancel(call)["call"], state="ended", endReason="answered")
     call = ring(alice, bob, carol, timeout=1)
     bob.accept(call)
     told = alice.expect_change(call, carol, "timeout")
-    fields("answered by one, the other timed out", told["call"], state="ended", endReason="answered")
+    fields("one answered, the other timed out", told["call"], state="ended", endReason="answered")
     call = ring(alice, bob, carol)
     bob.reject(call)
     fields("rejected last", carol.reject(call)["call"], state="ended", endReason="rejected")
@@ -164,7 +164,7 @@ def an_advanced_call_ends_on_call_end(scene: Scene) -> None:
         expected = {"state": "ended", "endReason": "hangup", "endedBy": device.user, "endedAt": ended["time"]}
         fields("the call", ended["call"], **expected)
         for other in {alice, bob} - {device}:
-            fields("the call that the other one hears of", other.expect("call.ended", call)["call"], **expected)
+            fields("the call in the other member's event", other.expect("call.ended", call)["call"], **expected)
 
 
 @sentence(
@@ -177,8 +177,8 @@ def an_advanced_call_ends_by_itself(scene: Scene) -> None:
     alice, bob, carol = scene.devices("alice", "bob", "carol")
     call = talk(alice, bob)
     alice.add(call, carol)
-    equal("with one accepted and one pending", bob.quit(call)["call"]["state"], "active")
-    fields("after the pending one's rejection", carol.reject(call)["call"], state="ended", endReason="rejected")
+    equal("with an accepted and a pending member", bob.quit(call)["call"]["state"], "active")
+    fields("after the pending member's rejection", carol.reject(call)["call"], state="ended", endReason="rejected")
     call = talk(alice, bob)
     fields("after a quit", bob.quit(call)["call"], state="ended", endReason="quit", endedBy=None)
     call = ring(alice, bob, mode="advanced")
@@ -216,7 +216,7 @@ def a_call_without_auto_end_stays(scene: Scene) -> None:
     equal("with the inviter alone", alice.get(call)["state"], "ringing")
     carol = scene.device("carol")
     alice.add(call, carol)
-    equal("after the answer of one who was added", carol.accept(call)["call"]["state"], "active")
+    equal("after the answer of an added user", carol.accept(call)["call"]["state"], "active")
 
 
 @sentence("3", "or until nobody is live for 60 s", waits=lambda t: t.empty_call_timeout + 1)
@@ -235,8 +235,8 @@ def a_call_without_auto_end_ends_when_nobody_is_live_for_its_time(scene: Scene) 
     dave.send({"type": "call.heartbeat", "callID": kept})
     alice.heard_nothing("event", lambda m: m.is_event("call.invited"), alice.mark, 2)
     ended = alice.get(call)
-    fields("the call after it", ended, state="ended", endReason="quit")
-    equal("a call that somebody joined in time", dave.get(kept)["state"], "active")
+    fields("the call after that time", ended, state="ended", endReason="quit")
+    equal("a call that a user joined in time", dave.get(kept)["state"], "active")
     between("milliseconds until the end", ended["endedAt"] - left, empty * 1000, empty * 1000 + LATE_MS)
 
 
@@ -321,7 +321,7 @@ def another_device_of_the_inviter_does_not_cancel(scene: Scene) -> None:
     call = ring(alice, bob, carol)
     with bob.hears_nothing("end", lambda m: m.is_event("call.cancelled")):
         tablet.logout()
-        carol.logout()  # nor does an invitee
+        carol.logout()  # an invitee's logout does not end the call either
     equal("the call's and carol's state", _call_and_member(bob, call, carol), ("ringing", "received"))
     alice.logout()
     bob.expect("call.cancelled", call)
@@ -335,7 +335,7 @@ def another_device_of_the_inviter_does_not_cancel(scene: Scene) -> None:
 def the_timeout_bounds_the_ringing_when_nobody_says_that_the_caller_left(scene: Scene) -> None:
     alice, bob = scene.devices("alice", "bob")
     call = ring(alice, bob, timeout=2)
-    alice.close()  # with a DISCONNECT, so that the will does not fire, and without a logout
+    alice.close()  # with a DISCONNECT, so that the will is not published, and without a logout
     told = bob.expect("call.timeout", call)
     fields("the call", told["call"], state="ended", endReason="timeout")
 
@@ -361,7 +361,7 @@ def the_accept_of_a_one_to_one_common_call_ends_it(scene: Scene) -> None:
     fields("the call", accepted["call"], **expected)
     equal("bob's state", member(accepted["call"], bob)["state"], "accepted")
     told = alice.expect_change(call, bob, "accepted")
-    fields("what alice hears", told["call"], **expected)
+    fields("alice's event", told["call"], **expected)
 
 
 @sentence("3", "in a group call with others pending, the first accept leads to active")
@@ -401,7 +401,7 @@ def nobody_is_the_actor_of_a_timer(scene: Scene) -> None:
         equal("the change", change(told, bob)["state"], state)
 
 
-# One call and another
+# Several calls of a user
 
 
 @sentence(
@@ -435,4 +435,4 @@ def a_user_is_in_at_most_one_live_advanced_call(scene: Scene) -> None:
     bob.quit(first)
     equal("bob's state", member(bob.accept(second)["call"], bob)["state"], "accepted")
     equal("the first call's state", alice.get(first)["state"], "ended")
-    true("the invite of one who is free again", alice.invite(scene.absent("dave"), callID=new_id()) != first)
+    true("the invite of a user who is free again", alice.invite(scene.absent("dave"), callID=new_id()) != first)

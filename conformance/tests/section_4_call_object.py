@@ -57,7 +57,7 @@ def members_stand_in_the_order_in_which_they_were_invited(scene: Scene) -> None:
 def accepted_at_is_when_the_first_invitee_accepted(scene: Scene) -> None:
     alice, bob, carol = scene.devices("alice", "bob", "carol")
     call = ring(alice, bob, carol, mode="advanced")
-    equal("acceptedAt while it rings", alice.get(call).get("acceptedAt"), None)
+    equal("acceptedAt of a ringing call", alice.get(call).get("acceptedAt"), None)
     accepted = bob.accept(call)
     equal("after the first accept", accepted["call"]["acceptedAt"], accepted["time"])
     equal("after the second", carol.accept(call)["call"]["acceptedAt"], accepted["time"])
@@ -67,7 +67,7 @@ def accepted_at_is_when_the_first_invitee_accepted(scene: Scene) -> None:
 def ended_at_and_end_reason_come_with_the_end(scene: Scene) -> None:
     alice, bob = scene.devices("alice", "bob")
     call = talk(alice, bob)
-    fields("the call while it lives", alice.get(call), endedAt=None, endReason=None)
+    fields("the live call", alice.get(call), endedAt=None, endReason=None)
     ended = bob.quit(call)
     fields("after the end", ended["call"], endedAt=ended["time"], endReason="quit")
 
@@ -89,7 +89,7 @@ def accepted_members_have_a_device_and_pending_ones_none(scene: Scene) -> None:
     bobs_device_is(None, alice, bob, call)
     bob.accept(call)
     bobs_device_is("phone", alice, bob, call)
-    # So that the call goes on without bob.
+    # Carol keeps the call live without bob.
     alice.add(call, scene.absent("carol"))
     bob.quit(call)
     alice.add(call, bob)
@@ -130,7 +130,7 @@ def rejected_members_have_a_reason(scene: Scene) -> None:
     alice, bob, carol = scene.devices("alice", "bob", "carol")
     call = ring(alice, bob, carol)
     equal("without a reason", member(bob.reject(call)["call"], bob)["reason"], "declined")
-    equal("as others see it", member(carol.get(call), bob)["reason"], "declined")
+    equal("the reason in another member's call", member(carol.get(call), bob)["reason"], "declined")
 
 
 @sentence("4", "Null fields are left out of everything else that the service sends.")

@@ -11,7 +11,7 @@ from ..suite import MQTT5, sentence
 from .steps import new_id, ring, talk
 
 TOLERANCE = 1.0
-"""Seconds by which a resend may be early or late, as seen by a device: other tests keep the service busy."""
+"""By how many seconds a resend may be early or late at a device, since other tests keep the service busy."""
 
 # Acks
 
@@ -53,7 +53,7 @@ def an_ack_from_before_an_invitation_does_not_make_it_received(scene: Scene) -> 
     again = alice.add(call, carol)["revision"]
     carol.expect("call.invited", call, after=again - 1)
     carol.ack(call, first)
-    time.sleep(QUIET)  # nothing may come of it
+    time.sleep(QUIET)  # the ack may have no effect
     equal("carol's state after the old ack", member(alice.get(call), carol)["state"], "inviting")
     carol.ack(call, again)
     alice.expect_change(call, carol, "received", after=again)
@@ -63,7 +63,7 @@ def an_ack_from_before_an_invitation_does_not_make_it_received(scene: Scene) -> 
 def an_ack_below_the_current_revision_is_answered_at_once(scene: Scene) -> None:
     alice, bob, carol = scene.device("alice", auto_ack=False), scene.device("bob"), scene.device("carol")
     for missed in (2, 1):
-        # Of one call it is answered once a second.
+        # The service answers such acks of a call at most once a second, so each round has a call of its own.
         call = alice.invite(bob, carol)
         alice.expect_change(call, bob, "received")
         alice.expect_change(call, carol, "received")
@@ -71,7 +71,7 @@ def an_ack_below_the_current_revision_is_answered_at_once(scene: Scene) -> None:
         acked = current - missed
         since = alice.mark
         alice.ack(call, acked)
-        owed = alice.wait(lambda m: m.is_event(None, call), 0.9, "what is owed", since=since)
+        owed = alice.wait(lambda m: m.is_event(None, call), 0.9, "the answer to the ack", since=since)
         fields("the event", owed.body, event="call.userStateChanged", revision=current)
         equal(f"changes since revision {acked}", len(owed["changes"]), missed)
         equal("its topic", owed.topic, alice.device_topic)
@@ -84,13 +84,13 @@ def a_phone_that_rings_for_a_call_that_is_over_is_told_at_once(scene: Scene) -> 
     revision = bob.expect("call.invited", call)["revision"]
     bob.close()
     alice.cancel(call)
-    # By its welcome, which does not list the call.
+    # The welcome tells the end, since it does not list the call.
     bob.open()
     reachable = time.monotonic()
     welcome = bob.come_online()
     between("seconds until the welcome", welcome.at - reachable, 0, 1)
     equal("its calls", welcome["calls"], [])
-    # By its late ack of the invitation, which is answered.
+    # The answer to the stale ack of the invitation tells the end.
     alice_again, carol = scene.device("alice"), scene.device("carol", auto_ack=False)
     second = alice_again.invite(carol)
     revision = carol.expect("call.invited", second)["revision"]
@@ -118,7 +118,7 @@ def the_acks_of_one_device_are_not_those_of_another(scene: Scene) -> None:
 
 
 def _backoff(device: Device, event: str, call: str, gaps: list[float]) -> list[Message]:
-    """Copies that come after each other by these gaps, in seconds."""
+    """Waits for copies that follow each other by these gaps, in seconds."""
     copies = [device.copy(1, event, call, 5)]
     for number, gap in enumerate(gaps, 2):
         copies.append(device.copy(number, event, call, gap + 2))
@@ -136,9 +136,9 @@ def an_unacked_invitation_is_resent_until_it_expires(scene: Scene) -> None:
     call = alice.invite(bob, timeout=34)
     copies = _backoff(bob, "call.invited", call, [1, 2, 4, 8, 8, 8])
     equal("the topic of the first send", copies[0].topic, bob.user_topic)
-    # A device that is silent for longer than its lease is not known any more.
+    # A device that is silent for longer than its lease is no longer known.
     known = [copy for copy in copies[1:] if copy.at < copies[0].at + scene.timings.presence_lease - 1]
-    equal("those of the resends", {copy.topic for copy in known}, {bob.device_topic})
+    equal("the topics of the resends", {copy.topic for copy in known}, {bob.device_topic})
     bob.expect("call.timeout", call, seconds=6)
     equal("the copies of the invitation", len(bob.copies("call.invited", call)), 7)
 
@@ -179,7 +179,7 @@ def an_acked_event_is_not_resent(scene: Scene) -> None:
     bob.accept(call)
     tablet.expect("call.handledElsewhere", call)
     alice.expect_change(call, bob, "accepted")
-    time.sleep(QUIET)  # until the acks are served
+    time.sleep(QUIET)  # until the service has served the acks
     marks = {device: device.mark for device in (alice, bob, tablet)}
     for device, mark in marks.items():
         device.heard_nothing("resend", lambda m: m.is_event(), mark, 1.3)
@@ -196,7 +196,7 @@ def what_is_owed_is_sent_when_the_device_comes_online(scene: Scene) -> None:
     since = bob.mark
     welcome = bob.come_online()
     owed = bob.expect("call.userStateChanged", call, since=since)
-    between("seconds from the welcome to what is owed", owed.at - welcome.at, 0, 0.5)
+    between("seconds from the welcome to the event", owed.at - welcome.at, 0, 0.5)
 
 
 @sentence(
@@ -257,7 +257,7 @@ def an_invitation_expires_at_the_broker_with_its_timeout(scene: Scene) -> None:
     call = alice.invite(bob, timeout=20)
     for number in (1, 2):
         copy = bob.copy(number, "call.invited", call, 3)
-        # The broker counts down whole seconds while it holds a message.
+        # While the broker holds a message, it counts down whole seconds.
         left = copy["expiresIn"] // 1000
         between(f"Message Expiry with {copy['expiresIn']} ms left", copy.expiry, left - 1, left)
 
@@ -305,5 +305,5 @@ def waiting_messages_come_after_the_welcome(scene: Scene) -> None:
         return message.topic == device.device_topic
 
     device.wait(lambda m: own(m) and m.get("messageID") == sent["messageID"], None, "the message on its own topic")
-    # On the user's topic the first send may still be on its way.
-    equal("what came first on its own topic", [m.type for m in device.find(own)[:2]], ["welcome", "message"])
+    # The first send on the user's topic may still be on its way.
+    equal("the first messages on its own topic", [m.type for m in device.find(own)[:2]], ["welcome", "message"])

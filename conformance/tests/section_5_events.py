@@ -1,4 +1,4 @@
-"""Section 5: which event goes to whom, on which topic, and what it says."""
+"""Section 5: the receivers, topics and contents of events."""
 
 from __future__ import annotations
 
@@ -13,24 +13,25 @@ from .steps import ring, talk
 
 
 def _of(call: str, *events: str) -> Callable[[Message], bool]:
-    """Events of a call that a device does not ignore; all kinds without names."""
+    """Returns a condition for fresh events of a call: for the named events, or for all events without names."""
     return lambda m: m.is_event(None, call) and m.fresh and (not events or m["event"] in events)
 
 
 def _at(call: str, revision: int) -> Callable[[Message], bool]:
-    """The event of this very revision, also one that a device ignores."""
+    """Returns a condition for the event of exactly this revision, fresh or stale."""
     return lambda m: m.is_at(call, revision)
 
 
 def _answer_to_ack(device: Device, call: str, revision: int) -> Message:
-    """What an ack below the current revision is answered with at once, before the next resend."""
+    """Sends an ack below the current revision. Returns its answer, which must come at once, before the next resend."""
     since = device.mark
     device.ack(call, revision)
-    return device.wait(lambda m: m.is_event(None, call), 0.9, "what is owed", since=since)
+    return device.wait(lambda m: m.is_event(None, call), 0.9, "the answer to the ack", since=since)
 
 
 def _on_user_topic(device: Device, event: str, call: str) -> Message:
-    """The first send. A late ack is answered on the device's own topic, and another replica's first send may come after that."""
+    """Waits for the first send. A stale ack is answered on the device's own topic, and another replica's first send may
+    come after that."""
     what = f"{event} on {device.user_topic}"
     return device.wait(lambda m: m.is_event(event, call) and m.topic == device.user_topic, None, what)
 
@@ -93,14 +94,14 @@ def every_live_member_hears_of_every_change(scene: Scene) -> None:
     for device in (alice, bob):
         device.expect_change(call, carol, "received")
     bob.add(call, dave)
-    fields("the event of the added one", alice.expect_change(call, dave, "inviting").body, actor=bob.user)
-    carol.expect_change(call, dave, "inviting")  # pending members are live too
+    fields("the event of the addition", alice.expect_change(call, dave, "inviting").body, actor=bob.user)
+    carol.expect_change(call, dave, "inviting")  # pending members are also live
     dave.reject(call)
     for device in (alice, bob, carol):
         device.expect_change(call, dave, "rejected")
     erin.join(call)
     for device in (alice, bob, carol):
-        fields("the event of the joined one", device.expect_change(call, erin, "accepted").body, actor=erin.user)
+        fields("the event of the join", device.expect_change(call, erin, "accepted").body, actor=erin.user)
 
 
 @sentence("5", "and the one who quit")
@@ -143,7 +144,7 @@ def the_cancelled_invitee_hears_of_it(scene: Scene) -> None:
         for device in (bob, tablet):
             cancelled = _on_user_topic(device, "call.cancelled", call)
             fields("the event", cancelled.body, actor=alice.user, missed=True)
-    equal("what carol hears", _changes(carol.expect_change(call, bob, "cancelled"))[bob.user], "cancelled")
+    equal("bob's state in carol's event", _changes(carol.expect_change(call, bob, "cancelled"))[bob.user], "cancelled")
 
 
 @sentence("5", "call.timeout | the invitee whose invitation expired", waits=1)
@@ -154,7 +155,7 @@ def the_invitee_whose_invitation_expired_hears_of_it(scene: Scene) -> None:
     expired = _on_user_topic(carol, "call.timeout", call)
     fields("the event", expired.body, actor=None, missed=True)
     for device in (alice, bob):
-        equal("what the others hear", device.expect_change(call, carol, "timeout")["event"], "call.userStateChanged")
+        equal("the others' event", device.expect_change(call, carol, "timeout")["event"], "call.userStateChanged")
 
 
 @sentence("5", "call.ended | every live member, when an advanced call ended")
@@ -204,7 +205,7 @@ def a_pending_device_that_did_not_ack_is_owed_the_invitation(scene: Scene) -> No
     revision = carol.reject(call)["revision"]
     owed = bob.expect("call.invited", call, after=revision - 1)
     fields("the invitation, sent again", owed.body, revision=revision)
-    equal("carol's state in it", member(owed["call"], carol)["state"], "rejected")
+    equal("carol's state in the invitation", member(owed["call"], carol)["state"], "rejected")
     bob.ack(call, revision)
     alice.expect_change(call, bob, "received")
     bob.heard_nothing("further invitation", lambda m: m.is_event("call.invited"), bob.mark, 1.5)
@@ -221,7 +222,7 @@ def a_device_whose_user_answered_elsewhere_hears_nothing_more(scene: Scene) -> N
     bob.accept(call)
     tablet.expect("call.handledElsewhere", call)
     alice.expect_change(call, bob, "accepted")
-    time.sleep(QUIET)  # until the tablet's ack is served
+    time.sleep(QUIET)  # until the service has served the tablet's ack
     with tablet.hears_nothing("event after the ack", lambda m: m.is_event(None, call)):
         carol.accept(call)
         bob.expect_change(call, carol, "accepted")
@@ -248,7 +249,7 @@ def a_device_that_acked_call_created_hears_nothing_more(scene: Scene) -> None:
     tablet = scene.another(alice, "tablet")
     call = alice.invite(bob, mode="advanced")
     tablet.expect("call.created", call)
-    time.sleep(QUIET)  # until its ack is served
+    time.sleep(QUIET)  # until the service has served its ack
     alice.expect_change(call, bob, "received")
     with tablet.hears_nothing("event after the ack", _of(call)):
         bob.accept(call)
@@ -266,7 +267,7 @@ def a_device_whose_user_was_cancelled_or_timed_out_is_owed_that(scene: Scene) ->
         if event == "call.cancelled":
             alice.cancel(call)
         bob.expect(event, call)
-        equal("what an old ack is answered with", _answer_to_ack(bob, call, revision)["event"], event)
+        equal("the answer to a stale ack", _answer_to_ack(bob, call, revision)["event"], event)
 
 
 @sentence("5 Derived", "the (advanced) call ended since → call.ended;")
@@ -278,7 +279,7 @@ def a_device_whose_advanced_call_ended_is_owed_that(scene: Scene) -> None:
     alice.add(call, carol)
     alice.end(call)
     bob.expect("call.ended", call)
-    equal("what an old ack is answered with", _answer_to_ack(bob, call, revision)["event"], "call.ended")
+    equal("the answer to a stale ack", _answer_to_ack(bob, call, revision)["event"], "call.ended")
 
 
 @sentence("5 Derived", "anything else changed since → call.userStateChanged with all changes since.")
@@ -302,7 +303,7 @@ def what_is_owed_has_the_current_call(scene: Scene) -> None:
     alice.expect_change(call, carol, "received")
     alice.expect_change(call, bob, "received")
     current = bob.ok("call.get", callID=call)
-    time.sleep(QUIET)  # until the first sends have come
+    time.sleep(QUIET)  # until the first sends have arrived
     again = alice.wait(lambda m: m.is_event(None, call), 3, "a resend", since=alice.mark)
     fields("a resend", again.body, **{name: current[name] for name in ("revision", "time", "call")})
 
@@ -364,11 +365,11 @@ def a_call_that_ended_long_ago_is_not_owed(scene: Scene) -> None:
     alice.cancel(call)
     bob.expect("call.cancelled", call)
     retention = scene.timings.ended_retention
-    # By the schedule the copies come at most 8 s apart: the last of them while the call is still owed.
+    # By the schedule the copies come at most 8 s apart: the last copy comes while the service still tells of the call.
     bob.heard_nothing("invitation", lambda m: m.is_event("call.invited"), bob.mark, retention - 1)
     since = bob.mark
     bob.ack(call, revision)
-    bob.wait(lambda m: m.is_event("call.cancelled", call), 0.9, "what is owed before the time is over", since=since)
+    bob.wait(lambda m: m.is_event("call.cancelled", call), 0.9, "the answer within the retention", since=since)
     bob.heard_nothing("invitation", lambda m: m.is_event("call.invited"), bob.mark, 2.5)
     with bob.hears_nothing("event after the time", lambda m: m.is_event()):
         bob.ack(call, revision)
@@ -385,7 +386,7 @@ def a_resend_says_what_the_first_send_said(scene: Scene) -> None:
     equal("a change", second, first)
 
 
-# What an event says
+# Contents of events
 
 
 @sentence(
@@ -432,7 +433,7 @@ def expires_in_and_missed_stand_where_they_belong(scene: Scene) -> None:
         for message in device.find(lambda m: m.is_event()):
             seen.add(message["event"])
             equal(f"expiresIn in {message['event']}", "expiresIn" in message.body, message["event"] == "call.invited")
-            # Dave, who timed out, had rejected before; Erin was pending when the call was ended.
+            # Dave rejected before his timeout; Erin was pending when the call ended.
             missed = message["event"] == "call.cancelled" or (message["event"] == "call.ended" and device is erin)
             equal(f"missed in {message['event']}", message.get("missed"), True if missed else None)
     equal("how many kinds of events were seen", len(seen), 7)
@@ -615,7 +616,7 @@ def a_device_without_presence_that_acked_is_told_like_online_ones(scene: Scene) 
     call = ring(alice, bob)
     silent.expect("call.invited", call)
     deaf.expect("call.invited", call)
-    time.sleep(QUIET)  # until the ack is served
+    time.sleep(QUIET)  # until the service has served the ack
     web.heard_nothing("call.created", lambda m: m.is_event(), 0, 0)
     with deaf.hears_nothing("call.handledElsewhere", lambda m: m.is_event("call.handledElsewhere")):
         bob.accept(call)

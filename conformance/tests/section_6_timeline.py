@@ -12,13 +12,13 @@ from ..suite import require, sentence, skip
 from .steps import ring, talk, wait_offline
 
 WRITTEN_SECONDS = 1.0
-"""When the timeline is written at the latest, after what it tells was done."""
+"""How many seconds after an action the timeline shows the action, at the latest."""
 
 MOST_ENTRIES = 200
 
 
 def _trace(scene: Scene, device: Device, call: str) -> list[dict[str, Any]]:
-    """The timeline when all that was done is in it."""
+    """Returns the timeline, when it shows all earlier actions."""
     require(scene.options.trace == "all", f"not every call has a timeline (--trace {scene.options.trace})")
     time.sleep(WRITTEN_SECONDS + 0.2)
     entries = device.ok("call.trace", callID=call)["entries"]
@@ -28,7 +28,7 @@ def _trace(scene: Scene, device: Device, call: str) -> list[dict[str, Any]]:
 
 
 def _of(entries: list[dict[str, Any]], kind: str, **expected: Any) -> list[dict[str, Any]]:
-    """The entries of a kind that have these fields."""
+    """Returns the entries of a kind that have these fields."""
     return [e for e in entries if e["kind"] == kind and all(e.get(n) == v for n, v in expected.items())]
 
 
@@ -64,7 +64,7 @@ def a_stranger_may_not_trace(scene: Scene) -> None:
     mallory.refused("call.trace", "callNotFound", callID=call)
     bob.reject(call)
     entries = _trace(scene, alice, call) if scene.options.trace == "all" else []
-    equal("what is told of a stranger", [entry for entry in entries if entry.get("userID") == mallory.user], [])
+    equal("the entries about a stranger", [entry for entry in entries if entry.get("userID") == mallory.user], [])
     true("entries is an array", isinstance(bob.ok("call.trace", callID=call)["entries"], list))
     names("without callID", alice.refused("call.trace", "badRequest")["message"], "callID")
 
@@ -211,7 +211,7 @@ def the_timeline_is_written_within_a_second(scene: Scene) -> None:
 
 @sentence("6", "Signals, heartbeats and a device's repeated acks are not recorded.", waits=2)
 def signals_heartbeats_and_repeated_acks_are_not_recorded(scene: Scene) -> None:
-    require(scene.options.replicas == 1, "copies of one ack may be served by several replicas at once (--replicas)")
+    require(scene.options.replicas == 1, "copies of an ack may be served by several replicas at once (--replicas)")
     alice, bob = scene.devices("alice", "bob")
     call = talk(alice, bob)
     alice.settle()

@@ -1,4 +1,4 @@
-"""Section 7: what the timeline tells of pushes, and the ring check of a gateway."""
+"""Section 7: the pushes in the timeline, and the ring check of a gateway."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .push_steps import register, served
 from .steps import ring, talk
 
 AFTER_SECONDS = 1.0
-"""How long a device that is online has for its ack."""
+"""How many seconds an online device has for its ack."""
 
 
 def _pushes(device: Device, call: str) -> list[dict[str, Any]]:
@@ -22,7 +22,7 @@ def _pushes(device: Device, call: str) -> list[dict[str, Any]]:
 
 
 def _pushed(scene: Scene, asker: Device, call: str, **fields: Any) -> dict[str, Any]:
-    """The first such entry that the timeline shows to the asker's user."""
+    """Returns the first such entry that the timeline shows to the asker's user."""
     require(scene.options.trace == "all", f"not every call has a timeline (--trace {scene.options.trace})")
     deadline = time.monotonic() + scene.deployment.patience + 2
     while True:
@@ -36,13 +36,14 @@ def _pushed(scene: Scene, asker: Device, call: str, **fields: Any) -> dict[str, 
 
 
 def _sleeper(scene: Scene, name: str) -> Device:
-    """A device that is registered, was never online, and acks nothing; it is connected to be asked."""
+    """Returns a registered device that was never online and acks nothing. The device is connected so that it can send
+    requests."""
     device = scene.device(name, presence=False, auto_ack=False)
     register(device, served(scene, "webPush", "apns", "fcm"))
     return device
 
 
-# What is pushed
+# Pushes
 
 
 @sentence(
@@ -57,12 +58,12 @@ def pushes_are_told_to_their_own_user_alone(scene: Scene) -> None:
     told = _pushed(scene, bob, call, push="ring", userID=bob.user, device=bob.device)
     true("the outcome is told", told["outcome"] in ("sent", "refused", "gone", "failed", "limited", "late"), told)
     for other in (alice, carol):
-        equal(f"what {other} is told of pushes", _pushes(other, call), [])
+        equal(f"the pushes that {other} sees", _pushes(other, call), [])
         entries = other.ok("call.trace", callID=call)["entries"]
         gaps = [later["time"] - earlier["time"] for earlier, later in zip(entries, entries[1:])]
-        equal("after, of what is given", [entry["after"] for entry in entries[1:]], gaps)
+        equal("after, by the given entries", [entry["after"] for entry in entries[1:]], gaps)
     if told["platform"] == "webPush":
-        equal("what is told of the endpoint", {"status", "reason", "took"} & told.keys(), set())
+        equal("the details of the endpoint", {"status", "reason", "took"} & told.keys(), set())
 
 
 @sentence("7", "It is online and has not acked the invitation within after (1 s, a setting): then.", waits=4)
@@ -72,14 +73,14 @@ def a_device_that_does_not_ack_is_pushed(scene: Scene) -> None:
     platform = served(scene, "webPush", "apns", "fcm")
     for device in (bob, carol):
         register(device, platform)
-    # The answer to a request of the device itself would count as its ack.
+    # A response to a request of the device itself would count as its ack.
     asker = scene.another(bob, "asker", presence=False)
     call = alice.invite(bob, carol)
     _pushed(scene, asker, call, push="ring", device=bob.device)
-    equal("pushes to who has acked", _pushes(carol, call), [])
+    equal("pushes to a device that has acked", _pushes(carol, call), [])
     quick = ring(alice, carol)
     time.sleep(AFTER_SECONDS + 1.5)
-    equal("pushes to who has acked", _pushes(carol, quick), [])
+    equal("pushes to a device that has acked", _pushes(carol, quick), [])
 
 
 @sentence("7", "for devices that were sent ring or are not online, unless the device acks that event first", waits=3)
@@ -170,4 +171,4 @@ def a_wrong_key_opens_nothing(scene: Scene) -> None:
                 equal(name, headers.get(name), value)
             equal("credentials", headers.get("access-control-allow-credentials"), None)
     states = {member["userID"]: member["state"] for member in alice.get(call)["members"]}
-    equal("who was asked about with a wrong key", states[bob.user], "inviting")
+    equal("the invitee of the ring check with a wrong key", states[bob.user], "inviting")

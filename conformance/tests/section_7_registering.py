@@ -24,7 +24,7 @@ def registrations_are_told_in_order(scene: Scene) -> None:
     equal("the platforms", platforms_of(told), sorted(scene.options.push))
     equal("the apps", {entry["app"] for entry in told}, {"default"})
     true("since is told", all(type(entry["since"]) is int and entry["since"] > 0 for entry in told), told)
-    equal("what another device of the user has", registrations_of(scene.another(bob, "tablet")), [])
+    equal("the registrations of the user's other device", registrations_of(scene.another(bob, "tablet")), [])
 
 
 @sentence("7", "One registration per device, app and platform; a new one replaces it.")
@@ -56,11 +56,11 @@ def a_registration_is_ended(scene: Scene) -> None:
         register(bob, platform)
     *rest, last = sorted(scene.options.push)
     left = bob.ok("push.unregister", platform=last)["registrations"]
-    equal("what is left", platforms_of(left), rest)
-    equal("what another app has", platforms_of(bob.ok("push.unregister", app=new_id())["registrations"]), rest)
-    equal("what is left of all", bob.ok("push.unregister", app="default")["registrations"], [])
+    equal("the other registrations", platforms_of(left), rest)
+    equal("after another app's end", platforms_of(bob.ok("push.unregister", app=new_id())["registrations"]), rest)
+    equal("the registrations after the app's end", bob.ok("push.unregister", app="default")["registrations"], [])
     register(bob, last)
-    equal("what is left of all", bob.ok("push.unregister")["registrations"], [])
+    equal("the registrations after the end of all", bob.ok("push.unregister")["registrations"], [])
 
 
 @sentence(
@@ -70,7 +70,7 @@ def a_registration_is_ended(scene: Scene) -> None:
 def what_is_not_there_has_ended(scene: Scene) -> None:
     bob = scene.device("bob")
     for fields in ({}, {"app": new_id()}, {"platform": "webPush"}, {"platform": "apns", "app": "default"}):
-        equal(f"what is left after {fields}", bob.ok("push.unregister", **fields)["registrations"], [])
+        equal(f"the registrations after {fields}", bob.ok("push.unregister", **fields)["registrations"], [])
     names("an unknown platform", bob.refused("push.unregister", "badRequest", platform="adm")["message"], "platform")
 
 
@@ -94,7 +94,7 @@ def a_token_has_one_owner(scene: Scene) -> None:
         owner.ok("push.register", **fields)
         for device in (bob, carol, tablet):
             expected = [fields["platform"]] if device is owner else []
-            equal(f"what {device} has when {owner} has the token", platforms_of(registrations_of(device)), expected)
+            equal(f"{device} when {owner} has the token", platforms_of(registrations_of(device)), expected)
 
 
 @sentence("7", "20 devices per user: the oldest goes")
@@ -107,7 +107,7 @@ def a_user_has_twenty_devices_with_registrations(scene: Scene) -> None:
         device.close()
     for number, expected in ((0, []), (1, [platform]), (20, [platform])):
         device = scene.device_of(user, f"d{number}", presence=False)
-        equal(f"what device {number} has", platforms_of(registrations_of(device)), expected)
+        equal(f"the registrations of device {number}", platforms_of(registrations_of(device)), expected)
         device.close()
 
 

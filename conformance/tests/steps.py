@@ -38,16 +38,17 @@ VERBATIM: tuple[bytes, ...] = (
     b"[" * 63 + b"1.0" + b"]" * 63,
     b'{"a":%s1}' % (b" " * (32_768 - 7)),
 )
-"""JSON values that would come out changed if somebody read and wrote them again; the last has the most bytes that data may have."""
+"""JSON values that would change if a program decoded and encoded them; the last has the largest size that data may
+have."""
 
 
 def new_id() -> str:
-    """A callID, request id or messageID that nobody has used."""
+    """Returns a callID, request id or messageID that was never used."""
     return secrets.token_hex(12)
 
 
 def ring(caller: Device, *callees: Device, **fields: Any) -> str:
-    """A call whose caller knows that it rings at every callee; its id."""
+    """Creates a call whose inviter knows that the call rings at every invitee. Returns the call's id."""
     call = caller.invite(*callees, **fields)
     for callee in callees:
         caller.expect_change(call, callee, "received")
@@ -55,7 +56,7 @@ def ring(caller: Device, *callees: Device, **fields: Any) -> str:
 
 
 def talk(caller: Device, *callees: Device, **fields: Any) -> str:
-    """An advanced call in which everybody has accepted, and knows it; its id."""
+    """Creates an advanced call in which every user has accepted, and knows the others' state. Returns the call's id."""
     call = ring(caller, *callees, mode="advanced", **fields)
     accepted: list[Device] = []
     for callee in callees:
@@ -67,23 +68,24 @@ def talk(caller: Device, *callees: Device, **fields: Any) -> str:
 
 
 def need_members(scene: Scene, count: int) -> None:
-    """Skips where a call may not have so many live members."""
+    """Skips the test where a call may not have that many live members."""
     limit = scene.limits.max_members
     require(limit >= count, f"a call has at most {limit} members (--max-members)")
 
 
 def intruder(scene: Scene, user: str, device: str = "phone", *, level: str | None = None) -> Device:
-    """A client at a topic that is not canonical: because of its device, or of the user's level."""
+    """Returns a client at a topic that is not canonical, because of its device id or of the user's topic level."""
     made = scene.device_of(user, device, level=level, connect=False)
     try:
         made.open()
     except BrokerRefused as refusal:
-        skip(f"the broker lets nobody in at such a topic: {refusal}")
+        skip(f"the broker refuses clients at such a topic: {refusal}")
     return made
 
 
 def eventually(scene: Scene, what: str, holds: Callable[[], bool]) -> None:
-    """Waits for what no message tells: one replica may still be busy with what another one is asked about."""
+    """Waits for a condition that no message tells: a replica may still work on a state that another replica is asked
+    about."""
     deadline = time.monotonic() + scene.deployment.patience
     while not holds():
         true(f"{what} within {scene.deployment.patience:g} s", time.monotonic() < deadline)
@@ -95,7 +97,7 @@ def wait_offline(scene: Scene, user: str) -> None:
 
 
 def is_online(scene: Scene, user: str) -> bool:
-    """Whether the service counts a user online, as `offline` in the response to an invite shows (section 2)."""
+    """Returns whether the service counts a user online, as `offline` in the response to an invite shows (section 2)."""
     asker = scene.device("asker", presence=False)
     response = asker.ok("call.invite", invitees=[user])
     asker.cancel(response["callID"])
@@ -103,6 +105,7 @@ def is_online(scene: Scene, user: str) -> bool:
 
 
 def backend_of(scene: Scene, of: Device) -> Device:
-    """The backend as `of`'s device: at a broker that checks tokens a device cannot be it."""
+    """Returns the backend as a device of `of`'s user. Skips the test at a broker that checks tokens, since a device
+    cannot be a backend there."""
     require(not scene.options.tokens, "the broker checks tokens: only a token of role server publishes as the device server")
     return scene.another(of, "server", presence=False)
