@@ -194,7 +194,7 @@ package final class Exhaustive {
         }
     }
 
-    // MARK: One step
+    // MARK: Steps
 
     private func take(_ step: Step, _ state: inout State) {
         switch step {

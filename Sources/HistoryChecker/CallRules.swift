@@ -4,7 +4,7 @@ import SignalingProtocol
 enum CallRules {
     typealias Finding = (kind: Violation.Kind, what: String)
 
-    // MARK: One revision
+    // MARK: Within a revision
 
     /// Returns the faults of a single revision. `autoEnd` is nil when the history does not contain the invite.
     static func findings(in call: CallSnapshot, autoEnd: Bool?) -> [Finding] {
@@ -65,7 +65,7 @@ enum CallRules {
         return wrong
     }
 
-    // MARK: From one revision to a later one
+    // MARK: Between two revisions
 
     /// Returns the faults of `later` as a successor of `earlier`. Revisions between the two may be unknown.
     static func findings(from earlier: CallSnapshot, to later: CallSnapshot) -> [Finding] {

@@ -1,6 +1,6 @@
 import SignalingProtocol
 
-/// The faults and when each of them lasted. They decide how late the service may be.
+/// The faults, with their start and end. They decide how late the service may be.
 struct Disturbances {
     /// A period in which `target` did not serve; `to` is `.max` while the fault lasts.
     struct Interval: Equatable {
@@ -59,7 +59,7 @@ struct Disturbances {
     }
 
     /// Returns the earliest time at which an action that was due at `moment` was possible: the end of the outages that
-    /// begin within `tolerance` of the due time. An outage is a time in which no coordinator can serve.
+    /// begin within `tolerance` of the due time. In an outage no coordinator can serve.
     func clear(after moment: Int64, tolerance: Int64) -> Int64 {
         var start = moment
         while start < .max, let end = outageEnd(from: start, to: start + tolerance), end > start { start = end }

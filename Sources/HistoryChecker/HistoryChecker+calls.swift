@@ -37,7 +37,7 @@ extension HistoryChecker {
         if time != nil { noteActive(call, at: made) }
     }
 
-    // MARK: One live advanced call per user
+    // MARK: Live advanced calls of a user
 
     private mutating func noteActive(_ call: CallSnapshot, at time: Int64) {
         guard call.mode == .advanced, call.state != .ended else { return }

@@ -16,7 +16,7 @@ struct DeviceHistory {
 
     private(set) var isConnected = false
     private(set) var session = ""
-    /// Whether the device reconnected to the broker session that it had before. Messages that the broker kept may then
+    /// Whether the device reconnected to its previous broker session. Messages that the broker kept may then
     /// be older than the device's presence.
     private(set) var isKept = false
     /// When the device first published `online:true` in this session.
@@ -141,7 +141,7 @@ extension HistoryChecker {
         }
     }
 
-    /// Records a revision if it is higher than the device's known revision, as devices treat events and responses
+    /// Records a revision higher than the device's known revision, as devices treat events and responses
     /// (section 5).
     private mutating func learn(_ call: CallSnapshot, _ device: DeviceAddress, isEvent event: Event?) {
         guard let history = devices[device] else { return }

@@ -1,6 +1,6 @@
 import SignalingProtocol
 
-/// The history of a peer message, which must have a single outcome, and the correct one (docs/protocol.md, section 2,
+/// The history of a peer message, with a single and correct outcome (docs/protocol.md, section 2,
 /// Peer messages).
 struct MessageHistory {
     let request: Request.Message
@@ -34,7 +34,7 @@ extension HistoryChecker {
         let messageID: MessageID
     }
 
-    /// A receipt of a message whose id no response has named yet.
+    /// A receipt of a message before any response has named the message id.
     struct EarlyReceipt {
         let receipt: Receipt
         let device: DeviceAddress

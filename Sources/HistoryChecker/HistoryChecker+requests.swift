@@ -7,7 +7,7 @@ struct RequestHistory {
     var lastSent: Int64
     var copies = 1
     var responses = 0
-    /// The first `ok` response, and when it arrived.
+    /// The first `ok` response, and its arrival.
     var success: (outcome: Response.Success, at: Int64)?
     /// When responses arrived, including refusals.
     var answers: [Int64] = []

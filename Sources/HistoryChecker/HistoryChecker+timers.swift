@@ -11,7 +11,7 @@ extension HistoryChecker {
         /// A copy of a request, which must be answered in time.
         case copy(RequestKey, sentAt: Int64)
         case refusal(Refusal)
-        /// The outcome of a peer message, of which the sender was told.
+        /// The outcome of a peer message, as told to the sender.
         case receipt(RequestKey, HistoryEntry)
     }
 

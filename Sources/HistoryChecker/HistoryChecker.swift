@@ -9,7 +9,7 @@ package struct HistoryChecker {
     enum Bounds {
         /// How long an ended call is kept, in milliseconds: longer than the service delivers events of the call.
         static let overFor: Int64 = 120_000
-        /// How long a request is kept after it was last sent, in milliseconds.
+        /// How long a request is kept after its last copy, in milliseconds.
         static let requestFor: Int64 = 150_000
         static let cleaningInterval: Int64 = 5_000
         /// How long faults are kept, in milliseconds: longer than any check that the faults excuse.
@@ -108,7 +108,7 @@ package struct HistoryChecker {
 
     // MARK: Shared by the checks
 
-    /// Keeps a violation with the entries around it.
+    /// Keeps a violation with the surrounding entries.
     mutating func report(
         _ kind: Violation.Kind, _ callID: CallID? = nil, _ device: DeviceAddress? = nil, _ what: String,
         entry: HistoryEntry? = nil

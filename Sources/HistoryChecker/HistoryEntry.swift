@@ -1,6 +1,6 @@
 import SignalingProtocol
 
-/// One thing that a device, or the program that makes the faults, saw.
+/// An event in the view of a device, or of the program that makes the faults.
 ///
 /// Entries are in the order of their time. Their clock is the clock of the service: the machine's clock in a chaos run,
 /// virtual time in a simulation.

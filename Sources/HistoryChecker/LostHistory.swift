@@ -1,6 +1,6 @@
 import SignalingProtocol
 
-/// The calls and requests that may have been lost when the store went back: which writes were lost is unknown. Calls
+/// The calls and requests that may have been lost when the store went back: the lost writes are unknown. Calls
 /// and requests that are made afterwards are checked like any others.
 struct LostHistory {
     private var calls: [CallID: Int64] = [:]
@@ -19,7 +19,7 @@ struct LostHistory {
 }
 
 extension HistoryChecker {
-    /// Forgets all calls and requests when the store goes back: no check of them is possible any more.
+    /// Forgets all calls and requests when the store goes back: no more checks are possible.
     mutating func forgetWhatMayBeLost() {
         for callID in calls.keys { lost.add(callID, at: now) }
         for key in requests.keys { lost.add(key, at: now) }

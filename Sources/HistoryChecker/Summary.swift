@@ -17,7 +17,7 @@ package struct Summary: Sendable {
     package internal(set) var latestTimer: (undisturbed: Int64, disturbed: Int64) = (0, 0)
     /// How long a phone rang on after the end of its invitation, at most, in milliseconds.
     package internal(set) var longestRinging: (undisturbed: Int64, disturbed: Int64) = (0, 0)
-    /// The slowest response to an undisturbed request of which a single copy was sent, in milliseconds.
+    /// The slowest response to an undisturbed request with a single copy, in milliseconds.
     package internal(set) var slowestAnswer: Int64 = 0
     /// Whether the history has a `settled` entry. Only then does the checker look for devices that were not told.
     package internal(set) var isSettled = false

@@ -4,7 +4,7 @@ import SignalingProtocol
 package struct Violation: Equatable, Sendable, CustomStringConvertible {
     /// The invariant that is broken.
     package enum Kind: String, Sendable, CaseIterable, Comparable {
-        /// One revision of a call looked different to two readers.
+        /// A revision of a call looked different to two readers.
         case twoFaces
         /// An older revision came later, or a fixed property changed: there is no single order of the revisions.
         case disorder
@@ -46,7 +46,7 @@ package struct Violation: Equatable, Sendable, CustomStringConvertible {
         case neverEnded
         /// An online device does not know the state of its call.
         case notTold
-        /// A device did not apply the last event that it received.
+        /// A device did not apply the last received event.
         case notFollowed
         /// A phone went on ringing after the end of its invitation.
         case rangOn

@@ -1,6 +1,6 @@
 import BellwireCommands
 
-/// The program with which developers measure and test Bellwire. The image does not contain it.
+/// The program by which developers measure and test Bellwire. The image does not contain this program.
 @main
 struct Main {
     static func main() {

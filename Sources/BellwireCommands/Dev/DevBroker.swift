@@ -21,7 +21,7 @@ final class DevBroker {
     /// The reason why the broker ended; nil while it runs.
     var failure: String? { process.failure }
 
-    /// Starts the broker again if it has died. Throws if the broker dies too often.
+    /// Starts a dead broker again. Throws if the broker dies too often.
     func keepRunning() throws(DeploymentError) {
         guard let failure = process.failure else { return }
         let now = SystemClock.boot.milliseconds

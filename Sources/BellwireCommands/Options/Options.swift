@@ -5,7 +5,7 @@ package struct Option {
     let name: String
     /// The placeholder for the value in the help, such as `HOST:PORT`; nil for a flag without a value.
     let placeholder: String?
-    /// The default, which the help shows, and which is used when neither flag nor variable is given.
+    /// The default without flag and variable, as shown in the help.
     let standard: String?
     let help: String
     /// Whether the value may hold a password; such a value is never shown.

@@ -6,7 +6,7 @@ func writeFile(_ bytes: [UInt8], to path: String, mode: mode_t, isNew: Bool = fa
     func failure(_ action: String) -> UsageError {
         UsageError("bellwire: \(path): \(action): \(String(cString: strerror(errno)))")
     }
-    // A new file has no readers yet, so it needs no temporary name.
+    // A new file has no readers yet, so a temporary name is not needed.
     let temporary = isNew ? path : "\(path).\(getpid())"
     let descriptor = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode)
     guard descriptor >= 0 else { throw failure("cannot be written") }

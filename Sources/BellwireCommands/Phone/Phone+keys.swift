@@ -12,7 +12,7 @@ extension Phone {
         }?.snapshot
     }
 
-    /// The call in which this device is.
+    /// The call that this device has joined.
     private var held: PhoneCall? { calls.last { $0.outcome == nil && isHeld($0) } }
 
     func pressed(_ key: UInt8) {

@@ -87,7 +87,7 @@ private let signalDescriptor = Atomic<Int32>(-1)
 
 private func restoreTerminal() { TerminalMode.restore() }
 
-/// Writes one byte, which is allowed in a signal handler.
+/// Writes a single byte, as a signal handler may.
 private func noteSignal(_ number: Int32) {
     var byte = UInt8(truncatingIfNeeded: number)
     _ = write(signalDescriptor.load(ordering: .sequentiallyConsistent), &byte, 1)

@@ -6,10 +6,10 @@ package enum PushCommand {
     private static let keys = Command(
         name: "push keys", arguments: "",
         summary: """
-            Makes the key by which browsers' push services know this deployment (VAPID), writes it into a new file that only
             Makes the key by which browsers' push services know this deployment (VAPID), writes the key into a new file
             that only its owner may read, and prints its public half: the applicationServerKey of PushManager.subscribe
             in a web app. Subscriptions are bound to the key: with another key they end.
+            """,
         options: [Option("out", "FILE", "the new file, as PKCS #8 in PEM; required")], positionals: 0...0)
 
     private static let usage = """

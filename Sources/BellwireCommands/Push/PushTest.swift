@@ -16,7 +16,7 @@ struct PushTest {
             1 when none was sent.
             """,
         options: [
-            Option("push", "FILE", "how sleeping phones are woken (docs/push.md); required"),
+            Option("push", "FILE", "the settings of pushes to sleeping phones (docs/push.md); required"),
             Option("store", "STORE", isSecret: true, "sqlite:PATH or redis://[user:password@]host:port[/db]; required"),
             Option("redis-password-file", "FILE", default: "", "a file with the password of Redis, if not in --store"),
             Option("redis-prefix", "NAME", default: "bellwire", "the prefix of all Redis keys"),
@@ -84,7 +84,7 @@ struct PushTest {
 
     private static let sent = "sent"
 
-    // MARK: One push
+    // MARK: A push
 
     private func outcome(of registration: PushRegistration, _ number: UInt64) throws -> String {
         guard registration.key.platform != .apnsVoIP else {

@@ -13,7 +13,7 @@ enum BareRelay {
     static let header = 8
     private static let filter = "$share/relay/bench/up/+"
 
-    /// Runs the relay, which first publishes to `bench/down/ready`.
+    /// Runs the relay, after a message to `bench/down/ready`.
     static func run(broker: BrokerAddress, qos: QoS) throws -> Never {
         let connection = try MQTTConnection(MQTTConnection.Configuration(broker: broker, clientID: "bench-relay"))
         try connection.connect()

@@ -25,7 +25,7 @@ struct Bench {
 
     /// The service and the relay are measured in turns, since the speed of a machine varies.
     private static let rounds = 3
-    /// The duration of the first calls, which are not measured, in seconds.
+    /// The duration of the first, unmeasured calls, in seconds.
     private static let warmUp = 2.0
     private static let unloaded = 3.0
     private static let soakStep = 60.0

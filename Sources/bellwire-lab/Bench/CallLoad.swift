@@ -28,7 +28,7 @@ struct CallLoad: Load {
         var revision = 0
         var hasRung = false
         var accepted = 0
-        /// The number of invitees who know that the call has ended.
+        /// The number of invitees that were told the end of the call.
         var told = 0
         var hasEndResponse = false
     }
@@ -62,7 +62,7 @@ struct CallLoad: Load {
     var acceptToKnown = Latencies()
 
     let filters: [String]
-    /// The presence messages of every device. The service answers each of them with a `welcome`.
+    /// The presence messages of every device. The service answers each message with a `welcome`.
     let presence: [(topic: String, payload: [UInt8])]
 
     init(places count: Int, run: String, shape: Shape, topics: Topics = .standard) {
@@ -209,7 +209,7 @@ struct CallLoad: Load {
         acceptToKnown.removeAll()
     }
 
-    // The fields are in the order in which this version of the service writes them.
+    // This version of the service writes the fields in this order.
     private static let response = Array(#"{"type":"response","#.utf8)
     private static let event = Array(#"{"type":"event","#.utf8)
     private static let invited = Array(#"{"type":"event","event":"call.invited","#.utf8)
