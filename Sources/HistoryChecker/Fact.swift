@@ -92,7 +92,7 @@ struct Fact: Equatable {
         case .quit(let user): return state(user, [.quit])
         case .ended(let user):
             guard call.state == .ended, call.endReason == .hangup, call.endedBy == user else {
-                return "the call is \(call.state.rawValue), ended by \(call.endedBy?.string ?? "nobody")"
+                return "the call is \(call.state.rawValue), ended by \(call.endedBy?.string ?? "no user")"
             }
             return nil
         case .created(let device, let invitees):

@@ -11,9 +11,9 @@ enum SimulateCommand {
     static let command = Command(
         program: "bellwire-lab", name: "simulate", arguments: "",
         summary: """
-            Plays whole deployments with faults in virtual time, one for each seed, and checks the messages that devices see
-            against the protocol. With --exhaustive: tries every sequence of steps in small worlds. Exit status 1 if there
-            is a violation.
+            Plays whole deployments with faults in virtual time, one for each seed, and checks the messages that devices
+            see against the protocol. With --exhaustive: tries every sequence of steps in small worlds. Exit status 1 if
+            there is a violation.
             """,
         options: [
             Option("seed", "S", default: "1", "the first seed"),
