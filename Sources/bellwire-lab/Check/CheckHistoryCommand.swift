@@ -7,8 +7,8 @@ enum CheckHistoryCommand {
     static let command = Command(
         program: "bellwire-lab", name: "check-history", arguments: "FILE",
         summary: """
-            Reads the messages that devices saw, one JSON object a line (Tests/ChaosTests/README.md), and prints each violation
-            of the protocol with its messages, and a summary. Exit status 1 if there is a violation.
+            Reads the messages that devices saw, one JSON object a line (Tests/ChaosTests/README.md), and prints each
+            violation of the protocol with its messages, and a summary. Exit status 1 if there is a violation.
             """,
         options: [
             Option("stories", "N", default: "10", "how many violations are printed in full"),
