@@ -41,8 +41,9 @@ extension RedisCallStore {
         }
     }
 
-    /// Adds commands that run after the commit and that no request waits for. When a command is lost with its
-    /// coordinator, an entry is missing, or stays until its time is over.
+    /// Adds the entries of new invitations and messages. These commands run before the commit, so that the next request
+    /// of the same user counts them at every coordinator. A lost commit takes its entries back (`takeBackOutstanding`);
+    /// an entry of a coordinator that died in between stays until its time is over.
     func addOutstanding(of commit: Commit, to pipeline: inout RedisPipeline) {
         for (place, (asked, until)) in commit.asked.enumerated() {
             let list = key(asked.user, asked.kind.keyName)
@@ -66,11 +67,24 @@ extension RedisCallStore {
                 $0.add(Self.outstandingLife)
             }
         }
-        for settled in commit.settled {
-            pipeline.command("ZREM", 2) {
-                $0.add(key(settled.user, settled.kind.keyName))
-                $0.add(settled.name)
-            }
+    }
+
+    /// Adds the removal of the entries of answered invitations and delivered messages. These commands run after the
+    /// commit, and no request waits for them.
+    func removeSettled(of commit: Commit, to pipeline: inout RedisPipeline) {
+        for settled in commit.settled { remove(settled, to: &pipeline) }
+    }
+
+    /// Adds the removal of the entries of a lost commit. When another coordinator has committed the same invitation
+    /// meanwhile, the limit counts one invitation too few.
+    func takeBackOutstanding(of commit: Commit, to pipeline: inout RedisPipeline) {
+        for (asked, _) in commit.asked { remove(asked, to: &pipeline) }
+    }
+
+    private func remove(_ outstanding: Outstanding, to pipeline: inout RedisPipeline) {
+        pipeline.command("ZREM", 2) {
+            $0.add(key(outstanding.user, outstanding.kind.keyName))
+            $0.add(outstanding.name)
         }
     }
 

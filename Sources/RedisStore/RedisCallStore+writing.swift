@@ -65,9 +65,11 @@ extension RedisCallStore {
         return held
     }
 
-    /// Adds the steps before a commit: its claims, and the list entries by which a returning device finds its calls.
+    /// Adds the steps before a commit: its claims, the entries that the limits count, and the list entries by which a
+    /// returning device finds its calls.
     private func addFirstSteps(of commit: Commit, _ score: String, to pipeline: inout RedisPipeline) {
         if commit.expectedHolders.isEmpty { addClaims(of: commit, to: &pipeline) }
+        addOutstanding(of: commit, to: &pipeline)
         switch commit.record {
         case .call(let call):
             for user in commit.newMembers {
@@ -224,8 +226,11 @@ extension RedisCallStore {
         overfull = []
         var lists: [(user: UserID, place: Int)] = []
         for (commit, outcome) in zip(commits, outcomes) {
-            guard case .committed = outcome else { continue }
-            addOutstanding(of: commit, to: &pipeline)
+            guard case .committed = outcome else {
+                takeBackOutstanding(of: commit, to: &pipeline)
+                continue
+            }
+            removeSettled(of: commit, to: &pipeline)
             for claim in commit.releases {
                 pipeline.script(.release, keys: 1, arguments: 2) {
                     $0.add(key(claim))
