@@ -1,5 +1,5 @@
-/// Bytes that are put together piece by piece. A value like an array of bytes, which it does not grow by a generic function for
-/// each piece: records, events and commands of a store are hundreds of pieces of a few bytes (docs/performance.md).
+/// A growing buffer of bytes. The type is a value like `[UInt8]`, but appends without a call of a generic function for
+/// each piece: records, events and store commands consist of hundreds of pieces of a few bytes (docs/performance.md).
 package struct ByteBuffer {
     private final class Storage {
         let start: UnsafeMutablePointer<UInt8>
@@ -13,7 +13,7 @@ package struct ByteBuffer {
     private var capacity: Int
     package private(set) var count = 0
 
-    /// `capacity`: how many bytes there is room for before it has to grow.
+    /// `capacity`: the number of bytes that fit before the buffer grows; at least 64.
     package init(capacity: Int = 512) {
         self.capacity = max(64, capacity)
         storage = Storage(self.capacity)
@@ -25,7 +25,7 @@ package struct ByteBuffer {
         withExtendedLifetime(storage) { body(UnsafeBufferPointer(start: storage.start, count: count)) }
     }
 
-    /// Makes room for `length` bytes, which `write` writes, all of them.
+    /// Makes room for `length` bytes. The closure `write` must initialize all `length` bytes.
     @inline(__always)
     mutating func extend(by length: Int, _ write: (UnsafeMutablePointer<UInt8>) -> Void) {
         if length > capacity - count || !isKnownUniquelyReferenced(&storage) { grow(by: length) }
@@ -59,13 +59,13 @@ package struct ByteBuffer {
         text.withUTF8 { append($0) }
     }
 
-    /// Appends a number in decimal digits.
+    /// Appends `number` in decimal digits.
     package mutating func append(digitsOf number: UInt64) {
         let zero = UInt8(ascii: "0")
         guard number > 9 else { return append(zero + UInt8(truncatingIfNeeded: number)) }
         let length = number.decimalLength
         extend(by: length) { digits in
-            // From the last digits to the first, two for each division of 64 bits.
+            // The loop writes from the last digits to the first, two digits per division of 64 bits.
             var place = digits + length
             var rest = number
             while rest > 9 {
@@ -81,7 +81,7 @@ package struct ByteBuffer {
 }
 
 extension UInt64 {
-    /// How many decimal digits it has.
+    /// The number of decimal digits of this value.
     package var decimalLength: Int {
         var rest = self
         var length = 1

@@ -1,5 +1,5 @@
-/// Text that is compared and hashed as bytes: a client id, a topic, a session. What names a user in any way must not be compared
-/// as `String`, which holds canonically equivalent spellings equal (see `ByteIdentifier`).
+/// Text that is compared and hashed as bytes: a client id, a topic or a session. Text that names a user must not be
+/// compared as `String`, because `String` treats canonically equivalent spellings as equal (see `ByteIdentifier`).
 package struct ByteString: ByteIdentifier {
     package let string: String
 
@@ -7,7 +7,7 @@ package struct ByteString: ByteIdentifier {
 }
 
 extension StringProtocol {
-    /// Whether both are the same bytes.
+    /// Whether both strings have the same bytes.
     @inlinable
     package func hasSameBytes(as other: some StringProtocol) -> Bool { utf8.elementsEqual(other.utf8) }
 }

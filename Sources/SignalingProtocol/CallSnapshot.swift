@@ -1,4 +1,4 @@
-/// The call object (docs/protocol.md, section 4): all that anybody may see of a call at one revision.
+/// The call object (docs/protocol.md, section 4): all that members may see of a call at a revision.
 public struct CallSnapshot: Equatable, Sendable {
     public var callID: CallID
     public var revision: Int
@@ -6,16 +6,16 @@ public struct CallSnapshot: Equatable, Sendable {
     public var state: CallState
     public var media: String?
     public var inviter: UserID
-    /// Milliseconds since the Unix epoch by the service's clock, like all times here.
+    /// Milliseconds since the Unix epoch by the service's clock, like all times of this object.
     public var createdAt: Int64
     public var acceptedAt: Int64?
     public var endedAt: Int64?
     public var endReason: EndReason?
     public var endedBy: UserID?
-    /// Seconds.
+    /// The timeout of an invitation, in seconds.
     public var timeout: Int
     public var extendedData: String?
-    /// In the order in which they were invited; the inviter is the first.
+    /// The members in the order of their invitations; the inviter is the first.
     public var members: [MemberSnapshot]
 
     public init(
@@ -48,7 +48,7 @@ public struct MemberSnapshot: Equatable, Sendable {
     public var name: String?
     public var avatarURL: String?
     public var state: MemberState
-    /// The device on which the user accepted, rejected or joined.
+    /// The user's device that accepted, rejected or joined.
     public var device: DeviceID?
     public var invitedBy: UserID?
     public var expiresAt: Int64?
@@ -74,7 +74,7 @@ public struct MemberSnapshot: Equatable, Sendable {
     }
 }
 
-/// One entry of an event's `changes` (section 5): a member's state after the change.
+/// An entry of an event's `changes` (section 5): a member's state after the change.
 public struct MemberChange: Equatable, Sendable {
     public var userID: UserID
     public var state: MemberState
@@ -94,7 +94,7 @@ public struct MemberChange: Equatable, Sendable {
 }
 
 extension CallSnapshot {
-    /// Writes the fields of the object.
+    /// Writes the fields of this object.
     package func write(to writer: inout JSONWriter) {
         writer.field("callID", callID.string)
         writer.field("revision", revision)

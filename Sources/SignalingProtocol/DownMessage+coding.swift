@@ -1,5 +1,5 @@
 extension DownMessage {
-    /// The bytes that the service publishes.
+    /// The payload that the service publishes.
     package func encoded() -> [UInt8] {
         JSONWriter.object(capacity: 1024) { writer in
             switch self {
@@ -19,7 +19,7 @@ extension DownMessage {
         }
     }
 
-    /// Nil for what this version does not know: a client ignores it.
+    /// Nil for a message that this version does not know; a client ignores such a message.
     package static func decode(_ payload: [UInt8]) -> DownMessage? {
         guard let message = try? ReceivedObject(payload) else { return nil }
         let json = message.json
@@ -90,7 +90,7 @@ extension Response {
 }
 
 extension UserError {
-    /// The `errors` of a response.
+    /// Reads the `errors` of a response.
     static func list(_ json: JSONObject) -> [UserError] {
         (json["errors"]?.array ?? []).compactMap { value in
             guard let user = value.object?["userID"]?.string.flatMap(UserID.init),
@@ -102,7 +102,7 @@ extension UserError {
 }
 
 extension JSONWriter {
-    /// The `errors` of a response; nothing when there are none.
+    /// Writes the `errors` of a response; writes no field when the list is empty.
     mutating func errors(_ errors: [UserError]) {
         guard !errors.isEmpty else { return }
         array("errors") { writer in

@@ -1,21 +1,22 @@
-/// What the service publishes to a device (docs/protocol.md, sections 1, 2 and 5).
+/// A message that the service publishes to a device (docs/protocol.md, sections 1, 2 and 5).
 package enum DownMessage: Equatable, Sendable {
     case response(Response)
     case event(Event)
     case welcome(Welcome)
-    /// To a message that had no usable request id.
+    /// An error outside of a response: a refused message had no usable request id, a session is over, or the broker is
+    /// about to disconnect the device (section 1).
     case error(SignalingError)
-    /// From another member of a call. Not acked.
+    /// A signal from another member of a call. Devices do not ack signals.
     case signal(Signal)
-    /// From another user. To be acked.
+    /// A peer message. The device acks peer messages.
     case message(IncomingMessage)
-    /// What has become of a message of this device. Not acked.
+    /// The receipt of a peer message that this device sent. Devices do not ack receipts.
     case receipt(Receipt)
-    /// The token with which this device connected ends then, in milliseconds since the epoch. Not acked.
+    /// The end of the device's token, in milliseconds since the epoch. Devices do not ack this message.
     case tokenWillExpire(at: Int64)
 }
 
-/// The one outcome of a request (section 2).
+/// The only response to a request (section 2).
 public struct Response: Equatable, Sendable {
     package var id: RequestID
     package var outcome: Outcome
@@ -26,28 +27,29 @@ public struct Response: Equatable, Sendable {
     }
 
     package enum Outcome: Equatable, Sendable {
-        /// To a request about a call.
+        /// The outcome of a request about a call.
         case success(Success)
-        /// To any other request.
+        /// The outcome of any other request.
         case answer(Answer)
         case failure(SignalingError)
     }
 
     public struct Success: Equatable, Sendable {
         public var call: CallSnapshot
-        /// When the call's revision was made.
+        /// The creation time of the call's revision.
         public var time: Int64
-        /// To `call.invite` and `call.add`: the invitees without an online device.
+        /// In responses to `call.invite` and `call.add`: the invitees without an online device.
         public var offline: [UserID]?
-        /// Users for whom an otherwise successful request failed.
+        /// Users whose part of an otherwise successful request failed.
         public var errors: [UserError]
-        /// The invitation became the acceptance of the invitee's own (section 3, Glare).
+        /// Whether the service turned the invitation into the acceptance of the invitee's own invitation (section 3,
+        /// Glare).
         public var merged: Bool
-        /// The request had succeeded before: nothing has changed this time.
+        /// Whether the request had succeeded before; the repeated request changed no state.
         public var repeated: Bool
-        /// To `call.report`, `call.get` and `call.trace`: what devices reported.
+        /// In responses to `call.report`, `call.get` and `call.trace`: the milestones that devices have reported.
         public var reports: [DeviceReport]
-        /// To `call.trace`.
+        /// In responses to `call.trace`: the call's timeline.
         public var timeline: Timeline?
 
         public init(
@@ -66,7 +68,7 @@ public struct Response: Equatable, Sendable {
     }
 }
 
-/// A per-user problem in an otherwise successful request (section 2).
+/// A problem with a single user in an otherwise successful request (section 2).
 public struct UserError: Equatable, Sendable {
     public var userID: UserID
     public var code: ErrorCode
@@ -77,22 +79,22 @@ public struct UserError: Equatable, Sendable {
     }
 }
 
-/// What a device is owed of a call (section 5).
+/// An event about a call for a device (section 5).
 public struct Event: Equatable, Sendable {
     public var name: EventName
     public var revision: Int
-    /// When this revision was made.
+    /// The creation time of this revision.
     public var time: Int64
-    /// Who caused the latest change; nil for a timer.
+    /// The user behind the latest change; nil when a deadline caused the change.
     public var actor: UserID?
     public var changes: [MemberChange]
     public var call: CallSnapshot
     /// With `call.invited`: milliseconds until the invitation expires.
     public var expiresIn: Int?
-    /// With `call.cancelled` and `call.timeout`: the user never responded on any device.
+    /// In `call.cancelled`, `call.timeout` and `call.ended`: whether the user never responded on any device.
     public var missed: Bool
-    /// The members' `extendedData` was left out, here and in `changes`, since the event would have been too large (section 2, Rate
-    /// limits). `call.get` gives it.
+    /// Whether the members' `extendedData` was left out, in `call` and in `changes`, because the event would have been
+    /// too large (section 2, Rate limits). A device gets the left-out data by `call.get`.
     public var omitsExtendedData: Bool
 
     public var callID: CallID { call.callID }
@@ -113,9 +115,9 @@ public struct Event: Equatable, Sendable {
     }
 }
 
-/// A server for what goes between devices, as `RTCPeerConnection` takes it (section 1, Welcome).
+/// A TURN server in the form that `RTCPeerConnection` takes (section 1, Welcome).
 public struct IceServer: Equatable, Sendable {
-    /// `turn:` or `turns:`.
+    /// URLs that begin with `turn:` or `turns:`.
     public var urls: [String]
     public var username: String
     public var credential: String
@@ -127,24 +129,25 @@ public struct IceServer: Equatable, Sendable {
     }
 }
 
-/// The answer to a device that came online (section 1).
+/// The service's answer to a device that came online (section 1).
 package struct Welcome: Equatable, Sendable {
     package var session: String
     package var serverTime: Int64
-    /// Seconds.
+    /// The interval between heartbeats of the device, in seconds.
     package var heartbeatInterval: Int
-    /// Seconds.
+    /// The time without a heartbeat until a member leaves the call, in seconds.
     package var heartbeatTimeout: Int
     /// The user's live calls, the newest first.
     package var calls: [CallSnapshot]
-    /// How many live calls were left out because the message would have been too large.
+    /// The number of live calls that were left out because the message would have been too large.
     package var omittedCalls: Int
-    /// Seconds after which a silent device no longer counts as online; nil from a service that does not say.
+    /// The time until a silent device no longer counts as online, in seconds; nil when the service does not send this
+    /// field.
     package var presenceLease: Int?
-    /// When the token with which the device connected ends, in milliseconds since the epoch; nil when the broker checks none.
+    /// The end of the device's token, in milliseconds since the epoch; nil when the broker checks no tokens.
     package var tokenExpiresAt: Int64?
-    /// Servers by which media reach devices that no direct way leads to; empty when the service names none. Their credentials last for an
-    /// hour, and each welcome brings new ones.
+    /// TURN servers for media between devices that have no direct path; empty when the operator has named no servers.
+    /// The credentials last for an hour, and each welcome brings new credentials.
     package var iceServers: [IceServer]
 
     package init(

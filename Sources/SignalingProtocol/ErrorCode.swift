@@ -1,49 +1,51 @@
 /// The protocol's error codes (docs/protocol.md, section 2).
 ///
-/// A struct rather than an enum, so that a client meets a code that a later service adds without failing.
+/// This is a struct rather than an enum, so that a client accepts a code that a later service adds.
 public struct ErrorCode: RawRepresentable, Hashable, Sendable, CustomStringConvertible {
     public let rawValue: String
 
     public init(rawValue: String) { self.rawValue = rawValue }
 
-    /// Malformed, missing, ill-typed or out-of-range field; the message names it.
+    /// A field is malformed, missing, ill-typed or out of range; the message names the field.
     public static let badRequest = ErrorCode(rawValue: "badRequest")
     public static let unknownType = ErrorCode(rawValue: "unknownType")
     /// The whole request is larger than the limit.
     public static let tooLarge = ErrorCode(rawValue: "tooLarge")
-    /// An invite names a `callID` already used, and is no resend.
+    /// An invite names a `callID` that is already used, and is not a resend.
     public static let callExists = ErrorCode(rawValue: "callExists")
-    /// No such call, or none that this user was ever invited to: a stranger cannot tell which.
+    /// The call does not exist, or this user was never invited to it. Both cases have the same code, so that strangers
+    /// cannot tell whether a call exists.
     public static let callNotFound = ErrorCode(rawValue: "callNotFound")
     public static let notInviter = ErrorCode(rawValue: "notInviter")
     /// The request exists in advanced mode only.
     public static let wrongMode = ErrorCode(rawValue: "wrongMode")
-    /// Not possible in the state that the error names.
+    /// The request is not possible in the state that the error names.
     public static let invalidState = ErrorCode(rawValue: "invalidState")
-    /// Another device of the same user accepted or rejected.
+    /// Another device of the same user has accepted or rejected.
     public static let answeredElsewhere = ErrorCode(rawValue: "answeredElsewhere")
     public static let callEnded = ErrorCode(rawValue: "callEnded")
-    /// The user is accepted in another live advanced call, which the error names.
+    /// The user is accepted in another live advanced call; the error names this call.
     public static let alreadyInCall = ErrorCode(rawValue: "alreadyInCall")
     public static let busy = ErrorCode(rawValue: "busy")
     public static let callFull = ErrorCode(rawValue: "callFull")
-    /// Every invitee failed; no call is made.
+    /// Every invitee failed; the service makes no call.
     public static let noInvitees = ErrorCode(rawValue: "noInvitees")
-    /// Presence named a session that has ended; the error names it. The device begins another one.
+    /// A presence message named a session that has ended; the error names this session. The device begins another
+    /// session.
     public static let sessionOver = ErrorCode(rawValue: "sessionOver")
     public static let userNotRegistered = ErrorCode(rawValue: "userNotRegistered")
     public static let rateLimited = ErrorCode(rawValue: "rateLimited")
-    /// Store or service cannot answer now: send again.
+    /// The store or the service cannot answer now. The device sends the request again.
     public static let unavailable = ErrorCode(rawValue: "unavailable")
     public static let `internal` = ErrorCode(rawValue: "internal")
 
-    /// Why the broker is about to disconnect this device (section 1, Tokens).
+    /// The reason why the broker is about to disconnect this device, like the next three codes (section 1, Tokens).
     public static let tokenExpired = ErrorCode(rawValue: "tokenExpired")
     public static let tokenRevoked = ErrorCode(rawValue: "tokenRevoked")
     public static let flooding = ErrorCode(rawValue: "flooding")
     public static let slowReader = ErrorCode(rawValue: "slowReader")
 
-    /// Every code of this version; a test holds the schemas against it.
+    /// Every code of this version; a test compares the schemas with this list.
     package static let all: [ErrorCode] = [
         .badRequest, .unknownType, .tooLarge, .callExists, .callNotFound, .notInviter, .wrongMode, .invalidState,
         .answeredElsewhere, .callEnded, .alreadyInCall, .busy, .callFull, .noInvitees, .sessionOver,
@@ -53,20 +55,21 @@ public struct ErrorCode: RawRepresentable, Hashable, Sendable, CustomStringConve
     public var description: String { rawValue }
 }
 
-/// An error as it stands on the wire: `{"code":"…","message":"…"}` and what some codes add (section 2).
+/// An error in the form of the wire: `{"code":"…","message":"…"}` and the fields that some codes add (section 2).
 public struct SignalingError: Error, Equatable, Sendable, CustomStringConvertible {
     public var code: ErrorCode
-    /// For people; its wording may change.
+    /// A text for people; the wording may change.
     public var message: String
-    /// With `invalidState`, `callEnded` and `answeredElsewhere`: the state that stands in the way.
+    /// With `invalidState`, `callEnded` and `answeredElsewhere`: the state that prevents the request.
     public var state: String?
     /// With `alreadyInCall`: the user's live call.
     public var callID: CallID?
     /// With `rateLimited`: milliseconds to wait.
     public var retryAfter: Int?
-    /// With `sessionOver`: the session.
+    /// With `sessionOver`: the session that has ended.
     public var session: String?
-    /// With `badRequest`: this device has used the request's `id` for another request. A gateway answers such a request with another status.
+    /// With `badRequest`: whether this device has used the request's `id` for another request. A gateway answers such a
+    /// request with another status.
     package var isIDUsed = false
 
     public init(

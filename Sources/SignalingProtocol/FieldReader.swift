@@ -1,4 +1,4 @@
-/// A field that is missing, ill-typed or out of range, by name.
+/// An error about a field that is missing, ill-typed or out of range; the error names the field.
 enum FieldError: Error {
     case bad(String, String)
     case unknownType(String)
@@ -11,10 +11,10 @@ enum FieldError: Error {
     }
 }
 
-/// Reads the fields of a request, each with its type and range; an absent or null field is nil.
+/// Reads the fields of a request and checks the type and range of each. A field that is absent or null reads as nil.
 struct FieldReader {
     private let json: JSONObject
-    /// The message itself, for fields that are passed on as they are; nil within a nested object.
+    /// The whole message, for fields that are passed on unchanged; nil within a nested object.
     private let message: ReceivedObject?
 
     init(_ message: ReceivedObject) {
@@ -79,7 +79,7 @@ struct FieldReader {
         return device
     }
 
-    /// The fields of an object within this one.
+    /// A reader for the object in the field `key`.
     func object(_ key: String) throws(FieldError) -> FieldReader? {
         guard let value = json[key] else { return nil }
         guard let object = value.object else { throw .bad(key, "must be an object") }
@@ -95,7 +95,7 @@ struct FieldReader {
         return text
     }
 
-    /// A name by which the sender knows something: 1 to 64 of `A-Z a-z 0-9 _ -`.
+    /// A name that the sender chose: 1 to 64 of `A-Z a-z 0-9 _ -`.
     func token(_ key: String) throws(FieldError) -> String? { try identifier(key, RequestID.self)?.string }
 
     func user(_ key: String) throws(FieldError) -> UserID? {
@@ -121,7 +121,7 @@ struct FieldReader {
         return users
     }
 
-    /// Any JSON value, `null` too, as it stands in the message.
+    /// The field `data`: any JSON value, also `null`, with the bytes of the message.
     var data: JSONText {
         get throws(FieldError) {
             let text = try required("data", message?.text("data"))
@@ -152,7 +152,7 @@ struct FieldReader {
                         "milestones.\(field.key)",
                         "must be a whole number from \(Limits.milestone.lowerBound) to \(Limits.milestone.upperBound)")
                 }
-                // Of a key that stands twice, the last one counts.
+                // When the message has a key twice, the last value counts.
                 milestones.removeAll { $0.name == field.key }
                 milestones.append(Milestone(name: field.key, milliseconds: time))
             }
@@ -203,7 +203,7 @@ struct FieldReader {
 }
 
 extension FieldError {
-    /// The same, named with the object in which the field stands.
+    /// The same error with the field's name prefixed by the name of the enclosing object.
     func within(_ object: String) -> FieldError {
         guard case .bad(let field, let problem) = self else { return self }
         return .bad("\(object).\(field)", problem)

@@ -1,7 +1,7 @@
 /// An identifier that is compared, ordered and hashed as bytes (docs/protocol.md, section 1).
 ///
-/// Swift's `String` holds canonically equivalent spellings (NFC and NFD) equal. The store, MQTT and clients in other
-/// languages do not, so two such spellings are two users, and `==` must say so here as well.
+/// Swift's `String` treats canonically equivalent spellings (NFC and NFD) as equal. The store, MQTT and clients in
+/// other languages do not, so two such spellings are two users, and `==` must say the same here.
 public protocol ByteIdentifier: Hashable, Comparable, Sendable, CustomStringConvertible {
     /// The identifier as text.
     var string: String { get }
@@ -49,7 +49,7 @@ public struct UserID: ByteIdentifier {
             return
         }
         for scalar in string.unicodeScalars {
-            // Brokers drop a client that uses a topic with one of these, so no such user may exist.
+            // Brokers drop a client that uses a topic with such a code point, so no such user may exist.
             if (0x80...0x9F).contains(scalar.value) { return nil }
             if (0xFDD0...0xFDEF).contains(scalar.value) || scalar.value & 0xFFFE == 0xFFFE { return nil }
         }
@@ -61,7 +61,8 @@ public struct UserID: ByteIdentifier {
 public struct DeviceID: ByteIdentifier {
     public let string: String
 
-    /// As which the app's backend acts for a user, where it names no device (section 1, Backends): no phone has this name.
+    /// The device name that a backend uses when it acts for a user and means none of the user's devices (section 1,
+    /// Backends). No phone has this name.
     public static let server = DeviceID("server")!
 
     public init?(_ string: String) {
@@ -80,7 +81,7 @@ public struct CallID: ByteIdentifier {
     }
 }
 
-/// A request of a device: 1–64 of `A-Z a-z 0-9 _ -` (section 1).
+/// The id of a request, chosen by the device: 1–64 of `A-Z a-z 0-9 _ -` (section 1).
 package struct RequestID: ByteIdentifier {
     package let string: String
 
@@ -90,7 +91,7 @@ package struct RequestID: ByteIdentifier {
     }
 }
 
-/// An endpoint to which a backend's webhooks go, as the operator's settings name it: 1–64 of `A-Z a-z 0-9 _ -`.
+/// The name of a webhook endpoint in the operator's settings: 1–64 of `A-Z a-z 0-9 _ -`.
 package struct EndpointName: ByteIdentifier {
     package let string: String
 
@@ -110,7 +111,7 @@ public struct MessageID: ByteIdentifier {
     }
 }
 
-/// One device of one user.
+/// A device together with its user.
 public struct DeviceAddress: Hashable, Comparable, Sendable, CustomStringConvertible {
     public let userID: UserID
     public let deviceID: DeviceID
@@ -127,7 +128,7 @@ public struct DeviceAddress: Hashable, Comparable, Sendable, CustomStringConvert
     public var description: String { "\(userID)/\(deviceID)" }
 }
 
-/// Compares eight bytes at a time. Both have the same length.
+/// Compares eight bytes at a time. Both buffers must have the same length.
 @usableFromInline
 func haveSameBytes(_ left: UnsafeRawBufferPointer, _ right: UnsafeRawBufferPointer) -> Bool {
     var place = 0
@@ -145,13 +146,13 @@ func haveSameBytes(_ left: UnsafeRawBufferPointer, _ right: UnsafeRawBufferPoint
     return true
 }
 
-/// FNV-1a over the bytes: the same on every machine and in every run, unlike Swift's own hashing.
+/// The FNV-1a hash of the bytes. Unlike Swift's own hashing, the result is the same on every machine and in every run.
 @inlinable
 package func stableHash(_ bytes: some Sequence<UInt8>) -> UInt64 {
     bytes.reduce(0xcbf2_9ce4_8422_2325) { ($0 ^ UInt64($1)) &* 0x100_0000_01b3 }
 }
 
-/// Whether it is 1–64 of the id alphabet, `A-Z a-z 0-9 _ -`, and of `extra` (section 1).
+/// Whether `string` has 1–64 bytes of the id alphabet `A-Z a-z 0-9 _ -` and of `extra` (section 1).
 package func isToken(_ string: String, extra: [UInt8] = []) -> Bool {
     guard (1...64).contains(string.utf8.count) else { return false }
     return string.utf8.allSatisfy { byte in

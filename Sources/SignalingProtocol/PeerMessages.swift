@@ -1,6 +1,7 @@
-/// What reaches a device from other users, and what becomes of its own messages (docs/protocol.md, section 2).
+/// Messages to a device that come from other users, and the receipts of its own peer messages (docs/protocol.md,
+/// section 2).
 
-/// A `signal`: what a member of a call sent with `call.signal`.
+/// A `signal`: data that a member of a call sent with `call.signal`.
 public struct Signal: Equatable, Sendable {
     public var callID: CallID
     public var from: DeviceAddress
@@ -17,15 +18,16 @@ public struct Signal: Equatable, Sendable {
     }
 }
 
-/// A `message`: what a user sent with `message.send`. It is to be acked, and comes again until somebody did.
+/// A `message`: a peer message that a user sent with `message.send`. The service resends the message until a device
+/// acks it.
 public struct IncomingMessage: Equatable, Sendable {
     public var messageID: MessageID
     public var from: DeviceAddress
-    /// When it was sent, by the service's clock.
+    /// The time of sending, by the service's clock.
     public var time: Int64
     /// The place in the sender's stream.
     public var seq: Int64?
-    /// Names the run of `seq`; nil when the sender asked for no order.
+    /// The name of the run of `seq`; nil when the sender asked for no order.
     public var stream: String?
     public var data: JSONText
 
@@ -42,21 +44,21 @@ public struct IncomingMessage: Equatable, Sendable {
     }
 }
 
-/// What has become of a message.
+/// The state of a peer message.
 public enum MessageState: String, Sendable, CaseIterable {
-    /// No ack is known yet. Can transition to `delivered` and `expired`.
+    /// The service knows of no ack yet. Can transition to `delivered` and `expired`.
     case sent
-    /// A device of the recipient acked it. Final.
+    /// A device of the recipient has acked the peer message. Final.
     case delivered
-    /// No device acked it in time. Final.
+    /// No device acked the peer message before its `ttl` ended. Final.
     case expired
 }
 
-/// A `receipt`: what has become of a message that this device sent.
+/// A `receipt`: the final state of a peer message that this device sent.
 public struct Receipt: Equatable, Sendable {
     public var messageID: MessageID
     public var to: UserID
-    /// `delivered` or `expired`.
+    /// Either `delivered` or `expired`.
     public var state: MessageState
     public var time: Int64
 
@@ -68,13 +70,13 @@ public struct Receipt: Equatable, Sendable {
     }
 }
 
-/// A user's profile as `user.query` and `user.update` give it.
+/// A user's profile in the form of `user.query` and `user.update`.
 public struct UserSnapshot: Equatable, Sendable {
     public var userID: UserID
     public var name: String?
     public var avatarURL: String?
     public var extendedData: String?
-    /// A device of the user is online.
+    /// Whether a device of the user is online.
     public var isOnline: Bool
 
     public init(
@@ -88,23 +90,23 @@ public struct UserSnapshot: Equatable, Sendable {
     }
 }
 
-/// What a request that is not about one call is answered with.
+/// The outcome of a successful request that is not about a single call.
 package enum Answer: Equatable, Sendable {
-    /// To `call.query`. The cursor `"0"` means that there are no more.
+    /// The answer to `call.query`. The cursor `"0"` means that there are no more calls.
     case calls([CallSnapshot], cursor: String)
-    /// To `user.query`, with the users that are unknown.
+    /// The answer to `user.query`; `errors` lists the unknown users.
     case users([UserSnapshot], errors: [UserError])
-    /// To `user.update`: the profile as it is now.
+    /// The answer to `user.update`: the profile after the change.
     case user(UserSnapshot)
-    /// To `message.send`.
+    /// The answer to `message.send`.
     case message(MessageID, time: Int64, state: MessageState)
-    /// To `user.block`, `user.unblock` and `user.blockList`: whom the user has blocked then.
+    /// The answer to `user.block`, `user.unblock` and `user.blockList`: all users that the user now blocks.
     case blocked([UserID])
-    /// To `user.signOut` and `user.delete`: it is done with this user.
+    /// The answer to `user.signOut` and `user.delete`: the affected user.
     case done(UserID)
-    /// To `push.register` and `push.unregister`: what the device is registered for then.
+    /// The answer to `push.register` and `push.unregister`: the registrations that the device now has.
     case registrations([RegisteredPush])
-    /// To `call.ringCheck`.
+    /// The answer to `call.ringCheck`.
     case ring(RingState)
 
     /// The cursor of the last page.
@@ -251,7 +253,7 @@ extension Answer {
     }
 }
 
-/// A message's object with where its fields stood, so that a value can be taken over as it is.
+/// A message's JSON object together with the byte ranges of its fields, so that the service can copy a value unchanged.
 struct ReceivedObject {
     let json: JSONObject
     private let payload: [UInt8]
@@ -265,7 +267,8 @@ struct ReceivedObject {
         self.ranges = ranges
     }
 
-    /// The value of a field, `null` too; nil when it is absent. Of a key that stands twice, the last one counts.
+    /// The bytes of a field's value, also of `null`; nil when the field is absent. When the message has a key twice,
+    /// the last value counts.
     func text(_ key: String) -> JSONText? {
         json.fields.lastIndex { $0.key == key }.map { JSONText(parsed: payload[ranges[$0]]) }
     }

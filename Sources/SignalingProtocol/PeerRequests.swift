@@ -1,13 +1,14 @@
 /// The requests that change no call (docs/protocol.md, section 2).
 extension Request {
-    /// `call.signal`: something for the other accepted members, such as a session description. Not stored.
+    /// `call.signal`: data for the other accepted members, such as a session description. The service does not store
+    /// signals.
     package struct Signal: Equatable, Sendable {
         package var callID: CallID
-        /// Nil: all other accepted members.
+        /// Nil means all other accepted members.
         package var to: [UserID]?
         /// The place in the sender's stream, from 1.
         package var seq: Int64?
-        /// Names the run of `seq`: a sender that begins again names a new one.
+        /// The name of the run of `seq`. A sender that counts from the beginning again chooses a new name.
         package var stream: String?
         package var data: JSONText
 
@@ -22,10 +23,10 @@ extension Request {
         }
     }
 
-    /// `call.report`: how long the call took to reach its milestones, in milliseconds from this party's own start.
+    /// `call.report`: how long the call took to reach its milestones, in milliseconds from this member's own start.
     package struct Report: Equatable, Sendable {
         package var callID: CallID
-        /// In the order of the request.
+        /// The milestones in the order of the request.
         package var milestones: [Milestone]
 
         package init(callID: CallID, milestones: [Milestone]) {
@@ -45,7 +46,7 @@ extension Request {
     package struct Query: Equatable, Sendable {
         /// Nil means the service's default (20); more than 100 is treated as 100.
         package var count: Int?
-        /// From the page before; nil for the first page.
+        /// The cursor that came with the previous page; nil for the first page.
         package var cursor: String?
 
         package init(count: Int? = nil, cursor: String? = nil) {
@@ -54,17 +55,19 @@ extension Request {
         }
     }
 
-    /// `message.send`: a reliable message to a user.
+    /// `message.send`: a peer message to a user.
     package struct Message: Equatable, Sendable {
         package var to: UserID
         package var data: JSONText
         /// Seconds; nil means the service's default (30).
         package var ttl: Int?
-        /// Without one the service derives it from user, device and request id.
+        /// When nil, the service derives the id from user, device and request id.
         package var messageID: MessageID?
-        /// The place in the stream, from 1. Without a stream it is passed on and orders nothing.
+        /// The place in the stream, from 1. Without a stream the service only passes the place on, and receivers do not
+        /// order the messages.
         package var seq: Int64?
-        /// Names the run of `seq` to this recipient: a sender that begins again names a new one.
+        /// The name of the run of `seq` to this recipient. A sender that counts from the beginning again chooses a new
+        /// name.
         package var stream: String?
 
         package init(
@@ -80,7 +83,7 @@ extension Request {
         }
     }
 
-    /// `user.update`: fields that are nil stay as they are; the empty string removes one.
+    /// `user.update`: nil leaves a field unchanged; the empty string removes the field.
     package struct UserUpdate: Equatable, Sendable {
         package var name: String?
         package var avatarURL: String?
@@ -93,7 +96,7 @@ extension Request {
         }
     }
 
-    /// `user.block`, `user.unblock`: whether another user's invitations and messages reach this one.
+    /// `user.block`, `user.unblock`: whether another user's invitations and peer messages reach this user.
     package struct UserBlock: Equatable, Sendable {
         package var userID: UserID
         package var isBlocked: Bool
@@ -112,11 +115,11 @@ extension Request {
     }
 }
 
-/// How long a party took to a point of its call (section 2, `call.report`).
+/// The time that a member took to reach a point of the call (section 2, `call.report`).
 public struct Milestone: Equatable, Sendable {
     /// 1–64 of `A-Z a-z 0-9 _ -`.
     public var name: String
-    /// From the party's own start, 0–86,400,000.
+    /// Milliseconds from the member's own start, 0–86,400,000.
     public var milliseconds: Int64
 
     public init(name: String, milliseconds: Int64) {
@@ -124,14 +127,14 @@ public struct Milestone: Equatable, Sendable {
         self.milliseconds = milliseconds
     }
 
-    /// The names that metrics count by themselves.
+    /// The names that metrics count separately; metrics count all others as `other`.
     public static let wellKnown = [
         "remoteReceived", "accepted", "joinedChannel", "remoteJoinedChannel", "firstFrameCaptured",
         "firstFramePublished", "firstFrame",
     ]
 }
 
-/// What one device reported of a call.
+/// The milestones that a device has reported of a call.
 public struct DeviceReport: Equatable, Sendable {
     public var device: DeviceAddress
     public var milestones: [Milestone]

@@ -1,4 +1,4 @@
-/// `text` as it may stand in a path, a query or a user name of TURN (RFC 3986, section 2.3).
+/// Returns `text` in a form that may stand in a path, a query or a TURN user name (RFC 3986, section 2.3).
 package func percentEncoded(_ text: String) -> String {
     var encoded: [UInt8] = []
     for byte in text.utf8 {

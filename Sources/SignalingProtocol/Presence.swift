@@ -1,9 +1,9 @@
-/// What a device publishes on its presence topic (docs/protocol.md, section 1).
+/// A message that a device publishes on its presence topic (docs/protocol.md, section 1).
 package struct PresenceMessage: Equatable, Sendable {
     package enum OfflineReason: String, Sendable, CaseIterable {
-        /// The will: the connection broke.
+        /// The broker published the device's will, because the connection broke.
         case lost
-        /// A clean goodbye.
+        /// The device said goodbye before a clean disconnect.
         case logout
     }
 
@@ -13,7 +13,8 @@ package struct PresenceMessage: Equatable, Sendable {
     }
 
     package var status: Status
-    /// Random per connection; the empty string when it was left out, which is never remembered as over.
+    /// A random text per connection. An absent `session` reads as the empty string; the service never remembers the
+    /// empty string as a session that is over.
     package var session: String
 
     package init(_ status: Status, session: String) {

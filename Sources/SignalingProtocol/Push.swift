@@ -1,7 +1,7 @@
-/// Through whom a device is woken (docs/protocol.md, section 7).
+/// The provider and kind of pushes that wake a device (docs/protocol.md, section 7).
 public enum PushPlatform: String, CaseIterable, Sendable, Comparable {
     case apns
-    /// Apple's pushes for calls: each must report one.
+    /// Apple's pushes for calls. iOS ends apps that get such a push and show no call.
     case apnsVoIP
     case fcm
     /// A browser, or an app with UnifiedPush.
@@ -10,30 +10,30 @@ public enum PushPlatform: String, CaseIterable, Sendable, Comparable {
     public static func < (lhs: PushPlatform, rhs: PushPlatform) -> Bool { lhs.rawValue < rhs.rawValue }
 }
 
-/// What a push is about (section 7).
+/// The purpose of a push (section 7).
 public enum PushKind: String, CaseIterable, Sendable {
     case ring
     case stop
     case missed
 }
 
-/// What became of one attempt to push (section 7).
+/// The outcome of an attempt to push (section 7).
 public enum PushOutcome: String, CaseIterable, Sendable {
-    /// The provider has taken it.
+    /// The provider has accepted the push.
     case sent
-    /// The provider refuses it, and would again.
+    /// The provider refuses the push and would refuse further attempts.
     case refused
-    /// The token or the endpoint does not exist any more: the registration has ended.
+    /// The token or the endpoint does not exist any more; the registration has ended.
     case gone
-    /// No answer, or one that says that it may be tried again.
+    /// The provider did not answer, or its answer allows another attempt.
     case failed
-    /// The device was sent too many.
+    /// The device was sent too many pushes.
     case limited
-    /// Its time was over before it left.
+    /// The time of the push was over before the push left.
     case late
 }
 
-/// Which of the deployment's apps: 1–64 of `A-Z a-z 0-9 _ -` (section 7).
+/// The name of an app of the deployment: 1–64 of `A-Z a-z 0-9 _ -` (section 7).
 public struct AppName: ByteIdentifier {
     public let string: String
 
@@ -45,13 +45,13 @@ public struct AppName: ByteIdentifier {
     public static let standard = AppName("default")!
 }
 
-/// Where a device is reached while it sleeps (section 7).
+/// The token or subscription of a sleeping device (section 7).
 public enum PushTarget: Equatable, Sendable {
     case token(String)
-    /// What a browser's `PushSubscription` gives, both keys in base64url without padding.
+    /// The fields of a browser's `PushSubscription`. Both keys are base64url without padding.
     case subscription(endpoint: String, p256dh: String, auth: String)
 
-    /// The token or the endpoint, as it was registered.
+    /// The token or the endpoint in the spelling of the registration.
     package var identity: String {
         switch self {
         case .token(let token): token
@@ -61,8 +61,8 @@ public enum PushTarget: Equatable, Sendable {
 }
 
 extension PushPlatform {
-    /// What has one owner. Apple's tokens are hexadecimal, and an app writes them in either letter case; with Google's and with endpoints
-    /// the case tells one from another.
+    /// Returns the token or endpoint in the form that is compared to find its only owner. Apple's tokens are
+    /// hexadecimal and apps write them in either letter case. The letter case of FCM tokens and of endpoints matters.
     package func identity(of target: PushTarget) -> String {
         switch self {
         case .apns, .apnsVoIP: target.identity.lowercased()
@@ -71,11 +71,11 @@ extension PushPlatform {
     }
 }
 
-/// That a device is registered, as it is told (section 7).
+/// A registration in the form of responses (section 7).
 public struct RegisteredPush: Equatable, Sendable {
     public var platform: PushPlatform
     public var app: AppName
-    /// Milliseconds since the Unix epoch by the service's clock.
+    /// The time of the registration, in milliseconds since the Unix epoch by the service's clock.
     public var since: Int64
 
     public init(platform: PushPlatform, app: AppName, since: Int64) {
@@ -85,27 +85,27 @@ public struct RegisteredPush: Equatable, Sendable {
     }
 }
 
-/// What a device that was woken is told of its invitation (section 7, Ring check).
+/// The answer to a woken device about its invitation (section 7, Ring check).
 package enum RingState: Equatable, Sendable {
     /// `expiresIn`: milliseconds until the invitation expires.
     case ringing(expiresIn: Int, CallSnapshot)
     case over(Reason)
 
-    /// Why it is not to ring.
+    /// The reason why the device must not ring.
     package enum Reason: String, CaseIterable, Sendable {
-        /// The user accepted, on whichever device.
+        /// The user accepted, on any device.
         case answeredElsewhere
-        /// The user declined, on whichever device.
+        /// The user declined, on any device.
         case rejected
-        /// The invitation was taken back, or its call ended before it was answered.
+        /// The inviter cancelled the invitation, or the call ended before the invitation was answered.
         case cancelled
         case timeout
-        /// A member ended the call, or another invitation came after this one.
+        /// A member ended the call, or a newer invitation replaced this invitation.
         case ended
     }
 }
 
-/// One attempt to push, as a timeline tells of it (sections 6 and 7).
+/// An attempt to push, in the form of the timeline (sections 6 and 7).
 public struct PushStep: Equatable, Sendable {
     public var device: DeviceAddress
     public var platform: PushPlatform
@@ -113,7 +113,7 @@ public struct PushStep: Equatable, Sendable {
     public var outcome: PushOutcome
     /// The HTTP status of the provider's answer.
     public var status: Int?
-    /// As the provider has named it.
+    /// The reason that the provider gave.
     public var reason: String?
     /// Milliseconds from the decision to the provider's answer.
     public var took: Int64?

@@ -1,6 +1,6 @@
-/// Requests about being woken (docs/protocol.md, section 7).
+/// Requests about pushes (docs/protocol.md, section 7).
 extension Request {
-    /// `push.register`: where this device is reached while it sleeps.
+    /// `push.register`: registers the token or subscription of this device for pushes.
     package struct PushRegister: Equatable, Sendable {
         package var platform: PushPlatform
         package var app: AppName
@@ -13,7 +13,7 @@ extension Request {
         }
     }
 
-    /// `push.unregister`: nil stands for all that the device is registered for.
+    /// `push.unregister`: nil stands for all platforms or for all apps of this device.
     package struct PushUnregister: Equatable, Sendable {
         package var platform: PushPlatform?
         package var app: AppName?
@@ -24,13 +24,13 @@ extension Request {
         }
     }
 
-    /// `call.ringCheck`: what a gateway asks for a device that was woken and is not connected.
+    /// `call.ringCheck`: the request that a gateway sends for a woken device that is not connected.
     package struct RingCheck: Equatable, Sendable {
         package var callID: CallID
         package var device: DeviceID
-        /// The revision at which the user was invited.
+        /// The revision of the invitation.
         package var invitation: Int
-        /// The device declines this invitation.
+        /// Whether the device declines this invitation.
         package var isRejected: Bool
 
         package init(callID: CallID, device: DeviceID, invitation: Int, isRejected: Bool = false) {
@@ -77,7 +77,8 @@ extension Request.PushRegister {
 }
 
 extension PushPlatform {
-    /// Apple's stand in paths; of the others no more is known than that they are passed on in JSON.
+    /// Whether `token` may be a token of this platform. APNs tokens stand in URL paths, so only the id alphabet is
+    /// allowed. FCM tokens are passed on in JSON, and their form is not known otherwise.
     fileprivate func takes(_ token: String) -> Bool {
         guard !token.isEmpty else { return false }
         switch self {
@@ -100,7 +101,7 @@ extension PushTarget {
     private static let publicKeyBytes = 65
     private static let secretBytes = 16
 
-    /// What a browser's `PushSubscription.toJSON()` gives.
+    /// Reads the result of a browser's `PushSubscription.toJSON()`.
     fileprivate init(subscription fields: FieldReader) throws(FieldError) {
         let endpoint: String?
         do throws(FieldError) {
@@ -117,7 +118,7 @@ extension PushTarget {
         } catch {
             throw error.within("subscription")
         }
-        // RFC 8291, section 3.1: an uncompressed point of P-256.
+        // RFC 8291, section 3.1: the key is an uncompressed point of P-256.
         guard let p256dh = try keys?.key("p256dh"), let point = base64URL(p256dh), point.count == Self.publicKeyBytes,
             point[0] == 4
         else {
@@ -133,7 +134,7 @@ extension PushTarget {
 }
 
 extension FieldReader {
-    /// A key of a subscription, without padding.
+    /// Reads a key of a subscription and removes its padding.
     fileprivate func key(_ name: String) throws(FieldError) -> String? {
         do throws(FieldError) {
             return try text(name, maxBytes: 128).map { text in
@@ -146,7 +147,7 @@ extension FieldReader {
     }
 }
 
-/// Whether a push service may be there. Who connects to it judges its address.
+/// Whether `text` may be the URL of a push service. The process that connects to the endpoint checks the address.
 private func isEndpoint(_ text: String) -> Bool {
     let scheme = "https://"
     guard text.utf8.count <= Limits.pushTokenBytes, text.prefix(scheme.count).lowercased() == scheme,
@@ -154,7 +155,7 @@ private func isEndpoint(_ text: String) -> Bool {
     else { return false }
     let authority = text.utf8.dropFirst(scheme.count).prefix { $0 != UInt8(ascii: "/") && $0 != UInt8(ascii: "?") }
     guard !authority.contains(UInt8(ascii: "@")) else { return false }
-    // Behind the brackets of an IPv6 address a colon begins the port.
+    // An IPv6 address stands in brackets; the colon of the port follows the brackets.
     let name: Substring.UTF8View
     let rest: Substring.UTF8View
     if authority.first == UInt8(ascii: "[") {
@@ -165,7 +166,8 @@ private func isEndpoint(_ text: String) -> Bool {
         name = authority.prefix { $0 != UInt8(ascii: ":") }
         rest = authority[name.endIndex...]
     }
-    // No percent-encoding, and no zone of an address: a name that is read in two ways is a way around whoever judges it.
+    // The name has no percent-encoding and no zone of an address. Two programs could read such a name differently, and
+    // so a name could pass the check of the address and lead elsewhere.
     guard !name.isEmpty, !name.contains(UInt8(ascii: "%")) else { return false }
     guard rest.first == UInt8(ascii: ":") else { return rest.isEmpty }
     let port = rest.dropFirst()
@@ -173,7 +175,7 @@ private func isEndpoint(_ text: String) -> Bool {
         && (1...65_535).contains(Int(String(port) ?? "") ?? 0)
 }
 
-/// The bytes of a text in base64url without padding (RFC 4648, section 5); nil when it is none.
+/// Returns the bytes of a text in base64url without padding (RFC 4648, section 5); nil when `text` is not base64url.
 private func base64URL(_ text: String) -> [UInt8]? {
     guard text.utf8.count % 4 != 1 else { return nil }
     var bytes: [UInt8] = []
@@ -196,7 +198,7 @@ private func base64URL(_ text: String) -> [UInt8]? {
             bytes.append(UInt8(truncatingIfNeeded: bits >> count))
         }
     }
-    // Each value has one spelling.
+    // The unused bits must be zero, so that each value has a single spelling.
     return bits & (1 << count - 1) == 0 ? bytes : nil
 }
 

@@ -1,12 +1,14 @@
-/// What a request asks for, in 64 bits: kept with the request's id, so that another request under the same id is not taken for the first
-/// one sent again (docs/protocol.md, section 2).
+/// A 64-bit digest of a request's content. The service keeps the digest with the request's id, so that another request
+/// under the same id is not mistaken for a resend (docs/protocol.md, section 2).
 ///
-/// It is FNV-1a, which is not cryptographic, and need not be: a digest is only compared with digests of the same sender, under an id that this
-/// sender chose. Whoever constructs two requests with one digest loses the second of them, and nobody else notices.
+/// The digest is FNV-1a. FNV-1a is not cryptographic and need not be: the service compares a digest only with digests
+/// of the same sender, under an id that this sender chose. A sender that constructs two requests with the same digest
+/// loses the second request; no other user is affected.
 extension Request.Body {
-    /// Equal for requests with equal fields, however they are written: the order of fields, white space, escapes, and fields that nobody knows do
-    /// not matter. Nil where requests are not remembered. What the id already stands for (`callID`, `messageID`) is left out, and so is a message's
-    /// place in its stream, which a sender that begins again gives anew.
+    /// Requests with equal fields have equal digests: the order of fields, white space, escapes and unknown fields do
+    /// not matter. Nil for requests that the service does not remember. The digest excludes `callID` and `messageID`,
+    /// because the id already stands for them, and a message's place in its stream, because a restarted sender counts
+    /// the places anew.
     package var digest: Int64? {
         switch self {
         case .invite, .cancel, .accept, .reject, .add, .join, .quit, .end:
@@ -27,7 +29,7 @@ extension Request.Message {
 }
 
 extension JSONValue {
-    /// Of an object the fields count and not their order.
+    /// The digest of an object depends on its fields but not on their order.
     fileprivate var digest: UInt64 {
         switch self {
         case .null: 1
@@ -42,8 +44,8 @@ extension JSONValue {
     }
 }
 
-/// Every bit of the result depends on every bit of both, and on which of them is the first: a step of FNV-1a with eight bytes, and the end of
-/// SplitMix64.
+/// Every bit of the result depends on every bit of both arguments and on their order. The function is a step of FNV-1a
+/// with eight bytes, followed by the end of SplitMix64.
 private func mixed(_ first: UInt64, _ second: UInt64) -> UInt64 {
     var value = ((first &* 0x100_0000_01b3) ^ second) &+ 0x9e37_79b9_7f4a_7c15
     value = (value ^ (value >> 30)) &* 0xbf58_476d_1ce4_e5b9

@@ -1,8 +1,8 @@
-/// What happened to a call, step by step (docs/protocol.md, section 6).
+/// The timeline of a call (docs/protocol.md, section 6).
 public struct Timeline: Equatable, Sendable {
-    /// In the order of their times.
+    /// The entries in the order of their times.
     public var entries: [TraceEntry]
-    /// How many older entries were dropped.
+    /// The number of older entries that were dropped.
     public var omitted: Int
 
     public init(entries: [TraceEntry], omitted: Int = 0) {
@@ -11,7 +11,7 @@ public struct Timeline: Equatable, Sendable {
     }
 }
 
-/// One step, and the coordinator that did it.
+/// A step of a call, and the coordinator that did the step.
 public struct TraceEntry: Equatable, Sendable {
     /// Milliseconds since the Unix epoch by the service's clock.
     public var time: Int64
@@ -25,28 +25,30 @@ public struct TraceEntry: Equatable, Sendable {
     }
 
     public enum Step: Equatable, Sendable {
-        /// A request was judged; `outcome` is `ok` or the error's code.
+        /// A coordinator decided a request; `outcome` is `ok` or the error's code.
         case request(DeviceAddress, type: String, outcome: String)
-        /// The call changed; `actor` is nil for a timer.
+        /// The call changed; `actor` is nil when a deadline caused the change.
         case transition(
             revision: Int, state: CallState, endReason: EndReason?, actor: UserID?, changes: [MemberChange])
-        /// An event was published, to one device or to all of the user. `online`: how many of them were online.
+        /// A coordinator published an event to a single device or, when `device` is nil, to all devices of the user.
+        /// `online`: the number of the user's online devices.
         case send(EventName, to: UserID, device: DeviceID?, revision: Int, online: Int, isResend: Bool)
         case ack(DeviceAddress, revision: Int)
-        /// A member's device came or went.
+        /// A member's device went online or offline.
         case presence(DeviceAddress, state: String)
-        /// A deadline was served, so many milliseconds late.
+        /// A coordinator served a deadline; `late` is the delay in milliseconds.
         case deadline(late: Int64)
-        /// A device was to be woken. For its own user and backends alone (section 7).
+        /// The service attempted a push, or gave it up. Only the pushed user and backends see this step (section 7).
         case push(PushStep)
     }
 }
 
 extension TraceEntry {
-    /// The stored form: the entry as on the wire, without what follows from its neighbours.
+    /// The stored form of the entry: the form of the wire without the fields `at` and `after`, because these depend on
+    /// other entries.
     package func encoded() -> [UInt8] { JSONWriter.object(capacity: 192) { write(to: &$0) } }
 
-    /// Nil for what this version does not know.
+    /// Nil for an entry that this version does not know.
     package init?(_ bytes: [UInt8]) {
         guard case .object(let json)? = try? JSONParser.parse(bytes) else { return nil }
         self.init(json: json)
@@ -172,7 +174,8 @@ extension PushStep {
 }
 
 extension Timeline {
-    /// What a member is told: of which devices of others were woken it must not learn, nor that none was.
+    /// Returns the timeline for a member, without pushes to other users: a member must not learn whether and on which
+    /// devices other members were woken.
     package func told(to user: UserID) -> Timeline {
         var told = self
         told.entries.removeAll { entry in
@@ -181,13 +184,13 @@ extension Timeline {
         return told
     }
 
-    /// Writes the fields of a response; `start` is when the call was created.
+    /// Writes the fields of a response; `start` is the creation time of the call.
     func write(to writer: inout JSONWriter, since start: Int64) {
         writer.array("entries") { writer in
             var before: Int64?
             for entry in entries {
                 writer.object { writer in
-                    // Wrapping is harmless: no clock shows times that are so far apart.
+                    // An overflow is harmless here: no clock shows times that are so far apart.
                     writer.field("at", entry.time &- start)
                     writer.field("after", entry.time &- (before ?? entry.time))
                     entry.write(to: &writer)

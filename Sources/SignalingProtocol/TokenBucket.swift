@@ -1,12 +1,13 @@
-/// How much of something may be had: so much per second in the long run, and so much at once after a rest (section 2, Rate limits).
+/// A token bucket: a limit on the long-run rate, with a burst after a rest (section 2, Rate limits).
 ///
-/// It is one number, the moment at which it will be full again, so that it needs no entry anywhere while it is full.
+/// The bucket is stored as a single number, the next moment of a full bucket. A bucket that is full now therefore needs
+/// no entry in any table.
 package struct TokenBucket: Equatable, Sendable {
-    /// How large it is, in the microseconds in which it gains as much.
+    /// The size of a bucket, in microseconds: the time in which an empty bucket becomes full.
     package struct Size: Sendable {
-        /// The whole of it.
+        /// The capacity.
         let room: Int64
-        /// What it may be overdrawn by.
+        /// The largest debt.
         let debt: Int64
 
         package init(room: Int64, debt: Int64 = 0) {
@@ -15,28 +16,29 @@ package struct TokenBucket: Equatable, Sendable {
         }
     }
 
-    /// In microseconds of the clock that is handed in.
+    /// The next moment of a full bucket, in microseconds of the caller's clock.
     private var fullAt: Int64 = 0
 
     package init() {}
 
-    /// When it is full again, as of `now`.
+    /// Returns the next moment of a full bucket, not before `now`.
     private func fullness(_ size: Size, _ now: Int64) -> Int64 {
-        // The clock was set back: nobody is kept waiting for what was never asked.
+        // A value beyond the possible range means that the clock was set back. The bucket then counts as full, so that
+        // no user waits because of the clock.
         fullAt <= now || fullAt > now + size.room + size.debt ? now : fullAt
     }
 
-    /// The microseconds after which `cost` may be taken; at most 0 when it may be now.
+    /// Returns the microseconds until `cost` may be taken; a result of 0 or below means now.
     package func wait(for cost: Int64, _ size: Size, now: Int64) -> Int64 {
         fullness(size, now) + cost - now - size.room
     }
 
-    /// Takes `cost`, also when less is left, down to the largest debt.
+    /// Takes `cost`, even when less is left; the debt is bounded by `size.debt`.
     package mutating func take(_ cost: Int64, _ size: Size, now: Int64) {
         fullAt = min(fullness(size, now) + cost, now + size.room + size.debt)
     }
 
-    /// Gives back what was taken.
+    /// Returns `cost` to the bucket.
     package mutating func giveBack(_ cost: Int64) { fullAt -= cost }
 
     package func isFull(now: Int64) -> Bool { fullAt <= now }

@@ -1,19 +1,20 @@
-/// The topics of one deployment, under one root (docs/protocol.md, section 1).
+/// The topics of a deployment, under its root (docs/protocol.md, section 1).
 public struct Topics: Sendable, Equatable {
     public static let defaultRoot = "bellwire/v1"
 
     /// `bellwire/v1` unless configured otherwise.
     public let root: String
 
-    /// What `init` takes, for who gave something else.
+    /// The form of a root that `init` accepts, in words, for error messages.
     package static let rootForm =
         "levels with / between them, none empty, at most \(maxRootBytes) bytes of UTF-8, "
         + "no + or #, no control characters, no $ in front"
 
-    /// What follows the root is far shorter, and a topic may have 65,535 bytes.
+    /// The rest of a topic is far shorter than the root, and a topic may have 65,535 bytes.
     private static let maxRootBytes = 256
 
-    /// Nil when `root` is not of `rootForm`: brokers drop a client that names such a topic, or hand its messages to others.
+    /// Nil when `root` does not have the form of `rootForm`: brokers drop a client that names such a topic, or deliver
+    /// its messages to other clients.
     public init?(root: String = Topics.defaultRoot) {
         let levels = root.utf8.split(separator: UInt8(ascii: "/"), omittingEmptySubsequences: false)
         guard !levels.contains(where: \.isEmpty), root.utf8.count <= Self.maxRootBytes,
@@ -25,14 +26,15 @@ public struct Topics: Sendable, Equatable {
     private static func mayStandInRoot(_ scalar: Unicode.Scalar) -> Bool {
         switch scalar.value {
         case 0x00...0x1F, 0x7F...0x9F, 0xFDD0...0xFDEF: false
-        // What command lines and files hold that is not UTF-8 is read as this one: two such roots would be the same.
+        // Bytes of command lines and files that are not UTF-8 are read as U+FFFD. Two different roots could become the
+        // same root that way.
         case 0xFFFD: false
         case let value where value & 0xFFFE == 0xFFFE: false
         default: scalar != "+" && scalar != "#"
         }
     }
 
-    /// The default root.
+    /// The topics under the default root.
     public static let standard = Topics()!
 
     package func up(_ device: DeviceAddress) -> String { "\(root)/up/\(level(device))" }
@@ -40,17 +42,18 @@ public struct Topics: Sendable, Equatable {
     package func down(_ user: UserID) -> String { "\(root)/down/\(Self.encode(user))" }
     package func down(_ device: DeviceAddress) -> String { "\(root)/down/\(level(device))" }
 
-    /// What the coordinators of `group` subscribe to: each message reaches one of them.
+    /// The shared subscriptions of the coordinators of `group`. The broker gives each message to a single coordinator.
     package func sharedFilters(group: String) -> [String] {
         ["$share/\(group)/\(root)/up/#", "$share/\(group)/\(root)/presence/#"]
     }
 
-    /// The MQTT client id of a device: one connection per device, a newer one replaces the older.
+    /// The MQTT client id of a device. The broker keeps a single connection per client id; a newer connection replaces
+    /// the older.
     package static func clientID(_ device: DeviceAddress) -> String {
         "\(encode(device.userID))/\(device.deviceID)"
     }
 
-    /// The device of a client id; nil for one that is not of this form.
+    /// The device of a client id; nil when the client id has another form.
     package static func device(clientID: String) -> DeviceAddress? {
         var clientID = clientID
         return clientID.withUTF8 { bytes in
@@ -65,14 +68,15 @@ public struct Topics: Sendable, Equatable {
     private func level(_ device: DeviceAddress) -> String { "\(Self.encode(device.userID))/\(device.deviceID)" }
 }
 
-/// What a coordinator learns from the topic of a message: the sender's identity, never taken from the payload.
+/// The facts that a coordinator reads from the topic of a message. The sender's identity comes from the topic, never
+/// from the payload.
 package enum InboundTopic: Equatable, Sendable {
     case up(DeviceAddress)
     case presence(DeviceAddress)
-    /// Under `up` or `presence`, but not canonical or not a valid id. `mirror` is the same levels under `down`: only
-    /// the sender can be listening there, since no valid device has that topic.
+    /// A topic under `up` or `presence` that is not canonical or names no valid id. `mirror` has the same levels under
+    /// `down`. Only the sender can be subscribed to `mirror`, since no valid device has that topic.
     case refused(mirror: String)
-    /// Not of this root, or with too few levels: there is no topic of the sender's alone to answer on.
+    /// A topic of another root, or with too few levels. There is no topic of the sender alone for an answer.
     case foreign
 }
 
@@ -97,7 +101,7 @@ extension Topics {
         return isUp ? .up(address) : .presence(address)
     }
 
-    /// What stands between the slashes of a topic.
+    /// The levels of a topic: the parts between the slashes.
     private struct Levels {
         private(set) var rest: Slice<UnsafeBufferPointer<UInt8>>
         private(set) var isOver = false
@@ -130,13 +134,13 @@ extension Topics {
         return String(decoding: bytes, as: UTF8.self)
     }
 
-    /// The user of a topic level; nil unless the level is in canonical form, so that no user has two spellings.
+    /// The user of a topic level; nil unless the level is in canonical form. So no user has two spellings.
     package static func decode(_ level: Substring.UTF8View) -> UserID? {
         Array(level).withUnsafeBufferPointer { decode($0[...]) }
     }
 
     private static func decode(_ level: Slice<UnsafeBufferPointer<UInt8>>) -> UserID? {
-        // Most are as they are.
+        // Most levels need no decoding.
         guard level.contains(where: mustBeEncoded) else { return String(level).flatMap(UserID.init) }
         var bytes: [UInt8] = []
         bytes.reserveCapacity(level.count)
@@ -174,7 +178,7 @@ extension Topics {
 }
 
 extension String {
-    /// Nil for what is no UTF-8.
+    /// Nil when `bytes` are not UTF-8.
     fileprivate init?(_ bytes: Slice<UnsafeBufferPointer<UInt8>>) {
         self.init(validUTF8: UnsafeBufferPointer(rebasing: bytes))
     }

@@ -1,5 +1,5 @@
-/// Why a message on an `up` topic was refused. With a request id it is answered by a response, without one by a
-/// message of type `error` (docs/protocol.md, section 2).
+/// The refusal of a message on an `up` topic. The service answers by a response when the message has a request id, else
+/// by a message of type `error` (docs/protocol.md, section 2).
 package struct UpMessageRefusal: Error, Equatable, Sendable {
     package let requestID: RequestID?
     package var error: SignalingError
@@ -11,7 +11,8 @@ package struct UpMessageRefusal: Error, Equatable, Sendable {
 }
 
 extension UpMessage {
-    /// Reads one message. `maxBytes` bounds a request; a message beyond `Limits.parsedBytes` is not even parsed.
+    /// Decodes a message. `maxBytes` is the largest request in bytes. A message beyond `Limits.parsedBytes` is refused
+    /// without being parsed.
     package static func decode(
         _ payload: [UInt8], maxBytes: Int = Limits.requestBytes
     ) -> Result<UpMessage, UpMessageRefusal> {
@@ -31,7 +32,7 @@ extension UpMessage {
         do throws(FieldError) {
             return .success(try decode(FieldReader(message), id: id))
         } catch {
-            // An ack or a heartbeat is no request: it has no response, whatever else stands in it.
+            // Acks and heartbeats are not requests, so they get no response, even with an `id`.
             let isRequest = !["ack", "call.heartbeat"].contains(json["type"]?.string)
             return .failure(UpMessageRefusal(requestID: isRequest ? id : nil, error: error.signalingError))
         }

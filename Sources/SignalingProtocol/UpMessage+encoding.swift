@@ -1,5 +1,5 @@
 extension UpMessage {
-    /// The bytes that a device publishes.
+    /// The payload that a device publishes.
     package func encoded() -> [UInt8] {
         JSONWriter.object { writer in
             switch self {
@@ -33,7 +33,7 @@ extension Request {
 }
 
 extension Request.Body {
-    /// All fields but `type`, `id` and `callID`.
+    /// Writes all fields except `type`, `id` and `callID`.
     func writeFields(to writer: inout JSONWriter) {
         switch self {
         case .invite(let invite): invite.write(to: &writer)
@@ -100,7 +100,7 @@ extension Request.Signal {
 }
 
 extension Request.Body {
-    /// The `type` on the wire.
+    /// The value of the field `type` on the wire.
     package var type: String {
         switch self {
         case .invite: "call.invite"

@@ -1,16 +1,17 @@
-/// What a device publishes on its `up` topic (docs/protocol.md, section 2).
+/// A message that a device publishes on its `up` topic (docs/protocol.md, section 2).
 package enum UpMessage: Equatable, Sendable {
     case request(Request)
-    /// `call.heartbeat`: no id, no response.
+    /// `call.heartbeat`; heartbeats have no id and get no response.
     case heartbeat(CallID)
-    /// "I have had this revision of this call", cumulative (section 5).
+    /// An ack: the device has received this revision of the call and all earlier revisions (section 5).
     case ackCall(CallID, revision: Int)
     case ackMessage(MessageID)
-    /// `call.signal` without id: it has no response.
+    /// `call.signal` without an id; such a signal gets no response.
     case signal(Request.Signal)
 }
 
-/// A request: each gets exactly one response. The bodies that change no call are in `PeerRequests.swift`.
+/// A request; each request gets exactly one response. The bodies of requests that change no call are in
+/// `PeerRequests.swift`.
 public struct Request: Equatable, Sendable {
     package var id: RequestID
     package var body: Body
@@ -38,22 +39,23 @@ public struct Request: Equatable, Sendable {
         case userUpdate(UserUpdate)
         case userQuery(UserQuery)
         case userBlock(UserBlock)
-        /// `user.blockList`: whom this user has blocked.
+        /// `user.blockList`: asks for the users that this user has blocked.
         case userBlockList
-        /// `user.signOut`, of a backend: the session of one of the user's devices ends as by a logout.
+        /// `user.signOut`, for backends: ends the session of a device of the user as a logout does.
         case userSignOut(DeviceID)
-        /// `user.delete`, of a backend: all that is kept of the user goes, but the calls of others.
+        /// `user.delete`, for backends: removes all stored data of the user except the calls, because calls also belong
+        /// to other users.
         case userDelete
         case pushRegister(PushRegister)
         case pushUnregister(PushUnregister)
-        /// `call.ringCheck`, of a backend: whether a device that was woken is still to ring (section 7).
+        /// `call.ringCheck`, for backends: asks whether a woken device is still to ring (section 7).
         case ringCheck(RingCheck)
     }
 
     /// `call.invite`: creates the call.
     public struct Invite: Equatable, Sendable {
         public var invitees: [UserID]
-        /// Without one the service derives it from user, device and request id, so that a resend is the same call.
+        /// When nil, the service derives the id from user, device and request id, so that a resend names the same call.
         public var callID: CallID?
         public var mode: CallMode
         /// Seconds; nil means the service's default (60).
@@ -91,17 +93,17 @@ public struct Request: Equatable, Sendable {
         }
     }
 
-    /// What an offline invitee's push notification says.
+    /// The texts of pushes to an offline invitee.
     public struct Push: Equatable, Sendable {
-        /// While it rings.
+        /// The title of the push while the invitation rings.
         public var title: String?
-        /// While it rings.
+        /// The text of the push while the invitation rings.
         public var content: String?
         public var payload: String?
-        /// Once the call was missed; what it leaves out the deployment's own texts say.
+        /// The texts of the push about a missed call. The app's own texts replace fields that are nil.
         public var missed: Missed?
 
-        /// What the push about a missed call says.
+        /// The title and the text of the push about a missed call.
         public struct Missed: Equatable, Sendable {
             public var title: String?
             public var content: String?
@@ -120,7 +122,7 @@ public struct Request: Equatable, Sendable {
         }
     }
 
-    /// `call.cancel`: takes back invitations that this user made; all pending ones without `invitees`.
+    /// `call.cancel`: cancels invitations that this user made. Nil `invitees` stands for all pending invitees.
     package struct Cancel: Equatable, Sendable {
         package var callID: CallID
         package var invitees: [UserID]?
@@ -144,7 +146,7 @@ public struct Request: Equatable, Sendable {
         }
     }
 
-    /// `call.reject`.
+    /// `call.reject`: rejects the invitation.
     package struct Reject: Equatable, Sendable {
         package var callID: CallID
         package var reason: String
@@ -161,7 +163,7 @@ public struct Request: Equatable, Sendable {
     package struct Add: Equatable, Sendable {
         package var callID: CallID
         package var invitees: [UserID]
-        /// Seconds; nil means the call's own.
+        /// Seconds; nil means the call's own timeout.
         package var timeout: Int?
         package var extendedData: String?
         package var push: Push?
@@ -177,7 +179,7 @@ public struct Request: Equatable, Sendable {
         }
     }
 
-    /// `call.join`: enters an advanced call, or moves it to this device.
+    /// `call.join`: enters an advanced call, or moves an accepted user's part in the call to this device.
     package struct Join: Equatable, Sendable {
         package var callID: CallID
         package var extendedData: String?
@@ -212,7 +214,7 @@ public struct Request: Equatable, Sendable {
         }
     }
 
-    /// `call.get`: the call as it is now.
+    /// `call.get`: asks for the call's current state.
     package struct Get: Equatable, Sendable {
         package var callID: CallID
 
@@ -221,7 +223,7 @@ public struct Request: Equatable, Sendable {
 }
 
 extension Request.Body {
-    /// The call that the request names; nil for an invite without one, and for what is not about a call.
+    /// The call that the request names; nil for an invite without `callID`, and for requests that are not about a call.
     package var callID: CallID? {
         switch self {
         case .invite(let body): body.callID
@@ -243,7 +245,7 @@ extension Request.Body {
         }
     }
 
-    /// Only the app's backend may ask for this (section 1, Backends).
+    /// Whether only a backend may send this request (section 1, Backends).
     package var isForBackends: Bool {
         switch self {
         case .userSignOut, .userDelete, .ringCheck: true
@@ -251,8 +253,8 @@ extension Request.Body {
         }
     }
 
-    /// Whether the request may change its call: a device waits for its response before the next such request on that
-    /// call (section 2).
+    /// Whether the request may change its call. A device waits for the response to such a request before the device
+    /// sends the next such request on that call (section 2).
     package var changesCall: Bool {
         switch self {
         case .invite, .cancel, .accept, .reject, .add, .join, .quit, .end: true

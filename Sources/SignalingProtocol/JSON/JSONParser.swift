@@ -1,4 +1,4 @@
-/// Why bytes are not JSON, and where.
+/// The reason why bytes are not JSON, and the place.
 package struct JSONError: Error, Equatable, Sendable, CustomStringConvertible {
     package let reason: String
     /// The offset in bytes.
@@ -7,23 +7,24 @@ package struct JSONError: Error, Equatable, Sendable, CustomStringConvertible {
     package var description: String { "\(reason) at byte \(offset)" }
 }
 
-/// A strict RFC 8259 parser over bytes. It costs about a tenth of Foundation's, which matters as every message
-/// passes through it.
+/// A strict RFC 8259 parser over bytes. The parser costs about a tenth of Foundation's; the cost matters because every
+/// message passes through this parser.
 ///
-/// Refused: invalid UTF-8, lone surrogates, a byte order mark, anything after the value, more than `maxDepth` levels.
+/// The parser refuses invalid UTF-8, lone surrogates, a byte order mark, any content after the value, and more than
+/// `maxDepth` levels.
 package struct JSONParser {
-    /// Deeper nesting is refused, so that no input can exhaust the stack.
+    /// The parser refuses deeper nesting, so that no input can exhaust the stack.
     package static let maxDepth = 64
 
     private let bytes: UnsafeBufferPointer<UInt8>
     private var at = 0
-    /// Where the values of the outermost object's fields stand.
+    /// The byte ranges of the values of the outermost object's fields.
     private var fieldRanges: [Range<Int>] = []
 
     package static func parse(_ bytes: [UInt8]) throws(JSONError) -> JSONValue { try parseMessage(bytes).value }
 
-    /// Also tells where the values of the outermost object's fields stand, in the order of its fields: what is only
-    /// passed on is copied byte for byte.
+    /// Also returns the byte ranges of the values of the outermost object's fields, in the order of the fields. The
+    /// service uses the ranges to copy values byte for byte when it passes them on.
     static func parseMessage(_ bytes: [UInt8]) throws(JSONError) -> (value: JSONValue, fieldRanges: [Range<Int>]) {
         let result: Result<(JSONValue, [Range<Int>]), JSONError> = bytes.withUnsafeBufferPointer { buffer in
             do throws(JSONError) {
@@ -35,7 +36,7 @@ package struct JSONParser {
         return try result.get()
     }
 
-    /// Of bytes that belong to somebody else.
+    /// Parses bytes that the caller owns.
     package static func parse(_ bytes: UnsafeBufferPointer<UInt8>) throws(JSONError) -> JSONValue {
         try parseMessage(bytes).0
     }
@@ -167,14 +168,14 @@ package struct JSONParser {
             try digits()
         }
         if isInteger, let value = integer(bytes[start..<at]) { return .int(value) }
-        // `Double` gives ±infinity beyond its range, and every field's range check refuses that.
+        // `Double` gives ±infinity beyond its range; every field's range check refuses infinity.
         guard let value = Double(String(decoding: bytes[start..<at], as: UTF8.self)) else {
             throw error("not a number")
         }
         return .double(value)
     }
 
-    /// Nil beyond 64 bits.
+    /// Nil when the number does not fit in 64 bits.
     private func integer(_ digits: Slice<UnsafeBufferPointer<UInt8>>) -> Int64? {
         var value: Int64 = 0
         let isNegative = digits.first == UInt8(ascii: "-")
@@ -288,9 +289,9 @@ package struct JSONParser {
 }
 
 extension String {
-    /// Nil for what is no UTF-8.
+    /// Nil when `bytes` are not UTF-8.
     package init?(validUTF8 bytes: UnsafeBufferPointer<UInt8>) {
-        // Most texts are ASCII, and the general way is slow.
+        // Most texts are ASCII, and the general check of UTF-8 is slow.
         guard bytes.allSatisfy({ $0 < 0x80 }) else {
             self.init(validating: bytes, as: UTF8.self)
             return

@@ -1,5 +1,6 @@
-/// A parsed JSON value. Numbers without fraction and exponent that fit are `int`; all others are `double`, which is
-/// infinite for a number beyond its range, so that a range check refuses it by name.
+/// A parsed JSON value. A number without fraction and exponent that fits in 64 bits is `int`; every other number is
+/// `double`. A number beyond the range of `double` is infinite, so that the field's range check refuses it and names
+/// the field.
 package enum JSONValue: Equatable, Sendable {
     case null
     case bool(Bool)
@@ -10,7 +11,7 @@ package enum JSONValue: Equatable, Sendable {
     case object(JSONObject)
 }
 
-/// The fields of a JSON object in the order in which they stood. Of a key that stands twice, the last one counts.
+/// The fields of a JSON object in their order. When an object has a key twice, the last value counts.
 package struct JSONObject: Equatable, Sendable {
     package struct Field: Equatable, Sendable {
         package let key: String
@@ -26,10 +27,10 @@ package struct JSONObject: Equatable, Sendable {
 
     package init(_ fields: [Field] = []) { self.fields = fields }
 
-    /// The value of `key`; nil when it is absent or `null`: in a request both mean "not given" (section 2).
+    /// The value of `key`; nil when the value is absent or `null`. In a request both mean "not given" (section 2).
     package subscript(key: String) -> JSONValue? {
         let count = key.utf8.count
-        // Most names differ in their length, which is compared much faster.
+        // Most names differ in their length, and lengths are compared much faster than texts.
         guard let field = fields.last(where: { $0.key.utf8.count == count && $0.key == key }) else { return nil }
         if case .null = field.value { return nil }
         return field.value
@@ -53,7 +54,7 @@ extension JSONValue {
         if case .object(let value) = self { value } else { nil }
     }
 
-    /// A whole number, also when it was written as `60.0` or `6e1`.
+    /// A whole number, also in the spellings `60.0` and `6e1`; nil for any other value.
     package var integer: Int64? {
         switch self {
         case .int(let value): value

@@ -5,10 +5,10 @@ package struct JSONWriter {
 
     package init(capacity: Int = 512) { buffer = ByteBuffer(capacity: capacity) }
 
-    /// What has been written.
+    /// The bytes that have been written.
     package var bytes: [UInt8] { buffer.bytes }
 
-    /// The bytes of one object whose fields `body` writes.
+    /// Returns the bytes of an object; `body` writes the object's fields.
     package static func object(capacity: Int = 512, _ body: (inout JSONWriter) -> Void) -> [UInt8] {
         var writer = JSONWriter(capacity: capacity)
         writer.object(body)
@@ -37,7 +37,7 @@ package struct JSONWriter {
         array(body)
     }
 
-    /// Nil writes nothing: a null field is left out (docs/protocol.md, section 4).
+    /// Writes a field. Nil writes no field: null fields are left out (docs/protocol.md, section 4).
     package mutating func field(_ key: StaticString, _ value: String?) {
         guard let value else { return }
         name(key)
@@ -66,14 +66,14 @@ package struct JSONWriter {
         text(value)
     }
 
-    /// The value as it stood where it came from.
+    /// Writes the bytes of `value` unchanged.
     package mutating func text(_ value: JSONText) {
         separate()
         buffer.append(value.bytes)
         needsComma = true
     }
 
-    /// A field whose name is not known in advance.
+    /// Writes a field with a name that is not known in advance.
     package mutating func field(named key: String, _ value: Int64) {
         string(key)
         buffer.append(UInt8(ascii: ":"))
@@ -81,7 +81,7 @@ package struct JSONWriter {
         integer(value)
     }
 
-    /// The same with the bytes of a value as they stood where they came from.
+    /// Writes a field with a name that is not known in advance; the bytes of its value are unchanged.
     mutating func field(named key: String, _ value: ArraySlice<UInt8>) {
         string(key)
         buffer.append(UInt8(ascii: ":"))
