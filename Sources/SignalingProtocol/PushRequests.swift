@@ -64,12 +64,12 @@ extension Request.PushRegister {
         let app = try fields.identifier("app", AppName.self) ?? .standard
         let target: PushTarget
         if platform == .webPush {
-            guard fields.isAbsent("token") else { throw .bad("token", "is not for webPush, which has a subscription") }
+            guard fields.isAbsent("token") else { throw .bad("token", "is not allowed for webPush: use subscription") }
             target = try PushTarget(subscription: fields.required("subscription", fields.object("subscription")))
         } else {
             guard fields.isAbsent("subscription") else { throw .bad("subscription", "is only for webPush") }
             let token = try fields.required("token", fields.text("token", maxBytes: Limits.pushTokenBytes))
-            guard platform.takes(token) else { throw .bad("token", "cannot be one of \(platform.rawValue)") }
+            guard platform.takes(token) else { throw .bad("token", "is not a token of \(platform.rawValue)") }
             target = .token(token)
         }
         self.init(platform: platform, app: app, target: target)

@@ -7,11 +7,11 @@ import {
 import { AsyncQueue } from "./queue.js";
 import { holdLock, ringPause } from "./tab.js";
 
-/** A member of the call changed. */
+/** A change of a member's state. */
 export interface Change {
   userID: string;
   state: MemberState;
-  /** Where the user accepted, rejected or joined. */
+  /** The device on which the user accepted, rejected or joined. */
   device?: string;
   reason?: string;
   extendedData?: string;
@@ -20,79 +20,83 @@ export interface Change {
 export interface CallSignal {
   from: string;
   fromDevice: string;
-  /** Whatever the other member sent: to be looked at before it is used. */
+  /** The data of the other member. The app must check the data before use. */
   data: unknown;
 }
 
 export interface CallEvents {
-  /** A member's state changed; each once. Changes that came while this device was away come as one. */
+  /**
+   * A member's state changed. The app gets each change once. Changes during an absence of this device come as a single
+   * change.
+   */
   change: Change;
   /**
-   * The call is over for this device, once. With the call's own reason (`answered`, `rejected`, `busy`, `timeout`, `cancelled`,
-   * `callerLost`, `hangup`, `quit`, `heartbeatTimeout`), or what became of this user in a call that goes on (`rejected`, `quit`,
-   * `timeout`, `cancelled`), or `answeredElsewhere`, `rejectedElsewhere` (another device of the user), `gone` (it ended while this
-   * device could not be reached), `disconnected` (the app disconnected the client).
+   * The call is over for this device; emitted once. The value is the call's own reason (`answered`, `rejected`, `busy`,
+   * `timeout`, `cancelled`, `callerLost`, `hangup`, `quit`, `heartbeatTimeout`), or this user's last state in a call
+   * that goes on (`rejected`, `quit`, `timeout`, `cancelled`), or `answeredElsewhere` or `rejectedElsewhere` (by
+   * another device of the user), `gone` (the call ended while this device could not be reached), or `disconnected` (the
+   * app disconnected the client).
    */
   ended: string;
-  /** Another member sent this with `signal`. In the order in which it was sent, as far as it came. */
+  /** Another member sent a signal. Signals come in the order of sending; lost signals are left out. */
   signal: CallSignal;
   /**
-   * Of an incoming call: true when this tab is to make the sound of ringing, false when it is to stop. Of several tabs of one
-   * browser one is told, first of all the visible one that the user has touched: a browser lets no other make a sound. If it is closed,
-   * the next.
+   * For incoming calls: true when this tab must make the ringing sound, false when this tab must stop the sound. When a
+   * browser has several tabs, only a single tab gets true. A visible tab that the user has touched comes first, because
+   * browsers let no other tab make a sound. When that tab is closed, the next tab gets true.
    */
   ring: boolean;
 }
 
 export interface ExtendedData {
-  /** Text for the other members, at most 2048 bytes. */
+  /** A text for the other members, at most 2048 bytes. */
   extendedData?: string;
 }
 
-/** What an invitation brought beside the call. */
+/** The result of an invitation besides the call. */
 export interface Invited {
-  /** Invitees without an online device: they ring when they come online. */
+  /** Invitees without an online device. Their devices ring when they come online. */
   offline: string[];
-  /** Those who could not be invited, and why. */
+  /** Users that could not be invited, with the reason. */
   errors: UserError[];
 }
 
 export interface AddOptions extends ExtendedData {
-  /** Seconds, 1 to 600; the call's own when left out. */
+  /** Seconds, 1 to 600; the call's own timeout by default. */
   timeout?: number;
   push?: PushText;
 }
 
-/** What a push about the invitation says. */
+/** The texts of a push about the invitation. */
 export interface PushText {
   title?: string;
   content?: string;
   payload?: string;
-  /** What the push about a missed call says; `title` and `content` are those of the ringing. */
+  /** The texts of the push about a missed call; `title` and `content` above are for the push about the ringing call. */
   missed?: { title?: string; content?: string };
 }
 
-/** What a call needs of its client. */
+/** The functions of the client that a call uses. */
 export interface CallHost {
   readonly user: string;
   readonly device: string;
   request(type: string, fields: object): Promise<Response>;
   signal(callID: string, data: unknown, to?: string[]): boolean;
-  /** The call is asked for again after it was over here. */
+  /** The app uses the call again after the call was over on this device. */
   adopt(call: Call): void;
-  /** It is over here. */
+  /** The call is over on this device. */
   forget(call: Call): void;
 }
 
-/** A call, as this device sees it. It changes only by what the service says. */
+/** A call as this device knows it. The call changes only by messages of the service. */
 export class Call implements AsyncIterable<Change> {
   private readonly events = new Emitter<CallEvents>(["change", "ended", "signal", "ring"]);
   private readonly queues = new Set<AsyncQueue<Change>>();
-  /** Changes that came before the app looked. */
+  /** Changes from before the app registered its first handler or iterator. */
   private backlog: Change[] | undefined = [];
   private stopRinging: (() => void) | undefined;
   private readonly startedAt = performance.now();
-  /** Of a call that this client began: who could not be reached or invited. */
+  /** For a call that this client made: users that are offline or could not be invited. */
   invited: Readonly<Invited> = { offline: [], errors: [] };
   private over: string | undefined;
   private wasMissed = false;
@@ -104,45 +108,48 @@ export class Call implements AsyncIterable<Change> {
     private readonly origin: "made" | "incoming" | "resumed",
   ) {}
 
-  /** This user was called. */
+  /** Whether another user called this user. */
   get isIncoming(): boolean { return this.origin === "incoming"; }
-  /** This page was loaded while the user was in the call: it does not know when it began. */
+  /** Whether the page was loaded while the user was in the call. Such a page does not know when the call began. */
   get isResumed(): boolean { return this.origin === "resumed"; }
 
   get id(): string { return this.current.callID; }
-  /** The state of the call as a whole. Whether this device is still concerned tells `endReason`. */
+  /** The state of the whole call. `endReason` tells whether the call is over for this device. */
   get state(): CallState { return this.current.state; }
   get mode(): CallMode { return this.current.mode; }
   get media(): string | undefined { return this.current.media; }
   get inviter(): string { return this.current.inviter; }
   get extendedData(): string | undefined { return this.current.extendedData; }
-  /** All who are or were in it, in the order in which they were invited; the inviter is the first. */
+  /** All present and past members, in the order of their invitations; the inviter is the first. */
   get members(): readonly Readonly<Member>[] { return this.current.members; }
   /** The call object of the protocol (section 4). */
   get snapshot(): Readonly<CallObject> { return this.current; }
-  /** Why it is over for this device; undefined while it is not. See `ended`. */
+  /** The reason why the call is over for this device; undefined before that. See `ended`. */
   get endReason(): string | undefined { return this.over; }
-  /** It is over, and this user never responded on any device. */
+  /** Whether the call is over and this user never responded on any device. */
   get isMissed(): boolean { return this.wasMissed; }
-  /** This device takes part in it. */
+  /** Whether the user takes part in the call on this device. */
   get isHere(): boolean {
     const own = memberOf(this.current, this.host.user);
     return this.over === undefined && own?.state === "accepted" && own.device === this.host.device;
   }
-  /** The other members who have accepted, and not left. */
+  /** The other members that are in the call now. */
   get others(): string[] {
     const isOther = ({ userID, state }: Member) => state === "accepted" && userID !== this.host.user;
     return this.current.members.filter(isOther).map(({ userID }) => userID);
   }
-  /** Milliseconds since this device made the call, or was told of it: what `report` counts in. */
+  /** Milliseconds since this device made the call or learned of it. `report` counts in the same time. */
   get elapsed(): number { return Math.round(performance.now() - this.startedAt); }
 
-  /** Calls `handler` with each such event from now on; returns how to stop that. What came before the first handler is told it. */
+  /**
+   * Calls `handler` with each such event from now on, and first with the events from before the first handler. Returns
+   * a function that removes the handler.
+   */
   on<Name extends keyof CallEvents>(name: Name, handler: (value: CallEvents[Name]) => void): () => void {
     return this.events.on(name, handler);
   }
 
-  /** Each change, until the call is over for this device. */
+  /** Iterates over the changes until the call is over for this device. */
   [Symbol.asyncIterator](): AsyncIterableIterator<Change> {
     const queue: AsyncQueue<Change> = new AsyncQueue(() => this.queues.delete(queue));
     for (const change of this.backlog ?? []) queue.push(change);
@@ -152,7 +159,7 @@ export class Call implements AsyncIterable<Change> {
     return queue;
   }
 
-  // Requests (section 2). Each throws a BellwireError when the service refuses.
+  // Requests (section 2). Each method throws a BellwireError when the service refuses the request.
 
   async accept(options: ExtendedData = {}): Promise<void> {
     await this.ask("call.accept", options);
@@ -163,7 +170,9 @@ export class Call implements AsyncIterable<Change> {
     await this.ask("call.reject", { ...options, reason });
   }
 
-  /** Takes back this user's pending invitations: of `invitees`, or all. Returns those who were not pending any more. */
+  /**
+   * Cancels this user's pending invitations: those of `invitees`, or all. Returns the invitees that were not pending.
+   */
   async cancel(options: ExtendedData & { invitees?: string[] } = {}): Promise<UserError[]> {
     return readUserErrors((await this.ask("call.cancel", options)).body.errors);
   }
@@ -173,7 +182,7 @@ export class Call implements AsyncIterable<Change> {
     return readInvited(await this.ask("call.add", { ...options, invitees }));
   }
 
-  /** Advanced calls: enters the call, or moves it from another device of this user to this one. */
+  /** Advanced calls: enters the call, or moves this user's part from another device to this device. */
   async join(options: ExtendedData = {}): Promise<void> {
     this.over = undefined;
     this.host.adopt(this);
@@ -185,7 +194,7 @@ export class Call implements AsyncIterable<Change> {
     }
   }
 
-  /** Advanced calls: leaves; the others go on, if there are two. */
+  /** Advanced calls: leaves the call. The call goes on while at least two members remain. */
   async quit(options: ExtendedData = {}): Promise<void> {
     await this.ask("call.quit", options);
   }
@@ -196,8 +205,9 @@ export class Call implements AsyncIterable<Change> {
   }
 
   /**
-   * Sends any JSON value of at most 32 KiB to the other accepted members, or to those of `to`. Best effort, but in order. False: it
-   * was dropped here, because too much waits to be sent. What the service refuses is told by the client's `error`.
+   * Sends any JSON value of at most 32 KiB to all other accepted members, or to the members in `to`. Signals can get
+   * lost, but keep their order. Returns false when the client dropped the signal because too much data waits to be
+   * sent. When the service refuses the signal, the client emits `error`.
    */
   signal(data: unknown, options: { to?: string[] } = {}): boolean {
     const json: string | undefined = JSON.stringify(data);
@@ -209,8 +219,9 @@ export class Call implements AsyncIterable<Change> {
   }
 
   /**
-   * Tells the service how long the call took to reach its milestones, in milliseconds (`elapsed`): `remoteReceived`, `accepted`,
-   * `joinedChannel`, `remoteJoinedChannel`, `firstFrameCaptured`, `firstFramePublished`, `firstFrame`, or names of the app's own.
+   * Reports the times at which the call reached its milestones, in milliseconds (`elapsed`): `remoteReceived`,
+   * `accepted`, `joinedChannel`, `remoteJoinedChannel`, `firstFrameCaptured`, `firstFramePublished`, `firstFrame`, or
+   * the app's own names.
    */
   async report(milestones: Record<string, number>): Promise<void> {
     const whole = Object.entries(milestones).map(([name, time]) => [name, Math.max(0, Math.round(time))]);
@@ -221,9 +232,9 @@ export class Call implements AsyncIterable<Change> {
     return this.host.request(type, { ...fields, callID: this.id });
   }
 
-  // From the client
+  // Functions that the client calls
 
-  /** @internal The service says how the call is now. */
+  /** @internal Takes the call's new state from the service. */
   update(snapshot: CallObject, isMissed = false): void {
     const before = this.current;
     this.current = snapshot;
@@ -236,7 +247,7 @@ export class Call implements AsyncIterable<Change> {
     else if (!isPending(memberOf(snapshot, this.host.user)?.state ?? "quit")) this.silence();
   }
 
-  /** @internal Begins to ring: of an incoming call. */
+  /** @internal Begins to ring; for incoming calls. */
   ring(): void {
     const name = `bellwire-ring/${this.host.user}/${this.id}`;
     let isRinging = false;
@@ -267,7 +278,7 @@ export class Call implements AsyncIterable<Change> {
     this.events.emit("signal", { from, fromDevice, data });
   }
 
-  /** @internal It is over for this device. */
+  /** @internal Ends the call for this device. */
   finish(reason: string): void {
     this.silence();
     if (this.over !== undefined) return;
@@ -288,7 +299,7 @@ export class Call implements AsyncIterable<Change> {
     if (this.backlog && this.backlog.push(change) > longestBacklog) this.backlog.shift();
   }
 
-  /** Undefined while it is not over for this device. */
+  /** Returns the reason why the call is over for this device; undefined while the call is not over. */
   private endedBecause(call: CallObject): string | undefined {
     const own = memberOf(call, this.host.user);
     const isElsewhere = own?.device !== undefined && own.device !== this.host.device;
@@ -303,7 +314,7 @@ export class Call implements AsyncIterable<Change> {
 
 const longestBacklog = 256;
 
-/** That the own devices received an invitation is no news to its user. */
+/** Whether the app is told. The receipt of an invitation by the user's own devices is no news to that user. */
 function isChange(before: Member | undefined, after: Member, user: string): boolean {
   if (before?.state === after.state) {
     return (

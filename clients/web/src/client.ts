@@ -11,52 +11,62 @@ import { tabDevice } from "./tab.js";
 import type { ConnectionFailure, Transport } from "./transport.js";
 import { type WebSocketConstructor, webSocketTransport } from "./websocket.js";
 
-/** `connecting`: from `connect()` until the service knows this device for the first time. `offline`: also while it tries again. */
+/**
+ * `connecting`: from `connect()` until the service first answers this device. `offline`: not connected; the client
+ * keeps trying.
+ */
 export type ConnectionState = "connecting" | "online" | "offline";
 
 export interface ClientOptions {
-  /** Where browsers reach the broker: `ws://host:port` or `wss://host:port/path`. */
+  /** The broker's WebSocket address: `ws://host:port` or `wss://host:port/path`. */
   url: string;
   user: string;
   /**
-   * This device, one of the user's: 1–64 of `A-Z a-z 0-9 . _ ~ -`. A second client under the same id replaces the first. Left out:
-   * one for this tab, which is the same after a reload.
+   * The id of this device, 1–64 of `A-Z a-z 0-9 . _ ~ -`. A second client under the same id replaces the first. By
+   * default each tab has its own id, which stays the same after a reload.
    */
   device?: string;
-  /** The MQTT password, where the broker checks tokens. */
+  /** The MQTT password, for brokers that check tokens. */
   token?: string;
   /**
-   * Gives a token: asked before the first connection, a minute before a token ends (the client then connects again, and the app
-   * sees nothing of it), and when the broker refuses the one there is. `token` is then only the first one.
+   * Returns a token. The client asks before the first connection, a minute before a token ends, and when the broker
+   * refuses the current token. The client then reconnects with the new token without telling the app. `token` is then
+   * only the first token.
    */
   getToken?: () => string | Promise<string>;
   /** The topics' root; `bellwire/v1` by default. */
   topicRoot?: string;
-  /** Seconds; 90 by default. A device that vanishes without a word is known to be lost after one and a half times as long. */
+  /**
+   * The MQTT keep-alive in seconds; 90 by default. The broker counts a device as lost after 1.5 times this period of
+   * silence.
+   */
   keepAlive?: number;
-  /** How long a request is tried, in milliseconds; 30,000 by default. It then throws `noResponse`. */
+  /** The time limit of a request in milliseconds; 30,000 by default. The request then throws `noResponse`. */
   requestTimeout?: number;
-  /** How long `connect()` waits, in milliseconds; 10,000 by default. */
+  /** The time limit of `connect()` in milliseconds; 10,000 by default. */
   connectTimeout?: number;
-  /** A WebSocket class where there is no global one. */
+  /** A WebSocket class, for environments without a global class. */
   WebSocket?: WebSocketConstructor;
-  /** Another MQTT library under the client; MQTT over a WebSocket by this SDK's own hand when left out. */
+  /** An adapter to another MQTT library. By default the SDK uses its own MQTT over a WebSocket. */
   transport?: Transport;
 }
 
 export interface ClientEvents {
   state: ConnectionState;
-  /** Somebody calls this user. Once for each invitation, also after a reload while it rings. */
+  /** Another user calls this user. Emitted once per invitation, and again after a reload while the call rings. */
   incoming: Call;
-  /** A call in which this device takes part, and of which this page knows nothing: it was loaded again. */
+  /** This device takes part in a call that the page does not know, because the page was reloaded. */
   resumed: Call;
-  /** Another user sent this with `send`. Each once; those of one `stream` of a device in the order of `seq`, as far as they came. */
+  /**
+   * Another user sent a peer message with `send`. Each message comes once. Messages of the same `stream` and device
+   * come in the order of `seq`; lost messages are left out.
+   */
   message: Message;
-  /** What has become of a message of this client. Each once. */
+  /** The receipt of a peer message of this client. Each receipt comes once. */
   receipt: Receipt;
   /**
-   * What nobody waits for: the broker refuses this device or announces why it ends the connection, the service could not read
-   * something, a signal was refused, no receipt came.
+   * An error that belongs to no request: the broker refuses this device or announces the reason of a disconnection, the
+   * service could not read a message, the service refused a signal, or a receipt did not come.
    */
   error: BellwireError;
 }
@@ -64,11 +74,14 @@ export interface ClientEvents {
 /** The fields of `call.invite` (docs/protocol.md, section 2). */
 export interface CallOptions {
   media?: "voice" | "video" | (string & Record<never, never>);
-  /** `common` by default: the call ends with the answer. */
+  /** `common` by default: a common call ends with the answer. */
   mode?: CallMode;
   /** Seconds, 1 to 600; 60 by default. */
   timeout?: number;
-  /** Tells `notYetReceived` when no device of an invitee has received the invitation after `notReceivedAfter` (5) seconds. */
+  /**
+   * Whether members are told `notYetReceived` when no device of an invitee has received the invitation after
+   * `notReceivedAfter` seconds (5 by default).
+   */
   notReceivedCheck?: boolean;
   notReceivedAfter?: number;
   /** At most 2048 bytes. */
@@ -78,10 +91,11 @@ export interface CallOptions {
   ifBusy?: "ring" | "reject";
   glare?: "ring" | "merge";
   push?: PushText;
-  /** 1–64 of `A-Z a-z 0-9 _ -`; drawn when left out. */
+  /** 1–64 of `A-Z a-z 0-9 _ -`; random by default. */
   callID?: string;
   /**
-   * Aborted before the service has answered, it cancels the call: no device rings then, and `call` throws `cancelled`.
+   * A signal to cancel the call. When the signal is aborted before the service has answered, no device rings, and
+   * `call` throws `cancelled`.
    */
   signal?: AbortSignal;
 }
@@ -91,19 +105,19 @@ export interface UserProfile {
   name?: string;
   avatarURL?: string;
   extendedData?: string;
-  /** A device of the user is online. */
+  /** Whether a device of the user is online. */
   online: boolean;
 }
 
-/** An entry of a call's timeline (section 6); what else it carries depends on its kind. */
+/** An entry of a call's timeline (section 6). Further fields depend on `kind`. */
 export interface TraceEntry {
   /** Milliseconds since the epoch, by the service's clock. */
   time: number;
   /** Milliseconds since the call was created. */
   at: number;
-  /** Milliseconds since the entry before. */
+  /** Milliseconds since the previous entry. */
   after: number;
-  /** The replica that did it. */
+  /** The coordinator that wrote the entry. */
   coordinator: string;
   kind: string;
   [field: string]: unknown;
@@ -112,20 +126,20 @@ export interface TraceEntry {
 export interface Trace {
   call: CallObject;
   entries: TraceEntry[];
-  /** How many older entries were dropped. */
+  /** The number of older entries that were dropped. */
   omitted: number;
-  /** What devices reported with `report`. */
+  /** The milestones that devices reported with `report`. */
   reports: { userID: string; device: string; milestones: Record<string, number> }[];
 }
 
 export interface SendOptions {
-  /** Seconds, 1 to 600, in which it is delivered or expires; 30 by default. */
+  /** The time after which an undelivered message expires, in seconds, 1 to 600; 30 by default. */
   ttl?: number;
   messageID?: string;
   seq?: number;
   /**
-   * The user's app is told of it after the ordered messages that this client has sent to that user before, in the order in which
-   * `send` was called. `seq` is then given by the client.
+   * Whether the recipient's app gets this message after all earlier ordered messages of this client, in the order of
+   * the `send` calls. The client then sets `seq` itself.
    */
   ordered?: boolean;
 }
@@ -141,11 +155,11 @@ export type PushRegistration =
   | { platform: "apns" | "apnsVoIP" | "fcm"; app?: string; token: string };
 
 /**
- * A device of a user: makes calls, answers them, and is told of them.
+ * A device of a user. The client makes, answers and receives calls.
  *
- * It keeps itself connected: after a lost connection it reconnects (after 0.25 s, then slower up to 8 s), tells the service that it
- * is back, and learns what it missed. Requests made meanwhile are kept, and sent again until they are answered or their time is
- * over. It acknowledges events by itself.
+ * The client keeps itself connected. After a lost connection it reconnects (after 0.25 s, then more slowly, up to 8 s),
+ * tells the service that the device is back, and learns of missed events. The client keeps requests meanwhile and
+ * resends each request until its response or its time limit. The client acks events by itself.
  */
 export class BellwireClient {
   readonly user: string;
@@ -177,17 +191,20 @@ export class BellwireClient {
     this.ownDevice = options.device;
   }
 
-  /** This device; when the options name none, the empty string until `connect()` has found one. */
+  /** The id of this device. When the options name no device, the id is empty until `connect()` has chosen an id. */
   get device(): string { return this.ownDevice ?? ""; }
   get state(): ConnectionState { return this.currentState; }
-  /** The calls that ring here or in which this device takes part. */
+  /** The calls that ring on this device or in which this device takes part. */
   get calls(): Call[] { return [...this.known.values()]; }
-  /** STUN and TURN servers of the deployment, with credentials for about an hour; each welcome renews them. For `RTCPeerConnection`. */
+  /**
+   * The deployment's STUN and TURN servers for `RTCPeerConnection`. The credentials last for about an hour, and each
+   * welcome renews them.
+   */
   get iceServers(): RTCIceServer[] { return this.servers.map((server) => ({ ...server })); }
-  /** How many invitations, and copies of them, were not taken in because 256 calls rang at once. */
+  /** The number of invitations, resends included, that the client did not accept because 256 calls rang at once. */
   get refusedInvitations(): number { return this.refusals; }
 
-  /** Calls `handler` with each such event from now on; returns how to stop that. */
+  /** Calls `handler` with each such event from now on. Returns a function that removes the handler. */
   on<Name extends keyof ClientEvents>(name: Name, handler: (value: ClientEvents[Name]) => void): () => void {
     return this.events.on(name, handler);
   }
@@ -195,9 +212,9 @@ export class BellwireClient {
   // Connecting
 
   /**
-   * Connects, and returns once the service knows this device. Throws `notConnected` when that takes longer than `connectTimeout`; the
-   * client then goes on trying until `disconnect()`. Throws `refused` when the broker refuses the token; without `getToken` the
-   * client has then given up, and may be connected again.
+   * Connects, and returns when the service has answered. Throws `notConnected` after `connectTimeout`; the client then
+   * keeps trying until `disconnect()`. Throws `refused` when the broker refuses the token. Without `getToken` the
+   * client then stops trying, and the app may call `connect()` again.
    */
   async connect(): Promise<void> {
     if (this.currentState === "online") return;
@@ -219,7 +236,7 @@ export class BellwireClient {
     const promise = new Promise<void>((resolved, rejected) => ([resolve, reject] = [resolved, rejected]));
     const connecting = { promise, resolve, reject };
     this.connecting = connecting;
-    // Whoever waits is told; nobody need wait.
+    // The caller of `connect()` gets this rejection; without a caller the rejection must not count as unhandled.
     promise.catch(() => undefined);
     this.setState("connecting");
     void this.start(connecting);
@@ -247,8 +264,8 @@ export class BellwireClient {
   }
 
   /**
-   * Says goodbye to the service and closes the connection. Unanswered requests throw `disconnected`, and calls are over for this
-   * device: `disconnected`. The client may be connected again.
+   * Says goodbye to the service and closes the connection. Unanswered requests throw `disconnected`, and calls are over
+   * for this device with the reason `disconnected`. The app may call `connect()` again.
    */
   async disconnect(): Promise<void> {
     const error = new BellwireError("disconnected", "the client is disconnected");
@@ -273,8 +290,8 @@ export class BellwireClient {
   // Calls
 
   /**
-   * Calls users: `call.invite`. Returns once the service has made the call; what the invitees do is told by the call. With
-   * `glare: "merge"` it may be the invitee's own call.
+   * Calls users (`call.invite`), and returns when the service has made the call. The returned call emits the invitees'
+   * answers. With `glare: "merge"` the result may be the invitee's own call.
    */
   async call(invitees: string[], options: CallOptions = {}): Promise<Call> {
     const { signal, callID = randomID(), ...fields } = options;
@@ -284,7 +301,7 @@ export class BellwireClient {
     if (signal?.aborted) throw cancelled();
     this.requireDriver();
     const asked = new Call(this.callHost, plannedCall(this.user, this.device, invitees, callID, fields), "made");
-    // Events about it may come before the response.
+    // Events about the call may come before the response.
     this.known.set(callID, asked);
     let cancelling: Promise<unknown> | undefined;
     const cancel = () => (cancelling = asked.cancel().catch(() => undefined));
@@ -301,26 +318,26 @@ export class BellwireClient {
     const made = response.call ?? asked.snapshot;
     const call = this.known.get(made.callID) ?? (made.callID === callID ? asked : this.adopt(made, "made"));
     if (call !== asked) asked.finish("gone");
-    // Too late, when somebody has answered.
+    // The cancel came too late when an invitee had already answered.
     await cancelling;
     if (cancelling && call.endReason !== undefined) throw cancelled();
     call.invited = readInvited(response);
     return call;
   }
 
-  /** A call by its id, as it is now: `call.get`. Only of calls in which this user is or was a member. */
+  /** Returns a call's current state (`call.get`). This user must be a present or past member. */
   async get(callID: string): Promise<CallObject> {
     return requireCall(await this.request("call.get", { callID }));
   }
 
-  /** Joins a call by its id (advanced calls, section 2, `call.join`). */
+  /** Joins a call by its id (advanced calls; section 2, `call.join`). */
   async join(callID: string, options: { extendedData?: string } = {}): Promise<Call> {
     const call = this.known.get(callID) ?? new Call(this.callHost, plannedCall(undefined, "", [], callID, {}), "resumed");
     await call.join(options);
     return call;
   }
 
-  /** Why a phone did or did not ring: the call's timeline (section 6). */
+  /** Returns a call's timeline, which shows why a phone did or did not ring (section 6). */
   async trace(callID: string): Promise<Trace> {
     const response = await this.request("call.trace", { callID });
     const { entries, omitted, reports } = response.body;
@@ -336,18 +353,21 @@ export class BellwireClient {
     };
   }
 
-  /** This user's calls, the newest first, 1 to 100 at once: `call.query`. `cursor` is the next page's; absent when there are no more. */
+  /**
+   * Returns this user's calls, newest first, 1 to 100 per page (`call.query`). The returned `cursor` is for the next
+   * page; the last page has no cursor.
+   */
   async history(options: { count?: number; cursor?: string } = {}): Promise<{ calls: CallObject[]; cursor?: string }> {
     const { calls, cursor } = (await this.request("call.query", options)).body;
     const page = { calls: readCalls(calls) };
     return typeof cursor === "string" && cursor !== "0" ? { ...page, cursor } : page;
   }
 
-  // Beyond calls
+  // Requests that are not about calls
 
   /**
-   * A reliable message to all devices of a user: any JSON value of at most 32 KiB. Returns once the service has it; what becomes of
-   * it is told by `receipt`.
+   * Sends a peer message to all devices of a user: any JSON value of at most 32 KiB. Returns when the service has
+   * stored the message; the event `receipt` tells its delivery or expiry.
    */
   async send(to: string, data: unknown, options: SendOptions = {}): Promise<SentMessage> {
     const { ordered = false, ...asked } = options;
@@ -356,20 +376,23 @@ export class BellwireClient {
     return { messageID, time, state } as SentMessage;
   }
 
-  /** Profiles of 1 to 100 users, and whether they are online. Those who are unknown are in `errors`. */
+  /** Returns the profiles of 1 to 100 users and whether they are online. Unknown users are listed in `errors`. */
   async users(userIDs: string[]): Promise<{ users: UserProfile[]; errors: UserError[] }> {
     const { users, errors } = (await this.request("user.query", { userIDs })).body;
     const profiles = readObjects(users).flatMap((json) => readProfile(json) ?? []);
     return { users: profiles, errors: readUserErrors(errors) };
   }
 
-  /** Changes the own profile. What is left out stays, the empty string removes. */
+  /** Changes this user's profile. Absent fields stay unchanged; an empty string removes a field. */
   async update(profile: { name?: string; avatarURL?: string; extendedData?: string }): Promise<UserProfile> {
     const [json = {}] = readObjects([(await this.request("user.update", profile)).body.user]);
     return readProfile(json) ?? { userID: this.user, online: true };
   }
 
-  /** From now on the other user's invitations and messages do not reach this user. Returns whom this user has blocked. */
+  /**
+   * Blocks a user: that user's invitations and peer messages no longer reach this user. Returns all users that this
+   * user blocks.
+   */
   async block(userID: string): Promise<string[]> {
     return readUsers((await this.request("user.block", { userID })).body.blocked);
   }
@@ -382,7 +405,9 @@ export class BellwireClient {
     return readUsers((await this.request("user.blockList", {})).body.blocked);
   }
 
-  /** This device is woken by pushes while no page is open (section 7). To be done whenever the client has connected. */
+  /**
+   * Registers this device for pushes while no page is open (section 7). The app calls this method after each connect.
+   */
   async registerPush(registration: PushRegistration): Promise<void> {
     await this.request("push.register", registration);
   }
@@ -391,7 +416,7 @@ export class BellwireClient {
     await this.request("push.unregister", of);
   }
 
-  /** Any request of section 2, for what has no method of its own. Throws what the service answers. */
+  /** Sends any request of section 2, for requests without a method of their own. Throws the service's error. */
   request(type: string, fields: object): Promise<Response> {
     return this.ask(type, fields, false);
   }
@@ -401,7 +426,7 @@ export class BellwireClient {
       const driver = this.requireDriver();
       this.requestCount += 1;
       const id = `${this.requestPrefix}-${this.requestCount}`;
-      // A copy, which the app cannot change any more. What is undefined is left out, as on the wire.
+      // A copy, so that the app cannot change the request afterwards. Undefined fields are left out, as on the wire.
       const request: object = JSON.parse(JSON.stringify(fields));
       this.outcomes.set(id, { resolve, reject });
       driver.send({ ...request, type, id }, isOrdered);
@@ -413,7 +438,7 @@ export class BellwireClient {
     return this.driver;
   }
 
-  // From the driver
+  // Functions that the driver calls
 
   private driverHost(): DriverHost {
     const settle = (id: string) => {
@@ -437,7 +462,7 @@ export class BellwireClient {
     const error = new BellwireError(isTakenOver ? "takenOver" : "refused", message);
     const { connecting } = this;
     this.connecting = undefined;
-    // A token may be better next time; and who has been online goes on trying.
+    // With `getToken` the next token may be accepted, and a client that has been online keeps trying.
     if (isTakenOver || (connecting && !this.options.getToken)) void this.disconnect();
     if (connecting) connecting.reject(error);
     else this.events.emit("error", error);
@@ -510,7 +535,7 @@ export class BellwireClient {
   });
 }
 
-/** What calls need of their client, without showing it to apps. */
+/** The functions of the client that calls use. They are not part of the client's public interface. */
 const hostOf = (client: BellwireClient, known: Map<string, Call>, signal: CallHost["signal"]): CallHost => ({
   get user() { return client.user; },
   get device() { return client.device; },
@@ -523,8 +548,8 @@ const hostOf = (client: BellwireClient, known: Map<string, Call>, signal: CallHo
 });
 
 /**
- * The call as it will be if all goes well: each other state of an invitee is a change. Times are the service's, and not known. Without a
- * user nothing is known of it.
+ * The expected call if nothing goes wrong. Any other state of an invitee then counts as a change. The times are zero,
+ * because only the service knows them. Without a user the members are unknown.
  */
 function plannedCall(
   user: string | undefined, device: string, invitees: string[], callID: string,

@@ -7,18 +7,18 @@ import { RivalWatch } from "./rivals.js";
 import { after, holdTimers } from "./timers.js";
 import type { Connection, ConnectionFailure, Transport } from "./transport.js";
 
-/** A connection that held this long, in milliseconds, was a good one: the next attempt comes soon. */
+/** The duration in milliseconds after which a connection counts as good, so that the next attempt comes soon. */
 const goodConnection = 10_000;
-/** Waits between attempts to reach the broker, in milliseconds: doubled from the first to the longest. */
+/** The waits between attempts to reach the broker, in milliseconds. The wait doubles from the first to the longest. */
 const firstPause = 250;
 const longestPause = 8_000;
-/** After which a token provider that failed is asked again while the present token lasts, in milliseconds. */
+/** The wait in milliseconds before the client asks a failed token provider again, while the current token lasts. */
 const tokenRetry = 5_000;
-/** How long the app may take to give a token, in milliseconds. */
+/** The time limit for the app's `getToken`, in milliseconds. */
 const tokenTimeout = 30_000;
-/** Signals are dropped while more bytes than this wait to be sent: they are best effort. */
+/** The number of unsent bytes beyond which the client drops signals; signals may be lost. */
 const signalBacklog = 262_144;
-/** A timer cannot be set for longer than 24 days, in milliseconds. */
+/** The longest timer, in milliseconds. Browsers cannot set timers beyond 24 days. */
 const longestTimer = 3_600_000;
 
 export interface DriverSettings {
@@ -35,46 +35,46 @@ export interface DriverSettings {
   machine: Partial<Configuration>;
 }
 
-/** Whom the driver tells. */
+/** The receiver of the driver's results. */
 export interface DriverHost {
   told(told: Told): void;
   succeeded(id: string, response: Response): void;
   failed(id: string, error: BellwireError): void;
   /** An attempt to connect failed, or a connection is lost. */
   lost(failure: ConnectionFailure): void;
-  /** The broker is there, and delivers to this device. */
+  /** The connection to the broker is established, and the broker delivers messages to this device. */
   subscribed(): void;
-  /** What was said of a call was not taken in: too many ring. */
+  /** The machine ignored a message about a call, because too many calls ring. */
   refused(callID: string): void;
 }
 
-/** Milliseconds of a clock that never goes back. */
+/** Returns milliseconds of a clock that never goes back. */
 export const monotonic = (): number => Math.floor(performance.now());
 
-/** Owns the machine and the connection, and does what the machine says. */
+/** Owns the machine and the connection, and performs the machine's actions. */
 export class Driver {
   private readonly machine: ClientMachine;
   private readonly topics: { up: string; presence: string; down: string[] };
   private connection: Connection | undefined;
-  /** The present token; undefined when there is none, or none that the broker takes. */
+  /** The current token; undefined without a token, or after the broker refused the token. */
   private token: string | undefined;
-  /** One that the app gave later than it was waited for. */
+  /** A token that the app returned after the time limit. */
   private lateToken: string | undefined;
   private isStopped = false;
   private startedAt = 0;
   private pause = firstPause;
-  /** Takes back the next attempt to connect, while that is waited for. */
+  /** Cancels the next attempt to connect; defined while an attempt is scheduled. */
   private cancelRetry: (() => void) | undefined;
-  /** Takes back what is to be done at the machine's next deadline. */
+  /** Cancels the timer of the machine's next deadline. */
   private cancelTimer: (() => void) | undefined;
   private readonly releaseTimers = holdTimers();
-  /** Takes back the next question to the token provider. */
+  /** Cancels the next call of the token provider. */
   private cancelQuestion: (() => void) | undefined;
   private readonly unlisten: () => void;
   private readonly rivals = new RivalWatch();
-  /** The broker has accepted the present connection. */
+  /** Whether the broker has accepted the current connection. */
   private wasAccepted = false;
-  /** The service has said why the present connection is about to end, or what else is the matter. */
+  /** Whether the service has sent an error on this connection, such as the reason of the coming disconnection. */
   private isExplained = false;
 
   constructor(
@@ -95,11 +95,11 @@ export class Driver {
       renewsTokens: settings.getToken !== undefined,
     });
     this.unlisten = this.listenToThePage();
-    // Not before whoever made this knows it.
+    // The first attempt starts after the constructor's caller has stored this driver.
     queueMicrotask(() => void this.attempt());
   }
 
-  /** Says goodbye to the service and closes the connection. What is unanswered fails as `disconnected`. */
+  /** Says goodbye to the service and closes the connection. Unanswered requests fail with `disconnected`. */
   stop(): void {
     if (this.isStopped) return;
     this.perform(this.machine.loggedOut());
@@ -118,7 +118,7 @@ export class Driver {
     this.turn((now) => this.machine.send(request, now, isOrdered));
   }
 
-  /** False when the signal is dropped here. */
+  /** Returns false when the driver drops the signal. */
   signal(signal: OutgoingSignal): boolean {
     if (this.isStopped || (this.connection?.backlog ?? 0) > signalBacklog) return false;
     this.turn((now) => this.machine.signal(signal, now));
@@ -143,13 +143,13 @@ export class Driver {
 
   private open(): void {
     const { url, user, device, keepAlive, transport } = this.settings;
-    // Of this connection alone, and so is the will that names it (section 1).
+    // The session belongs to this connection alone, and so does the will that names the session (section 1).
     const session = randomID();
     const will = { topic: this.topics.presence, payload: JSON.stringify({ online: false, reason: "lost", session }) };
     const encoded = encodeUser(user);
     [this.wasAccepted, this.isExplained] = [false, false];
     let connection: Connection | undefined;
-    /** What a connection that was given up still tells is not heard. */
+    /** Ignores events of a connection that the driver has given up. */
     const whileCurrent = (act: () => void) => {
       if (!this.isStopped && (connection === undefined || connection === this.connection)) act();
     };
@@ -176,12 +176,12 @@ export class Driver {
       );
       this.connection = connection;
     } catch (error) {
-      // An address that is none, or no WebSocket at all.
+      // The address is invalid, or the environment has no WebSocket.
       this.lost({ isRefused: false, message: error instanceof Error ? error.message : String(error) });
     }
   }
 
-  /** Gives the connection up for one with another session, and perhaps another token: the app sees nothing of it. */
+  /** Replaces the connection by another with a new session, and perhaps a new token, without telling the app. */
   private reopen(): void {
     this.machine.renewing();
     this.connection?.close();
@@ -203,14 +203,16 @@ export class Driver {
     this.host.lost(failure);
     if (this.isStopped) return;
     if (monotonic() - this.startedAt >= goodConnection) this.pause = firstPause;
-    // Shortened at random by up to a half, so that the devices of a broker that restarts do not all come at once.
+    // The wait is shortened at random by up to a half, so that the devices of a restarted broker do not all reconnect
+    // at once.
     this.cancelRetry = after(this.pause * (1 - Math.random() / 2), () => void this.attempt());
     this.pause = Math.min(this.pause * 2, longestPause);
   }
 
   /**
-   * A page that has a network again, or is looked at again, does not wait for its timers. A page that comes back from the background (a
-   * phone that is unlocked, another app closed, a frozen tab) does not always get the focus: it becomes visible, or is resumed.
+   * A page that gets a network again, or comes to the foreground again, does not wait for its timers. A page that comes
+   * back from the background (an unlocked phone, another app closed, a frozen tab) does not always get the focus, but
+   * becomes visible or is resumed.
    */
   private listenToThePage(): () => void {
     const { document } = globalThis as { document?: Partial<Document> };
@@ -241,7 +243,7 @@ export class Driver {
     if (lateToken !== undefined) return lateToken;
     let isLate = false;
     const given = (async (): Promise<unknown> => this.settings.getToken?.())();
-    // Whoever asks a person for it gets it when that person has it: it is for the next attempt.
+    // An app that asks a person for the token may be late. The late token is for the next attempt.
     given.then((token) => {
       if (isLate && typeof token === "string") this.lateToken = token;
     }, () => undefined);
@@ -267,10 +269,10 @@ export class Driver {
     try {
       const token = await this.askForToken();
       this.token = token;
-      // Lost meanwhile: it is for the next attempt, which is on its way.
+      // When the connection was lost meanwhile, the next attempt uses the token.
       if (isCurrent()) this.reopen();
     } catch {
-      // The present one lasts a while.
+      // The current token still lasts a while.
       if (isCurrent()) this.cancelQuestion = after(tokenRetry, () => void this.renewToken());
     }
   }
@@ -282,7 +284,7 @@ export class Driver {
     if (message) this.turn((now) => this.machine.received(message, now));
   }
 
-  /** Lets the machine act, does what has come due, and sets the timer for what comes next. */
+  /** Lets the machine act, does all that is due, and sets the timer for the next deadline. */
   private turn(act: (now: number) => Action[]): void {
     if (this.isStopped) return;
     this.perform(act(monotonic()));
@@ -290,7 +292,8 @@ export class Driver {
     if ((this.machine.nextDeadline ?? Infinity) <= now) {
       const due = this.machine.timerFired(now);
       this.perform(due);
-      // A request is sent again: it may be the connection that is dead, which a keepalive tells too late.
+      // A resend may mean that the connection is dead. The keep-alive would detect this too late, so the driver checks
+      // now.
       if (due.some(({ act: what, ...rest }) => what === "publish" && "message" in rest && "id" in rest.message)) {
         this.connection?.ask();
       }
@@ -324,7 +327,7 @@ export class Driver {
           this.host.refused(action.callID);
           break;
         case "renewSession":
-          // Not within this turn: the actions that follow belong to the present connection.
+          // The reconnect must not happen within this turn: the following actions belong to the current connection.
           queueMicrotask(() => {
             if (!this.isStopped && this.connection) this.reopen();
           });
@@ -337,14 +340,15 @@ export class Driver {
   }
 
   private publish(message: object): void {
-    // After its time limit the app has been told that a request failed: the broker must not deliver it then.
+    // After the request's time limit the app has been told of a failure, so the broker must not deliver the request
+    // then.
     const expiry = Math.ceil((this.settings.machine.requestTimeout ?? 30_000) / 1000) + 1;
     const payload = JSON.stringify(message);
     const isTooLarge = byteLength(payload) > limits.request;
     if (!isTooLarge && this.connection?.publish(this.topics.up, payload, expiry) !== false) return;
     const { id } = message as { id?: string };
     if (id === undefined) return;
-    // It cannot be sent at all: the request fails now, not in time.
+    // The message can never be sent, so the request fails now instead of at its time limit.
     const error = new BellwireError("tooLarge", `the request has more than ${limits.request} bytes, or than the broker takes`);
     this.perform(this.machine.received({ type: "response", id, error, time: 0, body: {} }, monotonic()));
   }

@@ -1,11 +1,14 @@
 type Handler<Value> = (value: Value) => void;
 
-/** Beyond so many that wait for a first handler, the oldest are dropped: each later one carries the whole state. */
+/**
+ * The number of events that wait for a first handler. Beyond it the oldest events are dropped; each later event carries
+ * the whole state.
+ */
 const longestBacklog = 256;
 
 /**
- * Handlers by event. What is emitted under one of the `kept` names before anybody listens waits for the first handler, so that
- * nothing is lost between the moment when an object is made and the moment when the app has it.
+ * A table of handlers by event name. Events under the `kept` names wait for the first handler, so that no event is lost
+ * between the creation of an object and the moment when the app has the object.
  */
 export class Emitter<Events> {
   private readonly handlers = new Map<keyof Events, Set<Handler<never>>>();
@@ -15,11 +18,11 @@ export class Emitter<Events> {
     for (const name of kept) this.backlogs.set(name, []);
   }
 
-  /** Calls `handler` with each `name` from now on. Returns how to stop that. */
+  /** Calls `handler` with each `name` event from now on. Returns a function that removes the handler. */
   on<Name extends keyof Events>(name: Name, handler: Handler<Events[Name]>): () => void {
     const handlers = this.handlers.get(name) ?? new Set();
     this.handlers.set(name, handlers);
-    // Another one than what was given, so that a function that is given twice is called twice.
+    // A new function per registration, so that a handler that is registered twice is called twice.
     const entry: Handler<Events[Name]> = (value) => handler(value);
     handlers.add(entry);
     const backlog = this.backlogs.get(name);
@@ -36,7 +39,8 @@ export class Emitter<Events> {
       backlog.push(value);
       if (backlog.length > longestBacklog) backlog.shift();
     }
-    // Each in a task of its own: what one handler throws is reported, and disturbs neither the others nor the client.
+    // Each handler runs in its own microtask. The environment reports a handler's exception, and the exception disturbs
+    // neither other handlers nor the client.
     for (const handler of this.handlers.get(name) ?? []) {
       queueMicrotask(() => (handler as Handler<Events[Name]>)(value));
     }

@@ -1,21 +1,22 @@
 /**
- * The protocol's error codes (docs/protocol.md, section 2), those with which a broker announces a disconnection (section 1), and
- * the SDK's own, which are never on the wire. A later service may add codes: any other string may come.
+ * The protocol's error codes (docs/protocol.md, section 2), the codes by which a broker announces a disconnection
+ * (section 1), and the SDK's own codes, which are never on the wire. A later service may add codes, so any other string
+ * is possible.
  */
 export type ErrorCode =
   | "badRequest" | "unknownType" | "tooLarge" | "callExists" | "callNotFound" | "notInviter" | "wrongMode" | "invalidState"
   | "answeredElsewhere" | "callEnded" | "alreadyInCall" | "busy" | "callFull" | "noInvitees" | "sessionOver"
   | "userNotRegistered" | "rateLimited" | "unavailable" | "internal"
   | "tokenExpired" | "tokenRevoked" | "flooding" | "slowReader"
-  /** No response within `requestTimeout`. The request may have been served. */
+  /** No response came within `requestTimeout`. The service may have served the request. */
   | "noResponse"
-  /** More at once than the client keeps. Nothing was sent. */
+  /** The client has too many unanswered requests. The request was not sent. */
   | "tooManyRequests"
   /** The broker cannot be reached, or the service does not answer. */
   | "notConnected"
-  /** The broker refuses this device: no token, a wrong one, or one that has ended. */
+  /** The broker refuses this device: the token is missing, wrong or has ended. */
   | "refused"
-  /** Another client has connected under this device's id: this one is over, until it is connected again. */
+  /** Another client has connected under this device's id. This client stays offline until the app connects it again. */
   | "takenOver"
   /** The app disconnected the client before the response came. */
   | "disconnected"
@@ -23,29 +24,29 @@ export type ErrorCode =
   | "cancelled"
   | (string & Record<never, never>);
 
-/** What an error object of the protocol may carry beside its code and message. */
+/** Further fields of an error object of the protocol. */
 export interface ErrorDetails {
-  /** With `invalidState`, `callEnded`, `answeredElsewhere`: the state that stands in the way. */
+  /** With `invalidState`, `callEnded`, `answeredElsewhere`: the state that prevents the request. */
   state?: string;
   /** With `alreadyInCall`: the user's own live call. */
   callID?: string;
   /** With `rateLimited` and `unavailable`: milliseconds to wait. */
   retryAfter?: number;
-  /** With `sessionOver`: the session. */
+  /** With `sessionOver`: the session that has ended. */
   session?: string;
 }
 
 /** Every failure that this SDK reports. */
 export class BellwireError extends Error implements ErrorDetails {
   override readonly name = "BellwireError";
-  /** What to decide by. */
+  /** The code for decisions in programs. */
   readonly code: ErrorCode;
   readonly state?: string;
   readonly callID?: string;
   readonly retryAfter?: number;
   readonly session?: string;
 
-  /** `message` is for people; its wording may change. */
+  /** `message` is for people; the wording may change. */
   constructor(code: ErrorCode, message: string, details: ErrorDetails = {}) {
     super(message);
     this.code = code;

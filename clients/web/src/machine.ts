@@ -17,12 +17,13 @@ import { tokenRenewalDue, tokenWillExpire } from "./machine/token.js";
 export type { Action, Configuration, Told } from "./machine/state.js";
 
 /**
- * All decisions of the SDK: what to publish when, what the app is told, when a request has failed. The twin of the Swift SDK's
- * `ClientMachine`; both are held to the scenarios in `Tests/ClientCases`.
+ * All decisions of the SDK: when to publish a message, when to tell the app, when a request has failed. The Swift SDK
+ * has the same `ClientMachine`; the scenarios in `Tests/ClientCases` test both.
  *
- * A pure, synchronous, deterministic machine. It does no I/O and knows no clock and no randomness: each event is a call with the
- * time, and what follows is returned as actions, to be performed in their order. Times are milliseconds of any clock that never
- * goes back; the service's clock is never compared with it (docs/protocol.md, section 5).
+ * The machine is pure, synchronous and deterministic. It does no I/O and has no clock and no randomness: each method
+ * takes the time as an argument and returns actions that the caller performs in their order. Times are milliseconds of
+ * any clock that never goes back; the machine never compares this clock with the service's clock (docs/protocol.md,
+ * section 5).
  *
  * The owner calls `timerFired` when `nextDeadline` has come.
  */
@@ -43,12 +44,12 @@ export class ClientMachine {
     };
   }
 
-  /** The newest state of the call that the device knows. */
+  /** Returns the newest known state of the call. */
   snapshot(callID: string): CallObject | undefined {
     return knownCall(this.state, callID)?.snapshot;
   }
 
-  /** When `timerFired` must be called next; undefined when there is nothing to wait for. */
+  /** The time of the next `timerFired` call; undefined when no deadline is set. */
   get nextDeadline(): number | undefined {
     const { state } = this;
     const times: (number | undefined)[] = [];
@@ -88,35 +89,35 @@ export class ClientMachine {
     return subscribed(this.state, now);
   }
 
-  /** The connection is gone. Requests and calls stay. */
+  /** The connection is lost. The machine keeps requests and calls. */
   disconnected(reason: string): Action[] {
     return disconnected(this.state, reason);
   }
 
-  /** The connection is about to be given up for another one, of which the app is to hear nothing. */
+  /** The owner is about to replace the connection by another. The app is not told. */
   renewing(): void {
     renewing(this.state);
   }
 
-  /** The app leaves: says goodbye and fails what is unanswered. The connection is to be closed afterwards. */
+  /** The app disconnects. Says goodbye and fails unanswered requests. The owner then closes the connection. */
   loggedOut(): Action[] {
     return loggedOut(this.state);
   }
 
   /**
-   * The app makes a request. Its id must be new; `succeed` or `fail` follows exactly once. `isOrdered`: a message that the recipient's
-   * app is to get in the order of those to it; its `seq` and `stream` are given here.
+   * The app makes a request with a new id. Exactly one `succeed` or `fail` follows. `isOrdered`: the request is a peer
+   * message that the recipient's app gets in the order of sending; the machine sets `seq` and `stream`.
    */
   send(request: Request, now: number, isOrdered = false): Action[] {
     return sendRequest(this.state, request, isOrdered, now);
   }
 
-  /** The app sends a signal. Its place in the stream of this device is given here. */
+  /** The app sends a signal. The machine sets the signal's place in the stream of this device. */
   signal(signal: OutgoingSignal, now: number): Action[] {
     return sendSignal(this.state, signal, now);
   }
 
-  /** A message arrived on one of the down topics. */
+  /** A message arrived on a down topic. */
   received(message: DownMessage, now: number): Action[] {
     const { state } = this;
     switch (message.type) {

@@ -4,19 +4,20 @@ import {
 import { hasRoom, isLiveFor, knownCall, makeRoom } from "./room.js";
 import { type Action, type Countdown, type KnownCall, type State, clamp, deliver, publish } from "./state.js";
 
-/* Events, and what is known of calls (docs/protocol.md, section 5). */
+/* Events, and the machine's knowledge of calls (docs/protocol.md, section 5). */
 
 /**
- * In milliseconds: the service sends unacked events again for 60 s. A welcome that does not list a call which was not heard of for
- * longer than that is not merely older than the last news of it.
+ * The age in milliseconds after which the last news of a call no longer contradicts a welcome. The service resends
+ * unacked events for 60 s. When a welcome does not list a call and the last news of the call is older than this, the
+ * call is over, and the welcome is not merely older than the news.
  */
 const resyncAfter = 90_000;
 /** The longest invitation (section 2), in milliseconds. */
 const longestInvitation = 600_000;
 
 /**
- * A revision that was not had. One that is not above, and was made later, is of a store that has lost writes and gives revisions a
- * second time (section 5).
+ * Whether the device has not had this revision. A lower revision with a later time is also new: the store has lost
+ * writes and assigns revision numbers a second time (section 5).
  */
 function isNews(known: KnownCall | undefined, revision: number, madeAt: number): boolean {
   if (!known) return revision > 0;
@@ -26,12 +27,12 @@ function isNews(known: KnownCall | undefined, revision: number, madeAt: number):
 const ack = (callID: string, revision: number): Action => publish({ type: "ack", callID, revision });
 
 export function receivedEvent(state: State, event: CallEvent, now: number): Action[] {
-  // Not acked, so the service sends it again as long as it is of use: by then there may be room.
+  // Without an ack the service resends the event while it is useful; by then there may be room.
   if (!hasRoom(state, event.call)) return [{ act: "refuse", callID: event.callID }];
   const known = knownCall(state, event.callID);
   const news = isNews(known, event.revision, event.time);
-  // Cumulative: an ack below what this device has would be answered with news that it had. No service counts below 0, and none
-  // would take such an ack.
+  // Acks are cumulative: the service would answer a lower ack by resending news that the device already has. Revisions
+  // below 0 do not exist, and the service would refuse such an ack.
   const acked = news ? event.revision : Math.max(event.revision, known?.revision ?? 0, 0);
   const actions = [ack(event.callID, acked)];
   actions.push(...remember(state, event.call, event.revision, event.time, event.expiresIn, now));
@@ -39,12 +40,15 @@ export function receivedEvent(state: State, event: CallEvent, now: number): Acti
   return actions;
 }
 
-/** An event that this version cannot read: it is acked, so that it is not sent again. */
+/** Acks an event that this version cannot read, so that the service does not resend the event. */
 export const receivedUnknownEvent = (state: State, callID: string, revision: number): Action[] => [
   ack(callID, Math.max(revision, knownCall(state, callID)?.revision ?? 0, 0)),
 ];
 
-/** A response tells the state of its call. Later events up to that revision will be ignored, so the app is told here. */
+/**
+ * Learns a call's state from a response. The machine will ignore later events up to that revision, so it tells the app
+ * here.
+ */
 export function learnedOfCall(state: State, { call, time }: Response, now: number): Action[] {
   if (!call || !hasRoom(state, call)) return [];
   const news = isNews(knownCall(state, call.callID), call.revision, time);
@@ -53,8 +57,9 @@ export function learnedOfCall(state: State, { call, time }: Response, now: numbe
 }
 
 /**
- * Takes over what a message says about a call. `revision` is 0 for a welcome. `reference` is when the revision was made, or the
- * welcome: by the service's clock, the message's expiry times were `now` or later then.
+ * Stores the state of a call from a message. `revision` is 0 for a welcome. `reference` is the creation time of the
+ * revision, or of the welcome, by the service's clock. On this device's clock that moment is `now` or earlier, so an
+ * expiry that is computed from `reference` can only be too late.
  */
 function remember(
   state: State, call: CallObject, revision: number, reference: number, expiresIn: number | undefined, now: number,
@@ -63,7 +68,7 @@ function remember(
   let known = knownCall(state, call.callID);
   if (!known) {
     const forgetting = makeRoom(state, call);
-    // Over, and with nobody who would have to be forgotten for it: there is nothing to follow.
+    // The table is full and the call is over, so the machine does not store the call.
     if (!forgetting) return [];
     actions.push(...forgetting);
     known = { snapshot: call, revision: 0, time: 0, asOf: 0, isLive: false, heardAt: now, connection: state.connection };
@@ -72,11 +77,11 @@ function remember(
   const isWelcome = revision === 0;
   const goesBack = call.revision < known.snapshot.revision;
   const isNewest = isWelcome || !goesBack || reference > known.asOf;
-  // A resend of what had been given up locally does not make it ring again; anything newer does, or a welcome.
+  // A resend does not make a call ring again that the machine gave up locally. Newer events and welcomes do.
   const news = isNews(known, revision, reference);
   const tells = isWelcome || news;
   if (!isWelcome && news) [known.revision, known.time] = [revision, reference];
-  // What was had is lost there, and comes again under the same numbers.
+  // The store has lost revisions, and will assign the same numbers again.
   if (isWelcome && goesBack) [known.revision, known.time] = [0, 0];
   known.heardAt = now;
   known.connection = state.connection;
@@ -91,15 +96,18 @@ function remember(
 
 // Resynchronisation
 
-/** The last news of the call are older than the list in a welcome that arrives now. */
+/** Whether the last news of the call are older than the list in a welcome that arrives now. */
 const isOutdated = (state: State, known: KnownCall, now: number): boolean =>
   known.connection !== state.connection || now - known.heardAt > resyncAfter;
 
-/** A request of the app about this call is unanswered. What a welcome lists may be its success, of which the app is told first. */
+/**
+ * Whether the app has an unanswered request about this call. A welcome may already show the request's success, but the
+ * app is told the response first.
+ */
 const isAsked = (state: State, callID: string): boolean =>
   state.pending.some(({ request }) => request.callID === callID && changesCall(request.type));
 
-/** What a welcome had of a call, once the last request about it is answered. */
+/** Applies the held list entry of a call when the last request about the call is answered. */
 export function releaseHeld(state: State, callID: string, now: number): Action[] {
   const held = isAsked(state, callID) ? undefined : state.heldCalls.get(callID);
   if (!held) return [];
@@ -110,8 +118,8 @@ export function releaseHeld(state: State, callID: string, now: number): Action[]
 function listedCall(state: State, call: CallObject, reference: number, now: number): Action[] {
   const known = knownCall(state, call.callID);
   const news = !known || !known.isLive || call.revision !== known.snapshot.revision;
-  // An older list than the last news, as two replicas may send them, brings nothing back to life. Long after the last news, or on
-  // another connection, it is no older list: the store has lost what it had.
+  // Two coordinators may send their lists in the wrong order, so a list that is older than the last news revives no
+  // call. On another connection, or long after the last news, the list is not older: the store has lost data.
   const isOlder = known !== undefined && call.revision < known.snapshot.revision && !isOutdated(state, known, now);
   if (isOlder || !hasRoom(state, call)) return [];
   const actions = remember(state, call, 0, reference, undefined, now);
@@ -119,8 +127,8 @@ function listedCall(state: State, call: CallObject, reference: number, now: numb
 }
 
 /**
- * Calls that the service lists are told when they are new to the app. Calls that it does not list are over, and their events are
- * not owed to this session: the app is told once.
+ * Tells the app of listed calls that are new to the app. Calls that the service does not list are over, and the service
+ * does not send their events to this session, so the machine tells the app once.
  */
 export function resynchronised(state: State, welcome: Welcome, now: number): Action[] {
   const actions: Action[] = [];
@@ -128,7 +136,7 @@ export function resynchronised(state: State, welcome: Welcome, now: number): Act
     if (isAsked(state, call.callID)) state.heldCalls.set(call.callID, { call, reference: welcome.serverTime });
     else actions.push(...listedCall(state, call, welcome.serverTime, now));
   }
-  // A list that had to be cut says nothing about the calls that it does not name.
+  // An incomplete list says nothing about unlisted calls.
   if (welcome.omittedCalls > 0) return actions;
   const listed = new Set(welcome.calls.map((call) => call.callID));
   const invited = new Set(state.pending.flatMap(({ request }) => (request.type === "call.invite" ? [request.callID] : [])));
@@ -141,7 +149,7 @@ export function resynchronised(state: State, welcome: Welcome, now: number): Act
   return actions;
 }
 
-/** The service does not know a call that this device took for live. */
+/** The service does not know a call that the machine considered live. */
 export function callNotFound(state: State, callID: string): Action[] {
   const known = knownCall(state, callID);
   return known?.isLive ? [over(known, "gone")] : [];
@@ -156,7 +164,7 @@ function over(known: KnownCall, tell: "gone" | "invitationExpired"): Action {
 
 // Countdown
 
-/** The countdown of an invitation that rings here, or that this user made and nobody answered. */
+/** Returns the countdown of an invitation that rings here, or that this user made and no invitee has answered. */
 function countdown(
   state: State, known: KnownCall, reference: number, expiresIn: number | undefined, now: number,
 ): Countdown | undefined {
@@ -175,7 +183,7 @@ function countdown(
   const left = isRinging ? expiresIn ?? computed : computed;
   let until = now + clamp(left, 0, longestInvitation) + state.configuration.ringingMargin;
   const running = known.countdown;
-  // Each message can only overstate what is left: by its own age.
+  // A message can only overstate the remaining time, by its own age. The earliest end is therefore the best.
   if (running && running.expiresAt === expiresAt) until = Math.min(until, running.until);
   return { expiresAt, until };
 }
@@ -187,7 +195,9 @@ export const countdownsPassed = (state: State, now: number): Action[] =>
 
 // Heartbeats
 
-/** In advanced mode the service takes a silent member for gone (section 3). */
+/**
+ * Whether this device must send heartbeats. In advanced mode the service considers a silent member gone (section 3).
+ */
 function beats(state: State, known: KnownCall): boolean {
   const own = memberOf(known.snapshot, state.user);
   return known.isLive && known.snapshot.mode === "advanced" && own?.state === "accepted" && own.device === state.device;

@@ -4,30 +4,33 @@ import { inOrder, placed } from "./order.js";
 import { type Action, type State, deliver, publish } from "./state.js";
 
 /*
- * Peer messages (docs/protocol.md, section 2, Peer messages): each is shown once, those of a stream in its order; each of the own gets
- * one receipt.
+ * Peer messages (docs/protocol.md, section 2, Peer messages). The app sees each message once, the messages of a stream
+ * in order; each own message gets one receipt.
  */
 
-/** How long after its time to live a message's receipt may come before the service is asked, in milliseconds. */
+/** The wait after a message's time to live before the machine asks the service for the receipt, in milliseconds. */
 const receiptMargin = 3_000;
 /**
- * How long after its time to live it is still asked; then the app is told that nothing is known. The service remembers a message
- * for 10 min: later it would take the question for a new message.
+ * The time in milliseconds after a message's time to live during which the machine keeps asking for the receipt; then
+ * the app gets an error. The service remembers a message for 10 min and would take a later question for a new message.
  */
 const receiptPatience = 300_000;
-/** Ids of messages that were shown. Beyond it the oldest are forgotten: the service sends none for longer than 600 s. */
+/**
+ * The number of remembered ids of shown messages. Beyond it the oldest ids are forgotten; the service sends no message
+ * for longer than 600 s.
+ */
 const shownMessages = 4_096;
 const unreceiptedMessages = 256;
 /** Seconds. */
 const defaultTTL = 30;
 
-/** It is acked when it comes, also when its turn has not: the sender need not wait for what others are waited for. */
+/** Acks the message on arrival, even before its turn: the sender need not wait for missing messages of others. */
 export function receivedMessage(state: State, message: Message, now: number): Action[] {
   const ack = publish({ type: "ack", messageID: message.messageID });
   if (state.shown.has(message.messageID)) return [ack];
   state.shown.add(message.messageID);
   if (state.shown.size > shownMessages) {
-    // A set keeps the order in which its values came.
+    // A set keeps the order of insertion.
     for (const oldest of state.shown) {
       state.shown.delete(oldest);
       break;
@@ -36,7 +39,7 @@ export function receivedMessage(state: State, message: Message, now: number): Ac
   return [ack, ...inOrder(state, message, now).map((each) => deliver({ tell: "message", message: each }))];
 }
 
-/** Follows a message that the app sends. `isUnplaced`: it is given its place when it leaves. */
+/** Follows a message that the app sends. `isUnplaced`: the message gets its place when it leaves the device. */
 export function follow(state: State, request: Request, isUnplaced: boolean, now: number): void {
   const { type, messageID, to, ttl } = request;
   if (type !== "message.send" || typeof messageID !== "string" || typeof to !== "string") return;
@@ -45,23 +48,26 @@ export function follow(state: State, request: Request, isUnplaced: boolean, now:
   state.unreceipted.push({
     request, messageID, to, isUnplaced, endsAt: now + life, askAt: now + life + receiptMargin, questions: 0,
   });
-  // The oldest is given up without a word: requests at once are bounded, receipts come within their time.
+  // The oldest message is dropped silently. The number of simultaneous requests is bounded, and receipts come in time.
   if (state.unreceipted.length > unreceiptedMessages) state.unreceipted.shift();
 }
 
-/** True for one that is news: not when it comes again, or to an app that was restarted. The message is not followed any more. */
+/**
+ * Stops following the message. Returns true when the receipt is new; a repeated receipt, or a receipt for an app that
+ * was restarted, is not.
+ */
 export function settle(state: State, receipt: Receipt): boolean {
   const place = state.unreceipted.findIndex((sent) => sent.messageID === receipt.messageID && sent.to === receipt.to);
   if (place >= 0) state.unreceipted.splice(place, 1);
   return place >= 0;
 }
 
-/** A response to `message.send` says what has become of it. */
+/** A response to `message.send` carries the message's state. */
 export function learnedOfMessage(state: State, request: Request, response: Response): Action[] {
   const { state: fate, messageID, time } = response.body;
   if (request.type !== "message.send" || typeof request.to !== "string" || typeof messageID !== "string") return [];
   if (fate === "sent") {
-    // It waits: there is nothing to ask before its time is over.
+    // The message is still undelivered: the machine asks again only after the message's time to live.
     const sent = state.unreceipted.find((each) => each.request.id === request.id);
     if (sent) sent.askAt = Math.max(sent.askAt, sent.endsAt + receiptMargin);
     return [];
@@ -71,12 +77,12 @@ export function learnedOfMessage(state: State, request: Request, response: Respo
   return settle(state, receipt) ? [deliver({ tell: "receipt", receipt })] : [];
 }
 
-/** The service refused the message: there will be no receipt. */
+/** The service refused the message, so no receipt will come. */
 export function unfollow(state: State, request: Request): void {
   state.unreceipted = state.unreceipted.filter((sent) => sent.request.id !== request.id);
 }
 
-/** On a new connection: the receipt may have come while there was none. */
+/** Asks soon after a reconnect: the receipt may have come while the device was offline. */
 export function askForReceipts(state: State, now: number): void {
   for (const sent of state.unreceipted) sent.askAt = Math.min(sent.askAt, now + 1_000);
 }
@@ -86,7 +92,7 @@ export function receiptsDue(state: State, now: number): Action[] {
   const actions: Action[] = [];
   for (const sent of [...state.unreceipted].reverse()) {
     if (sent.askAt > now) continue;
-    // While the request itself is unanswered it is sent again anyway.
+    // The machine resends an unanswered request anyway.
     if (state.pending.some((entry) => entry.request.id === sent.request.id)) {
       sent.askAt = now + receiptMargin;
     } else if (now >= sent.endsAt + receiptPatience) {
@@ -102,7 +108,7 @@ export function receiptsDue(state: State, now: number): Action[] {
   return actions;
 }
 
-/** An answer to such a question: no request of the app waits for it. */
+/** Handles the answer to such a question; no request of the app is open for it. */
 export function answeredAgain(state: State, response: Response): Action[] {
   const sent = state.unreceipted.find((each) => each.request.id === response.id);
   return sent ? learnedOfMessage(state, sent.request, response) : [];

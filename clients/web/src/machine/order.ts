@@ -2,28 +2,28 @@ import type { Message, Request } from "../protocol.js";
 import type { StreamBounds } from "./ordered-streams.js";
 import { type Action, type PendingRequest, type SentMessage, type State, deliver } from "./state.js";
 
-/* Messages in the order of their sender (docs/protocol.md, section 2, Peer messages). */
+/* Peer messages in the order of their sender (docs/protocol.md, section 2, Peer messages). */
 
 /**
- * A first send that was lost comes again after 1, 2, 4, 8 s, one that expired never. A stream that is not known may be in its middle,
- * since the app was restarted; what is before it is then on its way, or never comes. Copies are known by their `messageID`: whoever
- * gives a `seq` twice has two messages.
+ * The service resends a message whose first send was lost after 1, 2, 4, 8 s, but never an expired message. An unknown
+ * stream may have begun before the app was restarted; the missing messages then are on their way, or never come. The
+ * machine recognizes copies by `messageID`, so a sender that uses a `seq` twice has sent two messages.
  */
 export const messageBounds: StreamBounds = { beginning: 1_000, gap: 10_000, remembered: 0 };
 
-/** What is to be told now that a message has come for the first time. */
+/** Returns the messages for the app after the first arrival of a message. */
 export function inOrder(state: State, message: Message, now: number): Message[] {
   if (message.stream === undefined || message.seq === undefined) return [message];
   return state.messageStreams.received(message, message.seq, now);
 }
 
-/** Gaps that have been waited for long enough are given up. */
+/** Gives up the gaps whose waiting time is over. */
 export const messageGapsPassed = (state: State, now: number): Action[] =>
   state.messageStreams.gapsPassed(now).map((message) => deliver({ tell: "message", message }));
 
 /**
- * A request leaves for the first time: an ordered message has its place from now on. So one that never left, because there was no
- * connection in its time, leaves no gap.
+ * Gives an ordered message its place when the request leaves for the first time. A message that never left, for lack of
+ * a connection, therefore leaves no gap.
  */
 export function takePlace(state: State, entry: PendingRequest): void {
   if (!entry.isUnplaced) return;
@@ -32,8 +32,8 @@ export function takePlace(state: State, entry: PendingRequest): void {
 }
 
 /**
- * How far the places of a recipient's messages run ahead of the oldest that is unanswered: below what a receiver holds of one stream,
- * which would give up what it waits for.
+ * The largest distance between the places of a recipient's messages and the oldest unanswered message. The distance is
+ * below the number of messages that a receiver holds per stream; a receiver that holds more gives the first gap up.
  */
 const window = 32;
 
@@ -48,7 +48,10 @@ export function hasPlace(state: State, entry: PendingRequest): boolean {
   return unanswered.length === 0 || state.places.nextSeq(to) - Math.min(...unanswered) < window;
 }
 
-/** The message with its place. When the app sends one again whose receipt has not come, it is that one's. */
+/**
+ * Returns the message with its place. When the app sends a message again whose receipt has not come, the message keeps
+ * its place.
+ */
 export function placed(state: State, request: Request): Request {
   const { messageID, to } = request;
   if (request.type !== "message.send" || typeof to !== "string") return request;
@@ -62,28 +65,34 @@ export function placed(state: State, request: Request): Request {
   return { ...request, ...place };
 }
 
-/** Where a message stands among those to its recipient. */
+/** The place of a message among all messages to its recipient. */
 interface MessagePlace {
   stream: string;
   seq: number;
 }
 
-/** Undefined before it has left. */
+/** Undefined before the message has left. */
 function placeOf({ request: { stream, seq }, isUnplaced }: SentMessage): MessagePlace | undefined {
   return !isUnplaced && typeof stream === "string" && typeof seq === "number" ? { stream, seq } : undefined;
 }
 
-/** Recipients whose numbers are remembered. Beyond it those of the one who was not written to for longest are forgotten. */
+/**
+ * The number of recipients with remembered places. Beyond it the machine forgets the recipient with the longest time
+ * since the last message.
+ */
 const recipients = 256;
 
-/** The next place of an ordered message, by recipient. */
+/** The next place of an ordered message, per recipient. */
 export class MessagePlaces {
-  /** The one who was written to last is the last. */
+  /** The recipient of the latest message is last in this map. */
   private readonly runs = new Map<string, MessagePlace>();
-  /** Recipients forgotten so far. Who is written to again is counted from 1, in a stream of another name. */
+  /**
+   * The number of recipients forgotten so far. A message to a forgotten recipient begins a stream of a new name, which
+   * counts from 1.
+   */
   private forgotten = 0;
 
-  /** Without a name none are given. */
+  /** Without a stream name the machine assigns no places. */
   constructor(private readonly stream: string | undefined) {}
 
   next(user: string): MessagePlace | undefined {
@@ -96,18 +105,21 @@ export class MessagePlaces {
     return place;
   }
 
-  /** What the next message to the user has. */
+  /** Returns the `seq` of the next message to the user. */
   nextSeq(user: string): number { return this.runs.get(user)?.seq ?? 1; }
 
-  /** The place of a message in the recipient's present stream; none when it stands in none of these. */
+  /**
+   * Returns the place of a message in the recipient's current stream as a list; empty for a message of no current
+   * stream.
+   */
   seqOf({ to, stream, seq }: Request): number[] {
     const run = typeof to === "string" ? this.runs.get(to) : undefined;
     return run && run.stream === stream && typeof seq === "number" ? [seq] : [];
   }
 
   /**
-   * The message was refused. When none was sent after it, the next one has its place; else the recipient waits for it until it gives
-   * the gap up.
+   * Takes back the place of a refused message. The next message gets the place when no later message was sent; else the
+   * recipient waits for the place until the gap is given up.
    */
   takeBack({ to, stream, seq }: Request): void {
     const run = typeof to === "string" ? this.runs.get(to) : undefined;
@@ -115,7 +127,7 @@ export class MessagePlaces {
   }
 
   private forgetOne(): void {
-    // A map keeps the order in which its keys came.
+    // A map keeps the order of insertion of its keys.
     for (const oldest of this.runs.keys()) {
       this.runs.delete(oldest);
       this.forgotten += 1;

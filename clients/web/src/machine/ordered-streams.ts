@@ -1,9 +1,12 @@
 /*
- * What comes from many senders, that of each in its order (docs/protocol.md, section 2, Signals and Peer messages). The twin of
- * the Swift SDK's `OrderedStreams`.
+ * Items of many senders, each sender's items in order (docs/protocol.md, section 2, Signals and Peer messages). The
+ * Swift SDK has the same `OrderedStreams`.
  */
 
-/** What has a place in a run of its sender. `callID`: of signals, which are numbered in each call for itself. */
+/**
+ * An item with a place in a run of its sender. `callID` is set for signals, because each call numbers its signals
+ * separately.
+ */
 export interface Placed {
   callID?: string;
   from: string;
@@ -11,21 +14,26 @@ export interface Placed {
   stream?: string;
 }
 
-/** How long a receiver waits for what is missing, in milliseconds, and how much it keeps meanwhile. */
+/**
+ * The times that a receiver waits for missing items, in milliseconds, and the number of items that the receiver
+ * remembers.
+ */
 export interface StreamBounds {
-  /** How long a stream that is not known waits for what is before its first one. */
+  /** The wait of an unknown stream for items before its first item. */
   beginning: number;
-  /** How long a gap is waited for. */
+  /** The wait for a gap. */
   gap: number;
-  /** How many of the last ones of a stream are remembered as delivered, to drop their copies; 0 where copies are dropped before. */
+  /**
+   * The number of delivered items of a stream that are remembered to drop copies; 0 when copies are dropped earlier.
+   */
   remembered: number;
 }
 
-/** What waits in a stream. Beyond it the first gap is given up. */
+/** The number of items that wait in a stream. Beyond it the stream gives its first gap up. */
 const mostHeld = 64;
-/** Streams that are followed. */
+/** The number of streams that are followed. */
 const mostStreams = 64;
-/** Of one sender. */
+/** The number of streams of a single sender device. */
 const streamsPerSource = 4;
 
 const isOfSource = (first: Placed, other: Placed): boolean =>
@@ -36,13 +44,13 @@ export class OrderedStreams<Item extends Placed> {
 
   constructor(private readonly bounds: StreamBounds) {}
 
-  /** When the first gap is given up. */
+  /** The time at which the first gap is given up. */
   get deadline(): number | undefined {
     const deadlines = this.streams.flatMap((stream) => stream.deadline ?? []);
     return deadlines.length > 0 ? Math.min(...deadlines) : undefined;
   }
 
-  /** Returns what is to be delivered now; also what was held in a stream that is forgotten for this one. */
+  /** Returns the items to deliver now, including items of a stream that is forgotten to make room. */
   received(item: Item, seq: number, now: number): Item[] {
     const known = this.streams.find(({ first }) => isOfSource(first, item) && first.stream === item.stream);
     if (known) return known.received(item, seq, now);
@@ -52,7 +60,7 @@ export class OrderedStreams<Item extends Placed> {
     return [...forgotten, ...stream.received(item, seq, now)];
   }
 
-  /** Gives up the gaps that have been waited for long enough; at `Infinity` all of them. */
+  /** Gives up the gaps whose waiting time is over; `Infinity` gives up all gaps. */
   gapsPassed(now: number): Item[] {
     return this.streams.flatMap((stream) => stream.gapsPassed(now));
   }
@@ -65,8 +73,9 @@ export class OrderedStreams<Item extends Placed> {
   }
 
   /**
-   * One of the sender's own, when it has as many as it may have; else, when there is no room, one of the user who has most of them.
-   * So nobody displaces the streams of others by beginning ever new ones, on however many devices.
+   * Returns the stream to forget for a new stream of this sender: a stream of the same sender device when that device
+   * has the most allowed streams, else, when there is no room, a stream of the user with the most streams. A user that
+   * begins ever new streams, on any number of devices, therefore displaces no other user's streams.
    */
   private displaced(item: Item): OrderedStream<Item> | undefined {
     const own = this.streams.filter(({ first }) => isOfSource(first, item));
@@ -82,15 +91,15 @@ export class OrderedStreams<Item extends Placed> {
 const longestSilent = <Item extends Placed>(streams: OrderedStream<Item>[]): OrderedStream<Item> =>
   streams.reduce((a, b) => (b.lastAt < a.lastAt ? b : a));
 
-/** One run of a sender, put into order. */
+/** A run of a sender, brought into order. */
 class OrderedStream<Item extends Placed> {
-  /** The `seq` that is to come; undefined until the stream has begun. */
+  /** The next `seq` to deliver; undefined until the stream has begun. */
   private next: number | undefined;
-  /** What came before its turn, and when, by rising `seq`. */
+  /** The items that came before their turn, by rising `seq`, with their times of arrival. */
   private held: { seq: number; item: Item; at: number }[] = [];
-  /** The last ones that were delivered. */
+  /** The last delivered places. */
   private delivered: number[] = [];
-  /** When it was last heard of. */
+  /** The time of the last item. */
   lastAt = 0;
 
   constructor(
@@ -98,21 +107,21 @@ class OrderedStream<Item extends Placed> {
     private readonly bounds: StreamBounds,
   ) {}
 
-  /** When the first gap is given up. */
+  /** The time at which the first gap is given up. */
   get deadline(): number | undefined {
     if (this.held.length === 0) return undefined;
     const patience = this.next === undefined ? this.bounds.beginning : this.bounds.gap;
     return Math.min(...this.held.map(({ at }) => at)) + patience;
   }
 
-  /** Returns what is to be delivered now. */
+  /** Returns the items to deliver now. */
   received(item: Item, seq: number, now: number): Item[] {
     this.lastAt = now;
     if (this.isCopy(seq)) return [];
-    // A stream begins with 1, or with 0 at clients that count from there.
+    // A stream begins with 1, or with 0 for clients that count from 0.
     if (this.next === undefined && seq <= 1) this.next = seq;
     if (this.next !== undefined && seq < this.next) {
-      // Its place was given up: late is better than never.
+      // The stream gave this item's place up. A late delivery is better than no delivery.
       this.note(seq);
       return [item];
     }
@@ -122,7 +131,7 @@ class OrderedStream<Item extends Placed> {
     return this.drain();
   }
 
-  /** Gives up the gaps before what has waited for too long: everything before it goes with it, in order. */
+  /** Gives up the gaps before items that have waited too long; all earlier items are delivered first, in order. */
   gapsPassed(now: number): Item[] {
     const items: Item[] = [];
     while ((this.deadline ?? Infinity) <= now && this.held.length > 0) {

@@ -10,11 +10,14 @@ import { setTokenRenewal } from "./token.js";
 
 /* Connections and presence (docs/protocol.md, section 1). */
 
-/** Two connections that claim to be the same device would answer each other's welcomes for ever: at most one answer in this time. */
+/**
+ * The shortest time between two corrections, in milliseconds. Two connections that claim to be the same device would
+ * otherwise answer each other's welcomes without end.
+ */
 const correctionInterval = 1_000;
 /**
- * Between two connections that are made because a session is over, in milliseconds. Presence is published again after at most as
- * long, and answered again.
+ * The shortest time between two reconnects because of a session that is over, in milliseconds. The device publishes its
+ * presence again at the latest after this time, and the service then answers again.
  */
 const sessionPause = 8_000;
 
@@ -37,8 +40,8 @@ export function connected(state: State, session: string): Action[] {
 }
 
 /**
- * The broker answered the subscriptions of both down topics: from now on nothing that is sent to this device is missed, so presence
- * is published, and after it the requests that wait.
+ * The broker answered the subscriptions of both down topics. From now on the device misses no message, so the machine
+ * publishes presence and then the waiting requests.
  */
 export function subscribed(state: State, now: number): Action[] {
   if (state.link !== "connected") return [];
@@ -49,7 +52,7 @@ export function subscribed(state: State, now: number): Action[] {
   return [...publishPresence(state, now), ...resendAll(state, now), ...sendWaitingSignals(state, now)];
 }
 
-/** The connection is gone. Requests and calls stay. */
+/** The connection is lost. The machine keeps requests and calls. */
 export function disconnected(state: State, reason: string): Action[] {
   state.link = "offline";
   state.isRenewing = false;
@@ -60,13 +63,13 @@ export function disconnected(state: State, reason: string): Action[] {
   return [deliver({ tell: "offline", reason })];
 }
 
-/** The app leaves: says goodbye and fails what is unanswered. The connection is to be closed afterwards. */
+/** The app disconnects. Says goodbye and fails unanswered requests. The owner then closes the connection. */
 export function loggedOut(state: State): Action[] {
   const actions: Action[] = [];
   if (state.link === "subscribed") {
     actions.push({ act: "publishPresence", message: { online: false, reason: "logout", session: state.session } });
   }
-  // What waits for its turn was acked: it is told now or never.
+  // The machine has acked the waiting messages, so the app must get them now.
   actions.push(...messageGapsPassed(state, Infinity));
   const error = new BellwireError("disconnected", "the client disconnected before the response came");
   for (const { request } of state.pending) actions.push(fail(request.id, error));
@@ -77,8 +80,8 @@ export function loggedOut(state: State): Action[] {
 }
 
 /**
- * The connection is about to be given up for one with another token. Neither does the device go offline for that, nor does the app
- * hear of it, unless the next connection does not come about.
+ * The owner is about to replace the connection by another with a new token. The device does not go offline for this,
+ * and the app is told only when the next connection fails.
  */
 export function renewing(state: State): void {
   state.link = "offline";
@@ -89,7 +92,8 @@ export function renewing(state: State): void {
 export function presenceDue(state: State, now: number): Action[] {
   if (state.link !== "subscribed" || state.nextPresence === undefined || state.nextPresence > now) return [];
   if (!state.isAwaitingWelcome) {
-    // The renewal is answered and repeated like the first: a lost one would let the lease run out.
+    // A renewal is answered and repeated like the first presence message: without repetition, the loss of a single
+    // message would let the presence expire.
     state.isAwaitingWelcome = true;
     state.presenceSends = 0;
   }
@@ -107,8 +111,9 @@ export function receivedWelcome(state: State, welcome: Welcome, now: number): Ac
   if (welcome.session !== state.session) return welcomedAnotherSession(state, now);
   state.isAwaitingWelcome = false;
   state.presenceSends = 0;
-  // Also while the device is not idle: each welcome is a chance to learn of a call that is over. At half of the lease, if the
-  // service says how long it is; whatever it says, the pause is a pause, and ends within an hour.
+  // The device also renews presence while it is busy: each welcome is a chance to learn of a call that is over. The
+  // pause is half of the lease if the service sends the lease. Any value from the service is clamped to a pause between
+  // 1 s and an hour.
   const { presenceLease } = welcome;
   state.nextPresence =
     now + (presenceLease === undefined ? state.configuration.presenceRenewal : clamp(presenceLease, 2, 7200) * 500);
@@ -122,11 +127,12 @@ export function receivedWelcome(state: State, welcome: Welcome, now: number): Ac
   return [...actions, ...resynchronised(state, welcome, now)];
 }
 
-/** A session that is over is another connection's, or its end overtook its beginning. */
+/** The session is over: another connection's end was meant, or this session's end overtook its beginning. */
 export function receivedError(state: State, error: BellwireError, now: number): Action[] {
   if (error.code !== "sessionOver") return [deliver({ tell: "error", error })];
   if (state.link !== "subscribed" || error.session !== state.session) return [];
-  // Whatever a service says, connecting again has its pause; after it the presence that is published is answered like this one.
+  // Reconnects have a minimum pause, whatever the service sends. After the pause the device publishes presence, and the
+  // service answers again.
   const last = state.lastSessionRenewal;
   if (last !== undefined && now - last < sessionPause) {
     state.isAwaitingWelcome = true;
@@ -138,7 +144,7 @@ export function receivedError(state: State, error: BellwireError, now: number): 
   return [{ act: "renewSession" }];
 }
 
-/** The service takes another session for the current one: tells it again. */
+/** The service names another current session, so the device publishes its own session again. */
 function welcomedAnotherSession(state: State, now: number): Action[] {
   state.isAwaitingWelcome = true;
   state.presenceSends = 0;

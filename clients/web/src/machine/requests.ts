@@ -7,8 +7,9 @@ import { beginsCall, knownCall, mayBegin } from "./room.js";
 import { type Action, type PendingRequest, type State, fail, publish, deliver, resendDelay } from "./state.js";
 
 /*
- * Requests: sent again under the same id until the response, one at a time for each call, within a time limit (docs/protocol.md,
- * section 2). What begins a call waits for the answers to what left another one.
+ * Requests. The machine resends a request under the same id until its response or its time limit, and sends the
+ * requests of a call one at a time (docs/protocol.md, section 2). A request that begins a call waits for the responses
+ * to requests that leave another call.
  */
 
 const isInvite = (entry: PendingRequest): boolean => entry.request.type === "call.invite";
@@ -18,23 +19,24 @@ const isOfCall = (entry: PendingRequest, other: PendingRequest): boolean =>
   entry.request.callID !== undefined && entry.request.callID === other.request.callID;
 
 /**
- * Whether a request waits for the response to an earlier one. Two requests of a device may be handled by two coordinators at once: the
- * later one would be judged by what was before the earlier one, as an invitation by the call that the user has just left.
+ * Whether a request waits for the response to an earlier request. Two coordinators may serve two requests of a device
+ * at the same time. The later request would then be decided on the state before the earlier request, as an invitation
+ * in a call that the user has just left.
  */
 function waits(entry: PendingRequest, earlier: PendingRequest): boolean {
   if (!changesCall(entry.request.type) || !changesCall(earlier.request.type)) return false;
-  // A cancel may overtake its invitation: the service remembers it.
+  // A cancel may overtake its invitation: the service remembers the cancel.
   if (isOfCall(entry, earlier)) return !(isCancel(entry) && isInvite(earlier));
   return beginsCall(entry) && /^call\.(quit|end|reject|cancel)$/.test(earlier.request.type);
 }
 
-/** Whether a request that waits may leave: nothing before it holds it, and there is room for it in the order of its recipient. */
+/** Whether a waiting request may leave: no earlier request holds it back, and the order of its recipient has room. */
 const mayLeave = (state: State, entry: PendingRequest): boolean =>
   !state.pending.slice(0, state.pending.indexOf(entry)).some((earlier) => waits(entry, earlier)) && hasPlace(state, entry);
 
 /**
- * The app makes a request. Its id must be new; `succeed` or `fail` follows exactly once. `isOrdered`: a message that the recipient's
- * app is to get in the order of those to it; its `seq` and `stream` are given here.
+ * The app makes a request with a new id. Exactly one `succeed` or `fail` follows. `isOrdered`: the request is a peer
+ * message that the recipient's app gets in the order of sending; the machine sets `seq` and `stream`.
  */
 export function sendRequest(state: State, request: Request, isOrdered: boolean, now: number): Action[] {
   const { configuration, pending } = state;
@@ -52,14 +54,14 @@ export function sendRequest(state: State, request: Request, isOrdered: boolean, 
 
 function start(state: State, entry: PendingRequest, now: number): Action[] {
   entry.stage = "sending";
-  // Without a connection `resendAll` sends it as soon as its response can arrive.
+  // Without a connection, `resendAll` sends the request as soon as the response can arrive.
   [entry.sends, entry.nextSend] = state.link === "subscribed" ? [1, now + resendDelay(1)] : [0, now];
   if (entry.sends === 0) return [];
   takePlace(state, entry);
   return [publish(entry.request)];
 }
 
-/** On a new connection everything unanswered is sent at once. */
+/** Sends all unanswered requests on a new connection. */
 export const resendAll = (state: State, now: number): Action[] =>
   state.pending.filter((entry) => entry.stage === "sending").flatMap((entry) => {
     if (hasPlace(state, entry)) return start(state, entry, now);
@@ -69,7 +71,7 @@ export const resendAll = (state: State, now: number): Action[] =>
 
 export function requestsDue(state: State, now: number): Action[] {
   const actions: Action[] = [];
-  // Last ones first: a request that fails must not release one that fails at the same time.
+  // The last requests fail first, so that a failed request does not start a request that fails at the same time.
   for (const entry of state.pending.filter(({ deadline }) => deadline <= now).reverse()) {
     actions.push(...failed(state, entry, entry.refusal ?? noResponse(state, entry), now));
   }
@@ -118,7 +120,7 @@ function refused(state: State, entry: PendingRequest, error: BellwireError, now:
   }
   const call = knownCall(state, callID)?.snapshot;
   if (call?.state === "ended") {
-    // The invite's response was faster: the cancel did what it was for.
+    // The response to the invite came first and shows that the cancel has worked.
     const time = call.endedAt ?? call.createdAt;
     return succeeded(state, entry, { type: "response", id: entry.request.id, call, time, body: {} }, now);
   }
@@ -130,7 +132,7 @@ function succeeded(state: State, entry: PendingRequest, response: Response, now:
 }
 
 function failed(state: State, entry: PendingRequest, error: BellwireError, now: number): Action[] {
-  // Without an answer the message may be under way all the same, if it has left.
+  // After `noResponse`, a request that has left may still be served.
   if (error.code !== "noResponse" || entry.sends === 0) {
     unfollow(state, entry.request);
     state.places.takeBack(entry.request);
@@ -147,14 +149,14 @@ function completed(
   const actions = [outcome];
   const { callID, type } = entry.request;
   if (isInvite(entry) && callID !== undefined) actions.push(...inviteCompleted(state, callID, response, now));
-  // What waited for this, in the order in which the app made it.
+  // Starts the requests that waited for this response, in the order of the app's calls.
   for (const waiting of state.pending) {
     if (waiting.stage === "queued" && mayLeave(state, waiting)) actions.push(...start(state, waiting, now));
   }
   return changesCall(type) && callID !== undefined ? [...actions, ...releaseHeld(state, callID, now)] : actions;
 }
 
-/** A receipt may overtake the response, and says more: the app is told of its request first. */
+/** A receipt may overtake the response and carries the final state. The app is told of its request's success first. */
 export function receivedReceipt(state: State, receipt: Receipt, now: number): Action[] {
   const { messageID, to, time, state: fate } = receipt;
   const sent = state.unreceipted.find((each) => each.messageID === messageID && each.to === to);
@@ -166,7 +168,7 @@ export function receivedReceipt(state: State, receipt: Receipt, now: number): Ac
   return [...answered, deliver({ tell: "receipt", receipt })];
 }
 
-/** A cancel that overtook the invite now learns what became of the call. */
+/** A cancel that overtook its invite now learns the call's state. */
 function inviteCompleted(state: State, callID: string, response: Response | undefined, now: number): Action[] {
   const place = state.pending.findIndex(
     (entry) => entry.request.callID === callID && entry.stage === "awaitingInvite");

@@ -2,8 +2,8 @@ import { type CallObject, changesCall, isPending, memberOf } from "../protocol.j
 import { type Action, type KnownCall, type PendingRequest, type State, deliver } from "./state.js";
 
 /*
- * Room in the table of known calls. Everybody may ring this device, so that nobody may push out of it what it is about: a call in
- * which the device takes part is never forgotten while it lives.
+ * The table of known calls and its bound. Any user may ring this device, so other users' calls must not displace the
+ * device's own calls: a live call in which the device takes part is never forgotten.
  */
 
 export const knownCall = (state: State, callID: string): KnownCall | undefined =>
@@ -15,16 +15,16 @@ export function isLiveFor(state: State, call: CallObject): boolean {
 }
 
 /**
- * What a call is to this device, from what is forgotten first to what is never forgotten. `over`: what is remembered of it only
- * keeps it from ringing again. `elsewhere`: the user is in it on another device. `ringing`: whoever rings most often gives way
- * first. `own`: the device calls or talks in it, or is about to.
+ * The importance of a call to this device, in the order of forgetting; `own` is never forgotten. `over`: the entry only
+ * prevents a second ringing. `elsewhere`: the user is in the call on another device. `ringing`: calls of the inviter
+ * with the most ringing calls are forgotten first. `own`: the device makes the call or takes part, or is about to.
  */
 type Standing = "over" | "elsewhere" | "ringing" | "own";
 
 function standing(state: State, call: CallObject, isLive: boolean): Standing {
   const own = memberOf(call, state.user);
   if (!isLive || !own) return "over";
-  // Calls that the app has just asked to change.
+  // The app has just asked to change this call.
   const isAsked = (entry: PendingRequest) =>
     entry.request.callID === call.callID && changesCall(entry.request.type);
   if (state.pending.some(isAsked)) return "own";
@@ -32,13 +32,19 @@ function standing(state: State, call: CallObject, isLive: boolean): Standing {
   return own.device === state.device ? "own" : "elsewhere";
 }
 
-/** The call would have to be forgotten as soon as it was remembered, and so must not be taken in, when this is false. */
+/**
+ * Whether the machine may store the call. When false, the machine would have to forget the call at once, so it must
+ * ignore the call.
+ */
 export const hasRoom = (state: State, call: CallObject): boolean => !isLiveFor(state, call) || room(state, call) !== "none";
 
-/** The device takes part in the call afterwards. */
+/** Whether the device takes part in the call after this request. */
 export const beginsCall = (entry: PendingRequest): boolean => /^call\.(invite|accept|join)$/.test(entry.request.type);
 
-/** The app may begin one more call: as many as can be known are never forgotten. What others do cannot use this up. */
+/**
+ * Whether the app may begin another call. The table never forgets own calls, so the bound is the size of the table.
+ * Other users' calls do not count.
+ */
 export function mayBegin(state: State, entry: PendingRequest): boolean {
   const isNew = ({ request }: PendingRequest) => request.callID === undefined || !knownCall(state, request.callID);
   if (!beginsCall(entry) || !isNew(entry)) return true;
@@ -46,7 +52,7 @@ export function mayBegin(state: State, entry: PendingRequest): boolean {
   return own + state.pending.filter((each) => beginsCall(each) && isNew(each)).length < state.configuration.knownCalls;
 }
 
-/** Forgets another call where that is needed, and tells the app if it lived; undefined when there is no room. */
+/** Forgets another call if needed, and tells the app if that call was live. Returns undefined when there is no room. */
 export function makeRoom(state: State, call: CallObject): Action[] | undefined {
   const found = room(state, call);
   if (found === "free") return [];
@@ -55,14 +61,14 @@ export function makeRoom(state: State, call: CallObject): Action[] | undefined {
   return found.isLive ? [deliver({ tell: "gone", call: found.snapshot })] : [];
 }
 
-/** Free, none, or after a call is forgotten. */
+/** Returns whether there is room, or the call to forget for it. */
 function room(state: State, call: CallObject): "free" | "none" | KnownCall {
   if (state.calls.length < state.configuration.knownCalls || knownCall(state, call.callID)) return "free";
   const standings = state.calls.map((known) => standing(state, known.snapshot, known.isLive));
   const added = standing(state, call, isLiveFor(state, call));
   for (const dispensable of ["over", "elsewhere"] as const) {
     const candidates = state.calls.filter((_, index) => standings[index] === dispensable);
-    // The one that was silent for longest.
+    // The call with the longest time since its last news.
     if (candidates.length > 0) return candidates.reduce((a, b) => (b.heardAt < a.heardAt ? b : a));
     if (added === dispensable) return "none";
   }
@@ -73,7 +79,10 @@ function room(state: State, call: CallObject): "free" | "none" | KnownCall {
   return ringing.find((known) => known.snapshot === refused) ?? "none";
 }
 
-/** Of calls that ring, the newest one of whoever rings most often: the last of a flood gives way, and not the one call of somebody else. */
+/**
+ * Returns the newest ringing call of the inviter with the most ringing calls: the last call of a flood is forgotten,
+ * and not another user's only call.
+ */
 function leastMissed(state: State, ringing: CallObject[]): CallObject | undefined {
   const caller = (call: CallObject) => memberOf(call, state.user)?.invitedBy ?? call.inviter;
   const counts = new Map<string, number>();

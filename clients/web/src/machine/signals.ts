@@ -2,16 +2,22 @@ import type { OutgoingSignal, Signal } from "../protocol.js";
 import type { StreamBounds } from "./ordered-streams.js";
 import { type Action, type State, deliver, publish } from "./state.js";
 
-/* Signals within a call (docs/protocol.md, section 2, Signals): sent once, received in the order of their `seq`. */
+/*
+ * Signals within a call (docs/protocol.md, section 2, Signals). The device sends each signal once and delivers received
+ * signals in the order of `seq`.
+ */
 
-/** How long a signal waits for a connection, in milliseconds; it is of no use later. */
+/** The time that a signal waits for a connection, in milliseconds; later the signal is useless. */
 const signalLife = 5_000;
-/** Signals that wait for a connection. */
+/** The number of signals that wait for a connection. */
 const waitingSignals = 256;
-/** A signal is of use at once or not at all. Each is sent once: a copy is the broker's, and known by its `seq`. */
+/**
+ * A signal is useful at once or never, so the waits are short. Senders send each signal once; a copy comes from the
+ * broker and is recognized by its `seq`.
+ */
 export const signalBounds: StreamBounds = { beginning: 500, gap: 500, remembered: 256 };
 
-/** The app sends a signal. Its place in the stream of this device is given here. */
+/** The app sends a signal. The machine sets the signal's place in the stream of this device. */
 export function sendSignal(state: State, asked: OutgoingSignal, now: number): Action[] {
   const seq = state.nextSignal.get(asked.callID) ?? 1;
   if (state.nextSignal.size >= state.configuration.knownCalls && seq === 1) forgetSignalPlaces(state);
@@ -25,8 +31,8 @@ export function sendSignal(state: State, asked: OutgoingSignal, now: number): Ac
 }
 
 /**
- * Counting begins again for calls that are over. A receiver that followed one takes what comes for duplicates, but in a call that
- * is over nothing comes.
+ * Forgets the counts of calls that are over. A receiver would take signals that count from 1 again for duplicates, but
+ * a call that is over has no more signals.
  */
 function forgetSignalPlaces(state: State): void {
   for (const callID of [...state.nextSignal.keys()]) {
@@ -34,7 +40,7 @@ function forgetSignalPlaces(state: State): void {
   }
 }
 
-/** What waited for the connection and is still of use. */
+/** Sends the signals that waited for the connection and are still useful. */
 export function sendWaitingSignals(state: State, now: number): Action[] {
   const waiting = state.waitingSignals;
   state.waitingSignals = [];
@@ -46,6 +52,6 @@ export function receivedSignal(state: State, signal: Signal, now: number): Actio
   return state.signalStreams.received(signal, signal.seq, now).map((each) => deliver({ tell: "signal", signal: each }));
 }
 
-/** Gaps that have been waited for long enough are given up. */
+/** Gives up the gaps whose waiting time is over. */
 export const signalGapsPassed = (state: State, now: number): Action[] =>
   state.signalStreams.gapsPassed(now).map((signal) => deliver({ tell: "signal", signal }));

@@ -6,65 +6,68 @@ import type {
 import type { MessagePlaces } from "./order.js";
 import type { OrderedStreams } from "./ordered-streams.js";
 
-/** What the machine tells the client. Every message about a call carries the whole call. */
+/** A message of the machine to the client. Each message about a call carries the whole call. */
 export type Told =
-  /** The service knows this device: after each connect and reconnect. */
+  /** The service has answered this device, after each connect and reconnect. */
   | { tell: "online" }
-  /** The connection to the broker is lost. Requests are kept meanwhile. */
+  /** The connection to the broker is lost. The machine keeps the requests. */
   | { tell: "offline"; reason: string }
-  /** An event of the protocol (section 5), each once and in the order of revisions. */
+  /** An event of the protocol (section 5). Each event comes once, in the order of revisions. */
   | { tell: "event"; event: CallEvent }
-  /** The call as a response or a welcome brought it, when that is newer than all that was told. */
+  /** The call's state from a response or a welcome, when newer than all earlier messages to the client. */
   | { tell: "snapshot"; call: CallObject }
-  /** The countdown of a ringing invitation passed, and the service said nothing: stop ringing. */
+  /** The countdown of a ringing invitation passed without news from the service: the app must stop ringing. */
   | { tell: "invitationExpired"; call: CallObject }
-  /** The call is over, and how is not known; or too many ring, and this one has to be forgotten. */
+  /** The call is over for an unknown reason, or the machine had to forget it because too many calls ring. */
   | { tell: "gone"; call: CallObject }
   | { tell: "signal"; signal: Signal }
   | { tell: "message"; message: Message }
   | { tell: "receipt"; receipt: Receipt }
-  /** The service could not read something that this device sent, or refuses a signal. */
+  /** The service could not read a message of this device, or refused a signal. */
   | { tell: "error"; error: BellwireError }
-  /** What a welcome says that concerns no call. */
+  /** A welcome with its data that belongs to no call. */
   | { tell: "welcome"; welcome: Welcome };
 
 export type Action =
-  /** On the up topic of the device. */
+  /** Publish on the device's up topic. */
   | { act: "publish"; message: UpMessage }
-  /** On its presence topic. */
+  /** Publish on the device's presence topic. */
   | { act: "publishPresence"; message: PresenceMessage }
-  /** To the app. */
+  /** Tell the app. */
   | { act: "deliver"; told: Told }
-  /** A request's outcome: success. */
+  /** The request has succeeded. */
   | { act: "succeed"; id: string; response: Response }
-  /** A request's outcome: failure. */
+  /** The request has failed. */
   | { act: "fail"; id: string; error: BellwireError }
-  /** What was said of this call is not taken in: too many calls ring at once. */
+  /** The machine ignores a message about this call, because too many calls ring at once. */
   | { act: "refuse"; callID: string }
-  /** The service holds this session to be over: connect again, with another one and its will. */
+  /** The service considers this session over: connect again with a new session and its will. */
   | { act: "renewSession" }
-  /** The token ends soon: ask the app for another, and connect with it. */
+  /** The token ends soon: ask the app for another token, and connect with that token. */
   | { act: "renewToken" };
 
 /** Times are in milliseconds. */
 export interface Configuration {
-  /** How long a request is tried before it fails. */
+  /** The time limit of a request. */
   requestTimeout: number;
-  /** When presence is published again: half of the lease of 10 min (section 1). */
+  /** The interval of presence messages: half of the lease of 10 min (section 1). */
   presenceRenewal: number;
-  /** How long past its countdown an invitation rings on: enough for a resend of what became of it to arrive. */
+  /** The time that an invitation rings on after its countdown: long enough for a resend of its outcome to arrive. */
   ringingMargin: number;
-  /** Requests that wait behind another of the same call. */
+  /** The number of requests that wait behind another request of the same call. */
   queuedPerCall: number;
-  /** Requests at once, queued ones included. */
+  /** The number of unanswered requests, including queued requests. */
   requests: number;
-  /** Calls whose revision is remembered. Ended ones are forgotten first, those in which the device takes part never. */
+  /**
+   * The number of calls with a remembered revision. Ended calls are forgotten first; calls in which the device takes
+   * part are never forgotten.
+   */
   knownCalls: number;
-  /** The app can give another token when one ends. */
+  /** Whether the app can give another token before a token ends. */
   renewsTokens: boolean;
   /**
-   * Names this client's signals and ordered messages, so that those of an earlier run of the app are another stream. Without one no
-   * message has an order.
+   * The stream name of this client's signals and ordered messages. A new name per run of the app separates the streams
+   * of different runs. Without a name no message has an order.
    */
   signalStream?: string;
 }
@@ -79,125 +82,134 @@ export const defaults: Configuration = {
   renewsTokens: false,
 };
 
-/** How long an invitation still rings. */
+/** The countdown of a ringing invitation. */
 export interface Countdown {
-  /** The expiry by the service's clock: only compared with itself, to tell a new invitation from the same one. */
+  /**
+   * The expiry by the service's clock. The machine compares this value only with other expiries of the call, to
+   * recognize a new invitation.
+   */
   expiresAt: number | undefined;
-  /** By this device's clock. */
+  /** The end of the countdown by this device's clock. */
   until: number;
 }
 
-/** What a device remembers of a call. */
+/** The machine's knowledge of a call. */
 export interface KnownCall {
   /** The newest state from events, responses and welcomes. */
   snapshot: CallObject;
   /**
-   * The highest revision that came as event or response. A welcome does not count: the event of the same revision is still to be
-   * told.
+   * The highest revision from an event or a response. Revisions of welcomes do not count, because the event of the same
+   * revision must still reach the app.
    */
   revision: number;
-  /** When that revision was made, by the service's clock. */
+  /** The creation time of that revision, by the service's clock. */
   time: number;
-  /** No revision that was made by then is newer than `snapshot`, by the service's clock. */
+  /** All revisions from before this time are at most as new as `snapshot`, by the service's clock. */
   asOf: number;
-  /** As far as the app was told: the call lives, and this user is pending or accepted in it. */
+  /** Whether the app considers the call live, with this user pending or accepted. */
   isLive: boolean;
-  /** When it was last heard of, and on which connection. */
+  /** The time of the last news of the call, and the number of their connection. */
   heardAt: number;
   connection: number;
   countdown?: Countdown | undefined;
   nextHeartbeat?: number | undefined;
 }
 
-/** A request whose response has not come. */
+/** A request without a response. */
 export interface PendingRequest {
   request: Request;
-  /** When it fails. */
+  /** The time at which the request fails. */
   deadline: number;
   /**
-   * `queued`: waits for the response of an earlier request, or of an earlier message to the same recipient.
-   * `sending`: sent `sends` times on this connection, and again at `nextSend`.
-   * `awaitingInvite`: a cancel that overtook its invite and was answered `callNotFound`. The service remembers it; the response
-   * to the invite tells what became of the call.
+   * `queued`: the request waits for the response to an earlier request, or to an earlier message to the same recipient.
+   * `sending`: the machine has sent the request `sends` times on this connection, and sends again at `nextSend`.
+   * `awaitingInvite`: a cancel overtook its invite, and the service answered `callNotFound`. The service remembers the
+   * cancel; the response to the invite shows the call's state.
    */
   stage: "queued" | "sending" | "awaitingInvite";
   sends: number;
   nextSend: number;
-  /** A message that is to have a place in the stream, and has not left this device. */
+  /** Whether the request is an ordered message that has not left this device and so has no place yet. */
   isUnplaced: boolean;
-  /** The last answer that asked for another try. */
+  /** The last response that asked for another attempt. */
   refusal?: BellwireError;
 }
 
-/** A message of this device whose receipt has not come. */
+/** A peer message of this device without a receipt. */
 export interface SentMessage {
   request: Request;
   messageID: string;
   to: string;
-  /** It is to have a place in the stream, and has not left this device. */
+  /** Whether the message is ordered, has not left this device and so has no place yet. */
   isUnplaced: boolean;
-  /** When its time to live is over. */
+  /** The end of the message's time to live. */
   endsAt: number;
-  /** When the service is asked what has become of it. */
+  /** The time of the next question to the service about the receipt. */
   askAt: number;
   questions: number;
 }
 
-/** `connected`: the broker accepted; responses would not arrive yet, so nothing is sent. */
+/**
+ * `connected`: the broker has accepted the connection, but responses would not arrive before `subscribed`, so the
+ * machine sends no request.
+ */
 export type Link = "offline" | "connected" | "subscribed";
 
-/** All that the machine knows. Changed by the functions beside this file alone. */
+/** The machine's whole state. Only the functions of this folder change the state. */
 export interface State {
   readonly user: string;
   readonly device: string;
   readonly configuration: Configuration;
 
   link: Link;
-  /** Of the present connection. */
+  /** The session of the current connection. */
   session: string;
-  /** Counts connections, to tell news of this one from older news. */
+  /** The number of connections so far, to recognize news of earlier connections. */
   connection: number;
-  /** The app was told `online`, and not yet `offline`. */
+  /** Whether the app's last message about the connection was `online`. */
   isOnline: boolean;
 
-  /** How often presence was published since it was last answered. */
+  /** The number of presence messages since the last answer. */
   presenceSends: number;
-  /** A welcome naming the session is outstanding. */
+  /** Whether the machine waits for a welcome that names the session. */
   isAwaitingWelcome: boolean;
   nextPresence: number | undefined;
-  /** When a welcome for another session was last answered at once. */
+  /** The time of the last immediate answer to a welcome for another session. */
   lastCorrection: number | undefined;
-  /** When it was last connected again because its session was over. */
+  /** The time of the last reconnect because of a session that was over. */
   lastSessionRenewal: number | undefined;
 
-  /** When another token is asked for; undefined when that is not known, or done. */
+  /** The time at which the machine asks for another token; undefined when unknown or done. */
   tokenRenewal: number | undefined;
-  /** The connection was given up for one with another token: the app is not told of it. */
+  /** Whether the connection is being replaced for a new token; the app is not told of this. */
   isRenewing: boolean;
 
-  /** The welcome sets it. */
+  /** The interval in milliseconds; the welcome sets it. */
   heartbeatInterval: number;
-  /** In the order in which the app made them. Searched one by one: there are few. */
+  /** Requests in the order of the app's calls. A linear search suffices for their small number. */
   pending: PendingRequest[];
   calls: KnownCall[];
-  /** What a welcome lists of calls about which there are requests in `pending`, and its time. */
+  /** Listed calls of a welcome that have requests in `pending`, with the time of the welcome. */
   heldCalls: Map<string, { call: CallObject; reference: number }>;
 
-  /** The next place in the own stream of signals, by call. */
+  /** The next place in this device's stream of signals, per call. */
   nextSignal: Map<string, number>;
   /** Signals that wait for a connection. */
   waitingSignals: { signal: OutgoingSignal; until: number }[];
   signalStreams: OrderedStreams<Signal>;
-  /** Peer messages in the order in which they came: each is told once, some not before their turn. */
+  /** Ids of peer messages in the order of arrival, to deliver each message once. Some messages wait for their turn. */
   shown: Set<string>;
   messageStreams: OrderedStreams<Message>;
   /** The next places of own ordered messages. */
   places: MessagePlaces;
-  /** Own messages without a receipt, in the order in which they were sent. */
+  /** Own messages without a receipt, in the order of sending. */
   unreceipted: SentMessage[];
 }
 
-/** Waits between sends of the same thing: 1, 2, 4, 8 s, then every 8 s (sections 1 and 2). In milliseconds after the `count`th. */
+/**
+ * Returns the wait after the `count`th send of a message, in milliseconds: 1, 2, 4, 8 s, then always 8 s (sections 1
+ * and 2).
+ */
 export const resendDelay = (count: number): number => 1000 << Math.min(Math.max(count - 1, 0), 3);
 
 export const publish = (message: UpMessage): Action => ({ act: "publish", message });
