@@ -10,17 +10,17 @@ export { MediaError };
 export type { MediaErrorCode, PeerState };
 
 export interface MediaOptions {
-  /** Whether the camera is on at first; by default when the call's `media` is `video`. */
+  /** Whether the camera is on at first; by default only when the call's `media` is `video`. */
   camera?: boolean;
-  /** `relay` to go through TURN alone. */
+  /** `relay` restricts the connections to TURN. */
   iceTransportPolicy?: RTCIceTransportPolicy;
-  /** In place of the servers of the deployment (`client.iceServers`). */
+  /** ICE servers in place of the deployment's servers (`client.iceServers`). */
   iceServers?: RTCIceServer[];
-  /** Sounds and pictures of the app's own in place of microphone and camera. They are stopped with the call. */
+  /** The app's own audio and video in place of microphone and camera. The tracks are stopped with the call. */
   stream?: MediaStream;
 }
 
-/** What a remote user says of its own microphone and camera. */
+/** The state of a remote user's microphone and camera, as that user's page reports the state. */
 export interface RemoteStatus {
   user: string;
   muted: boolean;
@@ -28,38 +28,47 @@ export interface RemoteStatus {
 }
 
 export interface MediaEvents {
-  /** The own picture and sound, for a `video` element that is muted. Again when the camera goes on or off, and when a device is lost. */
+  /**
+   * The own audio and video, for a muted `video` element. Emitted again when the camera goes on or off, and when a
+   * device is lost.
+   */
   local: MediaStream;
-  /** A remote user's picture and sound; the same stream again when a track was added to it. */
+  /** A remote user's audio and video. The same stream is emitted again for each new track. */
   remote: { user: string; stream: MediaStream };
-  /** The connection to a remote user. */
+  /** The state of the connection to a remote user. */
   peer: { user: string; state: PeerState };
   status: RemoteStatus;
-  /** The remote user is not in the call any more: its stream is over. */
+  /** The remote user has left the call, and its stream is over. */
   left: string;
-  /** Something of the own media is missing, or was lost; the call goes on without it. */
+  /** The own microphone or camera is missing or was lost; the call goes on without that device. */
   error: MediaError;
 }
 
-/** Remote users: a mesh of four. */
+/** The number of remote users. With this device the mesh has four users. */
 const longestMesh = 3;
-/** Of one remote user a page takes the place of another at most so often, in milliseconds: what it sends meanwhile comes again. */
+/**
+ * The shortest time between two page changes of a remote user, in milliseconds. Signals of another page in this time
+ * are dropped; the remote page sends them again.
+ */
 const replacementPause = 1_000;
-/** Sessions of a remote user that are over, and remembered so that what they sent late begins nothing. */
+/** The number of remembered past pages of a remote user. Late signals of such a page begin no connection. */
 const rememberedEpochs = 8;
 
 /**
- * Voice and video between the members of a call who have accepted: one RTCPeerConnection to each, set up through the call's signals.
- * Begins with `start()`, ends with the call, and then stops every track.
+ * Voice and video between the accepted members of a call. The object has an RTCPeerConnection to each remote user,
+ * negotiated through the call's signals. The connections begin with `start()` and end with the call; then all tracks
+ * are stopped.
  */
 export class CallMedia {
   private readonly events = new Emitter<MediaEvents>(["local", "remote", "peer", "status", "left", "error"]);
   private readonly peers = new Map<string, Peer>();
   private readonly pastEpochs = new Map<string, string[]>();
-  /** When a remote user's page last took the place of another. */
+  /** The time of each remote user's last page change. */
   private readonly replaced = new Map<string, number>();
   private readonly milestones: Milestones;
-  /** Names this page's connections: after a reload it is another one, and what was meant for the former is dropped. */
+  /**
+   * The random name of this page's connections. A reloaded page has another name and drops signals to the former page.
+   */
   private readonly epoch: string;
   private stream: MediaStream | undefined;
   private isMuted = false;
@@ -69,7 +78,7 @@ export class CallMedia {
   private isStarted = false;
   private isStopped = false;
   private readonly unlisten: (() => void)[] = [];
-  /** Toggles one after another: a camera takes its time. */
+  /** A queue for device changes, because a camera needs time to start. */
   private turn: Promise<unknown> = Promise.resolve();
 
   constructor(
@@ -82,12 +91,12 @@ export class CallMedia {
     this.epoch = Array.from(crypto.getRandomValues(new Uint8Array(8)), (byte) => byte.toString(16).padStart(2, "0")).join("");
   }
 
-  /** The own picture and sound; undefined before `start()`. */
+  /** The own audio and video; undefined before `start()`. */
   get local(): MediaStream | undefined { return this.stream; }
   get muted(): boolean { return this.isMuted; }
-  /** The camera is on. */
+  /** Whether the camera is on. */
   get camera(): boolean { return this.stream?.getVideoTracks().some((track) => track.readyState === "live") ?? false; }
-  /** Streams of the remote users. */
+  /** The streams of the remote users. */
   get remotes(): ReadonlyMap<string, MediaStream> {
     return new Map([...this.peers].map(([user, peer]) => [user, peer.stream]));
   }
@@ -97,9 +106,9 @@ export class CallMedia {
   }
 
   /**
-   * Takes microphone and camera, and connects with everybody who has accepted, now and later. Throws a MediaError where there is no
-   * WebRTC (`unsupported`), or no secure context (`insecureContext`). A camera or microphone that is missing or not permitted is
-   * told as `error`, and the call goes on without it.
+   * Opens microphone and camera, and connects to all members that have accepted, now or later. Throws a MediaError when
+   * the browser has no WebRTC (`unsupported`), or outside a secure context (`insecureContext`). When a camera or
+   * microphone is missing or not permitted, `error` is emitted, and the call goes on without that device.
    */
   async start(): Promise<void> {
     if (this.isStarted) return;
@@ -111,7 +120,7 @@ export class CallMedia {
     this.unlisten.push(
       this.call.on("ended", () => this.stop()),
       this.call.on("change", ({ userID, state }) => {
-        // Two changes may come as one.
+        // A single event may stand for both changes.
         const isReceived = userID !== this.client.user && (state === "received" || state === "accepted");
         if (isReceived) this.milestones.reached("remoteReceived");
         if (state === "accepted") this.milestones.reached("accepted");
@@ -129,7 +138,7 @@ export class CallMedia {
     this.events.emit("local", stream);
     this.unlisten.push(
       this.call.on("signal", ({ from, data }) => this.signalled(from, data)),
-      // What was sent while this device was away may be lost.
+      // Signals may have been lost while this device was offline.
       this.client.on("state", (state) => {
         if (state === "online") for (const peer of this.peers.values()) peer.recover();
       }),
@@ -138,7 +147,7 @@ export class CallMedia {
     this.followMembers();
   }
 
-  /** Ends all connections and stops every track. Also done when the call is over. */
+  /** Ends all connections and stops all tracks. The end of the call does the same. */
   stop(): void {
     if (this.isStopped) return;
     this.isStopped = true;
@@ -150,7 +159,10 @@ export class CallMedia {
 
   // Microphone and camera
 
-  /** A microphone that was lost is asked for again when it is to be heard: until there is one, this page stays muted. */
+  /**
+   * Mutes or unmutes. Unmuting after the loss of the microphone asks for a microphone again; until then the page stays
+   * muted.
+   */
   mute(muted: boolean): void {
     this.wantsMicrophone = !muted;
     if (!muted && this.hasLostMicrophone) {
@@ -164,7 +176,7 @@ export class CallMedia {
 
   private async replaceMicrophone(): Promise<void> {
     const { stream } = this;
-    // The app's own sound is not replaced by a microphone that nobody has asked for.
+    // An audio track of the app is not replaced by a microphone, because the app has not asked for a microphone.
     if (!stream || this.options.stream || this.isStopped || !this.hasLostMicrophone) return;
     let track: MediaStreamTrack | undefined;
     try {
@@ -174,7 +186,7 @@ export class CallMedia {
     }
     if (!track || this.isStopped) return track?.stop();
     this.hasLostMicrophone = false;
-    // Muted again while the browser asked.
+    // The user may have muted again while the browser asked for permission.
     this.isMuted = !this.wantsMicrophone;
     this.watch(track);
     stream.addTrack(track);
@@ -184,10 +196,10 @@ export class CallMedia {
     this.tellStatus();
   }
 
-  /** A track that the page stops itself tells no `ended`. */
+  /** Watches for the loss of a track. A track emits no `ended` when the page itself stops the track. */
   private watch(track: MediaStreamTrack): void {
     track.addEventListener("ended", () => this.lost(track));
-    // It went while another one was waited for.
+    // The track may have ended while the page waited for another track.
     if (track.readyState === "ended") queueMicrotask(() => this.lost(track));
   }
 
@@ -209,7 +221,10 @@ export class CallMedia {
       : new MediaError("microphoneLost", "the microphone is gone, or not permitted any more"));
   }
 
-  /** Turns the camera on or off; off, nothing films. Throws a MediaError when there is none, or it is not permitted. */
+  /**
+   * Turns the camera on or off; a camera that is off is released. Throws a MediaError when the camera is missing or not
+   * permitted.
+   */
   setCamera(on: boolean): Promise<void> {
     const done = this.turn.then(() => this.switchCamera(on));
     this.turn = done.catch(() => undefined);
@@ -244,7 +259,8 @@ export class CallMedia {
 
   private async capture(): Promise<MediaStream> {
     const stream = new MediaStream();
-    // Together, so that a browser asks once; one by one, when one of the two is missing.
+    // A single request for both devices lets the browser ask the user only once. When a device is missing, the page
+    // asks for each device separately.
     const wishes: MediaStreamConstraints[] = this.wantsCamera
       ? [{ audio: true, video: true }, { audio: true }, { video: true }]
       : [{ audio: true }];
@@ -287,20 +303,20 @@ export class CallMedia {
     for (const user of others) this.peer(user);
   }
 
-  /** The peer of that user, made if there is room. */
+  /** Returns the peer of that user, made if there is room. */
   private peer(user: string, remoteEpoch?: string): Peer | undefined {
     const known = this.peers.get(user);
     if (known) return known;
     if (this.isStopped || this.peers.size >= longestMesh || !this.stream) return undefined;
     const peer: Peer = new Peer({
-      // Of the two the same one on both sides: the one whose offer gives way.
+      // Both sides compute the same polite side: its offer gives way.
       isPolite: this.client.user > user,
       configuration: () => this.configuration,
       local: this.stream,
       wantsVideo: this.call.media === "video" || this.wantsCamera,
       status: () => this.status,
       send: (content) => {
-        // Not known yet when the first is sent.
+        // The remote page is still unknown for the first signal.
         const to = this.peers.get(user)?.remoteEpoch ?? remoteEpoch;
         return this.call.signal({ bellwire: 1, epoch: this.epoch, ...(to ? { to } : {}), ...content }, { to: [user] });
       },
@@ -315,7 +331,7 @@ export class CallMedia {
     return peer;
   }
 
-  /** With the credentials of the last welcome. */
+  /** The configuration with the credentials of the last welcome. */
   private get configuration(): RTCConfiguration {
     const { iceTransportPolicy, iceServers = this.client.iceServers } = this.options;
     return iceTransportPolicy ? { iceServers, iceTransportPolicy } : { iceServers };
@@ -337,7 +353,7 @@ export class CallMedia {
     peer.close();
   }
 
-  /** Whatever a member sends: what is no signal of this kind is left to the app. */
+  /** Handles a signal of a member. Signals of other kinds are for the app. */
   private signalled(user: string, data: unknown): void {
     const envelope = readEnvelope(data);
     const isMember = this.call.members.some((member) => member.userID === user) && user !== this.client.user;
@@ -346,7 +362,8 @@ export class CallMedia {
     if (this.pastEpochs.get(user)?.includes(envelope.epoch)) return;
     let peer = this.peers.get(user);
     if (peer?.remoteEpoch !== undefined && peer.remoteEpoch !== envelope.epoch) {
-      // The remote page was loaded again, or the user went on on another device. Whoever names ever new ones is not followed.
+      // The remote page was reloaded, or the user continues on another device. A page that keeps sending new names is
+      // ignored.
       const now = performance.now();
       if (now - (this.replaced.get(user) ?? -Infinity) < replacementPause) return;
       this.replaced.set(user, now);
@@ -373,7 +390,8 @@ export class CallMedia {
     const restart = (isAnother: boolean) => {
       for (const peer of this.peers.values()) if (isAnother || peer.isBroken) peer.restart();
     };
-    // Where the browser tells what the network is. Each new estimate of its bandwidth is a change as well, and no reason to begin anew.
+    // Some browsers report the type of the network. They also report each new estimate of the bandwidth as a change,
+    // and such a change needs no restart.
     const network = (navigator as { connection?: EventTarget & { type?: unknown } }).connection;
     let type = network?.type;
     const changed = () => {
@@ -392,7 +410,7 @@ export class CallMedia {
 }
 
 function userMedia(constraints: MediaStreamConstraints): Promise<MediaStream> {
-  // Absent outside a secure context.
+  // `mediaDevices` is absent outside a secure context.
   const devices = navigator.mediaDevices as MediaDevices | undefined;
   if (!devices) throw new MediaError("insecureContext", "this page cannot ask for microphone and camera");
   return devices.getUserMedia(constraints);

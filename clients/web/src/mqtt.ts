@@ -1,8 +1,9 @@
 /*
- * As much of MQTT 5 as a device needs: the packets it sends, and a parser of those it may get. QoS 0 and 1; every size is bounded.
+ * The part of MQTT 5 that a device needs: the packets that a device sends, and a parser of the packets that a device
+ * may receive. QoS 0 and 1 only; every size is bounded.
  */
 
-/** A packet that breaks MQTT 5, or is larger than this client takes. The connection is of no use any more. */
+/** A packet violates MQTT 5 or exceeds this client's maximum size. The connection cannot be used any more. */
 export class PacketError extends Error {
   override readonly name = "PacketError";
 }
@@ -14,18 +15,18 @@ export interface ConnectFields {
   /** Seconds. */
   keepAlive: number;
   will?: { topic: string; payload: string } | undefined;
-  /** What the broker may send in one packet, in bytes. */
+  /** The largest packet that the broker may send, in bytes. */
   maximumPacketSize: number;
 }
 
 export interface PublishFields {
   topic: string;
   payload: string;
-  /** With QoS 1; without it the message goes at QoS 0. */
+  /** The packet id for QoS 1; without a packet id the message has QoS 0. */
   packetID?: number | undefined;
   /** Seconds after which the broker drops the message undelivered. */
   messageExpiry?: number | undefined;
-  /** Given back with the response. */
+  /** Data that the service returns with the response. */
   correlationData?: Uint8Array | undefined;
 }
 
@@ -33,15 +34,15 @@ export type InboundPacket =
   | {
       type: "connack";
       reason: number;
-      /** The broker's word for it, if it has one. */
+      /** The broker's description of the reason. */
       reasonString?: string;
-      /** Messages at QoS 1 that the broker takes at once. */
+      /** The number of unacknowledged QoS 1 messages that the broker accepts. */
       receiveMaximum: number;
-      /** In bytes. */
+      /** The largest packet that the broker accepts, in bytes. */
       maximumPacketSize: number;
-      /** 0: the broker takes no QoS 1. */
+      /** 0 when the broker does not accept QoS 1. */
       maximumQoS: number;
-      /** Seconds, when the broker wants another than it was asked for. */
+      /** The broker's own keep-alive in seconds; absent when the broker accepts the client's keep-alive. */
       serverKeepAlive?: number;
     }
   | { type: "suback"; packetID: number; reasons: number[] }
@@ -79,7 +80,7 @@ function join(parts: Part[]): Uint8Array {
   return bytes;
 }
 
-/** A string or binary field, with its length before it. */
+/** A string or binary field with its length prefix. */
 function field(value: string | Uint8Array): Part[] {
   const bytes = typeof value === "string" ? encoder.encode(value) : value;
   if (bytes.length > 0xffff) throw new PacketError("a field is longer than 65,535 bytes");
@@ -91,13 +92,16 @@ function packet(header: number, ...parts: Part[]): Uint8Array {
   return join([[header], variableInteger(length), ...parts]);
 }
 
-/** Clean start, and no session expiry: the service, not the broker's queue, brings a device up to date (section 1). */
+/**
+ * A CONNECT with clean start and without session expiry: the service, not the broker's queue, brings a device up to
+ * date (section 1).
+ */
 export function connectPacket(fields: ConnectFields): Uint8Array {
   const { clientID, username, password, keepAlive, will, maximumPacketSize } = fields;
   const flags = 2 | (will ? 4 | 8 : 0) | (password === undefined ? 0 : 64) | (username === undefined ? 0 : 128);
   const parts: Part[] = [
     ...field("MQTT"), [5, flags], uint16(keepAlive),
-    // Maximum Packet Size.
+    // The property Maximum Packet Size.
     [5, 0x27, ...uint32(maximumPacketSize)],
     ...field(clientID),
   ];
@@ -107,7 +111,7 @@ export function connectPacket(fields: ConnectFields): Uint8Array {
   return packet(0x10, ...parts);
 }
 
-/** Every filter with QoS 1. */
+/** A SUBSCRIBE with QoS 1 for all filters. */
 export function subscribePacket(packetID: number, filters: string[]): Uint8Array {
   return packet(0x82, uint16(packetID), [0], ...filters.flatMap((filter) => [...field(filter), [1]]));
 }
@@ -126,12 +130,12 @@ export function publishPacket(fields: PublishFields): Uint8Array {
 
 export const pubackPacket = (packetID: number): Uint8Array => packet(0x40, uint16(packetID));
 export const pingreqPacket = (): Uint8Array => packet(0xc0);
-/** A normal one: the broker drops the will. */
+/** A normal DISCONNECT; the broker drops the will. */
 export const disconnectPacket = (): Uint8Array => packet(0xe0);
 
 // Reading
 
-/** The fields of one packet, in order. */
+/** A reader of a packet's fields, in order. */
 class Reader {
   private offset = 0;
 
@@ -173,7 +177,10 @@ class Reader {
     return this.take(this.bytes.length - this.offset);
   }
 
-  /** Properties by their identifier (MQTT 5, section 2.2.2.2): numbers, and the reason string; all else is passed over. */
+  /**
+   * Reads the properties by identifier (MQTT 5, section 2.2.2.2). The result has the numbers and the reason string;
+   * other properties are skipped.
+   */
   properties(): Map<number, number | string> {
     const found = new Map<number, number | string>();
     if (this.isAtEnd) return found;
@@ -193,7 +200,10 @@ class Reader {
 
 type Form = 0 | 1 | 2 | 4 | "text" | "bytes" | "pair";
 
-/** How each property is written: bytes of an integer (0: a variable byte integer), or a text, bytes, a pair of texts. */
+/**
+ * The encoding of each property: the bytes of an integer (0 for a variable byte integer), a text, bytes, or a pair of
+ * texts.
+ */
 const propertyForms = new Map<number, Form>();
 const forms: [Form, number[]][] = [
   [0, [0x0b]],
@@ -228,7 +238,7 @@ function readPacket(header: number, body: Uint8Array): InboundPacket {
     }
     case 3: {
       const qos = (header >> 1) & 3;
-      // This client subscribes with QoS 1.
+      // This client subscribes with QoS 1, so QoS 2 is an error.
       if (qos > 1) throw new PacketError("a PUBLISH of QoS 2");
       const topic = reader.string();
       const packetID = qos > 0 ? reader.integer(2) : 0;
@@ -253,14 +263,14 @@ function readPacket(header: number, body: Uint8Array): InboundPacket {
   }
 }
 
-/** Takes bytes as they come, in pieces of any size, and gives whole packets. */
+/** A parser that takes bytes in pieces of any size and returns whole packets. */
 export class PacketParser {
   private pieces = new Uint8Array(0);
 
-  /** `maximumPacketSize` in bytes: beyond it nothing is kept. */
+  /** `maximumPacketSize` in bytes. The parser does not buffer larger packets. */
   constructor(private readonly maximumPacketSize: number) {}
 
-  /** Throws `PacketError`, after which the parser is of no use. */
+  /** Throws `PacketError`. The parser cannot be used afterwards. */
   push(bytes: Uint8Array): InboundPacket[] {
     const input = this.pieces.length === 0 ? bytes : join([this.pieces, bytes]);
     const packets: InboundPacket[] = [];
@@ -271,12 +281,12 @@ export class PacketParser {
       packets.push(readPacket(input[offset] as number, input.subarray(frame.start, frame.end)));
       offset = frame.end;
     }
-    // A copy, so that a large input is not kept for its end.
+    // A copy keeps only the rest, instead of the whole input.
     this.pieces = input.slice(offset);
     return packets;
   }
 
-  /** Where the packet at `offset` has its body; undefined while it is not all there. */
+  /** Returns the body's range of the packet at `offset`; undefined while the packet is incomplete. */
   private frame(input: Uint8Array, offset: number): { start: number; end: number } | undefined {
     let length = 0;
     for (let index = 1; index <= 4; index += 1) {

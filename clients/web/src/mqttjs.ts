@@ -1,13 +1,13 @@
 import { after, holdTimers } from "./timers.js";
 import { type Connection, type ConnectionHandlers, type ConnectionSettings, type Transport, sessionTakenOver } from "./transport.js";
 
-/** As much of a packet of MQTT.js as is needed. */
+/** The used fields of an MQTT.js packet. */
 interface Packet {
   retain?: boolean;
   reasonCode?: number;
 }
 
-/** As much of a client of MQTT.js (4 or 5) as is needed. */
+/** The used functions of an MQTT.js client (version 4 or 5). */
 interface MQTTJSClient {
   on(event: "connect", handler: (packet: Packet) => void): unknown;
   on(event: "message", handler: (topic: string, payload: Uint8Array, packet: Packet) => void): unknown;
@@ -21,9 +21,9 @@ interface MQTTJSClient {
   ): unknown;
   publish(topic: string, payload: string, options: object): unknown;
   end(force: boolean): unknown;
-  /** MQTT.js 5. */
+  /** Only in MQTT.js 5. */
   sendPing?(): void;
-  /** MQTT.js 4 has no other way to ping at once. */
+  /** MQTT.js 4 has no other way to send a ping immediately. */
   _sendPacket?(packet: object): void;
 }
 
@@ -32,26 +32,26 @@ export interface MQTTJS {
   connect(url: string, options: object): MQTTJSClient;
 }
 
-/** Until the broker has granted the subscriptions, in milliseconds. */
+/** The time limit for the broker's answer to the subscriptions, in milliseconds. */
 const handshakeLimit = 10_000;
-/** How long the broker may take to show that it is there, in milliseconds. */
+/** The time limit for the broker's sign of life, in milliseconds. */
 const longestAnswer = 5_000;
-/** Refusals that concern who connects, by MQTT 5 (0x84 to 0x87, 0x8a, 0x8c). */
+/** MQTT 5 reason codes of refusals that concern this device (0x84 to 0x87, 0x8a, 0x8c), not the broker's state. */
 const personal = new Set<unknown>([132, 133, 134, 135, 138, 140]);
 
 /**
- * MQTT.js under the client, for an app that has it already: `new BellwireClient({ …, transport: mqttTransport(mqtt) })`. In Node
- * addresses may then be `mqtt://` and `mqtts://`, too.
+ * Returns a transport that uses MQTT.js, for an app that already contains MQTT.js: `new BellwireClient({ …, transport:
+ * mqttTransport(mqtt) })`. In Node, addresses may then also begin with `mqtt://` and `mqtts://`.
  */
 export function mqttTransport(mqtt: MQTTJS): Transport {
   return (settings, handlers) => new MQTTJSConnection(mqtt, settings, handlers);
 }
 
 class MQTTJSConnection implements Connection {
-  /** MQTT.js holds what it could not send yet, and tells nobody how much. */
+  /** MQTT.js does not reveal how much data waits to be sent. */
   readonly backlog = 0;
   private readonly client: MQTTJSClient;
-  /** This file is bundled by itself, with timers of its own. */
+  /** This file is bundled separately and so has its own timers. */
   private readonly releaseTimers: () => void;
   private readonly cancelHandshakeLimit: () => void;
   private cancelAnswerLimit: (() => void) | undefined;
@@ -66,7 +66,7 @@ class MQTTJSConnection implements Connection {
     this.problem = `${url} cannot be reached`;
     this.client = mqtt.connect(url, {
       protocolVersion: 5, clean: true, clientId: clientID, username, keepalive: keepAlive, connectTimeout: handshakeLimit,
-      // The client makes each connection anew, with a session and a will of its own (docs/protocol.md, section 1).
+      // The client makes each connection anew, with its own session and will (docs/protocol.md, section 1).
       reconnectPeriod: 0, resubscribe: false, queueQoSZero: false,
       will: { topic: will.topic, payload: will.payload, qos: 1, retain: false },
       ...(password === undefined ? {} : { password }),
@@ -114,7 +114,7 @@ class MQTTJSConnection implements Connection {
     try {
       text = new TextDecoder("utf-8", { fatal: true }).decode(payload);
     } catch {
-      // Not JSON, and so nothing of the service.
+      // The payload is not JSON, so the service has not sent it.
       return;
     }
     this.handlers.message(text);
@@ -145,7 +145,7 @@ class MQTTJSConnection implements Connection {
     this.handlers.closed({ isRefused, isTakenOver: this.isTakenOver, isDropped, message });
   }
 
-  /** False when it is closed already. */
+  /** Returns false when the connection is already closed. */
   private release(): boolean {
     if (this.isClosed) return false;
     this.isClosed = true;

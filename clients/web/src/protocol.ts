@@ -1,13 +1,15 @@
 import { BellwireError } from "./errors.js";
 
 /*
- * What is on the wire (docs/protocol.md), and the one place where what others send is looked at before anything is done with it:
- * a message that is not of its form is no message, and unknown fields are left behind.
+ * The messages on the wire (docs/protocol.md). All received data is checked here before use: messages of another form
+ * are ignored, and unknown fields are dropped.
  */
 
-/** How long a call lives (section 3): `common` ends with the answer, `advanced` lives on after it. */
+/**
+ * The mode of a call (section 3): a `common` call ends with the answer, an `advanced` call lives on after the answer.
+ */
 export type CallMode = "common" | "advanced";
-/** `ringing`: nobody but the inviter accepted. */
+/** `ringing`: only the inviter has accepted. */
 export type CallState = "ringing" | "active" | "ended";
 export type MemberState =
   | "inviting" | "notYetReceived" | "received" | "accepted" | "rejected" | "cancelled" | "timeout" | "quit";
@@ -21,7 +23,7 @@ export interface Member {
   name?: string;
   avatarURL?: string;
   state: MemberState;
-  /** Where the user accepted, rejected or joined. */
+  /** The device on which the user accepted, rejected or joined. */
   device?: string;
   invitedBy?: string;
   expiresAt?: number;
@@ -30,7 +32,7 @@ export interface Member {
   extendedData?: string;
 }
 
-/** The call object: all that anybody may see of a call at one revision (section 4). */
+/** The call object: all that members may see of a call at a revision (section 4). */
 export interface CallObject {
   callID: string;
   revision: number;
@@ -43,14 +45,14 @@ export interface CallObject {
   endedAt?: number;
   endReason?: string;
   endedBy?: string;
-  /** Seconds. */
+  /** The timeout of an invitation, in seconds. */
   timeout: number;
   extendedData?: string;
-  /** In the order in which they were invited; the inviter is the first. */
+  /** The members in the order of their invitations; the inviter is the first. */
   members: Member[];
 }
 
-/** One entry of an event's `changes`: a member's state after the change (section 5). */
+/** An entry of an event's `changes`: a member's state after the change (section 5). */
 export interface MemberChange {
   userID: string;
   state: MemberState;
@@ -59,71 +61,71 @@ export interface MemberChange {
   extendedData?: string;
 }
 
-/** A per-user problem in an otherwise successful request (section 2). */
+/** A problem with a single user in an otherwise successful request (section 2). */
 export interface UserError {
   userID: string;
   code: string;
 }
 
-/** What a device is owed of a call (section 5). */
+/** An event about a call for a device (section 5). */
 export interface CallEvent {
   type: "event";
   event: EventName;
   callID: string;
   revision: number;
-  /** When this revision was made. */
+  /** The creation time of this revision. */
   time: number;
   actor?: string;
   changes: MemberChange[];
   call: CallObject;
   /** With `call.invited`: milliseconds until the invitation expires. */
   expiresIn?: number;
-  /** With `call.cancelled` and `call.timeout`: the user never responded on any device. */
+  /** With `call.cancelled`, `call.timeout` and `call.ended`: whether the user never responded on any device. */
   missed?: boolean;
 }
 
-/** An event of a later protocol: all that can be done with it is to ack it. */
+/** An event of a later protocol version. The client can only ack such an event. */
 export interface UnknownEvent {
   type: "unknownEvent";
   callID: string;
   revision: number;
 }
 
-/** The one outcome of a request (section 2). `body` is the whole message, to be judged by whoever asked. */
+/** The response to a request (section 2). `body` is the whole message; the sender of the request checks the body. */
 export interface Response {
   type: "response";
   id: string;
   error?: BellwireError;
   call?: CallObject;
-  /** With `call`: when its revision was made. */
+  /** With `call`: the creation time of the call's revision. */
   time: number;
   body: Readonly<Record<string, unknown>>;
 }
 
-/** One of `RTCConfiguration.iceServers`. */
+/** An entry of `RTCConfiguration.iceServers`. */
 export interface IceServer {
   urls: string[];
   username?: string;
   credential?: string;
 }
 
-/** The answer to a device that came online (section 1). */
+/** The service's answer to a device that came online (section 1). */
 export interface Welcome {
   type: "welcome";
   session: string;
   serverTime: number;
-  /** Seconds. */
+  /** The interval between heartbeats, in seconds. */
   heartbeatInterval: number;
   calls: CallObject[];
-  /** How many live calls were left out because the message would have been too large. */
+  /** The number of live calls that were left out because the message would have been too large. */
   omittedCalls: number;
-  /** Seconds after which a silent device no longer counts as online. */
+  /** The time until a silent device no longer counts as online, in seconds. */
   presenceLease?: number;
   tokenExpiresAt?: number;
   iceServers?: IceServer[];
 }
 
-/** What a member of a call sent with `call.signal`. */
+/** A signal of a member of a call (`call.signal`). */
 export interface Signal {
   type: "signal";
   callID: string;
@@ -134,20 +136,20 @@ export interface Signal {
   data: unknown;
 }
 
-/** What a user sent with `message.send`. */
+/** A peer message of a user (`message.send`). */
 export interface Message {
   type: "message";
   messageID: string;
   from: string;
   fromDevice: string;
-  /** When it was sent, by the service's clock. */
+  /** The time of sending, by the service's clock. */
   time: number;
   seq?: number;
   stream?: string;
   data: unknown;
 }
 
-/** What has become of a message that this device sent. */
+/** The receipt of a peer message of this device. */
 export interface Receipt {
   type: "receipt";
   messageID: string;
@@ -165,11 +167,11 @@ export interface TokenWillExpire {
   type: "tokenWillExpire";
 }
 
-/** What the service publishes to a device. */
+/** A message that the service publishes to a device. */
 export type DownMessage =
   | Response | CallEvent | UnknownEvent | Welcome | Signal | Message | Receipt | ServiceError | TokenWillExpire;
 
-/** A request: what stands on the wire, with its id (section 2). */
+/** A request with its id, in the form of the wire (section 2). */
 export interface Request {
   type: string;
   id: string;
@@ -177,7 +179,7 @@ export interface Request {
   [field: string]: unknown;
 }
 
-/** A signal as it is sent, without an id: nothing answers it. */
+/** A signal without an id, which gets no response. */
 export interface OutgoingSignal {
   type: "call.signal";
   callID: string;
@@ -187,7 +189,7 @@ export interface OutgoingSignal {
   data: unknown;
 }
 
-/** What a device publishes on its up topic. */
+/** A message that a device publishes on its up topic. */
 export type UpMessage =
   | Request
   | OutgoingSignal
@@ -195,7 +197,7 @@ export type UpMessage =
   | { type: "ack"; messageID: string }
   | { type: "call.heartbeat"; callID: string };
 
-/** What it publishes on its presence topic. */
+/** A message that a device publishes on its presence topic. */
 export type PresenceMessage =
   | { online: true; session: string }
   | { online: false; reason: "lost" | "logout"; session: string };
@@ -205,7 +207,7 @@ export const limits = { request: 65_536, data: 32_768 };
 
 export const byteLength = (text: string): number => new TextEncoder().encode(text).length;
 
-/** Requests after which the next one on the same call has to wait for the response (section 2). */
+/** Whether a request may change its call. The next such request on the same call waits for the response (section 2). */
 export const changesCall = (type: string): boolean =>
   /^call\.(invite|cancel|accept|reject|add|join|quit|end)$/.test(type);
 
@@ -216,7 +218,7 @@ const eventNames = new Set<string>([
   "call.handledElsewhere",
 ]);
 
-/** The invitation stands and is not answered. */
+/** Whether the invitation is open and not answered. */
 export const isPending = (state: MemberState): boolean => pending.has(state);
 
 export const memberOf = (call: CallObject, user: string): Member | undefined =>
@@ -228,11 +230,11 @@ export const memberOf = (call: CallObject, user: string): Member | undefined =>
 export const encodeUser = (user: string): string =>
   user.replace(/[\x00-\x1f\x7f%+/#]/g, (c) => "%" + c.charCodeAt(0).toString(16).toUpperCase().padStart(2, "0"));
 
-/** A user id that no broker and no service would take is refused before it is sent anywhere. */
+/** Returns `user`. Throws when no broker and no service would accept the user id. */
 export function checkUser(user: unknown): string {
   const isUser =
     typeof user === "string" && user !== "" && user.length <= 64 && byteLength(user) <= 64 &&
-    // No C1 controls, noncharacters or lone surrogates.
+    // The pattern excludes C1 controls, noncharacters and lone surrogates.
     !/[\x80-\x9f]|\p{Cs}|\p{Noncharacter_Code_Point}/u.test(user);
   if (!isUser) throw new BellwireError("badRequest", "a user id is 1 to 64 bytes of text");
   return user as string;
@@ -243,7 +245,7 @@ export const isDevice = (device: unknown): device is string =>
 
 export const isID = (id: unknown): id is string => typeof id === "string" && /^[A-Za-z0-9_-]{1,64}$/.test(id);
 
-/** 128 random bits in hex: unique without asking anybody. */
+/** Returns 128 random bits in hex, an id that is unique without coordination. */
 export function randomID(): string {
   const bytes = crypto.getRandomValues(new Uint8Array(16));
   return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
@@ -259,7 +261,7 @@ const text = (value: unknown): string | undefined => (typeof value === "string" 
 const integer = (value: unknown): number | undefined => (Number.isSafeInteger(value) ? (value as number) : undefined);
 const isUser = (value: unknown): value is string => typeof value === "string" && value !== "" && value.length <= 64;
 
-/** Sets those fields of `names` that are strings. */
+/** Copies the fields `names` that are strings. */
 function takeTexts(target: object, source: Fields, names: string): void {
   for (const name of names.split(" ")) {
     if (typeof source[name] === "string") (target as Fields)[name] = source[name];
@@ -336,7 +338,7 @@ export const readUsers = (value: unknown): string[] =>
 
 export const readCalls = (value: unknown): CallObject[] => readAll(value, readCall);
 
-/** Those entries of a list that are objects. */
+/** Returns the entries of a list that are objects. */
 export const readObjects = (value: unknown): Fields[] => readAll(value, (json) => (isObject(json) ? json : undefined));
 
 function readEvent(json: Fields): CallEvent | UnknownEvent | undefined {
@@ -400,7 +402,7 @@ function readPeer<T extends object>(json: Fields, made: T): T | undefined {
   return made;
 }
 
-/** Undefined for what this version does not know: a client ignores it. */
+/** Reads a message of the service; undefined for a message that this version does not know. */
 export function readDown(payload: string): DownMessage | undefined {
   let json: unknown;
   try {

@@ -8,13 +8,13 @@ import { readWoken, wokenKey } from "./tab.js";
 export type PushErrorCode =
   /** This browser has no push. */
   | "unsupported"
-  /** Push is given to `https://` and to this computer alone. */
+  /** Browsers allow push only for `https://` and for this computer. */
   | "insecureContext"
-  /** The user, or the browser's settings, do not let this page show notifications. */
+  /** The user or the browser's settings do not let this page show notifications. */
   | "permissionDenied"
-  /** The script of the service worker cannot be had, or does not run. */
+  /** The service worker's script cannot be loaded, or does not run. */
   | "noWorker"
-  /** The browser's push service refuses, or cannot be reached. */
+  /** The browser's push service refuses or cannot be reached. */
   | "noPushService";
 
 export class PushError extends Error {
@@ -29,48 +29,51 @@ export class PushError extends Error {
 }
 
 export interface PushOptions {
-  /** The public half of the deployment's VAPID key, in base64url: what `bellwire push keys` prints. */
+  /** The public half of the deployment's VAPID key, in base64url, as `bellwire push keys` prints this key. */
   applicationServerKey: string;
-  /** The script of the service worker; `/worker.js` by default. Its scope has to contain the page. */
+  /** The path of the service worker's script; `/worker.js` by default. Its scope must contain the page. */
   worker?: string;
-  /** In place of `worker`: a worker of the page's own, which has taken the SDK's script in. */
+  /** In place of `worker`: the page's own service worker, which must include the SDK's script. */
   registration?: ServiceWorkerRegistration;
-  /** Which of the deployment's apps this page is; `default` by default. */
+  /** The name of this page's app in the deployment; `default` by default. */
   app?: string;
 }
 
 export interface PushEvents {
-  /** The user has pressed Accept in a notification: once, and when the client knows the call. */
+  /** The user has pressed Accept in a notification. Emitted once, when the client knows the call. */
   accept: Call;
-  /** The user has pressed a notification about this call: what rings, or was missed, is to be shown. */
+  /** The user has pressed a notification about this call. The page should show the ringing or missed call. */
   show: string;
-  /** What the user has accepted is over. */
+  /** The call that the user accepted in a notification is over. */
   over: string;
-  /** Whether this user is rung in this browser; another page of it may have changed that. */
+  /** Whether this user is rung in this browser. Another page may cause the change. */
   change: boolean;
-  /** What nobody waits for: a registration that could not be renewed. */
+  /** A registration could not be renewed. */
   error: Error;
 }
 
-/** For so long, in milliseconds, a call that was accepted in a notification may take to be known here: until then it has rung out. */
+/**
+ * The wait for news of a call that was accepted in a notification, in milliseconds. After this time the call has
+ * stopped ringing.
+ */
 const patience = 60_000;
-/** A worker that has not begun after so many milliseconds will not. */
+/** The time limit for the start of the service worker, in milliseconds. */
 const workerPatience = 10_000;
-/** A push service that has not answered after so many milliseconds is not waited for. */
+/** The time limit for the answer of the push service, in milliseconds. */
 const servicePatience = 20_000;
-/** An acceptance is good for so many milliseconds. */
+/** The validity of an acceptance in a notification, in milliseconds. */
 const acceptedLife = 120_000;
 
 /**
- * Rings while no page is open: registers this device for pushes, again with each connection, and takes what its notifications are pressed
- * for. One user at a time is rung in a browser.
+ * Rings while no page is open. The class registers this device for pushes, again after each connect, and handles clicks
+ * on its notifications. A browser is rung for a single user at a time.
  */
 export class CallPush {
   private readonly events = new Emitter<PushEvents>(["accept", "show", "over", "error"]);
   private readonly listeners = new AbortController();
   private readonly unlisten: (() => void)[] = [];
   private readonly waiting = new Set<() => void>();
-  /** One after another: what is on and off is what was wished last. */
+  /** A queue of changes, so that the user's last choice wins. */
   private turn: Promise<unknown> = Promise.resolve();
 
   constructor(
@@ -92,34 +95,37 @@ export class CallPush {
     if (this.isEnabled) void this.takeAddress();
   }
 
-  /** There is push here. Not outside a secure context, nor, on an iPhone, before the page was put on the home screen. */
+  /** Whether this browser has push. Push needs a secure context, and on an iPhone a page on the home screen. */
   static get isSupported(): boolean {
     return "serviceWorker" in navigator && "PushManager" in globalThis && "Notification" in globalThis;
   }
 
-  /** With whom to go online when this page was opened from a notification; undefined when it was not. */
+  /** The user for whom a notification opened this page; undefined when the page was opened otherwise. */
   static get openedFor(): string | undefined {
     return readAddress() === undefined ? undefined : readWoken()?.user;
   }
 
-  /** This user is rung in this browser, also while no page is open. It stays so until `disable`. */
+  /** Whether this user is rung in this browser, also while no page is open. This stays so until `disable`. */
   get isEnabled(): boolean {
     return CallPush.isSupported && readWoken()?.user === this.client.user && Notification.permission === "granted";
   }
 
-  /** Calls `handler` with each such event from now on; returns how to stop that. What came before the first handler is told it. */
+  /**
+   * Calls `handler` with each such event from now on, and first with the events from before the first handler. Returns
+   * a function that removes the handler.
+   */
   on<Name extends keyof PushEvents>(name: Name, handler: (value: PushEvents[Name]) => void): () => void {
     return this.events.on(name, handler);
   }
 
   /**
-   * Asks the user for the permission where there is none yet, so that it has to come from a click; then the device is registered, now or
-   * when the client is online. Throws a `PushError`, or a `BellwireError` when the service refuses.
+   * Asks the user for permission if needed; the app must therefore call this method from a click. Then registers the
+   * device, now or when the client is online. Throws a `PushError`, or a `BellwireError` when the service refuses.
    */
   async enable(): Promise<void> {
     if (!globalThis.isSecureContext) throw new PushError("insecureContext", "push needs https://, or this computer");
     if (!CallPush.isSupported) throw new PushError("unsupported", "this browser has no push");
-    // Before anything is waited for: browsers ask because of a click alone.
+    // The request comes before any wait, because browsers only ask the user in response to a click.
     const permission = Notification.permission === "default" ? await Notification.requestPermission() : Notification.permission;
     if (permission !== "granted") throw new PushError("permissionDenied", "notifications are not permitted to this page");
     await this.inTurn(async () => {
@@ -136,10 +142,10 @@ export class CallPush {
     });
   }
 
-  /** As when the user logs out: to be done before the client is disconnected. */
+  /** Ends the registration, as at a logout. The app calls this method before it disconnects the client. */
   async disable(): Promise<void> {
     if (!CallPush.isSupported) return;
-    // Of another user the browser may have become.
+    // The browser may have been enabled for another user meanwhile.
     const isOwn = readWoken()?.user === this.client.user;
     if (isOwn) forget();
     this.events.emit("change", false);
@@ -147,19 +153,23 @@ export class CallPush {
       try {
         if (this.client.state === "online") await this.client.unregisterPush({ platform: "webPush", ...this.app });
       } finally {
-        // Also where the service cannot be told: it learns from the push service that nobody is there.
+        // Unsubscribe even when the service cannot be told: the service later learns from the push service that the
+        // subscription has ended.
         if (isOwn && !this.isEnabled) await (await (await this.worker())?.pushManager.getSubscription())?.unsubscribe();
       }
     });
   }
 
-  /** For each call that the user has answered, declined or seen end here: its notification has had its time. */
+  /**
+   * Closes the notification of a call. The page calls this for each call that was answered, declined or over in the
+   * page.
+   */
   async dismiss(callID: string): Promise<void> {
     if (!CallPush.isSupported) return;
     for (const notification of (await (await this.worker())?.getNotifications({ tag: callID })) ?? []) notification.close();
   }
 
-  /** Listens no more. What is registered stays so. */
+  /** Stops listening. The registration stays. */
   close(): void {
     this.listeners.abort();
     for (const end of [...this.unlisten.splice(0), ...this.waiting]) end();
@@ -174,7 +184,7 @@ export class CallPush {
   private renew(): void {
     if (!this.isEnabled || this.listeners.signal.aborted) return;
     this.inTurn(async () => {
-      // Another page may have ended it meanwhile.
+      // Another page may have ended the registration meanwhile.
       if (!this.isEnabled) return;
       await this.register(await this.subscribe());
       if (this.isEnabled) remember(this.client);
@@ -191,7 +201,7 @@ export class CallPush {
     return done;
   }
 
-  /** The one there is, unless it is for another key. */
+  /** Returns the existing subscription, or a new subscription when the existing one has another key. */
   private async subscribe(): Promise<PushSubscription> {
     const { pushManager } = await this.start();
     const key = bytesOf(this.options.applicationServerKey);
@@ -218,7 +228,7 @@ export class CallPush {
     }
   }
 
-  /** The one that is there. */
+  /** Returns the existing service worker registration. */
   private async worker(): Promise<ServiceWorkerRegistration | undefined> {
     const { registration, worker = standardWorker } = this.options;
     return registration ?? navigator.serviceWorker.getRegistration(new URL(worker, location.href).href);
@@ -246,7 +256,7 @@ export class CallPush {
     });
   }
 
-  /** This page was opened from a notification: once. */
+  /** Handles the address of a page that a notification opened. The address works once. */
   private async takeAddress(): Promise<void> {
     const asked = readAddress();
     if (!asked) return;
@@ -257,7 +267,7 @@ export class CallPush {
     else this.events.emit("show", asked);
   }
 
-  /** Waits until the client knows the call, and that it rings. */
+  /** Waits until the client knows the call and the call rings. */
   private accept(callID: string): void {
     const { client } = this;
     const end = (): boolean => {
@@ -295,7 +305,7 @@ function remember({ device, user }: { device: string; user: string }): void {
   try {
     localStorage.setItem(wokenKey, `${device} ${user}`);
   } catch {
-    // A browser that lets a page store nothing lets it have no service worker either.
+    // A browser without storage for pages also has no service workers.
   }
 }
 
@@ -303,18 +313,21 @@ function forget(): void {
   try {
     localStorage.removeItem(wokenKey);
   } catch {
-    // Nothing was stored.
+    // The browser has no storage.
   }
 }
 
-/** The call that the page's address names. */
+/** Returns the call in the page's address. */
 function readAddress(): string | undefined {
   const { searchParams } = new URL(location.href);
   const callID = searchParams.get(addressFields.accept) ?? searchParams.get(addressFields.show);
   return isID(callID) ? callID : undefined;
 }
 
-/** Whether the user has pressed Accept in the notification. An address alone says nothing: it may have come by mail. */
+/**
+ * Returns whether the user has pressed Accept in the notification. The address alone does not prove this: a link in a
+ * mail may have the same address.
+ */
 async function takeAccepted(callID: string): Promise<boolean> {
   try {
     const cache = await caches.open(acceptedCache);
@@ -326,7 +339,7 @@ async function takeAccepted(callID: string): Promise<boolean> {
   }
 }
 
-/** Browsers go on trying for as long as there is no network. */
+/** Rejects after `limit` milliseconds. Browsers otherwise keep trying while the network is down. */
 function within<Value>(limit: number, work: Promise<Value>): Promise<Value> {
   return new Promise((resolve, reject) => {
     const timer = setTimeout(() => reject(new Error("no answer")), limit);
@@ -334,7 +347,7 @@ function within<Value>(limit: number, work: Promise<Value>): Promise<Value> {
   });
 }
 
-/** Until the worker can be subscribed for. */
+/** Waits until the service worker is ready for a subscription. */
 async function begun(registration: ServiceWorkerRegistration): Promise<void> {
   const worker = registration.installing ?? registration.waiting;
   if (registration.active || !worker) return;

@@ -1,13 +1,13 @@
-/** Beyond so many that nobody takes, the oldest are dropped. */
+/** The number of values that wait for the reader. Beyond it the oldest values are dropped. */
 const longest = 1_024;
 
-/** What one `for await` loop has still to see. */
+/** The unread values of a `for await` loop. */
 export class AsyncQueue<Value> implements AsyncIterableIterator<Value> {
   private values: Value[] = [];
   private waiting: ((result: IteratorResult<Value>) => void)[] = [];
   private isFinished = false;
 
-  /** `left` is called once the loop was left before its end. */
+  /** `left` is called when the reader leaves the loop early. */
   constructor(private readonly left: () => void) {}
 
   push(value: Value): void {
@@ -17,7 +17,7 @@ export class AsyncQueue<Value> implements AsyncIterableIterator<Value> {
     if (this.values.length > longest) this.values.shift();
   }
 
-  /** Nothing follows what was pushed. */
+  /** Ends the sequence after the values so far. */
   finish(): void {
     this.isFinished = true;
     for (const waiter of this.waiting.splice(0)) waiter({ value: undefined, done: true });

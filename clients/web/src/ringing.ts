@@ -1,37 +1,41 @@
 /*
- * What a service worker does with the pushes of a Bellwire deployment (docs/protocol.md, section 7). `worker.ts` is the script that a
- * browser runs; here is what it does, on a browser that the tests may play.
+ * The service worker's handling of pushes (docs/protocol.md, section 7). `worker.ts` is the script for the browser;
+ * this file has the logic and takes the browser as an argument, so that tests can replace the browser.
  *
- * Browsers let a page be pushed for what its user sees: Chrome shows a notification of its own after a push that showed none, and Safari
- * takes the subscription away. So each push shows something, and what ends a ringing replaces it, silently, under the same tag. The one
- * exception is a page that is visible and rings: it has been seen, and browsers that look ask for no more.
+ * Browsers require that the user sees each push: after a push without a notification Chrome shows its own notification,
+ * and Safari ends the subscription. So each push shows a notification, and the end of the ringing silently replaces the
+ * ringing notification under the same tag. The only exception is a visible page that rings: the user sees the page, and
+ * browsers that check this require no more.
  */
 
 import { isSeen, plain } from "./text.js";
 
-/** What may be set for the worker, as `self.bellwire`, before its script runs. */
+/** Settings of the worker, to be set as `self.bellwire` before the script runs. */
 export interface WorkerOptions {
-  /** What is opened for who accepts while no page is open; the worker's scope when left out. `?acceptCall=` or `?showCall=` is added. */
+  /**
+   * The page that is opened when the user accepts and no page is open; the worker's scope by default. The worker adds
+   * `?acceptCall=` or `?showCall=`.
+   */
   page?: string;
   /**
-   * The caller's user id before the text, where the title is another one: title and text are what the caller has written, the id is what
-   * nobody can choose freely. For apps whose users know each other by it.
+   * Whether the text begins with the inviter's user id when the title differs from the id. The inviter writes title and
+   * text, but cannot choose the id freely. For apps in which users know each other by their ids.
    */
   showsInviter?: boolean;
   texts?: Partial<WorkerTexts>;
 }
 
-/** What it says by itself; what the deployment says of a call comes with the push. */
+/** The worker's own texts. The deployment's texts about a call come with the push. */
 export interface WorkerTexts {
   accept: string;
   decline: string;
-  /** Of a call whose caller has neither a name nor an id. */
+  /** The title when the inviter has neither a name nor an id. */
   call: string;
   missed: string;
   answeredElsewhere: string;
   rejected: string;
   over: string;
-  /** Of a push that is about no call. */
+  /** The title of a push that is not about a call. */
   other: string;
 }
 
@@ -46,36 +50,40 @@ const standardTexts: WorkerTexts = {
   other: "Notifications work",
 };
 
-/** What the worker says to open pages. */
+/** A message of the worker to open pages. */
 export interface PageMessage {
   /**
-   * `rings`: does this call ring here? `takes`: would this page show the call? Both are answered `true` through the port that comes with
-   * them, or not at all. Then `accept` or `show` to one of those that do. `renew`: the subscription has changed.
+   * `rings` asks whether the call rings in this page, `takes` whether the page would show the call. A page answers
+   * `true` through the port of the message, or not at all. Then a page that answered gets `accept` or `show`. `renew`
+   * says that the subscription has changed.
    */
   bellwire: "rings" | "takes" | "accept" | "show" | "renew";
   callID: string;
 }
 
-/** With these a page is opened, and the call's id. */
+/** The query fields that carry the call id to a newly opened page. */
 export const addressFields = { accept: "acceptCall", show: "showCall" } as const;
 
-/** Milliseconds. */
+/** Time limits in milliseconds. */
 const limits = {
-  /** For the ring check: whoever is called waits. */
+  /** The limit of the ring check; the user waits meanwhile. */
   check: 3_000,
-  /** For an open page: after a click a browser opens a page only for so long. */
+  /** The limit of an open page's answer. After a click a browser lets the worker open a page only for a short time. */
   page: 400,
 };
-/** Between the attempts to decline, in milliseconds. */
+/** The waits between attempts to decline, in milliseconds. */
 const pauses = [500, 1_500, 4_000];
-/** Characters: a notification shows less. */
+/** The longest texts in characters; notifications show less. */
 const longest = { title: 200, body: 400, url: 4_096 };
 
-/** Where a page that is opened finds which call its user has accepted: only this origin's own scripts can write there. */
+/**
+ * The cache in which a newly opened page finds the call that the user has accepted. Only scripts of this origin can
+ * write to the cache.
+ */
 export const acceptedCache = "bellwire-accepted";
 export const acceptedPath = (callID: string): string => `/bellwire-accepted/${callID}`;
 
-// The browser, as far as it is used here. TypeScript knows a page's interfaces or a worker's, not both.
+// The used parts of the browser's interfaces. TypeScript knows a page's interfaces or a worker's, but not both.
 
 interface WorkerEvent {
   waitUntil(work: Promise<unknown>): void;
@@ -116,33 +124,36 @@ export interface WorkerScope {
   addEventListener(name: "install", handler: (event: WorkerEvent) => void): void;
 }
 
-/** What a push says, as far as it is used; also what a notification carries. */
+/** The used fields of a push; a notification carries the same fields. */
 interface Content {
   kind: string;
   callID: string;
   revision: number;
   title: string;
   body: string;
-  /** The caller's name, else the user id: what stands above it once it is over, when the title may speak of a call that rings. */
+  /**
+   * The inviter's name, else the user id. This is the title after the ringing, because the push's title may say that a
+   * call rings.
+   */
   caller: string;
   createdAt?: number;
   expiresIn?: number;
   check?: string;
 }
 
-/** The answer of the ring check. Undefined instead: nobody knows. */
+/** The answer of the ring check. */
 interface RingState {
   ringing: boolean;
   reason?: string;
 }
 
-/** Takes the events of a service worker. */
+/** The handler of a service worker's events. */
 export class RingWorker {
   private readonly texts: WorkerTexts;
 
   constructor(private readonly scope: WorkerScope, private readonly options: WorkerOptions = {}) {
     this.texts = { ...standardTexts, ...options.texts };
-    // It holds nothing of the one before, and answers no requests: a new one may take its place at once.
+    // The worker keeps no state and answers no page requests, so a new version may replace the old version at once.
     scope.addEventListener("install", (event) => event.waitUntil(scope.skipWaiting()));
     scope.addEventListener("push", (event) => event.waitUntil(this.pushed(event.data)));
     scope.addEventListener("notificationclick", (event) => event.waitUntil(this.clicked(event)));
@@ -163,7 +174,7 @@ export class RingWorker {
       case "stop":
         return shown ? this.repeat(shown) : this.stop(content);
       default: {
-        // A later service's. What is there of the call stays.
+        // A push of a later service. A notification about the call stays as it is.
         const [present] = await this.notifications(content.callID);
         return present ? this.repeat(present) : this.show(content, { silent: true });
       }
@@ -174,7 +185,7 @@ export class RingWorker {
     if (await this.pageThat("rings", content.callID, (page) => page.visibilityState === "visible")) return;
     const state = await this.check(content);
     if (!state.ringing) return this.showOver(content, state.reason);
-    // Without the link there is no way to decline but to open the page.
+    // Without the link of the ring check the user can only decline in a page.
     const decline = content.check === undefined ? [] : [{ action: "decline", title: this.texts.decline }];
     await this.show(content, {
       renotify: true,
@@ -185,8 +196,9 @@ export class RingWorker {
   }
 
   /**
-   * Whether it is to ring. A push that nobody can be asked about rings, unless it said when it left that nothing of its time was left.
-   * The push service does not deliver it after its time, and this computer's clock says nothing about the service's.
+   * Returns whether the push must ring. Without an answer of the ring check the push rings, unless no ringing time was
+   * left when the push was sent. The push service does not deliver a push after its time, and this computer's clock
+   * cannot be compared with the service's clock.
    */
   private async check(content: Content): Promise<RingState> {
     const state = content.check === undefined ? undefined : readState(await this.ask(content.check));
@@ -196,19 +208,19 @@ export class RingWorker {
 
   private async stop(content: Content): Promise<void> {
     const [present] = await this.notifications(content.callID);
-    // Whoever saw it ring in a page that is visible has seen it end there.
+    // A user with a visible page has seen the end of the ringing in that page.
     if (!present && (await this.pages()).some((page) => page.visibilityState === "visible")) return;
     await this.showOver(content);
   }
 
-  /** In the place of the ringing one, and without a sound. */
+  /** Replaces the ringing notification silently. */
   private showOver(content: Content, reason = "over"): Promise<void> {
     const { texts } = this;
     const body = reason === "answeredElsewhere" || reason === "rejected" || reason === "over" ? texts[reason] : texts.missed;
     return this.show({ ...content, kind: "stop", title: content.caller, body }, { silent: true });
   }
 
-  /** A push may come twice, or later than the next one: what is shown of the call already stays when it is as new. */
+  /** Returns the present notification of the call if that is as new. A push may come twice, or after a newer push. */
   private async shownInstead(content: Content): Promise<Notification | undefined> {
     const [present] = await this.notifications(content.callID);
     const shown = present && contentOf(present);
@@ -218,14 +230,14 @@ export class RingWorker {
     return isTwice || isLate ? present : undefined;
   }
 
-  /** A ring that came again: it may be over meanwhile. */
+  /** Handles a repeated ring push: the ringing may be over meanwhile. */
   private async showAgain(present: Notification, content: Content): Promise<void> {
     if (contentOf(present)?.kind !== "ring") return this.repeat(present);
     const state = await this.check(content);
     return state.ringing ? this.repeat(present) : this.showOver(content, state.reason);
   }
 
-  /** The same, silently. */
+  /** Shows the same notification again, silently. */
   private repeat({ title, tag, body, actions, requireInteraction, data }: Notification & Partial<NotificationOptions>): Promise<void> {
     return this.scope.registration.showNotification(title, {
       tag, body, data, silent: true, requireInteraction: requireInteraction ?? false, actions: [...(actions ?? [])],
@@ -243,14 +255,14 @@ export class RingWorker {
     return this.scope.registration.getNotifications({ tag });
   }
 
-  /** Whatever was pushed. `callID` is empty when it is about no call. */
+  /** Reads a push. `callID` is empty when the push is not about a call. */
   private read(data: { text(): string } | null): Content {
     let json: Record<string, unknown> = {};
     try {
       const value: unknown = JSON.parse(data?.text() ?? "{}");
       if (typeof value === "object" && value !== null) json = value as Record<string, unknown>;
     } catch {
-      // Not the service's. It is shown that something came.
+      // The push is not from the service. The worker still shows a notification.
     }
     const text = (name: string, most: number) => {
       const value = json[name];
@@ -268,7 +280,7 @@ export class RingWorker {
       kind, callID, revision: integer(json.revision) ?? 0,
       title: name || (callID === "" ? this.texts.other : this.texts.call),
       caller: caller || this.texts.call,
-      // Before what may be long.
+      // The id stands in front, because the rest may be long.
       body: isNamed ? body : `${inviter}: ${body}`,
     };
     const [createdAt, expiresIn, check] = [integer(json.createdAt), integer(json.expiresIn), linkOf(json.check)];
@@ -285,11 +297,11 @@ export class RingWorker {
     const content = contentOf(notification);
     if (!content || content.callID === "") return this.open("show", "");
     if (action === "decline") return this.decline(content);
-    // Firefox and Safari show no buttons: there a click shows the call, and the page asks.
+    // Firefox and Safari show no buttons. There a click shows the call, and the page asks the user.
     return this.open(content.kind === "ring" && action === "accept" ? "accept" : "show", content.callID);
   }
 
-  /** In a page that is open and will do it, else in a new one. */
+  /** Opens the call in an open page that agrees, else in a new page. */
   private async open(wish: "accept" | "show", callID: string): Promise<void> {
     const taker = await this.pageThat("takes", callID);
     if (taker) {
@@ -299,7 +311,7 @@ export class RingWorker {
     }
     const url = new URL(this.options.page ?? "", this.scope.registration.scope);
     if (callID !== "") url.searchParams.set(addressFields[wish], callID);
-    // An address alone must not accept: anybody may lead a browser to one.
+    // The address alone must not accept a call, because any website can lead a browser to an address.
     if (wish === "accept") await this.noteAccepted(callID);
     await this.scope.clients.openWindow(url.href);
   }
@@ -309,7 +321,7 @@ export class RingWorker {
       const cache = await this.scope.caches.open(acceptedCache);
       await cache.put(acceptedPath(callID), new Response(String(Date.now())));
     } catch {
-      // A browser that stores nothing: the page then shows the call, and asks.
+      // The browser has no storage; the page then shows the call and asks the user.
     }
   }
 
@@ -319,13 +331,13 @@ export class RingWorker {
     url.pathname += "/reject";
     for (const pause of [...pauses, undefined]) {
       const answer = await this.ask(url.href, { method: "POST", keepalive: true });
-      // Refused, it would be again.
+      // A refused request would be refused again, so only missing answers are repeated.
       if (answer !== undefined || pause === undefined) return;
       await new Promise((resolve) => setTimeout(resolve, pause));
     }
   }
 
-  /** The answer; null when it was refused for good, undefined when it may be asked again. */
+  /** Returns the answer; null after a final refusal, undefined when another attempt makes sense. */
   private async ask(url: string, options: RequestInit = {}): Promise<unknown> {
     const abort = new AbortController();
     const timer = setTimeout(() => abort.abort(), limits.check);
@@ -348,7 +360,9 @@ export class RingWorker {
     return this.scope.clients.matchAll({ type: "window", includeUncontrolled: true });
   }
 
-  /** The first page that says yes, of those that were used last; undefined when none does in time. */
+  /**
+   * Returns the first page that answers yes, with the last used pages first; undefined when no page answers in time.
+   */
   private async pageThat(
     bellwire: "rings" | "takes", callID: string, isAsked: (page: OpenPage) => boolean = () => true,
   ): Promise<OpenPage | undefined> {
@@ -357,7 +371,10 @@ export class RingWorker {
     return pages.find((_, index) => answers[index]);
   }
 
-  /** The browser has ended a subscription. Its page alone can register another; it does so now, or when it is opened next. */
+  /**
+   * The browser has ended a subscription. Only a page can register another subscription; an open page does so now, else
+   * the next page.
+   */
   private async changed({ oldSubscription, newSubscription }: SubscriptionEvent): Promise<void> {
     const { pushManager } = this.scope.registration;
     const key = oldSubscription?.options.applicationServerKey;
@@ -368,12 +385,12 @@ export class RingWorker {
   }
 }
 
-/** So many pages are asked. */
+/** The number of pages that the worker asks. */
 const mostPages = 8;
 
 const tell = (page: OpenPage, message: PageMessage): void => page.postMessage(message, []);
 
-/** Whether the page says yes. */
+/** Returns whether the page answers yes. */
 function asked(page: OpenPage, question: PageMessage): Promise<boolean> {
   const { port1, port2 } = new MessageChannel();
   return new Promise<boolean>((resolve) => {
@@ -386,7 +403,7 @@ function asked(page: OpenPage, question: PageMessage): Promise<boolean> {
   }).finally(() => port1.close());
 }
 
-/** Whole characters, and an end. */
+/** Cuts a text at whole characters and adds an ellipsis. */
 function cut(text: string, most: number): string {
   const characters = [...text.slice(0, 2 * most)];
   return characters.length > most || text.length > 2 * most ? `${characters.slice(0, most - 1).join("")}…` : text;
@@ -394,7 +411,7 @@ function cut(text: string, most: number): string {
 
 const integer = (value: unknown): number | undefined => (Number.isSafeInteger(value) ? (value as number) : undefined);
 
-/** A link that may be asked: by HTTPS, or on this computer. */
+/** Returns the link if the worker may request it: an HTTPS link, or a link to this computer. */
 function linkOf(value: unknown): string | undefined {
   if (typeof value !== "string" || value.length > longest.url) return undefined;
   try {
@@ -412,7 +429,7 @@ function readState(answer: unknown): RingState | undefined {
   return typeof reason === "string" ? { ringing, reason } : { ringing };
 }
 
-/** What `show` left in a notification; undefined of one that somebody else has shown. */
+/** Returns the content that `show` stored in a notification; undefined for notifications of other scripts. */
 function contentOf({ data }: Notification): Content | undefined {
   const content = data as Content | null;
   return typeof content?.callID === "string" && typeof content.kind === "string" ? content : undefined;

@@ -1,17 +1,23 @@
 import type { ConnectionFailure } from "./transport.js";
 
-/** Two clients under one device id take it from each other as soon as they have it, in milliseconds. */
+/**
+ * The longest life of a displaced connection, in milliseconds. Two clients under the same device id displace each other
+ * at once.
+ */
 const soon = 3_000;
-/** The client that was there first is the first to have been displaced so often. */
+/**
+ * The number of displacements after which a client gives up. The client that connected first reaches this number first.
+ */
 const often = 3;
 
-/** Whether another client has this device id, at brokers that do not say so. */
+/** Detects another client under this device id, for brokers that do not report this. */
 export class RivalWatch {
   private displaced = 0;
 
   /**
-   * After `lasted` milliseconds a connection, or an attempt, came to its end. `isUnexplained`: the broker had accepted it, and nobody has
-   * said why it was to end. A broker that is about to start, or a proxy before one that is not there, closes attempts without a word.
+   * Returns whether another client has taken this device's connection. The connection or attempt ended after `lasted`
+   * milliseconds. `isUnexplained`: the broker had accepted the connection, and no message announced the end. A broker
+   * that is about to start, or a proxy in front of a broker that is down, closes attempts silently.
    */
   isTakenOver({ isTakenOver = false, isRefused, isDropped = false }: ConnectionFailure, lasted: number, isUnexplained: boolean): boolean {
     if (isTakenOver) return true;

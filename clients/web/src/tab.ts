@@ -1,29 +1,38 @@
 import { isDevice, randomID } from "./protocol.js";
 
 /*
- * Several tabs of one user: each is a device of its own, and one of them rings. Both rest on Web Locks, which the browser takes from
- * a tab that is closed; where there are none, as in Node, each client is alone.
+ * Several tabs of the same user. Each tab is its own device, and only a single tab rings. Both rest on Web Locks; the
+ * browser releases the locks of a closed tab. Without Web Locks, as in Node, each client assumes to be alone.
  */
 
-/** A page may come before the one that it replaces has gone, for so many milliseconds. */
+/**
+ * The wait in milliseconds for a page that this page replaces, because the new page may start before the old page has
+ * gone.
+ */
 const handOver = 500;
-/** One that is loaded again replaces a page for certain, which may be slow to go: as another device it would be out of its calls. */
+/**
+ * The wait in milliseconds after a reload. The reloaded page certainly replaces an old page, but the old page may be
+ * slow to go. Under another device id the new page would lose its calls.
+ */
 const handOverOnReload = 10_000;
 
 /**
- * How long a tab waits before it takes the right to ring, in milliseconds. A tab that was never touched may make no sound, and leaves the
- * right to any other: longer than a hidden tab's timers are late, which is a second.
+ * The waits in milliseconds before a tab takes the right to ring. A tab that was never touched may make no sound, so it
+ * leaves the right to other tabs: its wait is longer than the delay of a hidden tab's timers, one second.
  */
 const ringPauses = { hidden: 150, untouched: 1_200 };
 
-/** Nothing where there are no tabs, or where the tab is visible and was touched: the user is there. */
+/**
+ * Returns the wait before this tab takes the right to ring. The wait is 0 without tabs, and in a visible tab that the
+ * user has touched.
+ */
 export function ringPause(): number {
   const { document, navigator } = globalThis as {
     document?: { visibilityState?: string };
     navigator?: { locks?: LockManager; userActivation?: { hasBeenActive: boolean } };
   };
   if (!document || !navigator?.locks) return 0;
-  // A browser that does not tell whether the tab was touched: as if it was.
+  // When the browser does not report touches, the tab counts as touched.
   const untouched = navigator.userActivation?.hasBeenActive === false ? ringPauses.untouched : 0;
   return untouched + (document.visibilityState === "hidden" ? ringPauses.hidden : 0);
 }
@@ -36,32 +45,35 @@ function isReload(): boolean {
 const lockManager = (): LockManager | undefined =>
   (globalThis as { navigator?: { locks?: LockManager } }).navigator?.locks;
 
-/** The tab's own storage: it outlives a reload, and another tab has another one. */
+/** The tab's own storage, which survives a reload. Each tab has its own storage. */
 function tabStorage(): Storage | undefined {
   try {
     return (globalThis as { sessionStorage?: Storage }).sessionStorage;
   } catch {
-    // A page that may store nothing.
+    // The page may not store data.
     return undefined;
   }
 }
 
-/** Where `CallPush` keeps which of this browser's devices pushes wake, and whose it is. */
+/** The storage key under which `CallPush` keeps the device of this browser that pushes wake, and its user. */
 export const wokenKey = "bellwire-push";
 
-/** What stands there: a device id, a space, the user. */
+/** Reads the stored value: a device id, a space, the user. */
 export function readWoken(): { device: string; user: string } | undefined {
   try {
     const text = (globalThis as { localStorage?: Storage }).localStorage?.getItem(wokenKey) ?? "";
     const end = text.indexOf(" ");
     return end < 0 ? undefined : { device: text.slice(0, end), user: text.slice(end + 1) };
   } catch {
-    // As above.
+    // The page may not store data.
     return undefined;
   }
 }
 
-/** Runs `whenHeld` with the lock when this tab gets it; the function that is returned gives it back, or takes the wish back. */
+/**
+ * Requests the lock and runs `whenHeld` when this tab gets the lock. The returned function releases the lock or cancels
+ * the request.
+ */
 export function holdLock(name: string, whenHeld: () => void, whenNot: () => void = () => undefined, limit?: number): () => void {
   const locks = lockManager();
   if (!locks) {
@@ -81,7 +93,7 @@ export function holdLock(name: string, whenHeld: () => void, whenNot: () => void
     })
     .catch((error: unknown) => {
       clearTimeout(timer);
-      // A page that may hold no locks is alone as well.
+      // A page that may not use locks counts as alone.
       if ((error as { name?: unknown }).name === "AbortError") whenNot();
       else whenHeld();
     });
@@ -89,9 +101,10 @@ export function holdLock(name: string, whenHeld: () => void, whenNot: () => void
 }
 
 /**
- * The device id of this tab: the same after a reload, another one in every other tab, also in one that was duplicated with its
- * storage. A new tab is the device that pushes wake, unless another one is: it may have been opened to answer. `release` lets another page have
- * the id. `former`: the one that the client had before.
+ * Returns the device id of this tab. The id stays the same after a reload. Every other tab has another id, even a
+ * duplicated tab with a copy of the storage. A new tab takes the id of the device that pushes wake, unless another tab
+ * has this id: a push may have opened the tab to answer. `release` lets another page have the id. `former` is the
+ * client's previous id.
  */
 export async function tabDevice(user: string, former?: string): Promise<{ device: string; release: () => void }> {
   const storage = tabStorage();
@@ -109,10 +122,10 @@ export async function tabDevice(user: string, former?: string): Promise<{ device
     try {
       storage?.setItem(key, device);
     } catch {
-      // A storage that is full: after a reload this is another device.
+      // The storage is full: after a reload this tab is another device.
     }
     return { device, release };
   }
-  // Nobody else has an id that was just drawn; a browser that refuses its lock all the same does not matter.
+  // A newly drawn id is unique, so a failed lock does not matter.
   return { device: `web-${randomID().slice(0, 16)}`, release: () => undefined };
 }

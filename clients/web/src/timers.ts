@@ -1,6 +1,7 @@
 /*
- * Browsers let the timers of a hidden page fire once a minute (Chromium, after five minutes), which is too late for heartbeats and pings. The
- * timers of a dedicated worker are not slowed down so: one worker for all clients of a page ticks beside the page's own timers.
+ * Browsers let the timers of a hidden page fire only once a minute (Chromium, after five minutes). That is too late for
+ * heartbeats and pings. The timers of a dedicated worker are not slowed down, so a single worker for all clients of a
+ * page runs beside the page's own timers.
  */
 
 const script = "const t={};onmessage=({data:[n,d]})=>{clearTimeout(t[n]);delete t[n];if(d>=0)t[n]=setTimeout(()=>{delete t[n];postMessage(n)},d)}";
@@ -15,16 +16,19 @@ function dismiss(): void {
   worker = undefined;
 }
 
-/** Keeps the worker until the function that is returned is called. Where no worker can be made, the page's own timers have to do. */
+/**
+ * Keeps the worker until the returned function is called. When the browser cannot make a worker, only the page's own
+ * timers run.
+ */
 export function holdTimers(): () => void {
   holders += 1;
-  // Outside of a page nothing slows timers down.
+  // Timers are slowed down in pages only.
   if (holders === 1 && "document" in globalThis && typeof Worker !== "undefined") {
     try {
       const url = URL.createObjectURL(new Blob([script], { type: "text/javascript" }));
       const made = (worker = new Worker(url));
       made.onmessage = ({ data }) => waiting.get(data as number)?.();
-      // The page's Content-Security-Policy may forbid it.
+      // The page's Content-Security-Policy may forbid the worker.
       made.onerror = (event) => {
         event.preventDefault();
         if (made === worker) dismiss();
@@ -43,7 +47,10 @@ export function holdTimers(): () => void {
   };
 }
 
-/** Calls `act` once after so many milliseconds, by the page's timer or the worker's, whichever comes first; returns how to prevent it. */
+/**
+ * Calls `act` once after `delay` milliseconds, by the page's timer or the worker's timer, at the earlier of the two.
+ * Returns a function that cancels the call.
+ */
 export function after(delay: number, act: () => void): () => void {
   count += 1;
   const number = count;

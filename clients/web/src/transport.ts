@@ -1,65 +1,71 @@
-/** What a connection to the broker is made with. */
+/** The settings of a connection to the broker. */
 export interface ConnectionSettings {
-  /** The broker, as `wss://host:port/path`. */
+  /** The broker's address, such as `wss://host:port/path`. */
   url: string;
   clientID: string;
   username: string;
   password?: string;
-  /** Seconds: the broker may take a silent connection for lost after one and a half times as long. */
+  /** The keep-alive in seconds. The broker may consider a connection lost after 1.5 times this period of silence. */
   keepAlive: number;
-  /** What the broker publishes when the connection breaks. */
+  /** The message that the broker publishes when the connection breaks. */
   will: { topic: string; payload: string };
-  /** To be subscribed to with QoS 1. */
+  /** The topics to subscribe to, with QoS 1. */
   subscriptions: string[];
 }
 
-/** With this reason a broker disconnects a client whose id another one has connected under (MQTT 5, 3.14.2.1). */
+/**
+ * The reason code with which a broker disconnects a client when another client connects under the same id (MQTT 5,
+ * 3.14.2.1).
+ */
 export const sessionTakenOver = 0x8e;
 
-/** Why a connection ended. */
+/** The reason why a connection ended. */
 export interface ConnectionFailure {
-  /** The broker answered CONNECT or SUBSCRIBE with a refusal: with the same token it will not do better. */
+  /** Whether the broker refused CONNECT or SUBSCRIBE, so that another attempt with the same token is useless. */
   isRefused: boolean;
-  /** Another client has connected under this device's id: who connected again would take the connection from that one. */
+  /** Whether another client has connected under this device's id. Reconnecting would in turn displace that client. */
   isTakenOver?: boolean;
   /**
-   * The broker had accepted the connection, and closed it without a reason: it neither fell silent nor was given up here. A transport that
-   * leaves it out never learns of another client at brokers that do not tell.
+   * Whether the broker had accepted the connection and closed it without a reason, as opposed to silence and to an end
+   * by this client. A transport without this field cannot detect another client at brokers that do not report this.
    */
   isDropped?: boolean;
-  /** For people. */
+  /** A text for people. */
   message: string;
 }
 
-/** What a transport tells. Nothing is told any more after `closed`, or after the connection's own `close`. */
+/** The functions that a transport calls. No call follows `closed` or the connection's own `close`. */
 export interface ConnectionHandlers {
   /** The broker accepted the connection. */
   accepted(): void;
-  /** It has granted all subscriptions. */
+  /** The broker has granted all subscriptions. */
   subscribed(): void;
-  /** A message on one of the topics that were subscribed to. A retained one is not told: nothing of the service is. */
+  /**
+   * A message came on a subscribed topic. The transport drops retained messages, because the service retains no
+   * messages.
+   */
   message(payload: string): void;
-  /** The connection is lost, or was never made. Once. */
+  /** The connection is lost, or the attempt has failed. Called once. */
   closed(failure: ConnectionFailure): void;
 }
 
-/** One connection to the broker; it never reconnects by itself. */
+/** A connection to the broker. The connection never reconnects by itself. */
 export interface Connection {
   /**
-   * Publishes with QoS 0 or 1, never retained. `expiry` in seconds. False: the message is larger than the broker takes, and nothing
-   * was sent.
+   * Publishes with QoS 0 or 1, never retained. `expiry` in seconds. Returns false when the message is larger than the
+   * broker accepts; the message then was not sent.
    */
   publish(topic: string, payload: string, expiry?: number): boolean;
-  /** Bytes that wait to be sent. */
+  /** The number of bytes that wait to be sent. */
   readonly backlog: number;
-  /** Asks the broker for a sign of life: without one in a few seconds the connection is told to be closed. */
+  /** Asks the broker for a sign of life. Without an answer within a few seconds the transport calls `closed`. */
   ask(): void;
-  /** Ends the connection in order: the broker drops the will. */
+  /** Ends the connection normally; the broker drops the will. */
   close(): void;
 }
 
 /**
- * Makes a connection: MQTT 5, clean start, no session expiry. The one of this SDK is `webSocketTransport`; an app may put another
- * library under the client instead.
+ * Makes a connection: MQTT 5, clean start, no session expiry. The SDK's own transport is `webSocketTransport`; an app
+ * may use another library instead.
  */
 export type Transport = (settings: ConnectionSettings, handlers: ConnectionHandlers) => Connection;

@@ -7,22 +7,22 @@ import {
   type Connection, type ConnectionFailure, type ConnectionHandlers, type ConnectionSettings, type Transport, sessionTakenOver,
 } from "./transport.js";
 
-/** Until the broker has answered CONNECT and SUBSCRIBE, in milliseconds. */
+/** The time limit for the broker's answers to CONNECT and SUBSCRIBE, in milliseconds. */
 const handshakeLimit = 10_000;
-/** How long the broker may take to show that it is there, in milliseconds. */
+/** The time limit for the broker's sign of life, in milliseconds. */
 const longestAnswer = 5_000;
-/** The service sends at most 256 KiB (docs/protocol.md, section 1). In bytes. */
+/** The largest accepted packet, in bytes. The service sends at most 256 KiB (docs/protocol.md, section 1). */
 const maximumPacketSize = 524_288;
-/** Beyond so many bytes that wait to be sent, the broker does not read. */
+/** The number of unsent bytes beyond which the broker counts as not reading. */
 const longestBacklog = 4_194_304;
-/** Own messages at QoS 1 that the broker has not acknowledged. */
+/** The number of own QoS 1 messages without an acknowledgement of the broker. */
 const inflightLimit = 1_000;
 const firstPacketID = 1;
 
-/** As much of a WebSocket as is needed: the browser's, Node's, and that of the package `ws` have it. */
+/** A WebSocket class: the browser's, Node's, or that of the package `ws`. */
 export type WebSocketConstructor = new (url: string, protocols: string) => WebSocket;
 
-/** MQTT over a WebSocket: `implementation` is the global `WebSocket` when left out. */
+/** Returns a transport with MQTT over a WebSocket. `implementation` is the global `WebSocket` by default. */
 export function webSocketTransport(implementation?: WebSocketConstructor): Transport {
   const constructor = implementation ?? (globalThis as { WebSocket?: WebSocketConstructor }).WebSocket;
   if (!constructor) {
@@ -41,7 +41,7 @@ const words: Record<number, string> = {
 };
 const reasonText = (reason: number, text?: string): string => text ?? words[reason] ?? `reason 0x${reason.toString(16)}`;
 
-/** Refusals that concern who connects, not the broker's state. */
+/** Whether the refusal concerns this device, not the broker's state. */
 const isPersonal = (reason: number): boolean => [0x84, 0x85, 0x86, 0x87, 0x8a, 0x8c].includes(reason);
 
 class WebSocketConnection implements Connection {
@@ -51,11 +51,11 @@ class WebSocketConnection implements Connection {
   private isSubscribed = false;
   private readonly cancelHandshakeLimit: () => void;
   private cancelPing: (() => void) | undefined;
-  /** There while a sign of life is awaited. */
+  /** Cancels the time limit of the awaited sign of life; undefined when no sign is awaited. */
   private cancelAnswerLimit: (() => void) | undefined;
   private receiveMaximum = inflightLimit;
   private maximumOut = Infinity;
-  /** Ids of own messages that the broker has not acknowledged. */
+  /** The packet ids of own messages without an acknowledgement of the broker. */
   private readonly inflight = new Set<number>();
   private packetID = firstPacketID;
 
@@ -67,7 +67,7 @@ class WebSocketConnection implements Connection {
     socket.binaryType = "arraybuffer";
     socket.onopen = () => this.send(connectPacket({ ...settings, maximumPacketSize }));
     socket.onmessage = (event: MessageEvent) => this.receive(event.data);
-    // What went wrong a browser tells nobody. Not everywhere does a close follow an error.
+    // A browser does not reveal the cause of a failure. In some environments no close follows an error.
     socket.onclose = socket.onerror = () =>
       this.end(this.isSubscribed ? "the connection broke" : `${settings.url} cannot be reached`, { isDropped: this.isAccepted });
     this.cancelHandshakeLimit = after(handshakeLimit, () => this.end(`${settings.url} does not answer`));
@@ -79,7 +79,7 @@ class WebSocketConnection implements Connection {
 
   publish(topic: string, payload: string, messageExpiry?: number): boolean {
     if (this.isClosed) return true;
-    // More than the broker takes at once goes without its acknowledgement: correctness rests on resends, not on QoS.
+    // Messages beyond the broker's limit have QoS 0: correctness rests on resends, not on QoS.
     const packetID = this.inflight.size < this.receiveMaximum ? this.nextPacketID() : undefined;
     const packet = publishPacket({ topic, payload, packetID, messageExpiry });
     if (packet.length > this.maximumOut) return false;
@@ -172,13 +172,13 @@ class WebSocketConnection implements Connection {
     try {
       text = new TextDecoder("utf-8", { fatal: true }).decode(payload);
     } catch {
-      // Not JSON, and so nothing of the service.
+      // The payload is not JSON, so the service has not sent it.
       return;
     }
     this.handlers.message(text);
   }
 
-  /** Pings twice in each keep alive time: where no worker can be made, a hidden page's timers may be a minute late. */
+  /** Pings twice per keep-alive period, because without a worker a hidden page's timers may be a minute late. */
   private keepAlive(seconds: number): void {
     if (seconds <= 0) return;
     this.cancelPing = after(seconds * 500, () => {
@@ -200,7 +200,7 @@ class WebSocketConnection implements Connection {
     this.cancelAnswerLimit?.();
     const { socket } = this;
     socket.onclose = socket.onmessage = socket.onopen = null;
-    // Closed before it was open, it tells an error.
+    // A socket that is closed before it was open emits an error.
     socket.onerror = () => undefined;
     socket.close();
   }

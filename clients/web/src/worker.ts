@@ -1,5 +1,6 @@
 /*
- * The service worker: a script to be served as it is, or to be taken into a worker of one's own by `importScripts` or `import`.
+ * The service worker's script. A page can serve the script as it is, or include the script in its own worker by
+ * `importScripts` or `import`.
  */
 import { RingWorker, type WorkerOptions, type WorkerScope } from "./ringing.js";
 

@@ -127,7 +127,10 @@ export function receivedWelcome(state: State, welcome: Welcome, now: number): Ac
   return [...actions, ...resynchronised(state, welcome, now)];
 }
 
-/** The session is over: another connection's end was meant, or this session's end overtook its beginning. */
+/**
+ * Handles an error of the service. A `sessionOver` error names the session of another connection, or of this
+ * connection when the session's end overtook its beginning.
+ */
 export function receivedError(state: State, error: BellwireError, now: number): Action[] {
   if (error.code !== "sessionOver") return [deliver({ tell: "error", error })];
   if (state.link !== "subscribed" || error.session !== state.session) return [];

@@ -1,12 +1,12 @@
-/** What is missing for voice and video. */
+/** The reasons why voice or video is missing. */
 export type MediaErrorCode =
   | "noCamera"
   | "noMicrophone"
-  /** The user, or the browser's settings, do not permit it. */
+  /** The user or the browser's settings do not permit the device. */
   | "permissionDenied"
-  /** Another program holds the device. */
+  /** Another program uses the device. */
   | "deviceBusy"
-  /** It was there, and is gone: unplugged, or not permitted any more. */
+  /** The device was lost: unplugged, or no longer permitted. */
   | "cameraLost"
   | "microphoneLost"
   | "insecureContext"
@@ -23,7 +23,7 @@ export class MediaError extends Error {
   }
 }
 
-/** What `getUserMedia` throws, in these terms. `otherwise`: when the device is not there. */
+/** Converts an error of `getUserMedia`. `otherwise` is the code for a device that does not exist. */
 export function mediaErrorOf(error: unknown, otherwise: "noCamera" | "noMicrophone"): MediaError {
   if (error instanceof MediaError) return error;
   const device = otherwise === "noCamera" ? "camera" : "microphone";

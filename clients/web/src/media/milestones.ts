@@ -1,12 +1,12 @@
 import type { Call } from "../call.js";
 
-/** How often the counters of a connection are looked at, in milliseconds, and for how long. */
+/** The interval of reading a connection's counters, and the longest duration of reading, in milliseconds. */
 const interval = 200;
 const longestWatch = 30_000;
 
 /**
- * How long the call took to reach its milestones (docs/protocol.md, section 2, Reports): the first time of each, told to the service
- * when the first frames of both sides are on their way, or when the call ends before.
+ * The times at which the call reached its milestones (docs/protocol.md, section 2, Reports). The first time of each
+ * milestone is reported once the first frames of both sides are on their way, or when the call ends before.
  */
 export class Milestones {
   private readonly times: Record<string, number> = {};
@@ -19,7 +19,7 @@ export class Milestones {
     this.times[name] ??= this.call.elapsed;
   }
 
-  /** Looks for the first frame that leaves and the first one that comes. */
+  /** Watches for the first sent frame and the first received frame. */
   watch(connection: RTCPeerConnection): void {
     if (this.timer !== undefined || this.isReported) return;
     const end = performance.now() + longestWatch;
@@ -39,11 +39,11 @@ export class Milestones {
         if ((entry.packetsSent ?? 0) > 0) this.reached("firstFramePublished");
       }
       if (entry.type !== "inbound-rtp") return;
-      // Of a voice call the first sound.
+      // In a voice call the first audio packet counts.
       const frames = wantsVideo ? entry.framesDecoded : entry.packetsReceived;
       if (isWanted && (frames ?? 0) > 0) this.reached("firstFrame");
     });
-    // The other one's may come before the own one leaves.
+    // The remote frame may come before the own first frame leaves.
     const isPublished = !isSending || this.times.firstFramePublished !== undefined;
     if (this.times.firstFrame !== undefined && isPublished) this.finish();
   }
@@ -54,13 +54,13 @@ export class Milestones {
     this.report();
   }
 
-  /** The media are over. */
+  /** Reports the milestones at the end of the media. */
   stop(): void {
     this.finish();
   }
 
   private report(): void {
-    // A page that was loaded again does not know when the call began.
+    // A reloaded page does not know when the call began.
     if (this.isReported || this.call.isResumed || Object.keys(this.times).length === 0) return;
     this.isReported = true;
     this.call.report(this.times).catch(() => undefined);

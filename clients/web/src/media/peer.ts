@@ -2,32 +2,36 @@ import { candidatesPerSignal, longestDescription } from "./signals.js";
 
 export type PeerState = "connecting" | "connected" | "disconnected" | "failed";
 
-/** Candidates that are taken from a remote user in one generation of ICE, and sent to it. */
+/** The number of candidates per ICE generation, received from and sent to a remote user. */
 const longestCandidates = 200;
-/** Candidates are collected for so long, in milliseconds: one signal for many. */
+/** The time for collecting candidates into a single signal, in milliseconds. */
 const collecting = 50;
-/** A connection may be gone for so long, in milliseconds, before ICE begins anew. */
+/** The time without a connection before an ICE restart, in milliseconds. */
 const patience = 2_000;
-/** Between two restarts of ICE, in milliseconds: doubled from the first to the longest. */
+/** The waits between two ICE restarts, in milliseconds. The wait doubles from the first to the longest. */
 const firstRestart = 5_000;
 const longestRestart = 30_000;
-/** An offer without an answer is sent again after so long, in milliseconds, so many times: signals are best effort. */
+/**
+ * The wait before an unanswered offer is sent again, in milliseconds, and the number of offers. Signals can get lost.
+ */
 const answerLimit = 3_000;
 const longestOffers = 10;
-/** Signals of a remote user that wait for the one before to be taken in. */
+/** The number of a remote user's signals that wait for the processing of earlier signals. */
 const longestTurns = 64;
-/** Offers that are made anew because what came in between could not be understood. */
+/** The number of new offers after invalid descriptions. */
 const longestRepairs = 5;
-/** Questions for the own status are collected for so long, in milliseconds: whoever asks more often gets fewer answers. */
+/**
+ * The time for collecting requests for the own status, in milliseconds. Frequent requests therefore get fewer answers.
+ */
 const statusPause = 250;
 
 export interface PeerSettings {
-  /** Of two offers at once the own one gives way. */
+  /** Whether this side's offer gives way when both sides offer at the same time. */
   isPolite: boolean;
   configuration(): RTCConfiguration;
-  /** What is sent. */
+  /** The stream that is sent. */
   local: MediaStream;
-  /** Takes a picture, also when none is sent. */
+  /** Whether to receive video, even when no video is sent. */
   wantsVideo: boolean;
   status(): object;
   send(content: object): boolean;
@@ -36,23 +40,23 @@ export interface PeerSettings {
 }
 
 /**
- * The connection to one remote user, by the perfect-negotiation pattern (WebRTC 1.0, section 10.7): either side may offer at any
- * time, and of two offers at once the one of the polite side gives way.
+ * The connection to a single remote user, by the perfect-negotiation pattern (WebRTC 1.0, section 10.7): either side
+ * may offer at any time, and when two offers meet, the polite side's offer gives way.
  */
 export class Peer {
   readonly connection: RTCPeerConnection;
   readonly stream = new MediaStream();
-  /** Names the remote page; undefined until something came from it. */
+  /** The name of the remote page; undefined before its first signal. */
   remoteEpoch: string | undefined;
   private hasTracks = false;
   private isOffering = false;
   private ignoresOffer = false;
   private isClosed = false;
   private lastState: PeerState = "connecting";
-  /** Own candidates that wait to be sent. */
+  /** The own candidates that wait to be sent. */
   private outgoing: RTCIceCandidateInit[] = [];
   private sent = 0;
-  /** Remote candidates that came before the description they belong to. */
+  /** Remote candidates that came before their description. */
   private early: RTCIceCandidateInit[] = [];
   private taken = 0;
   private turns: Promise<void> = Promise.resolve();
@@ -75,7 +79,8 @@ export class Peer {
       this.stream.addTrack(track);
       settings.streamChanged(this.stream);
     };
-    // The other side adds its tracks to what this one offers: both at once would make two lines of each kind.
+    // The polite side adds its tracks to the other side's offer. If both sides added tracks at once, the description
+    // would have two lines of each kind.
     if (!settings.isPolite) this.addTracks();
     this.greet();
   }
@@ -90,7 +95,7 @@ export class Peer {
     }
   }
 
-  /** Tells the other side that this page is there: it may have known a former one, and has to offer anew then. */
+  /** Announces this page to the other side. The other side may have known a former page and must then offer anew. */
   private greet(attempt = 1): void {
     this.send({ status: this.settings.status() });
     clearTimeout(this.offers);
@@ -104,20 +109,20 @@ export class Peer {
     if (!this.isClosed) this.settings.send(content);
   }
 
-  /** The other side is there, perhaps later than the offers that were sent. */
+  /** The other side announced its page, perhaps after this side's offers were sent. */
   greeted(): void {
     const { connection } = this;
     if (!connection.remoteDescription && connection.signalingState === "have-local-offer") this.describe();
   }
 
-  /** What the camera films, or the microphone hears, from now on; null: nothing. */
+  /** Sets the track that is sent from now on; null stops sending. */
   show(kind: "audio" | "video", track: MediaStreamTrack | null, stream: MediaStream): void {
     const transceiver = this.connection.getTransceivers().find(({ receiver }) => receiver.track.kind === kind);
     if (!transceiver) {
       if (track && this.hasTracks) this.connection.addTrack(track, stream);
       return;
     }
-    // What answered an offer without a picture of its own only receives.
+    // The answer to an offer without an own track only receives, so the direction must change.
     if (track && transceiver.direction === "recvonly") transceiver.direction = "sendrecv";
     void transceiver.sender.replaceTrack(track).catch(() => undefined);
   }
@@ -141,13 +146,13 @@ export class Peer {
       await this.connection.setLocalDescription();
       this.describe();
     } catch {
-      // The state changed meanwhile: what changed it is negotiated next.
+      // Another description changed the state meanwhile; the next negotiation follows from that description.
     } finally {
       this.isOffering = false;
     }
   }
 
-  /** Sends the own description, an offer again until there is an answer. */
+  /** Sends the own description; an offer is repeated until its answer. */
   private describe(attempt = 1): void {
     const description = this.connection.localDescription;
     if (this.isClosed || !description || description.sdp.length > longestDescription) return;
@@ -159,7 +164,7 @@ export class Peer {
     }, answerLimit);
   }
 
-  /** The remote user's description. */
+  /** Handles the remote user's description. */
   described(description: RTCSessionDescriptionInit): void {
     this.inTurn(async () => {
       const { connection } = this;
@@ -170,7 +175,8 @@ export class Peer {
       try {
         await connection.setRemoteDescription(description);
       } catch {
-        // No description, whatever it says it is. What it may have undone is offered again.
+        // The description is invalid. The failed call may have rolled back the own offer, so the own offer is made
+        // again.
         if (connection.signalingState === "stable" && this.repairs++ < longestRepairs) await this.offer();
         return;
       }
@@ -203,11 +209,11 @@ export class Peer {
     try {
       await this.connection.addIceCandidate(candidate);
     } catch {
-      // One that is none, or belongs to an offer that was ignored: others will do.
+      // The candidate is invalid, or belongs to an ignored offer. Other candidates can still work.
     }
   }
 
-  /** One after another; what comes when too much waits is dropped. */
+  /** Runs `act` after all earlier actions; drops `act` when too many actions wait. */
   private inTurn(act: () => Promise<void>): void {
     if (this.isClosed || this.waiting >= longestTurns) return;
     this.waiting += 1;
@@ -244,7 +250,7 @@ export class Peer {
     this.settings.stateChanged(now);
   }
 
-  /** Begins ICE anew unless the connection comes back, and again with pauses until it does. */
+  /** Restarts ICE unless the connection comes back, and again with growing waits until the connection is back. */
   private restartLater(delay: number): void {
     if (this.restarter !== undefined) return;
     this.restarter = setTimeout(() => {
@@ -256,12 +262,12 @@ export class Peer {
     }, delay);
   }
 
-  /** It has been connected, or has tried, and is not. */
+  /** Whether the connection was lost or could not be made. */
   get isBroken(): boolean {
     return ["disconnected", "failed"].includes(this.connection.connectionState);
   }
 
-  /** Begins ICE anew now: the network is another one. Not more than once a second. */
+  /** Restarts ICE now, because the network has changed; at most once a second. */
   restart(): void {
     const now = performance.now();
     if (this.isClosed || now - this.lastRestart < 1_000) return;
@@ -270,7 +276,7 @@ export class Peer {
     try {
       this.connection.setConfiguration(this.settings.configuration());
     } catch {
-      // Servers that are none: those of before will do.
+      // The servers are invalid; the former servers stay in use.
     }
     this.connection.restartIce();
   }
@@ -283,7 +289,10 @@ export class Peer {
     }, statusPause);
   }
 
-  /** This device was away: what it sent then, or was sent, may be lost. Microphone and camera may have been switched on both sides. */
+  /**
+   * This device was offline, so signals of both sides may be lost. Both sides may also have switched microphone or
+   * camera.
+   */
   recover(): void {
     this.send({ status: this.settings.status(), asks: true });
     if (!this.connection.remoteDescription) this.greet();

@@ -1,25 +1,31 @@
 /*
- * What CallMedia sends through the call's signals: {"bellwire":1,"epoch","to"?,"description"?,"candidates"?,"status"?,"asks"?}. What
- * arrives is anybody's: it is read field by field, and whatever is not of this form is nothing.
+ * The form of CallMedia's signals: {"bellwire":1,"epoch","to"?,"description"?,"candidates"?,"status"?,"asks"?}. Any
+ * member can send any data, so the code reads received signals field by field and ignores all data of another form.
  */
 
-/** A signal is at most 32 KiB (docs/protocol.md, section 2); some room is left for the rest. In characters. */
+/**
+ * The longest description, in characters. A signal has at most 32 KiB (docs/protocol.md, section 2), and the other
+ * fields need some room.
+ */
 export const longestDescription = 30_000;
-/** Sounds and pictures in one description: CallMedia has one of each. A browser stands still for a second over a hundred. */
+/**
+ * The number of media sections in a description. CallMedia uses two; a hundred sections would block the browser for a
+ * second.
+ */
 const longestSections = 8;
-/** Candidates in one signal. */
+/** The number of candidates per signal. */
 export const candidatesPerSignal = 20;
 const longestCandidate = 1_024;
 
 export interface Envelope {
-  /** Names the sender's page. */
+  /** The random name of the sender's page. */
   epoch: string;
-  /** The receiver's, where the sender knows it. */
+  /** The name of the receiver's page, when the sender knows this name. */
   to?: string;
   description?: RTCSessionDescriptionInit;
   candidates?: RTCIceCandidateInit[];
   status?: { muted: boolean; camera: boolean };
-  /** The sender was away, and asks for the receiver's status. */
+  /** Whether the sender was offline and asks for the receiver's status. */
   asks?: true;
 }
 
@@ -27,7 +33,7 @@ const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === "object" && value !== null && !Array.isArray(value);
 const isShort = (value: unknown, longest: number): value is string => typeof value === "string" && value.length <= longest;
 
-/** Undefined when it is no signal of CallMedia. */
+/** Reads a signal; undefined when the signal is not from CallMedia. */
 export function readEnvelope(data: unknown): Envelope | undefined {
   if (!isObject(data) || data.bellwire !== 1 || !isShort(data.epoch, 32) || data.epoch === "") return undefined;
   const envelope: Envelope = { epoch: data.epoch };
