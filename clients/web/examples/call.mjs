@@ -1,4 +1,4 @@
-// Calls somebody, prints each change, and hangs up 1 s after the answer.
+// Calls a user, prints each change, and hangs up 1 s after the answer.
 //   node --experimental-websocket call.mjs ws://127.0.0.1:8083 alice bob
 import { BellwireClient } from "../dist/index.js";
 

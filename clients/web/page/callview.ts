@@ -8,20 +8,20 @@ import { Tiles } from "./tiles.js";
 import type { Tones } from "./tones.js";
 import { callText, callingText, isLive, isVideo, mediaText, memberText, othersOf } from "./words.js";
 
-/** A mesh: every page sends its picture to every other one. */
+/** The number of people in a call. In a mesh each page sends its media to every other page. */
 export const longestCall = 4;
 
 export interface CallViewHost {
   readonly client: BellwireClient;
   readonly notices: Notices;
   readonly tones: Tones;
-  /** What a request that failed means. */
+  /** Returns the text for a failed request. */
   problem(error: unknown): string;
-  /** The status is another one. */
+  /** Called after a change of the status text. */
   changed(): void;
 }
 
-/** The call that this page makes or takes part in, from the click to its end. There is one at most. */
+/** The call that this page makes or takes part in, from the click to the end. A page has at most a single call view. */
 export class CallView {
   private readonly element = byID("call");
   private readonly tiles: Tiles;
@@ -30,10 +30,10 @@ export class CallView {
   private call: Call | undefined;
   private media: CallMedia | undefined;
   private isClosed = false;
-  /** Known once media have begun, or have failed to. */
+  /** Whether the start of the media has finished, with or without success. */
   private hasMedia = false;
 
-  /** `callees`: of a call that is not made yet. */
+  /** `callees`: the users of a call that is not made yet. */
   constructor(
     private readonly host: CallViewHost,
     private readonly callees: readonly string[],
@@ -49,7 +49,7 @@ export class CallView {
 
   get current(): Call | undefined { return this.call; }
 
-  /** The status. */
+  /** The status text. */
   get text(): string | undefined {
     return this.call ? callText(this.call.snapshot, this.host.client.user) : callingText(this.callees);
   }
@@ -71,7 +71,7 @@ export class CallView {
     });
   }
 
-  /** As its button does that is there: takes the call back, or hangs up. */
+  /** Leaves the call like the visible button: cancels the invitation or hangs up. */
   leave(): void {
     if (this.isTakenBack) this.actions.cancel();
     else this.actions.hangUp();
@@ -80,19 +80,19 @@ export class CallView {
   private get isOwn(): boolean { return !this.call || this.call.inviter === this.host.client.user; }
   private get isTakenBack(): boolean { return this.call?.state !== "active" && this.isOwn; }
 
-  /** From now on the call is known. */
+  /** Follows the call from now on. */
   follow(call: Call): void {
     this.call = call;
     this.unlisten.push(call.on("change", () => this.refresh()));
     this.refresh();
   }
 
-  /** Takes microphone and camera, and connects with the others. */
+  /** Opens microphone and camera, and connects to the other members. */
   async begin(): Promise<void> {
     const { call, host } = this;
     if (!call || call.endReason !== undefined || this.isClosed) return;
     const before = remembered().media;
-    // A page that was loaded again does as it did.
+    // A reloaded page restores the settings of the former page.
     const settings = before?.call === call.id ? before : { muted: false, camera: isVideo(call) };
     const media = new CallMedia(host.client, call, { camera: settings.camera });
     this.media = media;
@@ -100,7 +100,7 @@ export class CallView {
     media.on("local", (stream) => {
       this.tiles.you.show(stream);
       if (this.hasMedia) {
-        // A device was switched, taken or lost.
+        // A device was switched, added or lost.
         this.tiles.you.told({ muted: media.muted, camera: media.camera });
         this.keepSettings();
         this.clearRecovered(media);
@@ -194,7 +194,7 @@ export class CallView {
     this.refresh();
   }
 
-  // What is seen
+  // Display
 
   refresh(): void {
     if (this.isClosed) return;
@@ -214,13 +214,13 @@ export class CallView {
     host.changed();
   }
 
-  /** Those who are not in it: called, gone, or unwilling. */
+  /** Lists the members that are not in the call: ringing, gone or declined. */
   private listOthers(): void {
     const { call } = this;
     const members = call ? othersOf(call.snapshot, this.host.client.user) : [];
     const absent = members.filter(({ state }) => state !== "accepted");
     const list = byID("others");
-    // Whom the status names alone need not be named again.
+    // A single absent user already stands in the status.
     list.hidden = absent.length === 0 || members.length < 2;
     const lines = absent.map((member) => `${member.userID}\n${memberText(member)}`);
     if (list.dataset.lines === lines.join("\n")) return;
@@ -229,7 +229,7 @@ export class CallView {
       make("li", {}, nameOf(member.userID), document.createTextNode(` ${memberText(member)}`))));
   }
 
-  /** Over: every track is stopped, also while the service is still being told. */
+  /** Closes the view. All tracks stop at once, even before the service has confirmed the end. */
   close(): void {
     if (this.isClosed) return;
     this.isClosed = true;
@@ -248,7 +248,7 @@ export class CallView {
   }
 }
 
-/** Several names by commas, each once. */
+/** Splits a list of names at commas and removes duplicates. */
 export function namesIn(text: string): string[] {
   return [...new Set(text.split(",").map((name) => name.trim()).filter((name) => name !== ""))];
 }

@@ -1,13 +1,13 @@
 import { plain } from "../src/text.js";
 
-/** The element of the page with that id; index.html has it. */
+/** Returns the page's element with that id (see index.html). */
 export function byID<Kind extends Element = HTMLElement>(id: string): Kind {
   const element = document.querySelector<Kind>(`#${id}`);
   if (!element) throw new Error(`the page has no #${id}`);
   return element;
 }
 
-/** A new element. What is to be read in it is text, never markup: it may come from others. */
+/** Creates an element. The content is always text, never markup, because it may come from other users. */
 export function make<Name extends keyof HTMLElementTagNameMap>(
   name: Name, options: { class?: string; text?: string } = {}, ...children: Node[]
 ): HTMLElementTagNameMap[Name] {
@@ -18,16 +18,16 @@ export function make<Name extends keyof HTMLElementTagNameMap>(
   return element;
 }
 
-/** A name by itself, so that one written from right to left does not turn round what stands beside it. */
+/** Isolates a name, so that a name in a right-to-left script does not reorder its neighbors. */
 export const nameOf = (name: string): HTMLElement => make("bdi", { text: shorten(name) });
 
-/** What others send has no end of its own. */
+/** Shortens a text, because texts of other users may be very long. */
 export function shorten(text: string, limit = 80): string {
   const characters = [...text.slice(0, 2 * limit)];
   return characters.length > limit || text.length > 2 * limit ? `${characters.slice(0, limit - 1).join("")}…` : text;
 }
 
-/** Changes only what differs: a screen reader says what changes. */
+/** Changes the text only when the text differs, because screen readers announce each change. */
 export function setText(element: Element, text: string): void {
   const shown = plain(text);
   if (element.textContent !== shown) element.textContent = shown;

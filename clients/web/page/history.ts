@@ -5,14 +5,14 @@ import { callerOf, kindOf, othersOf } from "./words.js";
 
 const pageLength = 20;
 
-/** The calls of the user, the newest first. */
+/** The list of the user's calls, newest first. */
 export class History {
   private readonly element = byID("history");
   private readonly list = byID("history-list");
   private readonly opener = byID("history-button");
   private readonly more = byID<HTMLButtonElement>("history-more");
   private cursor: string | undefined;
-  /** What was asked for before the list was opened anew is not shown. */
+  /** The number of times that the list was opened. Answers to requests of an earlier opening are dropped. */
   private generation = 0;
 
   constructor(
@@ -26,12 +26,12 @@ export class History {
     this.open(false);
   }
 
-  /** After a call. */
+  /** Reloads an open list after a call. */
   refresh(): void {
     if (!this.element.hidden) this.open(true);
   }
 
-  /** Opens it, or has it anew. */
+  /** Opens the list, or reloads an open list. */
   reveal(): void { this.open(true); }
 
   private open(isOpen: boolean): void {
@@ -43,7 +43,7 @@ export class History {
 
   private async load(cursor: string | undefined): Promise<void> {
     const { generation } = this;
-    // Pressed twice, it would bring the same calls twice.
+    // A second click would load the same calls twice.
     this.more.disabled = true;
     try {
       const page = await this.client.history({ count: pageLength, ...(cursor === undefined ? {} : { cursor }) });
@@ -71,7 +71,7 @@ export class History {
 
 const times = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
 
-/** With whom, and of which kind. */
+/** Returns the other people and the kind of a call, for a heading. */
 export function headOf(call: CallObject, user: string): Node[] {
   const isOwn = call.inviter === user;
   const people = isOwn ? othersOf(call, user).map(({ userID }) => userID) : [callerOf(call, user)];

@@ -3,28 +3,28 @@ import { byID, setText, shorten } from "./dom.js";
 import type { Tones } from "./tones.js";
 import { callerOf, kindOf, othersOf } from "./words.js";
 
-/** Between two dialogs, in milliseconds: a click that was meant for the one before must not answer the next. */
+/** The pause between two dialogs, in milliseconds. A late click on the first dialog must not answer the next call. */
 const pause = 500;
 
-/** Whoever calls: one dialog at a time, the others wait behind it. */
+/** The incoming calls. The page shows a single dialog at a time; further calls wait. */
 export class IncomingCalls {
   private readonly dialog = byID<HTMLDialogElement>("incoming");
   private readonly waiting: Call[] = [];
   private readonly ringing = new Set<string>();
-  /** A call that was answered here may still ring until the service has said so. */
+  /** The call in the dialog. An answered call may still ring until the service has confirmed the answer. */
   private shown: Call | undefined;
-  /** Runs while the next one has to wait. */
+  /** The timer of the pause between two dialogs. */
   private gap: ReturnType<typeof setTimeout> | undefined;
 
   constructor(
     private readonly host: {
       readonly user: string;
       readonly tones: Tones;
-      /** The user calls, or is in a call. */
+      /** Returns whether the user calls or is in a call. */
       readonly isTalking: () => boolean;
       accept(call: Call): void;
       decline(call: Call): void;
-      /** It is over before it was answered here. */
+      /** Called when the call is over before this page answered. */
       over(call: Call, reason: string): void;
       changed(): void;
     },
@@ -32,14 +32,14 @@ export class IncomingCalls {
   ) {
     byID("accept").addEventListener("click", () => this.respond((call) => host.accept(call)), { signal });
     byID("decline").addEventListener("click", () => this.respond((call) => this.decline(call)), { signal });
-    // Escape answers nothing.
+    // Escape must not answer the call.
     this.dialog.addEventListener("cancel", (event) => event.preventDefault(), { signal });
     this.dialog.addEventListener("keydown", (event) => {
       if (event.key === "Escape") event.preventDefault();
     }, { signal });
   }
 
-  /** Who calls now. */
+  /** The user that calls now. */
   get caller(): string | undefined {
     return this.shown && callerOf(this.shown.snapshot, this.host.user);
   }
@@ -55,7 +55,7 @@ export class IncomingCalls {
     this.show();
   }
 
-  /** It was accepted in a notification. */
+  /** Accepts a call for which the user has pressed Accept in a notification. */
   accept(call: Call): void {
     this.ring(call, false);
     this.remove(call);
@@ -83,7 +83,7 @@ export class IncomingCalls {
     act(call);
   }
 
-  /** And what the same user called besides: a hundred calls need no hundred clicks. */
+  /** Declines the call and all waiting calls of the same user, so that a hundred calls need only a single click. */
   private decline(call: Call): void {
     const caller = callerOf(call.snapshot, this.host.user);
     const others = this.waiting.filter(({ snapshot }) => callerOf(snapshot, this.host.user) === caller);
@@ -115,7 +115,8 @@ export class IncomingCalls {
     } else if (call) {
       this.shown = call;
       const title = byID("incoming-title");
-      // Who is in a call can hang up and mute, whoever else calls, and goes on with what they do: the focus stays, and what changes is said.
+      // During a call the user must still be able to hang up and mute. The dialog is therefore not modal and does not
+      // take the focus; a screen reader announces the dialog instead.
       if (this.host.isTalking()) {
         title.setAttribute("aria-live", "assertive");
         this.dialog.setAttribute("open", "");
@@ -135,7 +136,7 @@ export class IncomingCalls {
     const { name } = call.members.find(({ userID }) => userID === caller) ?? {};
     const others = othersOf(call.snapshot, this.host.user).filter(({ userID }) => userID !== caller);
     const details = [kindOf(call)];
-    // A profile's name is whatever its owner wrote: beside the name that is known, not in its place.
+    // Users choose their profile names freely, so the profile name stands beside the user id, not in place of the id.
     if (name !== undefined && name !== caller) details.push(`by “${shorten(name, 60)}”`);
     if (others.length > 0) details.push(`with ${others.slice(0, 9).map(({ userID }) => userID).join(", ")}`);
     setText(byID("incoming-title"), `Incoming call from ${caller}`);

@@ -1,17 +1,17 @@
 /*
- * What this tab remembers over a reload: who is online in it, and how its microphone and camera were set. Another tab has a memory of
- * its own, and it ends with the tab.
+ * The data that this tab keeps over a reload: the user who is online, and the settings of microphone and camera. Each
+ * tab has its own data, and the data ends with the tab.
  */
 
 export interface Memory {
   user?: string;
   token?: string;
-  /** Of one call: whoever was muted stays so. */
+  /** The settings during a call, so that a muted user stays muted. */
   media?: { call: string; muted: boolean; camera: boolean };
 }
 
 const key = "bellwire-page";
-/** Of this browser, while it is rung with no page open: the token of who is rung. */
+/** The storage key for the token of the user for whom this browser rings while no page is open. */
 const tokenKey = "bellwire-page-token";
 
 export function remembered(): Memory {
@@ -19,7 +19,7 @@ export function remembered(): Memory {
     const memory: unknown = JSON.parse(sessionStorage.getItem(key) ?? "{}");
     return typeof memory === "object" && memory !== null ? memory : {};
   } catch {
-    // A page that may store nothing.
+    // The browser may forbid storage for this page.
     return {};
   }
 }
@@ -28,7 +28,7 @@ export function remember(change: Memory): void {
   try {
     sessionStorage.setItem(key, JSON.stringify({ ...remembered(), ...change }));
   } catch {
-    // A reload then begins anew.
+    // Without storage a reload starts without these data.
   }
 }
 
@@ -36,11 +36,11 @@ export function forget(): void {
   try {
     sessionStorage.removeItem(key);
   } catch {
-    // Nothing was stored.
+    // The browser has no storage, so there are no data to remove.
   }
 }
 
-/** What a page that is opened from a notification goes online with. */
+/** Returns the token for a page that a notification opened. */
 export function keptToken(): string | undefined {
   try {
     return localStorage.getItem(tokenKey) ?? undefined;
@@ -49,12 +49,12 @@ export function keptToken(): string | undefined {
   }
 }
 
-/** Undefined: none any more. */
+/** Stores the token; undefined removes the token. */
 export function keepToken(token: string | undefined): void {
   try {
     if (token === undefined) localStorage.removeItem(tokenKey);
     else localStorage.setItem(tokenKey, token);
   } catch {
-    // A page that is opened then asks for it.
+    // Without storage, a page that a notification opened asks for the token.
   }
 }

@@ -1,11 +1,14 @@
 import { button, byID, make } from "./dom.js";
 
-/** What is the matter, and what to do: each about one thing, said at once by a screen reader. */
+/**
+ * The notices of problems and of remedies. Each notice has a single topic, and screen readers announce each notice at
+ * once.
+ */
 export class Notices {
   private readonly region = byID("notices");
   private readonly shown = new Map<string, HTMLElement>();
 
-  /** `topic`: a later notice about the same thing takes its place. */
+  /** `topic`: a later notice with the same topic replaces the earlier notice. */
   show(topic: string, text: string, action?: { text: string; act: () => void }): void {
     const known = this.shown.get(topic);
     if (known?.dataset.text === text) return;

@@ -13,15 +13,18 @@ import { Tones } from "./tones.js";
 import { whyOf } from "./why.js";
 import { callerOf, commonText, endText, insecureText, problemText, unsupportedText } from "./words.js";
 
-/** Beyond this, in milliseconds, whoever waits is told for what. */
+/** The wait in milliseconds after which the page shows a notice about the reason of the wait. */
 const longWait = 1_500;
-/** The service is told that the user leaves a call; who goes offline waits for it so long, in milliseconds. */
+/**
+ * The time limit in milliseconds for telling the service that the user leaves a call. Going offline waits at most this
+ * long.
+ */
 const longestGoodbye = 1_000;
 
 const notices = new Notices();
 const tones = new Tones();
 
-/** A user who is online in this tab, and the calls. */
+/** An online user of this tab, with the user's calls. */
 class Session {
   readonly client: BellwireClient;
   readonly notices = notices;
@@ -29,14 +32,14 @@ class Session {
   private readonly listeners = new AbortController();
   private readonly incoming: IncomingCalls;
   private readonly history: History;
-  /** Where the deployment and the browser can ring while the page is closed. */
+  /** The switch for ringing while the page is closed; undefined when the deployment or the browser has no push. */
   private readonly push: PushSwitch | undefined;
   private view: CallView | undefined;
-  /** The service is still being told that the user left a call: the next one comes after it. */
+  /** The request that leaves the last call. The next call waits for its response. */
   private leaving: Promise<unknown> = Promise.resolve();
   private lastText: string | undefined;
   private isOnline = false;
-  /** Takes the token that the user pastes in place of one that ends. */
+  /** Passes on the token that the user pastes in place of a token that ends. */
   private giveToken: ((token: string) => void) | undefined;
   isStopped = false;
 
@@ -44,7 +47,7 @@ class Session {
     private readonly settings: Settings,
     readonly user: string,
     token: string | undefined,
-    /** Shows the start form: for a name, or for another token. */
+    /** Shows the start form, for a name or only for another token. */
     private readonly askAgain: (isTokenAlone: boolean) => void,
   ) {
     this.client = new BellwireClient({
@@ -73,7 +76,7 @@ class Session {
     }
   }
 
-  /** What rings has its dialog; of what does not, the history tells. */
+  /** Shows a call of a notification. A ringing call has its dialog; for any other call the page opens the history. */
   private showCall(callID: string): void {
     const show = () => {
       if (!this.isStopped && !this.client.calls.some(({ id }) => id === callID)) this.history.reveal();
@@ -102,7 +105,7 @@ class Session {
     client.on("incoming", (call) => this.incoming.add(call));
     client.on("resumed", (call) => this.resume(call));
     client.on("error", (error) => {
-      // What ends one connection only is mended by the next.
+      // The next connection solves problems that end only the current connection.
       if (["refused", "tokenExpired", "tokenRevoked"].includes(error.code) && settingsHaveTokens(this.settings)) return;
       if (["refused", "flooding", "slowReader"].includes(error.code)) notices.show("connection", this.problem(error));
     });
@@ -116,7 +119,9 @@ class Session {
 
   problem(error: unknown): string { return problemText(error, this.settings); }
 
-  /** Online, or going on to try; false: not with this name and token. */
+  /**
+   * Connects. Returns false when the broker refuses this name and token; otherwise the page is online or keeps trying.
+   */
   async start(): Promise<boolean> {
     try {
       await this.client.connect();
@@ -128,7 +133,10 @@ class Session {
     return true;
   }
 
-  /** As `stop`, and nobody is rung here any more, nor waited for in a call: `stop` alone leaves none, as for another token. */
+  /**
+   * Stops the session like `stop`, and also ends the registration for pushes and leaves the call. `stop` alone keeps
+   * both, for a start with another token.
+   */
   async goOffline(): Promise<void> {
     this.view?.leave();
     await Promise.all([this.push?.goOffline(), Promise.race([this.leaving, new Promise((done) => setTimeout(done, longestGoodbye))])]);
@@ -146,7 +154,7 @@ class Session {
 
   // Tokens
 
-  /** Asked a minute before a token ends, and when the broker does not take it any more. */
+  /** Asks the user for a new token, a minute before the token ends and when the broker refuses the token. */
   private newToken(): Promise<string> {
     if (this.isStopped) return Promise.reject(new Error("offline"));
     notices.show("token", "Your token is over, or about to be. Paste a new one below to stay online; calls go on meanwhile.");
@@ -154,7 +162,7 @@ class Session {
     return new Promise((resolve) => (this.giveToken = resolve));
   }
 
-  /** True when it was waited for. */
+  /** Returns true when the session was waiting for a token. */
   takeToken(token: string): boolean {
     if (!this.giveToken) return false;
     this.giveToken(token);
@@ -225,7 +233,10 @@ class Session {
     return undefined;
   }
 
-  /** A call of the same user in another tab, or on a device that is gone, stands in the way. */
+  /**
+   * Offers to leave a call of the same user in another tab, or on a device that is gone, because that call prevents the
+   * new call.
+   */
   private offerToLeave(callID: string, text: string, then: () => void): void {
     notices.show("call", "You are in a call on another device or in another tab.", {
       text,
@@ -233,13 +244,13 @@ class Session {
     });
   }
 
-  /** The call is known: from now on it says how it goes. */
+  /** Follows the call from now on. */
   private enter(view: CallView, call: Call): void {
     view.follow(call);
     call.on("ended", (reason) => void this.ended(call, reason, view));
   }
 
-  /** This page was loaded again. */
+  /** Resumes the call after a reload of the page. */
   private resume(call: Call): void {
     if (this.view) return this.leave(call);
     const view = this.open([], () => this.cancel(view));
@@ -249,7 +260,7 @@ class Session {
 
   private async accept(call: Call): Promise<void> {
     if (this.view && !(await this.leaveFor(call))) return;
-    // Another one may have begun meanwhile.
+    // Another call may have begun meanwhile.
     this.view?.leave();
     const view = this.open([], () => this.cancel(view));
     this.enter(view, call);
@@ -258,7 +269,7 @@ class Session {
       await this.leaving;
       await call.accept();
     } catch (error) {
-      // Over, or answered elsewhere: the call itself says so.
+      // When the call is over or answered elsewhere, the call's own end shows the text.
       if (call.endReason !== undefined || view !== this.view) return;
       this.close(view, undefined);
       if (error instanceof BellwireError && error.code === "alreadyInCall" && error.callID !== undefined) {
@@ -271,7 +282,10 @@ class Session {
     void view.begin();
   }
 
-  /** False: the second call is over by now, or nobody knows, and the first one goes on. */
+  /**
+   * Leaves the current call for `call`. Returns false when `call` is over or its state is unknown; the current call
+   * then goes on.
+   */
   private async leaveFor(call: Call): Promise<boolean> {
     try {
       if (await leaveFor(call, this.client, () => this.view?.leave())) return !this.isStopped;
@@ -301,7 +315,7 @@ class Session {
     this.close(view, "Call ended");
     if (!call) return;
     this.leaving = call.cancel().catch((error: unknown) => {
-      // Somebody has answered meanwhile.
+      // An invitee has answered meanwhile.
       if (error instanceof BellwireError && error.code === "invalidState") this.leave(call);
     });
     this.leaving.then(() => this.history.refresh(), () => undefined);
@@ -313,7 +327,7 @@ class Session {
     if (call) this.leave(call);
   }
 
-  /** Leaves the call; the others go on, if there are two. */
+  /** Leaves the call. With at least two other members the call goes on. */
   private leave(call: Call): void {
     const others = call.members.filter(({ userID, state }) =>
       userID !== this.user && ["accepted", "inviting", "notYetReceived", "received"].includes(state));
@@ -323,20 +337,20 @@ class Session {
     this.leaving.then(() => this.history.refresh(), () => undefined);
   }
 
-  /** A call is over for this device. */
+  /** Handles the end of a call for this device. */
   private async ended(call: Call, reason: string, view?: CallView): Promise<void> {
     if (this.isStopped) return;
     this.push?.dismiss(call);
     let { snapshot } = call;
     if (reason === "gone") {
-      // It ended while this device was away.
+      // The call ended while this device was offline.
       try {
         snapshot = await this.client.get(call.id);
       } catch {
-        // It was as it is known here.
+        // The page uses the last known state.
       }
     }
-    // One that this user left has been told of.
+    // The user left this call earlier and has seen its end.
     if (view && view !== this.view) return;
     const text = endText(snapshot, this.user, reason, call.isMissed);
     if (view) {
@@ -348,7 +362,7 @@ class Session {
     this.history.refresh();
   }
 
-  /** `text`: the status from now on. */
+  /** `text`: the new status text. */
   private close(view: CallView, text: string | undefined): void {
     if (this.view !== view) return;
     const call = view.current;
@@ -370,7 +384,7 @@ class Session {
     this.changed();
   }
 
-  // What is seen
+  // Display
 
   changed(): void {
     if (this.isStopped) return;
@@ -392,7 +406,7 @@ class Session {
 
 const settingsHaveTokens = ({ tokens }: Settings): boolean => tokens;
 
-/** The start form, and who is online. */
+/** The start form, and the session of the online user. */
 class Page {
   private session: Session | undefined;
   private readonly name = byID<HTMLInputElement>("name");
@@ -407,7 +421,7 @@ class Page {
     byID("go-offline").addEventListener("click", () => void this.goOffline());
   }
 
-  /** A page that was loaded again is who it was; one that was opened from a notification is who is rung. */
+  /** Restores the session after a reload. A page that a notification opened goes online as the rung user. */
   begin(): void {
     const opened = this.settings.applicationServerKey === undefined ? undefined : CallPush.openedFor;
     const { user, token } = opened === undefined ? remembered() : { user: opened, token: keptToken() };

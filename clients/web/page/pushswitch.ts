@@ -5,12 +5,12 @@ import { keepToken, remembered } from "./memory.js";
 import type { Notices } from "./notices.js";
 import { pushText } from "./words.js";
 
-/** Beyond this, in milliseconds, whoever waits is told for what. */
+/** The wait in milliseconds after which the page shows a notice about the reason of the wait. */
 const longWait = 1_500;
-/** The service is told that this browser is not to be rung any more; who goes offline waits for it so long, in milliseconds. */
+/** The time limit in milliseconds for ending the registration for pushes. Going offline waits at most this long. */
 const longestGoodbye = 1_000;
 
-/** Whether the user is rung while the page is closed: the switch, and what was pressed in a notification. */
+/** The switch for ringing while the page is closed, and the handling of clicks on notifications. */
 export class PushSwitch {
   private readonly push: CallPush;
   private readonly button = byID<HTMLButtonElement>("push");
@@ -37,17 +37,17 @@ export class PushSwitch {
     this.show();
   }
 
-  /** The page has answered this call, or seen its end. */
+  /** Removes the notification of a call that the page has answered, or that ended in the page. */
   dismiss(call: Call): void {
     this.push.dismiss(call.id).catch(() => undefined);
   }
 
-  /** Another token takes the place of the one that is kept. */
+  /** Replaces the stored token. */
   keepToken(token: string | undefined): void {
     if (this.push.isEnabled) keepToken(token);
   }
 
-  /** Whoever goes offline is not to be rung. */
+  /** Ends the registration for pushes, because a user who goes offline must not be rung. */
   async goOffline(): Promise<void> {
     if (!this.push.isEnabled) return;
     keepToken(undefined);

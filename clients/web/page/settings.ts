@@ -1,14 +1,14 @@
-/** What the page's server says of the broker. */
+/** The settings from the page's server. */
 export interface Settings {
-  /** Where browsers reach it. */
+  /** The broker's WebSocket address for browsers. */
   url: string;
-  /** It checks tokens. */
+  /** Whether the broker checks tokens. */
   tokens: boolean;
-  /** For whom browsers subscribe to pushes; left out where there are none for browsers. */
+  /** The public VAPID key for browser pushes; absent when the deployment has no pushes for browsers. */
   applicationServerKey?: string;
 }
 
-/** `GET /page.json`, beside the page. */
+/** Loads `page.json` from the page's folder. */
 export async function loadSettings(): Promise<Settings> {
   const response = await fetch("page.json", { cache: "no-store" });
   if (!response.ok) throw new Error(`page.json: ${response.status}`);

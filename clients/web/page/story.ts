@@ -2,25 +2,25 @@ import type { Trace, TraceEntry } from "../src/index.js";
 import { shorten } from "./dom.js";
 
 /*
- * A call's timeline (docs/protocol.md, section 6) in words. Its entries come from the service, but what is in them is partly what other
- * devices sent: each field is looked at before it is used.
+ * A call's timeline in words (docs/protocol.md, section 6). The entries come from the service, but partly contain data
+ * of other devices, so each field is checked before use.
  */
 
 export interface Step {
   /** Milliseconds since the call was created. */
   at: number;
-  /** Whom it is about; undefined: the service itself. */
+  /** The user of the step; undefined for a step of the service itself. */
   user?: string;
   who: string;
   what: string;
-  /** From the user to the service, from the service to the user, or neither. */
+  /** `in` is from the user to the service, `out` from the service to the user. */
   direction: "in" | "out" | "none";
-  /** Something went wrong, or was late. */
+  /** Whether the step shows a problem or a delay. */
   isTrouble: boolean;
   coordinator: string;
 }
 
-/** Beyond what the service keeps of a call. */
+/** The bound on displayed entries, above the number of entries that the service keeps. */
 const longestStory = 250;
 
 const requests: Record<string, string> = {
@@ -33,7 +33,10 @@ const sent: Record<string, string> = {
   "call.timeout": "was told that the invitation is over", "call.ended": "was told that the call is over",
   "call.handledElsewhere": "was told that another device took it",
 };
-/** What is sent again sooner than this, in milliseconds, answers a device that asked, and was not lost. */
+/**
+ * The shortest time in milliseconds between a first send and a resend because of loss. An earlier second send answers a
+ * stale ack.
+ */
 const firstResend = 900;
 const states: Record<string, string> = {
   inviting: "is called", notYetReceived: "has not received the call yet", received: "received the call, and rings", accepted: "is in the call",
@@ -50,7 +53,7 @@ const known = (table: Record<string, string>, value: unknown): string =>
   (typeof value === "string" && Object.prototype.hasOwnProperty.call(table, value) ? table[value] : undefined) ?? text(value);
 
 export function storyOf({ entries, reports }: Pick<Trace, "entries" | "reports">): Step[] {
-  // What a device acks is known by its revision.
+  // An ack names only a revision, so the events are remembered by user and revision.
   const events = new Map<string, { event: string; at: number }>();
   const steps = entries.slice(-longestStory).map((entry) => stepOf(entry, events));
   for (const { userID, device, milestones } of reports.slice(0, 50)) {
@@ -92,7 +95,7 @@ function stepOf(entry: TraceEntry, events: Map<string, { event: string; at: numb
       step.what = `${known(sent, entry.event)}${kind === "resend" ? " once more" : ""}` +
         (isAway ? ": no device was online" : typeof online === "number" && online > 1 && device === undefined ? ` on ${online} devices` : "");
       step.direction = "out";
-      // What was not sent before is the answer to an ack that came late.
+      // Without an earlier send the resend answers a stale ack.
       step.isTrouble = isAway || (kind === "resend" && before !== undefined && entry.at - before.at >= firstResend);
       break;
     }
@@ -139,7 +142,7 @@ function transition(entry: TraceEntry): string {
 const person = (user: unknown, device: unknown): string =>
   text(device) === "" ? text(user) : `${text(user)} (${shorten(text(device), 14)})`;
 
-/** What came of it for each invitee, in one line. */
+/** Returns a line per invitee with the results of the call. */
 export function summaryOf({ call, entries }: Pick<Trace, "call" | "entries">): string[] {
   const moments = new Map<string, string[]>();
   for (const { kind, at, changes } of entries) {
@@ -158,9 +161,9 @@ const moment: Record<string, string | undefined> = {
   received: "rang", notYetReceived: "not reached", accepted: "answered", rejected: "declined", cancelled: "taken back", timeout: "no answer", quit: "left",
 };
 
-/** 1.204 s. */
+/** Formats a time such as 1.204 s. */
 export const seconds = (milliseconds: number): string => `${(milliseconds / 1000).toFixed(3)} s`;
 
-/** The timeline tells the end of the call: it is written a little after what it tells. */
+/** Whether the timeline contains the end of the call. The service writes entries a little late. */
 export const isComplete = ({ call, entries }: Trace): boolean =>
   call.state !== "ended" || entries.some(({ kind, state }) => kind === "transition" && state === "ended");

@@ -5,7 +5,7 @@ const stateTexts: Record<PeerState, string> = {
   connecting: "connecting", connected: "", disconnected: "connection lost, trying again", failed: "no connection",
 };
 
-/** One person in the call: picture, name, and what is the matter with it. */
+/** A person in the call: video, name, and problems of the connection. */
 class Tile {
   readonly element: HTMLElement;
   private readonly video = make("video");
@@ -19,7 +19,7 @@ class Tile {
     this.video.setAttribute("aria-label", label);
     this.video.autoplay = true;
     this.video.playsInline = true;
-    // The own sound is not to be heard.
+    // Users must not hear their own sound.
     this.video.muted = isOwn;
     const initial = make("span", { class: "initial", text: [...label][0]?.toLocaleUpperCase() ?? "" });
     initial.setAttribute("aria-hidden", "true");
@@ -41,7 +41,7 @@ class Tile {
 
   private play(): void {
     this.video.play().catch((error: unknown) => {
-      // Only a page that was touched may make a sound.
+      // Browsers allow sound only after the user has touched the page.
       if ((error as { name?: unknown }).name === "NotAllowedError") this.blocked(() => this.play());
     });
   }
@@ -72,13 +72,16 @@ class Tile {
   }
 }
 
-/** The pictures of all who are in the call. */
+/** The videos of all people in the call. */
 export class Tiles {
   private readonly region = byID("tiles");
   private readonly own: Tile;
   private readonly remote = new Map<string, Tile>();
 
-  /** `blocked`: the browser wants to be touched before it plays sound; the function given then plays it. */
+  /**
+   * `blocked` is called when the browser plays no sound before the user touches the page. The argument `play` then
+   * starts the sound.
+   */
   constructor(private readonly blocked: (play: () => void) => void) {
     this.own = new Tile("You", true, () => undefined);
     this.region.append(this.own.element);
@@ -97,7 +100,7 @@ export class Tiles {
     return tile;
   }
 
-  /** Those who are in the call, and nobody else. */
+  /** Keeps exactly the tiles of these users. */
   keep(users: readonly string[]): void {
     for (const [user, tile] of this.remote) {
       if (users.includes(user)) continue;

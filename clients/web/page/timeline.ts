@@ -4,14 +4,14 @@ import { shorten } from "./dom.js";
 import { type Step, seconds, storyOf } from "./story.js";
 
 /*
- * The timeline as a picture: time downwards, a line for the service and one for each user, an arrow for what went between them, and
- * beside it in words who, what and when.
+ * The timeline as a picture. Time runs downward; the service and each user have a vertical line; an arrow shows each
+ * message between a user and the service; a text beside the arrow says when, who and how.
  */
 
 const space = { row: 18, gap: 10, top: 34, left: 6, time: 76, lane: 58, text: 14 };
-/** Of the widest that is used: trouble is bold. */
+/** The widest font of the picture, because problems are bold. */
 const font = "600 13px system-ui, sans-serif";
-/** Narrower than this, in pixels, there is no room for the lines. */
+/** The width in pixels below which the picture has no vertical lines. */
 const narrow = 620;
 const longestLanes = 5;
 
@@ -66,7 +66,9 @@ export function timelineOf(trace: Trace, width: number): SVGSVGElement {
   return svg;
 }
 
-/** An arrow between user and service, or a dot. Trouble is a square: not to be told by its colour alone. */
+/**
+ * Draws an arrow between user and service, or a dot. Problems have a square, so that the color is not the only sign.
+ */
 function mark({ direction, isTrouble }: Step, service: number, lane: number, y: number): SVGElement {
   const marked = draw("g", { "aria-hidden": "true" });
   const [from, to] = direction === "in" ? [lane, service] : [service, lane];
@@ -84,13 +86,13 @@ function mark({ direction, isTrouble }: Step, service: number, lane: number, y: 
   return marked;
 }
 
-/** By which coordinator is said where it is another one than before. */
+/** The coordinator is named only when another coordinator wrote the previous step. */
 const sentence = ({ who, what, coordinator, isTrouble }: Step, isOther: boolean): string =>
   `${isTrouble ? "! " : ""}${who}: ${what}${isOther && coordinator !== "" ? ` · by ${coordinator}` : ""}`;
 
 let canvas: CanvasRenderingContext2D | null | undefined;
 
-/** Lines of at most that width: text in an SVG does not wrap by itself. */
+/** Splits a text into lines of at most `width`, because SVG text does not wrap by itself. */
 function wrap(text: string, width: number): string[] {
   canvas ??= document.createElement("canvas").getContext("2d");
   if (canvas) canvas.font = font;
@@ -111,7 +113,7 @@ function wrap(text: string, width: number): string[] {
   return [...lines, line];
 }
 
-/** A word that has no room on a line is broken. */
+/** Breaks a word that is wider than a line. */
 function pieces(word: string, width: number, measure: (text: string) => number): string[] {
   if (measure(word) <= width) return [word];
   const parts: string[] = [];

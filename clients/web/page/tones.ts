@@ -1,24 +1,25 @@
-/*
- * The two tones of the page, made here: no file is loaded for them.
- */
+/* The two tones of the page. The page computes both tones, so no file is loaded. */
 
-/** From and to, in seconds, and how high, in hertz; the whole is repeated after `length`. */
+/** A tone: beeps with start and end in seconds and pitches in hertz. The tone repeats after `length` seconds. */
 interface Tone {
   length: number;
   beeps: { from: number; to: number; pitches: number[] }[];
   loudness: number;
 }
 
-/** What the caller hears while the other side rings. */
+/** The tone for the inviter while the invitee's phone rings. */
 const ringback: Tone = { length: 5, beeps: [{ from: 0, to: 1, pitches: [425] }], loudness: 0.12 };
-/** What is heard where somebody is called. */
+/** The ring tone for incoming calls. */
 const ring: Tone = {
   length: 3, beeps: [{ from: 0, to: 0.4, pitches: [440, 480] }, { from: 0.6, to: 1, pitches: [440, 480] }], loudness: 0.25,
 };
-/** In seconds: a tone that begins at once clicks. */
+/** The fade of each beep in seconds, because an abrupt start clicks. */
 const fade = 0.02;
 
-/** Each lets a page make sound, by one kind of device or another (HTML, section 6.4.1, activation triggering input events). */
+/**
+ * The events by which the various kinds of devices allow a page to make sound (HTML, section 6.4.1, activation
+ * triggering input events).
+ */
 const touches = ["pointerdown", "pointerup", "touchend", "mousedown", "click", "keydown"];
 
 export class Tones {
@@ -26,8 +27,9 @@ export class Tones {
   private readonly playing = new Map<Tone, AudioBufferSourceNode>();
 
   constructor() {
-    // A page that was just loaded may make no sound before it is touched. By a finger it is touched only when that is lifted: a
-    // pointerdown may be the begin of a scroll. Captured, so that nothing in the page, as the dialog of a call, keeps one from here.
+    // A newly loaded page may make no sound before the user touches the page. A touch by a finger counts only when the
+    // finger is lifted, because `pointerdown` may begin a scroll. The listeners capture, so that no element, such as
+    // the dialog of a call, can hide events from them.
     const wake = () => {
       if (this.context?.state !== "running") void this.context?.resume().catch(() => undefined);
     };
@@ -52,7 +54,7 @@ export class Tones {
       source.start();
       this.playing.set(tone, source);
     } catch {
-      // A browser without sound: what rings is seen as well.
+      // The browser has no sound; the page also shows the ringing.
     }
   }
 }

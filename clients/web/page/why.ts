@@ -3,13 +3,16 @@ import { button, make } from "./dom.js";
 import { isComplete, summaryOf } from "./story.js";
 import { timelineOf } from "./timeline.js";
 
-/** A timeline is written up to a second after what it tells, so many milliseconds and times it is asked for again. */
+/**
+ * The wait before the timeline is requested again, in milliseconds, and the number of requests. The service writes
+ * entries up to a second late.
+ */
 const pause = 600;
 const longestAttempts = 4;
 
 let count = 0;
 
-/** The button “Why?” of a call, and the timeline that it opens. */
+/** Returns the button “Why?” of a call, and the region of the timeline that the button opens. */
 export function whyOf(client: BellwireClient, callID: string, about: HTMLElement, problem: (error: unknown) => string): HTMLElement[] {
   count += 1;
   const region = make("div", { class: "why" });

@@ -3,9 +3,7 @@ import { MediaError } from "../src/media.js";
 import { PushError } from "../src/push.js";
 import { shorten } from "./dom.js";
 
-/*
- * What the page says. The texts of the status are fixed: whoever tests the page, and whoever listens to it, knows it by them.
- */
+/* The texts of the page. The status texts are fixed, because tests and screen reader users rely on them. */
 
 const isPending = ({ state }: Member): boolean => state === "inviting" || state === "notYetReceived" || state === "received";
 export const isLive = (member: Member): boolean => member.state === "accepted" || isPending(member);
@@ -13,7 +11,10 @@ export const othersOf = (call: CallObject, user: string): Member[] => call.membe
 const names = (members: Member[]): string => members.map(({ userID }) => userID).join(", ");
 const verb = (members: Member[], one: string, several: string): string => (members.length === 1 ? one : several);
 
-/** The status while a call lives. Undefined while the user has not accepted it: then it is a dialog that speaks of it. */
+/**
+ * Returns the status of a live call; undefined while the user has not accepted the call, because then the dialog shows
+ * the call.
+ */
 export function callText(call: CallObject, user: string): string | undefined {
   const own = call.members.find(({ userID }) => userID === user);
   if (own?.state !== "accepted") return undefined;
@@ -29,12 +30,15 @@ export function callText(call: CallObject, user: string): string | undefined {
 
 export const callingText = (users: readonly string[]): string => `Calling ${users.join(", ")}`;
 
-/** Who calls this user: not always the one who began the call. */
+/** Returns the user who calls this user. This can be another user than the inviter of the call. */
 export function callerOf(call: CallObject, user: string): string {
   return call.members.find(({ userID }) => userID === user)?.invitedBy ?? call.inviter;
 }
 
-/** The status after a call: `reason` is why it ended for this device, `isMissed` that nobody of this user responded. */
+/**
+ * Returns the status after a call. `reason` is the end for this device; `isMissed` is whether this user never responded
+ * on any device.
+ */
 export function endText(call: CallObject, user: string, reason: string, isMissed: boolean): string {
   const own = call.members.find(({ userID }) => userID === user);
   if (reason === "answeredElsewhere") return "Answered on another device";
@@ -48,7 +52,7 @@ export function endText(call: CallObject, user: string, reason: string, isMissed
   switch (call.endReason) {
     case "busy":
     case "rejected":
-      // The last one who responded ended the call; who declined says more than who is busy.
+      // The last response ended the call, but a user who declined is more informative than a busy user.
       if (declined.length > 0) return `${names(declined)} declined`;
       if (busy.length > 0) return `${names(busy)} ${verb(busy, "is", "are")} busy`;
       return "Call ended";
@@ -59,11 +63,11 @@ export function endText(call: CallObject, user: string, reason: string, isMissed
   }
 }
 
-/** A call of mode `common` is over with its answer. */
+/** The text for a call of mode `common`, which ends with its answer. */
 export const commonText = (caller: string): string =>
   `${shorten(caller)} has your answer, and with it this call is over: it was made to ring alone. To talk here, call back.`;
 
-/** What became of a member, for the list beside a call. */
+/** Returns a member's state, for the list beside a call. */
 export function memberText(member: Member): string {
   switch (member.state) {
     case "inviting": return "is being called";
@@ -80,9 +84,9 @@ export function memberText(member: Member): string {
 export const isVideo = ({ media }: { media?: string | undefined }): boolean => media === "video";
 export const kindOf = (call: { media?: string | undefined }): string => (isVideo(call) ? "Video call" : "Voice call");
 
-// What is the matter, and what to do
+// Problems and remedies
 
-/** Of a request that failed. */
+/** Returns the text for a failed request. */
 export function problemText(error: unknown, of: { url: string; tokens: boolean }): string {
   if (!(error instanceof BellwireError)) return `Something went wrong in this page: ${shorten(String(error), 200)}. Reload it.`;
   const said = shorten(error.message, 200);
@@ -118,7 +122,7 @@ export function problemText(error: unknown, of: { url: string; tokens: boolean }
   }
 }
 
-/** Of microphone and camera. */
+/** Returns the text for a problem with microphone or camera. */
 export function mediaText(error: unknown): string {
   if (!(error instanceof MediaError)) return `Voice and video do not work: ${shorten(String(error), 200)}. Reload the page.`;
   const device = error.message.includes("camera") ? "camera" : "microphone";
@@ -144,7 +148,9 @@ export function mediaText(error: unknown): string {
   }
 }
 
-/** Of being rung while the page is closed; undefined of what has nothing to do with the browser. */
+/**
+ * Returns the text for a problem with ringing while the page is closed; undefined when the browser is not the cause.
+ */
 export function pushText(error: unknown): string | undefined {
   if (!(error instanceof PushError)) return undefined;
   switch (error.code) {

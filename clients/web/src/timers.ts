@@ -1,5 +1,5 @@
 /*
- * Browsers let the timers of a hidden page fire only once a minute (Chromium, after five minutes). That is too late for
+ * Browsers let the timers of a hidden page fire only once a minute (Chromium, after five minutes). This is too late for
  * heartbeats and pings. The timers of a dedicated worker are not slowed down, so a single worker for all clients of a
  * page runs beside the page's own timers.
  */

@@ -1,4 +1,4 @@
-// The machine against the cases that it shares with the Swift SDK's (Tests/ClientCases/README.md).
+// The machine against the test cases that the Swift SDK shares (Tests/ClientCases/README.md).
 import assert from "node:assert/strict";
 import { readFileSync, readdirSync } from "node:fs";
 import { test } from "node:test";
@@ -9,7 +9,7 @@ const folder = new URL("../../../Tests/ClientCases/", import.meta.url);
 const read = (name) => JSON.parse(readFileSync(new URL(name, folder), "utf8"));
 const definitions = read("definitions.json");
 
-/** `$use` replaced by what it names. */
+/** Replaces `$use` by the named value. */
 function expand(json) {
   if (Array.isArray(json)) return json.map(expand);
   if (typeof json !== "object" || json === null) return json;
@@ -18,7 +18,7 @@ function expand(json) {
   return { ...base, ...Object.fromEntries(Object.entries(own).map(([key, value]) => [key, expand(value)])) };
 }
 
-/** An action as cases write it; undefined for what only this SDK tells. */
+/** Returns an action in the form of the cases; undefined for actions that only this SDK has. */
 function written(action) {
   switch (action.act) {
     case "publish": return { publish: action.message };
@@ -56,7 +56,7 @@ class Device {
     this.machine = new ClientMachine(user, "phone", configuration);
   }
 
-  /** What the step makes the machine do: [milliseconds since the step began, action]. */
+  /** Performs a step. Returns the machine's actions as [milliseconds since the begin of the step, action]. */
   perform(step) {
     const { machine, now } = this;
     const at = (actions, time = 0) => actions.map((action) => [time, action]);
@@ -92,7 +92,7 @@ for (const file of readdirSync(folder).filter((name) => name.endsWith(".json") &
       for (const [index, step] of expand(steps).entries()) {
         const done = device.perform(step).flatMap(([at, action]) => {
           const action_ = written(action);
-          // As it would be on the wire.
+          // The form of the wire, without undefined fields.
           return action_ ? [JSON.parse(JSON.stringify({ at, ...action_ }))] : [];
         });
         if (!step.expect) continue;

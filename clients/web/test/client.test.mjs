@@ -1,4 +1,4 @@
-// The client and its calls, on a broker and a service that the test plays.
+// The client and its calls. The test plays the broker and the service.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { BellwireClient } from "../dist/modules/client.js";
@@ -10,7 +10,7 @@ const callOf = (revision, members, more = {}) => ({
 });
 const alice = member("alice", "accepted", { device: "phone" });
 
-/** A client that is online; what it published, and how to answer. */
+/** Returns an online client with its published messages and functions for answers. */
 async function online(user, options = {}) {
   const published = [];
   const counts = { asked: 0, attempts: 0 };
@@ -49,7 +49,7 @@ async function online(user, options = {}) {
   };
 }
 
-/** Until all that was told has reached its handlers. */
+/** Waits until all handlers have run. */
 const settled = () => new Promise((resolve) => setImmediate(resolve));
 
 test("what happened before the app had the call waits for its first handler", async () => {
@@ -253,7 +253,7 @@ test("a token that the app gives late is taken", async (context) => {
   const connecting = client.connect().catch(() => undefined);
   await settled();
   assert.equal(asked.length, 1);
-  // Nobody waits for this one any more, and the next is not asked for yet.
+  // This request has timed out, and the next request has not started.
   context.mock.timers.tick(30_000);
   await settled();
   asked[0]("first");
@@ -261,7 +261,7 @@ test("a token that the app gives late is taken", async (context) => {
   context.mock.timers.tick(10_000);
   await settled();
   assert.deepEqual([asked.length, passwords], [1, ["first"]]);
-  // Refused, it is not taken again.
+  // The broker refused this token, so the client does not use it again.
   handlers.closed({ isRefused: true, message: "no" });
   context.mock.timers.tick(10_000);
   await settled();
@@ -319,7 +319,7 @@ test("two clients of one device: the one that was there first gives up, also whe
     lose(dropped);
     await isOnline();
   }
-  // The service says why: that is no other client.
+  // The service explains the disconnection, so there is no rival client.
   give({ type: "error", error: { code: "flooding", message: "m" } });
   lose(dropped);
   await isOnline();

@@ -1,4 +1,4 @@
-// CallMedia: two pages of one call, without a browser: WebRTC, tracks and the way between the pages are the test's.
+// CallMedia with two pages of the same call. The test plays WebRTC, the tracks and the signals between the pages.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Emitter } from "../dist/modules/emitter.js";
@@ -12,7 +12,7 @@ class Track extends EventTarget {
     this.kind = kind;
   }
   stop() { this.readyState = "ended"; }
-  /** Unplugged, or not permitted any more. */
+  /** The device is unplugged, or no longer permitted. */
   vanish() {
     this.readyState = "ended";
     this.dispatchEvent(new Event("ended"));
@@ -28,7 +28,7 @@ class Stream {
   removeTrack(track) { this.tracks = this.tracks.filter((each) => each !== track); }
 }
 
-/** Each connection that was made, the last one last. */
+/** All connections in the order of creation. */
 const connections = [];
 
 class Connection {
@@ -53,7 +53,7 @@ class Connection {
 
 const settled = () => new Promise((resolve) => setImmediate(resolve));
 
-/** A browser: what `getUserMedia` gave is in `given`. */
+/** A browser; `given` has the results of `getUserMedia`. */
 function browser(context, connection) {
   const page = new EventTarget();
   const given = [];
@@ -77,7 +77,10 @@ function browser(context, connection) {
   return { page, given, devices: { refuse: (name) => void (problem = name) } };
 }
 
-/** The page of `user` in a call with `other`. What it sends is in `sent`, and reaches the page of `to` while both are online. */
+/**
+ * The page of `user` in a call with `other`. `sent` has the page's signals; they reach the other page while both pages
+ * are online.
+ */
 async function joined(context, user, other, options = {}) {
   const events = new Emitter(["change", "ended", "signal"]);
   const states = new Emitter();
@@ -134,7 +137,7 @@ test("an estimate of the bandwidth is no other network: ICE goes on as it is whi
   assert.equal(connection.restarts, before + 1);
 });
 
-/** Two pages that hear each other, and what the second tells its app of the first. */
+/** Two connected pages, and the events that the second page tells its app about the first. */
 async function pair(context) {
   const { given, devices } = browser(context);
   const alice = await joined(context, "alice", "bob");
@@ -168,7 +171,7 @@ test("what was switched while a page was offline is told when it is online again
   assert.deepEqual(bob.told, { muted: true, camera: true }, "what the page that was offline has switched");
   await collected();
   assert.deepEqual(alice.told, { muted: false, camera: false }, "what the other one has switched meanwhile");
-  // Both offline, and back one after the other.
+  // Both pages are offline, then come back separately.
   for (const page of [alice, bob]) page.setOnline(false);
   alice.media.mute(false);
   bob.media.mute(true);
@@ -213,12 +216,12 @@ test("a camera that goes is off: the app and the others are told, and it can be 
   await settled();
   assert.deepEqual([alice.media.camera, bob.told], [true, { muted: false, camera: true }]);
   assert.equal(alice.connection.sending("video"), given.at(-1));
-  // The second one goes as well, and the first one is no news any more.
+  // The second camera is lost too; the first loss is not reported again.
   camera.vanish();
   given.at(-1).vanish();
   await settled();
   assert.deepEqual([alice.media.camera, errors], [false, ["cameraLost", "cameraLost"]]);
-  // What the app switches off itself is not lost.
+  // A device that the app turns off does not count as lost.
   await alice.media.setCamera(true);
   await alice.media.setCamera(false);
   given.at(-1).vanish();

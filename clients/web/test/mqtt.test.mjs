@@ -1,4 +1,4 @@
-// The MQTT codec: packets as MQTT 5 writes them, and whatever else may come.
+// The MQTT codec, with valid MQTT 5 packets and with arbitrary bytes.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import {
@@ -49,7 +49,7 @@ test("packets are read, in pieces of any size", () => {
     const parser = new PacketParser(1000);
     const read = [];
     for (let offset = 0; offset < all.length; offset += size) {
-      // Its own buffer, which is overwritten afterwards, as a transport may do.
+      // The piece has its own buffer that is overwritten afterwards, as transports may do.
       const piece = all.slice(offset, offset + size);
       read.push(...parser.push(piece).map((packet) => structuredClone(packet)));
       piece.fill(0xff);
@@ -65,7 +65,7 @@ test("what is no MQTT 5, or too large, is refused", () => {
   ]) {
     assert.throws(() => parse(bytes(input)), PacketError, input);
   }
-  // Before its bytes have come.
+  // The parser refuses the packet before the body has come.
   assert.throws(() => parse(bytes("30 e9 07")), PacketError);
 });
 

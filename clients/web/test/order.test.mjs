@@ -1,4 +1,4 @@
-// Bounds of messages in order, which would be too many steps for the shared cases.
+// Bounds of ordered messages; the shared cases would need too many steps for these.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { ClientMachine } from "../dist/modules/machine.js";
@@ -6,7 +6,7 @@ import { MessagePlaces } from "../dist/modules/machine/order.js";
 
 let now = 1_000_000;
 const receiver = () => new ClientMachine("bob", "phone");
-/** The numbers of the messages that the app is told when this one comes. */
+/** Returns the numbers of the messages that the app gets after this message. */
 const receive = (machine, seq, fields = {}) => {
   now += 1;
   const message = { type: "message", messageID: `m${seq}`, from: "alice", fromDevice: "web", time: 1, stream: "s", seq, data: 0, ...fields };

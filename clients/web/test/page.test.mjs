@@ -1,4 +1,4 @@
-// What the call page says: the texts by which it is known.
+// The fixed texts of the call page.
 import assert from "node:assert/strict";
 import test from "node:test";
 import { callText, endText, memberText } from "../dist/modules/page/words.js";

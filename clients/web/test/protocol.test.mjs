@@ -1,4 +1,4 @@
-// What is read of messages, and what is not.
+// The parser of messages: accepted and ignored content.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { ClientMachine } from "../dist/modules/machine.js";

@@ -1,4 +1,4 @@
-// CallPush: registering a browser, and what is pressed in its notifications.
+// CallPush: the registration of a browser, and clicks on its notifications.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { tabDevice } from "../dist/modules/tab.js";
@@ -16,7 +16,7 @@ class Storage {
   removeItem(name) { this.#values.delete(name); }
 }
 
-/** The browser's part, afresh for each test. */
+/** The browser's functions, new for each test. */
 class Browser extends EventTarget {
   subscription = null;
   subscriptions = 0;
@@ -77,7 +77,7 @@ class Browser extends EventTarget {
     for (const [name, value] of Object.entries(globals)) Object.defineProperty(globalThis, name, { value, configurable: true, writable: true });
   }
 
-  /** What the worker tells this page; what the page answers. */
+  /** Delivers a message of the worker to this page. Returns the page's answer. */
   async tell(data) {
     const { port1, port2 } = new MessageChannel();
     const answers = [];

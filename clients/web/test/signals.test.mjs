@@ -1,4 +1,4 @@
-// What CallMedia takes of what another member sends.
+// The signals of other members that CallMedia accepts.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { readEnvelope } from "../dist/modules/media/signals.js";

@@ -1,10 +1,10 @@
-// The device id of a tab, with Web Locks that somebody else may hold.
+// The device id of a tab, with Web Locks that another tab may hold.
 import { test } from "node:test";
 import assert from "node:assert/strict";
 import { Call } from "../dist/modules/call.js";
 import { tabDevice } from "../dist/modules/tab.js";
 
-/** Locks that are held until `letGo`; a wish is taken back by its signal. */
+/** Locks that are held until `letGo`; the abort signal of a request cancels the request. */
 class Locks {
   constructor(...held) {
     this.held = new Map(held.map((name) => [name, []]));
@@ -29,7 +29,7 @@ class Locks {
 const settled = () => new Promise((resolve) => setImmediate(resolve));
 const lock = "bellwire-device/bob/web-before";
 
-/** A page whose storage knows a device, and how it was opened. */
+/** A page with a device id in its storage. `type` is the kind of navigation that opened the page. */
 function openPage(t, type, locks) {
   const stored = new Map([["bellwire-device/bob", "web-before"]]);
   const define = (name, value) => Object.defineProperty(globalThis, name, { value, configurable: true, writable: true });

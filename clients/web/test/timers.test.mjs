@@ -1,4 +1,4 @@
-// Timers of a page whose own are slowed down.
+// The timers of a page whose own timers are slowed down.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import vm from "node:vm";
@@ -38,7 +38,7 @@ test("in a hidden page whose timers come too late the worker's tick is in time, 
   releases[0]();
   releases[0]();
   assert.equal(made[0].isEnded, false);
-  // A worker that the page's policy forbids.
+  // The page's policy forbids this worker.
   made[0].onerror({ preventDefault: () => undefined });
   after(1_000, () => (fired = 100));
   late.at(-1)();
@@ -47,12 +47,12 @@ test("in a hidden page whose timers come too late the worker's tick is in time, 
   assert.equal(made[0].isEnded, true);
 });
 
-/** Until all that was told has reached its handlers. */
+/** Waits until all handlers have run. */
 const settled = () => new Promise((resolve) => setImmediate(resolve));
 
 /**
- * A hidden page: its own timers fire a minute late, those of its workers, which run the script that they are given, in time. `advance`
- * lets time pass.
+ * A hidden page. The page's own timers fire a minute late; the timers of its workers, which run the given script, fire
+ * in time. `advance` moves the time.
  */
 function hiddenPage(context) {
   let now = 1_000;
@@ -134,7 +134,7 @@ const call = {
   members: [{ userID: "alice", state: "accepted", device: "phone", updatedAt: 0 }, { userID: "bob", state: "accepted", device: "d", updatedAt: 0 }],
 };
 
-/** The broker and the service at the other end of a page's WebSockets, and a client of theirs. */
+/** The broker and the service behind a page's WebSockets, and a client. */
 function playService(context, { options = {}, welcome = {} } = {}) {
   const page = hiddenPage(context);
   const service = { page, isSilent: false, connections: [], pings: [], heartbeats: [] };
@@ -198,11 +198,11 @@ test("a hidden page finds out in time that its broker is silent, and comes back 
   await client.call(["bob"], { callID: "c", mode: "advanced" });
   service.isSilent = true;
   await page.advance(20);
-  // Pinged after 10 s, no answer for 5 s; the first pause of 0.25 s, which a good connection has earned.
+  // The client pings after 10 s and gets no answer for 5 s. The first pause is 0.25 s, because the connection was good.
   assert.deepEqual(service.connections, [0, 15.25]);
   await page.advance(9);
   service.isSilent = false;
-  // No answer to CONNECT for 10 s, and again that pause.
+  // CONNECT gets no answer for 10 s, then the same pause follows.
   await page.advance(1);
   assert.deepEqual(service.connections, [0, 15.25, 25.5]);
 });
@@ -211,14 +211,15 @@ test("a hidden page asks for tokens again in time", async (context) => {
   const asked = [];
   const getToken = () => {
     asked.push(service.page.seconds());
-    // The second is refused, the third never comes.
+    // The second call of the provider fails; the third never returns.
     if (asked.length === 2) throw new Error("not now");
     return asked.length === 3 ? new Promise(() => undefined) : "token";
   };
   const service = playService(context, { options: { getToken }, welcome: { tokenExpiresAt: 600_000 } });
   await service.client.connect();
   await service.page.advance(599);
-  // A minute before the token ends; again after 5 s; given up after 30 s, and again after 5 s.
+  // The provider is asked a minute before the token ends and again after 5 s. The third call is given up after 30 s and
+  // followed by another after 5 s.
   assert.deepEqual(asked.slice(0, 4), [0, 540, 545, 580]);
   assert.deepEqual(service.connections.slice(0, 2), [0, 580]);
 });

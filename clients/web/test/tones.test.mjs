@@ -1,4 +1,4 @@
-// The ring tone of the call page, on an audio context that may not run before the page is touched.
+// The ring tone of the call page, on an audio context that may not run before the user touches the page.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Tones } from "../dist/modules/page/tones.js";
@@ -34,7 +34,7 @@ test("a ring tone that may not sound yet sounds with whatever touch the browser 
     AudioContext.isAllowed = false;
     const tones = new Tones();
     tones.ring(true);
-    // This one is no activation here: a finger that begins to scroll.
+    // This event does not count as a touch, because a finger may begin a scroll.
     document.dispatchEvent(new Event("pointerdown"));
     await undefined;
     assert.equal(contexts.at(-1).state, "suspended");
@@ -42,7 +42,7 @@ test("a ring tone that may not sound yet sounds with whatever touch the browser 
     document.dispatchEvent(new Event(name));
     await undefined;
     assert.equal(contexts.at(-1).state, "running", name);
-    // What the dialog does with an event keeps nothing from the document.
+    // The dialog cannot hide its events from the document.
     assert.ok(options.every(({ capture, passive }) => capture && passive));
     tones.ring(false);
   }

@@ -87,7 +87,8 @@ test("who was replaced is told so, and not of other ends", () => {
     assert.equal(told[2].isDropped, isDropped);
     assert.equal(told[2].isRefused, false);
   }
-  // Closed without a word: by the broker that had accepted it, or by whatever stands before a broker that is not there.
+  // The socket closes silently, by the broker after it accepted the connection, or by a proxy in front of a broker that
+  // is down.
   for (const [made, isDropped] of [[connected(), true], [connect(), false]]) {
     made.socket.onclose();
     assert.equal(made.told.at(-1).isDropped, isDropped);

@@ -1,4 +1,4 @@
-// The service worker, in a browser that the test plays.
+// The service worker. The test plays the browser.
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
@@ -16,7 +16,7 @@ const missed = () => ({ ...ring(), kind: "missed", revision: 3, body: "Missed ca
 const ringing = { status: 200, body: { ringing: true, expiresIn: 50_000 } };
 const over = (reason) => ({ status: 200, body: { ringing: false, reason } });
 
-/** A page that is open: `says` answers what it is asked. */
+/** An open page; `says` returns the page's answers. */
 class Page {
   told = [];
   focused = 0;
@@ -31,7 +31,7 @@ class Page {
   get wishes() { return this.told.filter(({ bellwire }) => bellwire !== "rings" && bellwire !== "takes"); }
 }
 
-/** `answers`: what the gateway says, one after the other; nothing: it cannot be reached. */
+/** `answers` has the gateway's answers in order; an absent answer means that the gateway cannot be reached. */
 class Browser {
   shown = new Map();
   history = [];
@@ -66,7 +66,7 @@ class Browser {
 
   #show(title, options) {
     assert.ok(typeof title === "string" && title !== "", "a notification has a title");
-    // What the Notifications API throws a TypeError for.
+    // The Notifications API throws a TypeError for these options.
     assert.ok(!(options.silent && options.vibrate) && (!options.renotify || options.tag));
     const shown = this.shown;
     const notification = { title, ...structuredClone(options), close() { shown.delete(this.tag); } };
@@ -89,7 +89,7 @@ class Browser {
     await done;
   }
 
-  /** Each push shows something, unless `isSilent`. */
+  /** Each push must show a notification, unless `isSilent`. */
   async push(content, answers = [], isSilent = false) {
     this.answers = answers;
     const text = typeof content === "string" ? content : JSON.stringify(content);
@@ -176,7 +176,7 @@ test("whoever does not know rings", async () => {
 });
 
 test("a gateway that does not answer is not waited for", async (context) => {
-  // The timer of the check is the only one that is played; pages are not asked, for there are none.
+  // The test plays only the timer of the ring check. There are no pages to ask.
   const { setTimeout: original } = globalThis;
   const waits = [];
   context.after(() => { globalThis.setTimeout = original; });
@@ -194,7 +194,7 @@ test("what is over does not ring, and says why", async () => {
     ["timeout", "Missed call"], ["ended", "Missed call"], ["constructor", "Missed call"],
   ]) {
     const browser = await rung([over(reason)]);
-    // And stays so when the push comes again, and nobody answers.
+    // The notification stays when the push comes again and the ring check gets no answer.
     for (const again of [false, true]) {
       if (again) await browser.push(ring());
       assert.deepEqual([browser.current.title, browser.current.body], ["Alice", body]);
@@ -373,7 +373,7 @@ test("a page that is seen and rings is enough", async () => {
   browser.pages = [new Page("visible", says)];
   await browser.push(ring(), [ringing], true);
   await browser.push(stop(), [], true);
-  // One that is not seen, or does not ring, is not.
+  // A page that is hidden or does not ring does not count.
   for (const page of [new Page("hidden", says), new Page("visible", () => false), new Page("visible")]) {
     const other = new Browser();
     other.pages = [page];
