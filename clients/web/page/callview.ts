@@ -40,7 +40,7 @@ export class CallView {
     private readonly actions: { cancel(): void; hangUp(): void },
   ) {
     this.tiles = new Tiles((play) =>
-      host.notices.show("sound", "The browser plays no sound before the page is touched.", { text: "Play the sound", act: play }));
+      host.notices.show("sound", "The browser plays no sound before you click or tap on the page.", { text: "Play the sound", act: play }));
     this.listen();
     this.element.hidden = false;
     this.refresh();
@@ -112,7 +112,7 @@ export class CallView {
     media.on("peer", ({ user, state }) => {
       this.tiles.of(user).connected(state);
       if (state === "failed") {
-        host.notices.show("media", `There is no way for sound and pictures between you and ${user}: a TURN server may be missing. This page goes on trying.`);
+        host.notices.show("media", `No connection for sound and video between you and ${user}: the service may need a TURN server. This page keeps trying.`);
       } else if (state === "connected") {
         host.notices.clear("media");
       }
@@ -186,7 +186,7 @@ export class CallView {
       if (failed !== "") host.notices.show("add", `${failed} could not be called: check the name.`);
     } catch (error) {
       if (error instanceof BellwireError && error.code === "noInvitees") {
-        host.notices.show("add", `${users.join(", ")} could not be called: check the name, or whether they are in the call.`);
+        host.notices.show("add", `${users.join(", ")} could not be called: check the name, or whether this person is already in the call.`);
       } else if (!this.isClosed) {
         host.notices.show("add", host.problem(error));
       }

@@ -98,7 +98,7 @@ class Session {
       if (this.isOnline) notices.clear("connection");
       else this.lastText = undefined;
       if (wasOnline && state === "offline") {
-        notices.show("connection", "The connection to the service is lost, and this page goes on trying. Sound and pictures of a call go on meanwhile.");
+        notices.show("connection", "The connection to the service is lost; this page keeps trying to connect. The sound and video of a call continue meanwhile.");
       }
       this.changed();
     });
@@ -157,7 +157,7 @@ class Session {
   /** Asks the user for a new token, a minute before the token ends and when the broker refuses the token. */
   private newToken(): Promise<string> {
     if (this.isStopped) return Promise.reject(new Error("offline"));
-    notices.show("token", "Your token is over, or about to be. Paste a new one below to stay online; calls go on meanwhile.");
+    notices.show("token", "Your token has ended or will end soon. Paste a new one below to stay online; calls continue meanwhile.");
     this.askAgain(true);
     return new Promise((resolve) => (this.giveToken = resolve));
   }
@@ -227,9 +227,9 @@ class Session {
   }
 
   private wrongIn(callees: readonly string[]): string | undefined {
-    if (callees.length === 0) return "Say who is to be called: a name, or several by commas.";
-    if (callees.includes(this.user)) return "That is your own name. Call somebody else; in another tab you can be somebody else.";
-    if (callees.length >= longestCall) return `Up to ${longestCall} people can be in a call: name ${longestCall - 1} at most.`;
+    if (callees.length === 0) return "Enter the person to call: a name, or several names separated by commas.";
+    if (callees.includes(this.user)) return "This is your own name. Call another person; in another tab you can go online under another name.";
+    if (callees.length >= longestCall) return `Up to ${longestCall} people can be in a call: enter at most ${longestCall - 1} names.`;
     return undefined;
   }
 
@@ -291,7 +291,7 @@ class Session {
       if (await leaveFor(call, this.client, () => this.view?.leave())) return !this.isStopped;
       this.push?.dismiss(call);
       const snapshot = await this.client.get(call.id).catch(() => call.snapshot);
-      notices.show("call", `The call from ${callerOf(snapshot, this.user)} is over: ${endText(snapshot, this.user, call.endReason ?? "gone", call.isMissed)}. You are still in this one.`);
+      notices.show("call", `The call from ${callerOf(snapshot, this.user)} is over: ${endText(snapshot, this.user, call.endReason ?? "gone", call.isMissed)}. You are still in the first call.`);
     } catch (error) {
       if (this.isStopped) return false;
       if (call.endReason !== undefined) notices.show("call", this.problem(error));
@@ -431,8 +431,8 @@ class Page {
 
   private async goOnline(user: string, token: string, byHand: boolean): Promise<void> {
     const { settings } = this;
-    if (user === "") return this.refuse(this.name, "Say who you are: a name by which others can call you.");
-    if (settings.tokens && token === "") return this.refuse(this.token, "This service lets in by tokens alone: paste yours. Whoever runs it gives you one.");
+    if (user === "") return this.refuse(this.name, "Say who you are: enter a name by which other people can call you.");
+    if (settings.tokens && token === "") return this.refuse(this.token, "This service lets people in by tokens alone: paste your token. The operator of the service gives you a token.");
     if (user === this.session?.user && this.session.takeToken(token)) return this.show(true);
     await this.session?.stop();
     notices.clear("connection", "push", "start", "token");
@@ -443,7 +443,7 @@ class Page {
       session = new Session(settings, user, token, () => this.askForToken());
     } catch (error) {
       return this.refuse(this.name, error instanceof BellwireError && error.code === "badRequest"
-        ? "This name cannot be used: it has at most 64 bytes, and no control characters." : problemText(error, settings));
+        ? "This name cannot be used: a name has at most 64 bytes and no control characters." : problemText(error, settings));
     }
     this.session = session;
     this.token.value = "";
@@ -515,7 +515,7 @@ async function main(): Promise<void> {
     new Page(settings).begin();
   } catch {
     byID<HTMLButtonElement>("go-online").disabled = true;
-    notices.show("start", "This page's server does not say where the broker is. Check whether the service runs.", {
+    notices.show("start", "This page's server does not say where the broker is. Check whether the service is running.", {
       text: "Try again", act: () => void main(),
     });
   }

@@ -22,16 +22,18 @@ export interface Step {
 
 /** The bound on displayed entries, above the number of entries that the service keeps. */
 const longestStory = 250;
+/** The number of members that the text of an event names. */
+const longestNews = 4;
 
 const requests: Record<string, string> = {
-  "call.invite": "call", "call.cancel": "take the call back", "call.accept": "accept", "call.reject": "decline", "call.add": "add somebody",
-  "call.join": "join", "call.quit": "leave", "call.end": "end the call", "call.report": "report how quick the call was", "call.get": "see the call",
+  "call.invite": "call", "call.cancel": "cancel the call", "call.accept": "accept", "call.reject": "decline", "call.add": "add a user",
+  "call.join": "join", "call.quit": "leave", "call.end": "end the call", "call.report": "report how fast the call was set up", "call.get": "get the state of the call",
 };
 const sent: Record<string, string> = {
-  "call.created": "was told that the user calls on another device", "call.invited": "was sent the invitation",
-  "call.userStateChanged": "was told what the others do", "call.cancelled": "was told that the call was taken back",
-  "call.timeout": "was told that the invitation is over", "call.ended": "was told that the call is over",
-  "call.handledElsewhere": "was told that another device took it",
+  "call.created": "was told that this user makes the call on another device", "call.invited": "was sent the invitation",
+  "call.userStateChanged": "was told the new state of another member", "call.cancelled": "was told that the invitation was cancelled",
+  "call.timeout": "was told that the invitation has expired", "call.ended": "was told that the call has ended",
+  "call.handledElsewhere": "was told that another device of this user has answered",
 };
 /**
  * The shortest time in milliseconds between a first send and a resend because of loss. An earlier second send answers a
@@ -39,12 +41,12 @@ const sent: Record<string, string> = {
  */
 const firstResend = 900;
 const states: Record<string, string> = {
-  inviting: "is called", notYetReceived: "has not received the call yet", received: "received the call, and rings", accepted: "is in the call",
-  rejected: "declined", cancelled: "is not called any more", timeout: "did not answer in time", quit: "left the call",
+  inviting: "is being called", notYetReceived: "has not received the call yet", received: "has received the call and rings", accepted: "is in the call",
+  rejected: "declined", cancelled: "is no longer invited", timeout: "did not answer in time", quit: "left the call",
 };
 const ends: Record<string, string> = {
-  answered: "it was answered", rejected: "declined", busy: "busy", timeout: "nobody answered in time", cancelled: "taken back",
-  callerLost: "the caller's connection was lost", hangup: "hung up", quit: "the others left", heartbeatTimeout: "nothing was heard of a device any more",
+  answered: "it was answered", rejected: "declined", busy: "busy", timeout: "no invitee answered in time", cancelled: "the inviter cancelled the call",
+  callerLost: "the inviter's connection was lost", hangup: "hung up", quit: "the others left", heartbeatTimeout: "a device sent no sign of life for too long",
 };
 const presences: Record<string, string> = { online: "came online", lost: "lost its connection", logout: "went offline" };
 
@@ -55,7 +57,8 @@ const known = (table: Record<string, string>, value: unknown): string =>
 export function storyOf({ entries, reports }: Pick<Trace, "entries" | "reports">): Step[] {
   // An ack names only a revision, so the events are remembered by user and revision.
   const events = new Map<string, { event: string; at: number }>();
-  const steps = entries.slice(-longestStory).map((entry) => stepOf(entry, events));
+  const news = new Map<string, News[]>();
+  const steps = entries.slice(-longestStory).map((entry) => stepOf(entry, events, news));
   for (const { userID, device, milestones } of reports.slice(0, 50)) {
     const times = Object.entries(milestones).filter(([, time]) => Number.isFinite(time)).slice(0, 32);
     if (times.length === 0) continue;
@@ -66,7 +69,13 @@ export function storyOf({ entries, reports }: Pick<Trace, "entries" | "reports">
   return steps;
 }
 
-function stepOf(entry: TraceEntry, events: Map<string, { event: string; at: number }>): Step {
+/** The new state of a member, from the transition to a revision. */
+interface News {
+  user: string;
+  state: string;
+}
+
+function stepOf(entry: TraceEntry, events: Map<string, { event: string; at: number }>, news: Map<string, News[]>): Step {
   const { kind, userID, device } = entry;
   const isOf = typeof userID === "string";
   const step: Step = {
@@ -82,6 +91,7 @@ function stepOf(entry: TraceEntry, events: Map<string, { event: string; at: numb
       break;
     }
     case "transition":
+      news.set(text(entry.revision), newsOf(entry));
       step.what = transition(entry);
       step.isTrouble = ["timeout", "callerLost", "heartbeatTimeout"].includes(text(entry.endReason)) || /has not received|in time/.test(step.what);
       break;
@@ -92,7 +102,7 @@ function stepOf(entry: TraceEntry, events: Map<string, { event: string; at: numb
       const before = events.get(key);
       events.set(key, { event: text(entry.event), at: entry.at });
       const isAway = online === 0;
-      step.what = `${known(sent, entry.event)}${kind === "resend" ? " once more" : ""}` +
+      step.what = `${told(entry, news)}${kind === "resend" ? " again" : ""}` +
         (isAway ? ": no device was online" : typeof online === "number" && online > 1 && device === undefined ? ` on ${online} devices` : "");
       step.direction = "out";
       // Without an earlier send the resend answers a stale ack.
@@ -101,7 +111,7 @@ function stepOf(entry: TraceEntry, events: Map<string, { event: string; at: numb
     }
     case "ack": {
       const { event } = events.get(`${text(userID)}/${text(entry.revision)}`) ?? {};
-      step.what = event === "call.invited" ? "has got the invitation" : "has got what it was told";
+      step.what = event === "call.invited" ? "has got the invitation" : "has got the last event";
       step.direction = "in";
       break;
     }
@@ -114,7 +124,7 @@ function stepOf(entry: TraceEntry, events: Map<string, { event: string; at: numb
       step.what = `a time limit was reached${typeof entry.late === "number" && entry.late > 1000 ? `, ${entry.late} ms late` : ""}`;
       break;
     case "push":
-      step.what = `push to wake it (${text(entry.push)} by ${text(entry.platform)}): ${text(entry.outcome)}` +
+      step.what = `push attempt (${text(entry.push)} by ${text(entry.platform)}): ${text(entry.outcome)}` +
         (text(entry.reason) === "" ? "" : `, ${text(entry.reason)}`);
       step.direction = "out";
       step.isTrouble = entry.outcome !== "ok" && entry.outcome !== "sent" && entry.outcome !== "accepted";
@@ -125,16 +135,26 @@ function stepOf(entry: TraceEntry, events: Map<string, { event: string; at: numb
   return step;
 }
 
-function transition(entry: TraceEntry): string {
-  const { changes, state, endReason } = entry;
-  const parts: string[] = [];
-  if (Array.isArray(changes)) {
-    for (const change of (changes as unknown[]).slice(0, 30)) {
-      const { userID, state: of, reason } = (change ?? {}) as Record<string, unknown>;
-      if (typeof userID !== "string") continue;
-      parts.push(`${text(userID)} ${of === "rejected" && reason === "busy" ? "is busy" : known(states, of)}`);
-    }
+/** The text of an event. A change of members' states is told by their names, as far as the timeline has the revision. */
+function told({ event, userID, revision }: TraceEntry, news: Map<string, News[]>): string {
+  const others = (news.get(text(revision)) ?? []).filter(({ user }) => user !== text(userID)).slice(0, longestNews);
+  if (event !== "call.userStateChanged" || others.length === 0) return known(sent, event);
+  return `was told that ${others.map(({ user, state }) => `${user} ${state}`).join(" and ")}`;
+}
+
+function newsOf({ changes }: TraceEntry): News[] {
+  const news: News[] = [];
+  for (const change of Array.isArray(changes) ? (changes as unknown[]).slice(0, 30) : []) {
+    const { userID, state, reason } = (change ?? {}) as Record<string, unknown>;
+    if (typeof userID !== "string") continue;
+    news.push({ user: text(userID), state: state === "rejected" && reason === "busy" ? "is busy" : known(states, state) });
   }
+  return news;
+}
+
+function transition(entry: TraceEntry): string {
+  const { state, endReason } = entry;
+  const parts = newsOf(entry).map((each) => `${each.user} ${each.state}`);
   if (state === "ended") parts.push(`the call is over${endReason === undefined ? "" : `: ${known(ends, endReason)}`}`);
   return parts.join("; ") || `the call is ${text(state)}`;
 }
@@ -158,7 +178,7 @@ export function summaryOf({ call, entries }: Pick<Trace, "call" | "entries">): s
 }
 
 const moment: Record<string, string | undefined> = {
-  received: "rang", notYetReceived: "not reached", accepted: "answered", rejected: "declined", cancelled: "taken back", timeout: "no answer", quit: "left",
+  received: "rang", notYetReceived: "not received", accepted: "answered", rejected: "declined", cancelled: "cancelled", timeout: "no answer", quit: "left",
 };
 
 /** Formats a time such as 1.204 s. */

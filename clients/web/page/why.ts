@@ -48,8 +48,8 @@ function show(client: BellwireClient, callID: string, region: HTMLElement, probl
         redraw = () => {
           width = region.clientWidth;
           const lines: Node[] = summaryOf(trace).map((text) => make("p", { class: "summary", text }));
-          if (trace.omitted > 0) lines.push(make("p", { text: `${trace.omitted} older entries were not kept.` }));
-          if (trace.entries.length === 0) lines.push(make("p", { text: "The service kept no timeline of this call." }));
+          if (trace.omitted > 0) lines.push(make("p", { text: `${trace.omitted} older entries were dropped.` }));
+          if (trace.entries.length === 0) lines.push(make("p", { text: "The service has no timeline of this call." }));
           else lines.push(timelineOf(trace, width));
           region.replaceChildren(...lines);
         };

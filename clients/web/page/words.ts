@@ -65,7 +65,7 @@ export function endText(call: CallObject, user: string, reason: string, isMissed
 
 /** The text for a call of mode `common`, which ends with its answer. */
 export const commonText = (caller: string): string =>
-  `${shorten(caller)} has your answer, and with it this call is over: it was made to ring alone. To talk here, call back.`;
+  `${shorten(caller)} has your answer, and with it this call is over: the call was only made to ring. To talk here, call back.`;
 
 /** Returns a member's state, for the list beside a call. */
 export function memberText(member: Member): string {
@@ -75,7 +75,7 @@ export function memberText(member: Member): string {
     case "received": return "is being rung";
     case "accepted": return "is in the call";
     case "rejected": return member.reason === "busy" ? "is busy" : "declined";
-    case "cancelled": return "is not called any more";
+    case "cancelled": return "is no longer invited";
     case "timeout": return "did not answer";
     case "quit": return "has left";
   }
@@ -88,35 +88,35 @@ export const kindOf = (call: { media?: string | undefined }): string => (isVideo
 
 /** Returns the text for a failed request. */
 export function problemText(error: unknown, of: { url: string; tokens: boolean }): string {
-  if (!(error instanceof BellwireError)) return `Something went wrong in this page: ${shorten(String(error), 200)}. Reload it.`;
+  if (!(error instanceof BellwireError)) return `An error occurred in this page: ${shorten(String(error), 200)}. Reload the page.`;
   const said = shorten(error.message, 200);
   switch (error.code) {
     case "refused":
       return of.tokens
-        ? `The token is not taken (${said}). It may have ended, or be for another name: check the name, or get a new token.`
-        : `The broker does not let this page in (${said}). If it checks tokens, this page's server has to be told so.`;
+        ? `The token is not taken (${said}). The token may have ended, or may be for another name: check the name, or get a new token.`
+        : `The broker does not let this page in (${said}). If the broker checks tokens, this page's server must be configured for tokens.`;
     case "notConnected":
-      return `No connection to ${of.url} (${said}). Check your network, and whether the service runs. This page goes on trying.`;
+      return `No connection to ${of.url} (${said}). Check your network, and whether the service is running. This page keeps trying.`;
     case "noResponse":
     case "unavailable":
-      return "The service does not answer just now. Try again in a moment.";
+      return "The service does not answer at the moment. Try again soon.";
     case "rateLimited":
-      return `That was too often. Try again in ${Math.max(1, Math.ceil((error.retryAfter ?? 1000) / 1000))} s.`;
+      return `Too many requests. Try again in ${Math.max(1, Math.ceil((error.retryAfter ?? 1000) / 1000))} s.`;
     case "noInvitees":
     case "userNotRegistered":
-      return "Nobody of them can be called: check the names.";
+      return "None of these people can be called: check the names.";
     case "alreadyInCall":
       return "You are in a call on another device or in another tab.";
     case "callFull":
       return "The call is full.";
     case "callNotFound":
-      return "This call is not known any more.";
+      return "The service no longer knows this call.";
     case "tokenExpired":
     case "tokenRevoked":
       return "Your token has ended. Paste a new one.";
     case "flooding":
     case "slowReader":
-      return "This page sent more than the broker takes, and was disconnected. It connects again by itself.";
+      return "This page sent or received too much data at once, and the broker disconnected the page. The page connects again by itself.";
     default:
       return `The service refused: ${said}.`;
   }
@@ -128,18 +128,18 @@ export function mediaText(error: unknown): string {
   const device = error.message.includes("camera") ? "camera" : "microphone";
   switch (error.code) {
     case "noCamera":
-      return "No camera was found: the others hear you and do not see you. Connect one, then press Camera.";
+      return "No camera was found: the others hear you but do not see you. Connect a camera, then press Camera.";
     case "noMicrophone":
-      return "No microphone was found: the others do not hear you. Connect one, then reload the page; you come back into the call.";
+      return "No microphone was found: the others do not hear you. Connect a microphone, then reload the page; you come back into the call.";
     case "cameraLost":
-      return "The camera is gone: the others hear you and do not see you. Connect it, or allow it again, then press Camera.";
+      return "The camera was lost: the others hear you but do not see you. Connect or allow the camera again, then press Camera.";
     case "microphoneLost":
-      return "The microphone is gone: the others do not hear you. Connect it, or allow it again, then press Mute.";
+      return "The microphone was lost: the others do not hear you. Connect or allow the microphone again, then press Mute.";
     case "permissionDenied":
       return `The browser does not let this page use the ${device}. Allow it beside the address of the page, then ` +
         (device === "camera" ? "press Camera." : "reload the page; you come back into the call.");
     case "deviceBusy":
-      return `Another program uses the ${device}. Close it, then ` +
+      return `Another program uses the ${device}. Close that program, then ` +
         (device === "camera" ? "press Camera." : "reload the page; you come back into the call.");
     case "insecureContext":
       return insecureText;
@@ -159,7 +159,7 @@ export function pushText(error: unknown): string | undefined {
     case "noPushService":
       return `The browser's push service cannot be reached, or refuses (${shorten(error.message, 200)}). Check your network, then press the button again.`;
     case "noWorker":
-      return `The browser could not begin to listen for calls (${shorten(error.message, 200)}). Reload the page, then press the button again.`;
+      return `The browser could not start the service worker for calls (${shorten(error.message, 200)}). Reload the page, then press the button again.`;
     case "insecureContext":
     case "unsupported":
       return "This browser cannot be rung while the page is closed. On an iPhone, put the page on the home screen first.";
@@ -167,6 +167,6 @@ export function pushText(error: unknown): string | undefined {
 }
 
 export const insecureText =
-  "The browser gives microphone and camera to secure pages alone: open this page by https://, or on this computer as http://127.0.0.1.";
+  "The browser allows microphone and camera only for secure pages: open this page by https://, or on this computer as http://127.0.0.1.";
 export const unsupportedText =
-  "This browser has no WebRTC, so nobody will be heard or seen in a call. Use a current Firefox, Chrome, Edge or Safari, or allow WebRTC in its settings.";
+  "This browser has no WebRTC, so a call has no sound and no video. Use a current Firefox, Chrome, Edge or Safari, or allow WebRTC in its settings.";

@@ -251,12 +251,12 @@ export class Driver {
     const late = new Promise<never>((_, reject) => {
       cancelLimit = after(tokenTimeout, () => {
         isLate = true;
-        reject(new Error(`getToken gave none within ${tokenTimeout / 1000} s`));
+        reject(new Error(`getToken returned no token within ${tokenTimeout / 1000} s`));
       });
     });
     try {
       const token: unknown = await Promise.race([given, late]);
-      if (typeof token !== "string") throw new TypeError("getToken gave no string");
+      if (typeof token !== "string") throw new TypeError("getToken returned no string");
       return token;
     } finally {
       cancelLimit?.();
@@ -349,7 +349,7 @@ export class Driver {
     const { id } = message as { id?: string };
     if (id === undefined) return;
     // The message can never be sent, so the request fails now instead of at its time limit.
-    const error = new BellwireError("tooLarge", `the request has more than ${limits.request} bytes, or than the broker takes`);
+    const error = new BellwireError("tooLarge", `the request is larger than ${limits.request} bytes, or than the broker accepts`);
     this.perform(this.machine.received({ type: "response", id, error, time: 0, body: {} }, monotonic()));
   }
 }

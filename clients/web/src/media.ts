@@ -115,7 +115,7 @@ export class CallMedia {
     this.isStarted = true;
     if (typeof RTCPeerConnection === "undefined") throw new MediaError("unsupported", "this browser has no WebRTC");
     if (globalThis.isSecureContext === false) {
-      throw new MediaError("insecureContext", "microphone and camera are for pages of https:// or of this machine alone");
+      throw new MediaError("insecureContext", "microphone and camera need a page from https:// or from this computer");
     }
     this.unlisten.push(
       this.call.on("ended", () => this.stop()),

@@ -239,7 +239,7 @@ function readPacket(header: number, body: Uint8Array): InboundPacket {
     case 3: {
       const qos = (header >> 1) & 3;
       // This client subscribes with QoS 1, so QoS 2 is an error.
-      if (qos > 1) throw new PacketError("a PUBLISH of QoS 2");
+      if (qos > 1) throw new PacketError("a PUBLISH has QoS 2");
       const topic = reader.string();
       const packetID = qos > 0 ? reader.integer(2) : 0;
       reader.properties();
@@ -259,7 +259,7 @@ function readPacket(header: number, body: Uint8Array): InboundPacket {
       return { type: "disconnect", reason, ...reasonString(reader.properties()) };
     }
     default:
-      throw new PacketError(`a packet of type ${header >> 4}`);
+      throw new PacketError(`unexpected packet of type ${header >> 4}`);
   }
 }
 
@@ -293,7 +293,7 @@ export class PacketParser {
       const byte = input[offset + index];
       if (byte === undefined) return undefined;
       length += (byte & 127) * 128 ** (index - 1);
-      if (length > this.maximumPacketSize) throw new PacketError(`a packet of more than ${this.maximumPacketSize} bytes`);
+      if (length > this.maximumPacketSize) throw new PacketError(`a packet is larger than ${this.maximumPacketSize} bytes`);
       if (byte < 128) {
         const start = offset + index + 1;
         return start + length <= input.length ? { start, end: start + length } : undefined;

@@ -123,7 +123,7 @@ export class CallPush {
    * device, now or when the client is online. Throws a `PushError`, or a `BellwireError` when the service refuses.
    */
   async enable(): Promise<void> {
-    if (!globalThis.isSecureContext) throw new PushError("insecureContext", "push needs https://, or this computer");
+    if (!globalThis.isSecureContext) throw new PushError("insecureContext", "push needs a page from https:// or from this computer");
     if (!CallPush.isSupported) throw new PushError("unsupported", "this browser has no push");
     // The request comes before any wait, because browsers only ask the user in response to a click.
     const permission = Notification.permission === "default" ? await Notification.requestPermission() : Notification.permission;

@@ -121,7 +121,7 @@ class WebSocketConnection implements Connection {
     this.cancelAnswerLimit?.();
     this.cancelAnswerLimit = undefined;
     try {
-      if (!(data instanceof ArrayBuffer)) throw new PacketError("a frame that is not binary");
+      if (!(data instanceof ArrayBuffer)) throw new PacketError("a frame is not binary");
       for (const packet of this.parser.push(new Uint8Array(data))) {
         this.handle(packet);
         if (this.isClosed) return;

@@ -85,6 +85,15 @@ test("an invitation that was lost is trouble, an answer to a device that asked i
   assert.deepEqual(troubles(at(0, "request", { type: "call.accept", outcome: "callEnded" })), [true]);
 });
 
+test("the text of an event names the members that have changed", () => {
+  const entry = (kind, fields) => ({ time: 0, at: 0, after: 0, coordinator: "one", kind, revision: 2, ...fields });
+  const event = { userID: "alice", event: "call.userStateChanged", online: 1 };
+  const changes = ["alice", "bob", "carol"].map((userID) => ({ userID, state: "accepted" }));
+  const [, told, unknown] = storyOf({ entries: [entry("transition", { changes }), entry("send", event), entry("send", { ...event, revision: 9 })], reports: [] });
+  assert.equal(told.what, "was told that bob is in the call and carol is in the call");
+  assert.equal(unknown.what, "was told the new state of another member");
+});
+
 test("a second call that is over by the time it is accepted ends nothing", async () => {
   const ringing = { ...call({ bob: "inviting" }), callID: "second" };
   const left = async (second, answer) => {
