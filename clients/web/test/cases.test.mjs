@@ -78,7 +78,7 @@ class Device {
     for (let due = this.machine.nextDeadline; due !== undefined && due <= end; due = this.machine.nextDeadline) {
       this.now = Math.max(this.now, due);
       done.push([this.now, this.machine.timerFired(this.now)]);
-      assert.ok((this.machine.nextDeadline ?? Infinity) > this.now, "all that was due is done");
+      assert.ok((this.machine.nextDeadline ?? Infinity) > this.now, "no deadline is left");
     }
     this.now = end;
     return done;

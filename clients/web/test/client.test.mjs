@@ -292,8 +292,8 @@ test("a page that is looked at again asks the broker for a sign of life at once,
   };
   assert.deepEqual([asks(page, "focus"), asks(page, "pageshow"), asks(page, "online"), asks(page, "offline")], [1, 1, 1, 1]);
   assert.equal(asks(document, "visibilitychange"), 1);
-  assert.equal(asks(document, "resume", "hidden"), 1, "a frozen page is resumed before it is seen");
-  assert.equal(asks(document, "visibilitychange", "hidden"), 0, "a page that is hidden has no reason to ask");
+  assert.equal(asks(document, "resume", "hidden"), 1, "a frozen page is resumed before it becomes visible");
+  assert.equal(asks(document, "visibilitychange", "hidden"), 0, "a hidden page does not ask the broker");
   for (const name of ["visibilitychange", "resume"]) {
     document.visibilityState = "visible";
     const before = counts.attempts;
@@ -334,7 +334,7 @@ test("two clients of one device: the one that was there first gives up, also whe
   await client.connect();
   lose(dropped);
   await isOnline();
-  assert.equal(client.state, "online", "it counts anew");
+  assert.equal(client.state, "online", "the count begins again");
 });
 
 test("what is taken for another client of the same device, and what is not", () => {
@@ -345,9 +345,9 @@ test("what is taken for another client of the same device, and what is not", () 
   };
   assert.deepEqual(watch([{ isRefused: false, isTakenOver: true }]), [true]);
   assert.deepEqual(watch([dropped, 3_600_000], [dropped], [dropped, 2_999]), [false, false, true]);
-  assert.deepEqual(watch([dropped], [dropped], [dropped, 3_000], [dropped], [dropped]), [false, false, false, false, true], "a longer one begins anew");
+  assert.deepEqual(watch([dropped], [dropped], [dropped, 3_000], [dropped], [dropped]), [false, false, false, false, true], "a longer connection resets the count");
   for (const other of [{ isRefused: false }, { isRefused: true, isDropped: true }]) {
     assert.deepEqual(watch([dropped], [dropped], [other], [dropped], [dropped]), [false, false, false, false, false]);
   }
-  assert.deepEqual(watch([dropped], [dropped], [dropped, 100, false], [dropped]), [false, false, false, true], "what is explained does not count");
+  assert.deepEqual(watch([dropped], [dropped], [dropped, 100, false], [dropped]), [false, false, false, true], "an explained end does not count");
 });

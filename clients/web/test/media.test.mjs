@@ -122,15 +122,15 @@ test("an estimate of the bandwidth is no other network: ICE goes on as it is whi
   };
   assert.deepEqual([change({ downlink: 3 }), change({ rtt: 50 }), change()], [0, 0, 0]);
   assert.equal(change({ type: "cellular" }), 1);
-  assert.equal(change({ downlink: 1 }), 0, "the new type is the one to compare with");
+  assert.equal(change({ downlink: 1 }), 0, "later changes compare with the new type");
   assert.equal(change({ type: undefined }), 1);
-  assert.equal(change(), 0, "many browsers tell no type at all");
+  assert.equal(change(), 0, "many browsers report no type");
   for (const connectionState of ["disconnected", "failed"]) {
     connection.connectionState = connectionState;
     assert.equal(change(), 1, connectionState);
   }
   connection.connectionState = "connecting";
-  assert.equal(change(), 0, "begun anew with each estimate it would never be done");
+  assert.equal(change(), 0, "restarts with each estimate would never finish");
   connection.connectionState = "connected";
   const before = connection.restarts;
   page.dispatchEvent(new Event("online"));
@@ -165,12 +165,12 @@ test("what was switched while a page was offline is told when it is online again
   alice.media.mute(true);
   await bob.media.setCamera(false);
   await settled();
-  assert.deepEqual([alice.told, bob.told], [{ muted: false, camera: true }, { muted: false, camera: true }], "neither can know");
+  assert.deepEqual([alice.told, bob.told], [{ muted: false, camera: true }, { muted: false, camera: true }], "neither page can know of the other's change");
   alice.setOnline(true);
   await settled();
-  assert.deepEqual(bob.told, { muted: true, camera: true }, "what the page that was offline has switched");
+  assert.deepEqual(bob.told, { muted: true, camera: true }, "bob learns the changes of the page that was offline");
   await collected();
-  assert.deepEqual(alice.told, { muted: false, camera: false }, "what the other one has switched meanwhile");
+  assert.deepEqual(alice.told, { muted: false, camera: false }, "alice learns what changed during the absence");
   // Both pages are offline, then come back separately.
   for (const page of [alice, bob]) page.setOnline(false);
   alice.media.mute(false);
@@ -210,7 +210,7 @@ test("a camera that goes is off: the app and the others are told, and it can be 
   camera.vanish();
   await settled();
   assert.deepEqual([alice.media.camera, errors, local, bob.told], [false, ["cameraLost"], 1, { muted: false, camera: false }]);
-  assert.equal(alice.connection.sending("video"), null, "the last picture would stand there");
+  assert.equal(alice.connection.sending("video"), null, "the last picture must not stay visible");
   assert.deepEqual(alice.media.local.getVideoTracks(), []);
   await alice.media.setCamera(true);
   await settled();
@@ -240,7 +240,7 @@ test("a microphone that goes is muted until there is another one", async (contex
   devices.refuse("NotFoundError");
   alice.media.mute(false);
   await settled();
-  assert.deepEqual([alice.media.muted, errors], [true, ["microphoneLost", "noMicrophone"]], "there is none yet");
+  assert.deepEqual([alice.media.muted, errors], [true, ["microphoneLost", "noMicrophone"]], "there is no microphone yet");
   devices.refuse(undefined);
   alice.media.mute(false);
   await settled();
@@ -250,9 +250,9 @@ test("a microphone that goes is muted until there is another one", async (contex
   alice.media.mute(false);
   alice.media.mute(true);
   await settled();
-  assert.deepEqual([alice.media.muted, given.at(-1).enabled, bob.told.muted], [true, false, true], "muted again while the browser asked");
+  assert.deepEqual([alice.media.muted, given.at(-1).enabled, bob.told.muted], [true, false, true], "the user muted again while the browser asked");
   alice.media.mute(false);
   assert.deepEqual([alice.media.muted, given.at(-1).enabled], [false, true]);
   for (const { media } of [alice, bob]) media.stop();
-  assert.ok(given.every(({ readyState }) => readyState === "ended"), "nothing hears or films after the call");
+  assert.ok(given.every(({ readyState }) => readyState === "ended"), "no device stays on after the call");
 });

@@ -27,7 +27,7 @@ test("the status of a call that lives", () => {
     [{ bob: "accepted", carol: "accepted" }, "In a call with bob, carol"],
     [{ bob: "quit", carol: "accepted" }, "In a call with carol"],
   ]) assert.equal(callText(call(members), "alice"), text);
-  assert.equal(callText(call({ bob: "received" }), "bob"), undefined, "the dialog speaks of it");
+  assert.equal(callText(call({ bob: "received" }), "bob"), undefined, "the dialog shows the call");
   assert.equal(callText(call({ bob: "accepted" }), "bob"), "In a call with alice");
 });
 
@@ -50,7 +50,7 @@ test("the status after a call", () => {
   for (const [user, of, reason, isMissed, text] of ends) assert.equal(endText(of, user, reason, isMissed), text);
   const added = call({ bob: "accepted", carol: "cancelled" });
   added.members[2].invitedBy = "bob";
-  assert.equal(endText(added, "carol", "cancelled", true), "Missed call from bob", "who called is not always who began");
+  assert.equal(endText(added, "carol", "cancelled", true), "Missed call from bob", "the caller of a user may be another member than the inviter");
 });
 
 test("each state of a member has words", () => {
@@ -73,14 +73,14 @@ test("a timeline of anything is a story of bounded text", () => {
   assert.ok(storyOf({ ...trace, entries: Array(5000).fill(entry({ kind: "ack" })) }).length <= 300);
   assert.ok(summaryOf(trace).every((line) => line.length < 700));
   assert.ok(isComplete(trace));
-  assert.ok(!isComplete({ ...trace, entries: [], call: call({}, { state: "ended" }) }), "written a little later");
+  assert.ok(!isComplete({ ...trace, entries: [], call: call({}, { state: "ended" }) }), "the entry is written a little later");
 });
 
 test("an invitation that was lost is trouble, an answer to a device that asked is not", () => {
   const at = (time, kind, fields) => ({ time, at: time, after: 0, coordinator: "one", kind, userID: "bob", event: "call.invited", revision: 1, online: 1, ...fields });
   const troubles = (...entries) => storyOf({ entries, reports: [] }).map(({ isTrouble }) => isTrouble);
   assert.deepEqual(troubles(at(0, "send"), at(2, "resend"), at(1002, "resend")), [false, false, true]);
-  assert.deepEqual(troubles(at(2, "resend")), [false], "an answer to an ack that came late");
+  assert.deepEqual(troubles(at(2, "resend")), [false], "the answer to a stale ack");
   assert.deepEqual(troubles(at(0, "send", { online: 0 })), [true]);
   assert.deepEqual(troubles(at(0, "request", { type: "call.accept", outcome: "callEnded" })), [true]);
 });

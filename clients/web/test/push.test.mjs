@@ -141,7 +141,7 @@ const fails = (promise, code) => assert.rejects(promise, (error) => error.code =
 
 test("a click asks for the permission, subscribes and registers; each connection registers again", async () => {
   const { browser, client, push } = await setUp();
-  assert.ok(!push.isEnabled && browser.registered.length === 0, "nothing before it is asked for");
+  assert.ok(!push.isEnabled && browser.registered.length === 0, "no request before enable()");
   await push.enable();
   assert.ok(push.isEnabled);
   const fields = { platform: "webPush", subscription: { endpoint: "https://push.example.net/1", keys: { p256dh: "p", auth: "a" } } };
@@ -151,7 +151,7 @@ test("a click asks for the permission, subscribes and registers; each connection
   assert.deepEqual(client.requests, [fields, fields]);
   assert.equal(browser.subscriptions, 1);
   await push.enable();
-  assert.equal(browser.subscriptions, 1, "twice is once");
+  assert.equal(browser.subscriptions, 1, "two calls have the effect of one");
 });
 
 test("after a reload it is registered as before, without being asked", async () => {
@@ -161,7 +161,7 @@ test("after a reload it is registered as before, without being asked", async () 
   assert.equal(client.listeners, 0);
   client.online();
   await settled();
-  assert.equal(client.requests.length, 1, "one that is closed does nothing");
+  assert.equal(client.requests.length, 1, "a closed CallPush does nothing");
   const again = new Client();
   const next = await pushOf(again, { app: "work" });
   assert.ok(next.isEnabled && again.requests.length === 0);
@@ -248,7 +248,7 @@ test("a registration that cannot be renewed is told of", async () => {
   client.online();
   await settled();
   assert.deepEqual(push.heard.at(-1), ["error", client.refusal]);
-  assert.ok(push.isEnabled, "and tried again with the next connection");
+  assert.ok(push.isEnabled, "the next connection tries again");
 });
 
 test("switched off, the service and the push service know it", async () => {
@@ -279,7 +279,7 @@ test("one user at a time is rung in a browser", async () => {
   await settled();
   assert.deepEqual(push.heard.at(-1), ["change", false]);
   await push.disable();
-  assert.notEqual(browser.subscription, null, "the subscription is another user's by now");
+  assert.notEqual(browser.subscription, null, "the subscription now belongs to another user");
   assert.ok(other.isEnabled);
 });
 
@@ -351,7 +351,7 @@ test("a page that was opened to accept does so once, when the call is known", as
   client.emit("incoming", call);
   await settled();
   assert.deepEqual(push.heard, [["accept", call]]);
-  assert.equal(client.listeners, 1, "and waits no more");
+  assert.equal(client.listeners, 1, "the page no longer waits");
 });
 
 test("an address alone accepts nothing", async () => {

@@ -104,6 +104,6 @@ test("of several tabs the one rings that the user has touched and sees, however 
   assert.deepEqual(await ringing("untouchedHidden", "untouched", "hidden", "touched"), [["touched true"], ["touched true", "touched false"]]);
   assert.deepEqual(await ringing("untouched", "hidden"), [["hidden true"], ["hidden true", "hidden false"]]);
   assert.deepEqual(await ringing("untouchedHidden", "untouched"), [[], ["untouched true", "untouched false"]]);
-  assert.deepEqual(await ringing("untouchedHidden"), [[], ["untouchedHidden true", "untouchedHidden false"]], "alone it rings, if late");
+  assert.deepEqual(await ringing("untouchedHidden"), [[], ["untouchedHidden true", "untouchedHidden false"]], "a tab alone rings, but late");
   assert.deepEqual(await ringing("untouched", "unknown"), [["unknown true"], ["unknown true", "unknown false"]]);
 });

@@ -24,7 +24,7 @@ test("in a hidden page whose timers come too late the worker's tick is in time, 
     delete globalThis.document;
   });
   const releases = [holdTimers(), holdTimers()];
-  assert.equal(made.length, 1, "one worker for all clients");
+  assert.equal(made.length, 1, "a single worker for all clients");
   let fired = 0;
   after(20_000, () => (fired += 1));
   const [[number, delay]] = made[0].asked;
@@ -42,7 +42,7 @@ test("in a hidden page whose timers come too late the worker's tick is in time, 
   made[0].onerror({ preventDefault: () => undefined });
   after(1_000, () => (fired = 100));
   late.at(-1)();
-  assert.equal(fired, 100, "without the worker the page's own timer does it");
+  assert.equal(fired, 100, "without the worker the page's own timer fires");
   releases[1]();
   assert.equal(made[0].isEnded, true);
 });

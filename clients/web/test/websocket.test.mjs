@@ -58,7 +58,7 @@ test("CONNECT, SUBSCRIBE, and then messages, each QoS 1 one acknowledged, a reta
   connection.close();
   assert.deepEqual(socket.sent.at(-1), "e000");
   assert.ok(socket.isClosed);
-  assert.equal(told.length, 3, "an end of one's own is not told");
+  assert.equal(told.length, 3, "close() does not call closed");
 });
 
 test("refusals are told from a broker that is busy", () => {
@@ -110,7 +110,7 @@ test("the broker's bounds are kept: receive maximum and packet size", () => {
   const { connection, socket } = connected("20 0b 00 00 08 21 0002 27 00000020");
   const qos = () => socket.sent.map((packet) => packet.slice(0, 2));
   for (let number = 0; number < 4; number += 1) assert.equal(connection.publish("t", "x"), true);
-  assert.deepEqual(qos(), ["32", "32", "30", "30"], "what is beyond goes at QoS 0");
+  assert.deepEqual(qos(), ["32", "32", "30", "30"], "further messages have QoS 0");
   socket.give("40 02" + socket.sent[0].slice(10, 14));
   connection.publish("t", "x");
   assert.equal(qos().at(-1), "32");
@@ -127,7 +127,7 @@ test("a broker that does not read, or answer, is told", (context) => {
   const dead = connected();
   dead.connection.ask();
   dead.connection.ask();
-  assert.deepEqual(dead.socket.sent, ["c000"], "asked once");
+  assert.deepEqual(dead.socket.sent, ["c000"], "a single ping");
   context.mock.timers.tick(4_999);
   dead.socket.give("d000");
   context.mock.timers.tick(5_000);

@@ -172,7 +172,7 @@ test("whoever does not know rings", async () => {
   const browser = new Browser();
   await browser.push({ ...ring(), check: undefined });
   assert.ok(rings(browser.current) && browser.asked.length === 0);
-  assert.deepEqual(actions(browser.current), ["accept"], "nobody can be told that it is declined");
+  assert.deepEqual(actions(browser.current), ["accept"], "without a link the worker cannot decline");
 });
 
 test("a gateway that does not answer is not waited for", async (context) => {
@@ -232,7 +232,7 @@ test("stop and missed take the place of the ringing one", async () => {
     assert.equal(browser.shown.size, 1);
     assert.ok(actions(browser.current).length === 0 && !browser.current.requireInteraction && !browser.current.renotify);
     assert.equal(browser.current.body, body);
-    assert.equal(browser.asked.length, 1, "what is over is not asked about");
+    assert.equal(browser.asked.length, 1, "the worker asks no ring check for a call that is over");
   }
 });
 
@@ -251,7 +251,7 @@ test("a push that comes late changes nothing", async () => {
   await browser.push(ring());
   assert.ok(actions(browser.current).length === 0 && browser.current.body === "The call is over");
   await browser.push(missed());
-  assert.equal(browser.current.body, "The call is over", "of the same revision the first counts");
+  assert.equal(browser.current.body, "The call is over", "the first push of a revision counts");
 });
 
 test("another invitation rings anew", async () => {
@@ -284,7 +284,7 @@ test("tests, later kinds and nonsense show something, and ring nobody", async ()
   assert.equal(browser.asked.length, 0);
   const other = await rung();
   await other.push({ ...ring(), kind: "later", revision: 9 });
-  assert.ok(rings(other.current), "what rings goes on");
+  assert.ok(rings(other.current), "the ringing call keeps ringing");
 });
 
 test("what others write is text of bounded length, and their links are not followed", async () => {
@@ -294,7 +294,7 @@ test("what others write is text of bounded length, and their links are not follo
   const { title, body, icon, data } = browser.current;
   assert.ok([...title].length <= 200 && title.endsWith("…") && title.startsWith("<b>😀"));
   assert.ok([...body].length <= 400);
-  assert.equal(icon, undefined, "a picture's address is the caller's choice, and would tell them who looks");
+  assert.equal(icon, undefined, "the inviter chooses the picture's address and would learn of each view");
   assert.ok(JSON.stringify(data).length < 3000);
   for (const bad of ["http://ring.example.com/v1/ring/c1", "javascript:alert(1)", "file:///etc/passwd", "//x", "", 7, null]) {
     const one = new Browser();
@@ -350,7 +350,7 @@ test("a click beside the buttons shows the call, and accepts nothing", async () 
   const gone = await rung();
   await gone.push(missed());
   await gone.click("accept");
-  assert.deepEqual(gone.opened, ["https://calls.example.com/?showCall=c1"], "what was missed cannot be accepted");
+  assert.deepEqual(gone.opened, ["https://calls.example.com/?showCall=c1"], "a missed call cannot be accepted");
 });
 
 test("a page that is open takes it, if it is online as who is called", async () => {
@@ -380,7 +380,7 @@ test("a page that is seen and rings is enough", async () => {
     await other.push(ring(), [ringing]);
     assert.ok(rings(other.current));
     await other.push(stop());
-    assert.ok(isOver(other.current), "what was shown is replaced whoever looks");
+    assert.ok(isOver(other.current), "a shown notification is replaced even with a visible page");
   }
   const hidden = new Browser();
   hidden.pages = [new Page("hidden", says)];
