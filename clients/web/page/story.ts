@@ -31,7 +31,7 @@ const requests: Record<string, string> = {
 };
 const sent: Record<string, string> = {
   "call.created": "was told that this user makes the call on another device", "call.invited": "was sent the invitation",
-  "call.userStateChanged": "was told the new state of another member", "call.cancelled": "was told that the invitation was cancelled",
+  "call.userStateChanged": "was told the new state of a member", "call.cancelled": "was told that the invitation was cancelled",
   "call.timeout": "was told that the invitation has expired", "call.ended": "was told that the call has ended",
   "call.handledElsewhere": "was told that another device of this user has answered",
 };
@@ -69,7 +69,7 @@ export function storyOf({ entries, reports }: Pick<Trace, "entries" | "reports">
   return steps;
 }
 
-/** The new state of a member, from the transition to a revision. */
+/** A member's new state at a revision. */
 interface News {
   user: string;
   state: string;
@@ -135,7 +135,7 @@ function stepOf(entry: TraceEntry, events: Map<string, { event: string; at: numb
   return step;
 }
 
-/** The text of an event. A change of members' states is told by their names, as far as the timeline has the revision. */
+/** Returns the text of an event. When the timeline has the event's revision, the text names the changed members. */
 function told({ event, userID, revision }: TraceEntry, news: Map<string, News[]>): string {
   const others = (news.get(text(revision)) ?? []).filter(({ user }) => user !== text(userID)).slice(0, longestNews);
   if (event !== "call.userStateChanged" || others.length === 0) return known(sent, event);

@@ -91,7 +91,7 @@ test("the text of an event names the members that have changed", () => {
   const changes = ["alice", "bob", "carol"].map((userID) => ({ userID, state: "accepted" }));
   const [, told, unknown] = storyOf({ entries: [entry("transition", { changes }), entry("send", event), entry("send", { ...event, revision: 9 })], reports: [] });
   assert.equal(told.what, "was told that bob is in the call and carol is in the call");
-  assert.equal(unknown.what, "was told the new state of another member");
+  assert.equal(unknown.what, "was told the new state of a member");
 });
 
 test("a second call that is over by the time it is accepted ends nothing", async () => {
