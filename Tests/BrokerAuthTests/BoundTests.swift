@@ -32,9 +32,10 @@ import Tokens
         #expect(fixture.may(.unsubscribe, "bellwire/v1/down/alice/unknown"))
         #expect((1000..<2000).count { fixture.may(.subscribe, filter($0)) } == 1, "room for one")
         try fixture.connect(2, "backend", try fixture.token("backend", role: .server))
+        let mostOfServer = BrokerLimits.subscriptionsPerServer
         #expect(
-            (0..<50_000).count { fixture.may(.subscribe, "bellwire/v1/down/user-\($0)", 2) }
-                == BrokerLimits.subscriptionsPerServer)
+            (0..<mostOfServer + 100).count { fixture.may(.subscribe, "bellwire/v1/down/user-\($0)", 2) } == mostOfServer
+        )
     }
 
     @Test func subscribingAndUnsubscribingCountAsPublishingDoes() throws {

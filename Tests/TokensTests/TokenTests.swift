@@ -270,7 +270,7 @@ private func kind(_ body: () throws -> Void) -> TokenError.Kind? {
         (#"{"kty":"RSA","kid":"odd","n":"AQAB==","e":"AQAB"}"#, "n: expected bytes in base64url"),
         (#"{"kty":"oct","kid":"odd","k":"c2hvcnQ"}"#, "k: a secret has at least 32 bytes"),
         (#"{"kid":"odd","x":"AA"}"#, "kty: missing"), (#"{"kty":"EC","crv":"P-384","kid":"odd"}"#, "crv: not a curve"),
-        (#"{"kty":"OKP","crv":"Ed25519","kid":"odd","alg":"ES256"}"#, "alg: not EdDSA"),
+        (#"{"kty":"OKP","crv":"Ed25519","kid":"odd","alg":"ES256"}"#, "alg: only EdDSA"),
         (
             #"{"kty":"EC","crv":"P-256","kid":"odd","x":"f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU","y":"f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU"}"#,
             "its parts"
