@@ -3,9 +3,9 @@ import HTTPSending
 import SignalingProtocol
 import Support
 
-/// Apple's push service.
+/// The requests to Apple's push service (APNs), and the meaning of its responses.
 enum APNs {
-    /// Bytes of a request's body.
+    /// The bound of a request body, in bytes.
     static let mostBytes = 4_096
     static let mostVoIPBytes = 5_120
 
@@ -19,7 +19,7 @@ enum APNs {
             (name: "apns-topic", value: settings.bundleID + (isVoIP ? ".voip" : "")),
             (name: "apns-push-type", value: isVoIP ? "voip" : "alert"),
             (name: "apns-priority", value: "10"),
-            // In whole seconds, and not after the end. Apple holds its own clock against that.
+            // Whole seconds, not later than the end of the ringing. Apple compares this time with its own clock.
             (name: "apns-expiration", value: String((wall + push.life(at: now)).seconds)),
             (name: "apns-id", value: push.uuid),
             (name: "content-type", value: "application/json"),
@@ -51,8 +51,9 @@ enum APNs {
         writer.field("mutable-content", 1)
     }
 
-    /// `registered`: when the registration was made, as late as that can have been. A token that ended before is not the one that was
-    /// registered then.
+    /// Returns the meaning of Apple's response.
+    /// - Parameter registered: the latest time at which the registration can have been made. A token that ended before
+    ///   this time is an earlier token, so the registration stays.
     static func meaning(of response: HTTPAnswer.Response, registered: WallTime) -> ProviderAnswer {
         let json = (try? JSONParser.parse(response.body))?.object
         let reason = safeReason(json?["reason"]?.string)

@@ -3,15 +3,16 @@ import HTTPSending
 import SignalingProtocol
 import Tokens
 
-/// What has become of a request for a provider's token.
+/// The outcome of a request for a provider's access token.
 package enum TokenOutcome: Equatable, Sendable {
-    /// Those who wait for it may be prepared.
+    /// The token has arrived: the pushes that wait for it can be prepared.
     case ready
-    /// There is none; it can be asked for again after so many milliseconds.
+    /// No token has arrived; a new request is allowed after so many milliseconds.
     case failed(after: Milliseconds, reason: String)
 }
 
-/// Google's: asked for with an assertion that the service account signs (RFC 7523, section 2.1), and kept until five minutes before they end.
+/// Google's access tokens. Each is requested with an assertion that the service account signs (RFC 7523, section 2.1),
+/// and is used until five minutes before its end (until half its life, if its life is shorter than ten minutes).
 struct AccessTokens {
     struct Account: Hashable {
         let email: String
@@ -19,9 +20,9 @@ struct AccessTokens {
     }
 
     enum Standing {
-        /// The token, and which of those that there were for this account.
+        /// The token, and its number among the tokens of this account.
         case usable(String, number: Int)
-        /// It must be asked for.
+        /// No token is known: the caller must request a token.
         case missing
         case underWay
         case failed(after: Milliseconds, reason: String)
@@ -34,13 +35,14 @@ struct AccessTokens {
         var isUnderWay = false
         var failures = 0
         var failure: (reason: String, until: Milliseconds)?
-        /// When tokens were given up before their end, within the last minute.
+        /// The times within the last minute at which a token was given up before its end.
         var givenUp: [Milliseconds] = []
     }
 
-    /// Before its end: a request may be under way for a while.
+    /// The time before a token's end from which the token is not used, because a request may be under way for a while.
     static let margin: Milliseconds = 5 * 60_000
-    /// Tokens given up before their end in a minute, so that refusals that are not their fault do not ask for ever new ones.
+    /// The bound of tokens given up early per minute. The bound keeps refusals with another cause than the token from
+    /// requesting new tokens without end.
     static let mostGivenUp = 10
     private static let longestToken = 8 * 1_024
     private static let longestPause: Milliseconds = 60_000
@@ -85,7 +87,7 @@ struct AccessTokens {
         return .failed(after: pause, reason: reason)
     }
 
-    /// A request with this token was refused. Whether another one is used from now on.
+    /// Notes that a request with this token was refused. Returns whether later requests use another token.
     mutating func refused(_ account: Account, number: Int, at now: Milliseconds) -> Bool {
         guard var state = states[account] else { return true }
         if state.number != number || state.token == nil { return true }
@@ -97,7 +99,7 @@ struct AccessTokens {
         return true
     }
 
-    /// The token, and how many milliseconds it counts (RFC 6749, section 5.1).
+    /// The token, and its life in milliseconds (RFC 6749, section 5.1).
     private static func read(_ body: [UInt8]) -> (token: String, life: Milliseconds)? {
         guard let json = (try? JSONParser.parse(body))?.object, let token = json["access_token"]?.string,
             (1...longestToken).contains(token.utf8.count), token.utf8.allSatisfy({ (0x21...0x7E).contains($0) }),
@@ -106,11 +108,11 @@ struct AccessTokens {
         return (token, seconds * 1_000)
     }
 
-    /// The code of an error (RFC 6749, section 5.2).
+    /// The error code of a response (RFC 6749, section 5.2).
     private static func error(_ body: [UInt8]) -> String? {
         safeReason((try? JSONParser.parse(body))?.object?["error"]?.string)
     }
 }
 
-/// A provider's word for why, if it is one: letters, digits, `_` and `-`.
+/// Returns a provider's reason if it consists of letters, digits, `_` and `-`, else nil.
 func safeReason(_ text: String?) -> String? { text.flatMap { isToken($0) ? $0 : nil } }

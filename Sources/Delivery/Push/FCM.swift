@@ -4,20 +4,21 @@ import SignalingProtocol
 import Support
 import Tokens
 
-/// Firebase Cloud Messaging, the HTTP v1 API.
+/// The requests to Firebase Cloud Messaging (HTTP v1 API), and the meaning of its responses.
 enum FCM {
-    /// Bytes of a message's data and notification, names included.
+    /// The bound of a message's data and notification, in bytes, field names included.
     static let mostBytes = 4_096
     private static let dataName = "bellwire"
     private static let scope = "https://www.googleapis.com/auth/firebase.messaging"
-    /// Seconds: no longer one is taken.
+    /// Seconds; Google accepts no longer life of an assertion.
     private static let assertionLife: Int64 = 3_600
 
     static func request(
         _ push: OutgoingPush, to token: String, _ settings: FCMSettings, token bearer: String, id: UInt64,
         now: Milliseconds
     ) -> HTTPRequest {
-        // A device that was sent `ring` must stop ringing: with `notification` its app would not hear of it in the background.
+        // A device that was sent `ring` must stop ringing: with a `notification`, Android would not hand the push to an
+        // app in the background.
         let hasNotification = push.content.kind == .missed && !push.wasRung
         let content = trimmed(push.content, hasNotification: hasNotification)
         let body = JSONWriter.object { writer in
@@ -58,7 +59,7 @@ enum FCM {
         }
     }
 
-    /// Asks for a token (RFC 7523, section 2.1).
+    /// Returns a request for an access token (RFC 7523, section 2.1).
     static func tokenRequest(
         _ account: ServiceAccount, id: UInt64, wall: WallTime
     ) throws(TokenError) -> HTTPRequest {
@@ -69,7 +70,7 @@ enum FCM {
             writer.field("iat", wall.seconds)
             writer.field("exp", wall.seconds + assertionLife)
         }
-        // Nothing of an assertion needs to be percent-encoded.
+        // An assertion has no character that must be percent-encoded.
         let body = "grant_type=\(percentEncoded("urn:ietf:params:oauth:grant-type:jwt-bearer"))&assertion=\(assertion)"
         var request = HTTPRequest(
             id: id, url: account.tokenURL.text, headers: [("content-type", "application/x-www-form-urlencoded")],
@@ -89,9 +90,10 @@ enum FCM {
         return ProviderAnswer(kind: kind(response.status, code: code), reason: reason)
     }
 
-    /// All pushes share the access token, and any user can register a token that Google refuses: of another project with 403
-    /// (`SENDER_ID_MISMATCH`), of an iPhone or browser for which the project's own key is wrong with 401 (`THIRD_PARTY_AUTH_ERROR`).
-    /// The access token itself is refused with 401, and without an error of FCM's own.
+    /// All pushes share the access token, but any user can register a token that Google refuses: a token of another
+    /// project gets 403 (`SENDER_ID_MISMATCH`), and a token of an iPhone or a browser for which the project's own key
+    /// is wrong gets 401 (`THIRD_PARTY_AUTH_ERROR`). A refusal of the access token itself is a 401 without an FCM error
+    /// code.
     private static func kind(_ status: Int, code: String?) -> ProviderAnswer.Kind {
         switch status {
         case 401: code == nil ? .unauthorized : .refused

@@ -3,7 +3,7 @@ import SignalingProtocol
 import Support
 import Tokens
 
-/// A signed token by which a provider knows who asks (RFC 7515, section 7.1).
+/// A signed token by which a provider identifies the sender of a request (RFC 7515, section 7.1).
 enum JSONWebToken {
     static func signed(
         by key: CryptographicKey, id: String?, claims: (inout JSONWriter) -> Void
@@ -18,15 +18,15 @@ enum JSONWebToken {
     }
 }
 
-/// Apple's: one for each key, made anew after 40 minutes and never more often than every 20, which Apple asks for, unless the clock was
-/// set back.
+/// The provider tokens for APNs, each for one key. A token is replaced after 40 minutes, and at most every 20 minutes,
+/// as Apple requires (unless the clock was set back).
 struct APNsTokens {
     private struct Key: Hashable {
         let team: String
         let key: String
     }
 
-    /// A token, and when it was made.
+    /// A token and the time at which it was made.
     struct Made: Equatable {
         let text: String
         let time: WallTime
@@ -39,7 +39,7 @@ struct APNsTokens {
 
     mutating func token(_ settings: APNsSettings, at now: WallTime) throws(TokenError) -> Made {
         let key = Key(team: settings.teamID, key: settings.keyID)
-        // One from the future was made by a clock that has been put right since.
+        // A token from the future was made while the clock was wrong; a new token replaces it.
         if let made = tokens[key], now >= made.time, now - made.time < Self.life { return made }
         let text = try JSONWebToken.signed(by: settings.key, id: settings.keyID) { writer in
             writer.field("iss", settings.teamID)
@@ -50,7 +50,8 @@ struct APNsTokens {
         return made
     }
 
-    /// A request with the token made at `time` was refused. Whether another one is used from now on.
+    /// Notes that a request with the token made at `time` was refused. Returns whether later requests use another
+    /// token.
     mutating func refused(_ settings: APNsSettings, madeAt time: WallTime, at now: WallTime) -> Bool {
         let key = Key(team: settings.teamID, key: settings.keyID)
         guard let present = tokens[key] else { return true }
@@ -61,7 +62,7 @@ struct APNsTokens {
     }
 }
 
-/// Those for push services of browsers: one for each of them and app (RFC 8292, section 2).
+/// The tokens for Web Push services: one for each app and push service (RFC 8292, section 2).
 struct VAPIDTokens {
     struct Key: Hashable {
         let app: AppName
@@ -74,11 +75,12 @@ struct VAPIDTokens {
         let end: WallTime
     }
 
-    /// At most 24 h, by section 2 of the RFC.
+    /// RFC 8292, section 2, allows at most 24 h.
     static let life: Milliseconds = 12 * 3_600_000
-    /// What must be left of it.
+    /// A token with no more than this time left is replaced.
     static let rest: Milliseconds = 3_600_000
-    /// Strangers name push services: beyond that many all are forgotten.
+    /// The bound of kept tokens. Users choose push services, so their number is unbounded; at the bound all tokens are
+    /// forgotten.
     static let most = 1_000
 
     private var tokens: [Key: Made] = [:]
@@ -96,7 +98,7 @@ struct VAPIDTokens {
         return made
     }
 
-    /// Another one is made from now on, if it was this one that was refused.
+    /// Forgets the token made at `time`, which was refused; the next push gets a new token.
     mutating func refused(_ key: Key, madeAt time: WallTime) {
         if tokens[key]?.time == time { tokens[key] = nil }
     }

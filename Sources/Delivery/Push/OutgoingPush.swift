@@ -3,15 +3,15 @@ import CallCore
 import SignalingProtocol
 import Tokens
 
-/// One push to one registration. Sent again, it is the same push.
+/// A push to one registration. When the same push is sent again, its id stays the same.
 package struct OutgoingPush: Sendable {
     package let registration: PushRegistration
     package private(set) var content: PushContent
-    /// The revision at which the user was invited; of a test any number.
+    /// The revision at which the user was invited; any number for a test push.
     package let invitation: Int
-    /// The device was sent `ring` for this invitation.
+    /// Whether the device was sent `ring` for this invitation.
     package let wasRung: Bool
-    /// It was refused with the former token of the provider, and is tried a second time with a new one.
+    /// Whether this is the second attempt, with a new provider token, after the provider refused the former token.
     package var hasNewToken = false
 
     package init(_ registration: PushRegistration, _ content: PushContent, invitation: Int, wasRung: Bool = false) {
@@ -21,10 +21,11 @@ package struct OutgoingPush: Sendable {
         self.wasRung = wasRung
     }
 
-    /// The same whenever it is sent, whoever sends it, and of no other push: SHA-256 in base64url.
+    /// The id of the push: a SHA-256 in base64url. Each process computes the same id for the same push, and no other
+    /// push has this id.
     package var id: String { Base64URL.encode(digest) }
 
-    /// The same as a UUID, of a kind that each application defines for itself (RFC 9562, section 5.8).
+    /// The same id as a UUID of version 8, which each application defines for itself (RFC 9562, section 5.8).
     package var uuid: String {
         var bytes = Array(digest.prefix(16))
         bytes[6] = bytes[6] & 0x0F | 0x80
@@ -38,21 +39,22 @@ package struct OutgoingPush: Sendable {
         let key = registration.key
         let about = content.callID?.string ?? "\(content.createdAt)"
         let user = key.device.userID
-        // A target that is registered while it rings is sent a ring of its own.
+        // A token or subscription that is registered during the ringing gets a `ring` of its own.
         let kind = content.kind == .ring ? "ring \(registration.mark)" : content.kind.rawValue
         return sha256(
             Array(
                 "\(kind)\n\(about)\n\(invitation)\n\(key.device.deviceID)\n\(key.app)\n\(key.platform)\n\(user)".utf8))
     }
 
-    /// The same as it leaves at `now`, by the store's time.
+    /// Returns the push with the content that it has when it leaves at `now`, by the store's time.
     func leaving(at now: Milliseconds) -> OutgoingPush {
         var push = self
         push.content = content.leaving(at: now)
         return push
     }
 
-    /// How long the provider may keep it for a device that it does not reach, in milliseconds from `now`, by the store's time.
+    /// How long the provider may keep the push for a device that it does not reach, in milliseconds from `now`, by the
+    /// store's time.
     func life(at now: Milliseconds) -> Milliseconds {
         content.kind == .missed ? Self.missedLife : max(0, content.expiresAt - now)
     }

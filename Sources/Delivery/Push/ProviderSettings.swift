@@ -1,9 +1,9 @@
 import HTTPSending
 import Tokens
 
-/// Apple's push service, for one app.
+/// The settings of Apple's push service for one app.
 package struct APNsSettings: Sendable {
-    /// P-256.
+    /// A key of P-256.
     package let key: CryptographicKey
     package let keyID: String
     package let teamID: String
@@ -21,7 +21,7 @@ package struct APNsSettings: Sendable {
     }
 }
 
-/// Firebase Cloud Messaging, for one project.
+/// The settings of Firebase Cloud Messaging for one project.
 package struct FCMSettings: Sendable {
     package let account: ServiceAccount
     package let endpoint: ProviderEndpoint
@@ -32,13 +32,13 @@ package struct FCMSettings: Sendable {
     }
 }
 
-/// As whom tokens are asked for: what Google's service account file says.
+/// The service account that requests Google's access tokens, as Google's JSON file describes it.
 package struct ServiceAccount: Sendable {
     package let email: String
     package let project: String
     package let tokenURL: HTTPSURL
     package let keyID: String?
-    /// RSA.
+    /// An RSA key.
     package let key: CryptographicKey
 
     package init(email: String, project: String, tokenURL: HTTPSURL, keyID: String?, key: CryptographicKey) {
@@ -50,11 +50,12 @@ package struct ServiceAccount: Sendable {
     }
 }
 
-/// Browsers' push services, and UnifiedPush: as whom they are asked (RFC 8292), and where they may be.
+/// The settings of Web Push services (those of browsers, and UnifiedPush): the key that identifies the app (RFC 8292),
+/// and the allowed addresses.
 package struct WebPushSettings: Sendable {
-    /// P-256.
+    /// A key of P-256.
     package let key: CryptographicKey
-    /// `mailto:…` or `https://…`: whom a push service may turn to.
+    /// The contact for push services: `mailto:…` or `https://…`.
     package let subject: String
     package let rules: AddressRules
 
@@ -65,7 +66,7 @@ package struct WebPushSettings: Sendable {
     }
 }
 
-/// Where a provider listens: a URL without query, and without a slash at its end.
+/// The URL of a provider, without a query and without a slash at its end.
 package struct ProviderEndpoint: Sendable, Equatable {
     package let text: String
 

@@ -1,13 +1,13 @@
 import CallCore
 import SignalingProtocol
 
-/// What a push says to the app (docs/protocol.md, section 7): the same for every platform.
+/// The content of a push for the app (docs/protocol.md, section 7); the same on every platform.
 package struct PushContent: Equatable, Sendable {
     package enum Kind: String, Sendable, CaseIterable {
         case ring
         case stop
         case missed
-        /// Of no call: an operator looks whether pushes arrive.
+        /// A push without a call, by which an operator tests that pushes arrive.
         case test
 
         package init(_ kind: PushKind) {
@@ -28,9 +28,9 @@ package struct PushContent: Equatable, Sendable {
     package let media: String?
     package let mode: CallMode?
     package let createdAt: Milliseconds
-    /// When the ringing ends, or was to end.
+    /// The time at which the ringing ends, or was to end.
     package let expiresAt: Milliseconds
-    /// For how long it still rings when it leaves, in milliseconds; of a `ring` that leaves.
+    /// How long the phone still rings after the push leaves, in milliseconds; only in a `ring` that leaves.
     package private(set) var expiresIn: Milliseconds?
     package private(set) var title: String?
     package private(set) var body: String?
@@ -39,9 +39,9 @@ package struct PushContent: Equatable, Sendable {
     package let check: String?
 
     /// - Parameters:
-    ///   - member: who is rung, was rung, or missed the call.
-    ///   - said: the texts of the invitation, in which nothing is filled in.
-    ///   - texts: those of the app, for what `said` leaves out.
+    ///   - member: the member who is rung, was rung, or missed the call.
+    ///   - said: the texts of the invitation, used without placeholders.
+    ///   - texts: the app's texts, for texts that `said` leaves out.
     ///   - check: `PushSettings.check`.
     package init(
         _ kind: PushKind, of call: Call, to member: Member, said: Request.Push?, texts: PushTexts, check: String?
@@ -67,7 +67,7 @@ package struct PushContent: Equatable, Sendable {
         self.check = check
     }
 
-    /// Of kind `test`.
+    /// Makes the content of a test push.
     package init(testAt now: Milliseconds) {
         kind = .test
         callID = nil
@@ -87,15 +87,15 @@ package struct PushContent: Equatable, Sendable {
 
     private static let testLife: Milliseconds = 60_000
 
-    /// The same as it leaves at `now`, by the store's time. A device counts down from `expiresIn`, so that nobody compares its clock with the
-    /// service's.
+    /// Returns the content as it leaves at `now`, by the store's time. A device counts down from `expiresIn`, so that
+    /// it need not compare its clock with the service's clock.
     func leaving(at now: Milliseconds) -> PushContent {
         var content = self
         if kind == .ring { content.expiresIn = max(0, expiresAt - now) }
         return content
     }
 
-    /// A JSON object.
+    /// The content as a JSON object.
     package var json: [UInt8] { JSONWriter.object { write(to: &$0) } }
 
     func write(to writer: inout JSONWriter) {
@@ -118,7 +118,7 @@ package struct PushContent: Equatable, Sendable {
 }
 
 extension Request.Push {
-    /// What the invitation wants a push of this kind to say: while it rings and once it was missed are different things to say.
+    /// The texts of the invitation for a push of this kind: `ring` and `missed` have separate texts.
     fileprivate func text(_ kind: PushKind) -> Missed? {
         switch kind {
         case .ring: Missed(title: title, content: content)
@@ -129,13 +129,14 @@ extension Request.Push {
 }
 
 extension String {
-    /// An empty text says that there is to be none; of one of which nothing is seen that is not known.
+    /// An empty text stays empty, because it means "no text"; a text without visible characters counts as left out.
     fileprivate var shownText: String? { isEmpty ? self : shown }
 }
 
 extension PushContent {
-    /// The same with as much left out as it must: `payload` first, then `avatarURL`, then the end of `body` and of `title`, by whole
-    /// characters. `size`: how many bytes it takes on a platform.
+    /// Returns the content shortened to `limit` bytes: `payload` is left out first, then `avatarURL`, then the end of
+    /// `body` and of `title`, by whole characters.
+    /// - Parameter size: returns the bytes that a content takes on a platform.
     func trimmed(to limit: Int, _ size: (PushContent) -> Int) -> PushContent {
         func fits(_ content: PushContent) -> Bool { size(content) <= limit }
         var content = self
@@ -150,7 +151,7 @@ extension PushContent {
         return content
     }
 
-    /// Leaves as many characters of a text as fit.
+    /// Shortens a text to as many characters as fit.
     private mutating func shorten(_ text: WritableKeyPath<PushContent, String?>, _ fits: (PushContent) -> Bool) {
         guard let whole = self[keyPath: text] else { return }
         var least = 0

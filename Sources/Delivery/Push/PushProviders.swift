@@ -4,21 +4,23 @@ import SignalingProtocol
 import Support
 import Tokens
 
-/// What can be done about a push.
+/// The next step for a push.
 package enum PushPreparation: Sendable {
     case send(HTTPRequest)
-    /// The provider wants a token first: the request for it, to be sent; nil while one is under way. Its answer is for `tokenAnswered`, and
-    /// then the push is to be prepared again.
+    /// The provider requires an access token first. The request for the token is to be sent; nil while such a request
+    /// is under way. The response goes to `tokenAnswered`; then the push is prepared again.
     case waitForToken(HTTPRequest?)
-    /// There is no token, and it is asked for again after so many milliseconds.
+    /// No token is available; a new request for a token is allowed after so many milliseconds.
     case again(after: Milliseconds, reason: String)
-    /// It cannot be sent.
+    /// The push cannot be sent.
     case refused(reason: String)
 }
 
-/// What providers are asked, and what their answers mean. Of a process one; it belongs to one thread, and keeps the tokens.
+/// Makes the requests to providers, interprets their responses, and keeps the access tokens. A process has one
+/// instance, which belongs to one thread.
 ///
-/// `now` is the store's time, by which something lasts; `wall` is what providers hold their own clocks against (docs/decisions/0024).
+/// `now` is the store's time, for lifetimes; `wall` is the time of day, which providers compare with their own clocks
+/// (docs/decisions/0024).
 package final class PushProviders {
     private enum UsedToken {
         case apns(WallTime)
@@ -26,23 +28,24 @@ package final class PushProviders {
         case vapid(VAPIDTokens.Key, WallTime)
     }
 
-    /// Milliseconds for all of a request.
+    /// The bound of a whole request, in milliseconds.
     static let timeout: Int64 = 10_000
-    /// Bytes of an answer.
+    /// The bound of a response, in bytes.
     static let mostAnswer = 64 * 1_024
 
     private let settings: PushSettings
     private var apnsTokens = APNsTokens()
     private var accessTokens = AccessTokens()
     private var vapidTokens = VAPIDTokens()
-    /// By the id of the request that has it.
+    /// The token of each request, by the request's id.
     private var used: [UInt64: UsedToken] = [:]
-    /// For whom a token is asked for, by the request's id.
+    /// The account of each request for an access token, by the request's id.
     private var asked: [UInt64: AccessTokens.Account] = [:]
 
     package init(_ settings: PushSettings) { self.settings = settings }
 
-    /// `id`: of the request. Of each that is to be sent the answer must be given to `verdict`, or to `tokenAnswered`.
+    /// Prepares a push. The response to each request must be passed to `verdict`, or to `tokenAnswered`.
+    /// - Parameter id: the id of the request.
     package func prepare(
         _ push: OutgoingPush, id: UInt64, now: Milliseconds, wall: WallTime
     ) -> PushPreparation {
@@ -118,13 +121,13 @@ package final class PushProviders {
 
     // MARK: Answers
 
-    /// Nil when the answer is not to a request for a token.
+    /// Takes the response to a request for a token. Returns nil when the response belongs to another request.
     package func tokenAnswered(_ answer: HTTPAnswer, now: Milliseconds) -> TokenOutcome? {
         guard let account = asked.removeValue(forKey: answer.id) else { return nil }
         return accessTokens.answered(account, answer, at: now)
     }
 
-    /// `push`: as it was prepared.
+    /// Returns the meaning of the response to `push`, which is the push as `prepare` took it.
     package func verdict(
         of answer: HTTPAnswer, for push: OutgoingPush, now: Milliseconds, wall: WallTime
     ) -> PushVerdict {
@@ -156,7 +159,7 @@ package final class PushProviders {
         }
     }
 
-    /// Whether another token is used from now on than the one that was refused.
+    /// Whether later requests use another token than the refused token.
     private func renewed(
         _ used: UsedToken?, _ push: OutgoingPush, _ now: Milliseconds, _ wall: WallTime
     ) -> Bool {
@@ -173,21 +176,21 @@ package final class PushProviders {
     }
 }
 
-/// What a provider's answer means.
+/// The meaning of a provider's response.
 struct ProviderAnswer: Equatable {
     enum Kind: Equatable {
         case taken
         case gone
         case refused
         case unauthorized
-        /// It may be tried again.
+        /// A later attempt may succeed.
         case later
     }
 
     let kind: Kind
     var reason: String?
 
-    /// What the status means wherever nothing more is known.
+    /// The meaning of a status alone, where the response says nothing more.
     static func kind(_ status: Int) -> Kind {
         switch status {
         case 200...299: .taken
@@ -199,9 +202,10 @@ struct ProviderAnswer: Equatable {
 }
 
 extension PushRegistration {
-    /// When it was made, by the wall clock that shows `wall` now: so long ago as it is old by the store's time. The store's time follows a
-    /// clock that was set by a thousandth, by which the age may be too long: the latest moment counts, since a registration that is kept by
-    /// mistake costs a request, and a phone whose registration is ended by mistake is silent.
+    /// Returns the time at which the registration was made, by the wall clock, which shows `wall` now: `wall` minus the
+    /// registration's age by the store's time. While the store's time follows a clock that was set, the age may be a
+    /// thousandth too long; therefore this function returns the latest possible moment. A registration that is kept by
+    /// mistake costs a request; a phone whose registration is ended by mistake stays silent.
     func made(at wall: WallTime, now: Milliseconds) -> WallTime {
         let age = max(0, now - since)
         return wall + -(age - age / 1_000)

@@ -6,7 +6,7 @@ import Support
 import Tokens
 
 extension PushSettings {
-    /// Reads all of it. The first mistake is thrown, with its place and in one sentence.
+    /// Reads the whole file. Throws the first mistake, with its place, in one sentence.
     package init(file path: String) throws(SettingsError) {
         let bytes = try readFile(path, maxBytes: Self.maxFileBytes)
         do throws(SettingsError) {
@@ -80,7 +80,7 @@ extension PushApp {
 extension APNsSettings {
     fileprivate init(_ json: SettingsObject, _ settings: String) throws(SettingsError) {
         let bundleID = try json.requiredString("bundleID")
-        // With what marks VoIP it is a header's value.
+        // The bundle ID is part of a header's value, with the suffix of VoIP pushes.
         guard (1...155).contains(bundleID.utf8.count), bundleID.utf8.allSatisfy(isBundleByte) else {
             throw json.error("bundleID", "expected 1 to 155 of A-Z a-z 0-9 . -")
         }
@@ -105,7 +105,7 @@ extension FCMSettings {
 }
 
 extension ServiceAccount {
-    /// Google adds fields to it: others than those used here are not looked at.
+    /// Reads Google's JSON file. Google adds fields to the file, so unknown fields are ignored.
     package init(file path: String) throws(SettingsError) {
         let bytes = try readFile(path, maxBytes: PushSettings.maxFileBytes)
         do throws(SettingsError) {
@@ -238,7 +238,7 @@ private func isIDByte(_ byte: UInt8) -> Bool { isToken(String(decoding: [byte], 
 private func isControl(_ scalar: Unicode.Scalar) -> Bool { scalar.properties.generalCategory == .control }
 
 extension WebPushSettings {
-    /// Whether a contact is at a domain that can be public: Apple answers 403 to each push with another one.
+    /// Whether a contact is at a domain that can be public. Apple answers 403 to each push with another contact.
     static func isReachable(_ subject: String) -> Bool {
         let host: Substring
         if subject.hasPrefix("mailto:") {
@@ -256,7 +256,7 @@ extension WebPushSettings {
                     && label.utf8.allSatisfy { (0x30...0x39).contains($0) || (0x61...0x7A).contains($0) || $0 == 0x2D }
             })
         else { return false }
-        // A last label of digits alone is that of an address.
+        // A last label of digits alone belongs to an IP address.
         return !["local", "localhost", "internal", "invalid", "test", "lan", "localdomain"].contains(String(last))
             && last.utf8.contains { $0 >= 0x61 }
     }

@@ -5,16 +5,17 @@ import SignalingProtocol
 package struct PushSettings: Sendable {
     package static let maxFileBytes = 1 << 20
     package static let maxApps = 64
-    /// In bytes; it stands in every push.
+    /// The bound of `publicURL` in bytes; each push contains this URL.
     package static let longestPublicURL = 512
     /// Seconds.
     package static let afterRange = 0...60
 
-    /// Where a gateway is reached from outside, without a slash at its end; nil: pushes have no `check`.
+    /// The URL of a gateway as devices reach it from outside, without a slash at its end; without it, pushes have no
+    /// `check`.
     package let publicURL: String?
-    /// How long a device that is online has for its ack before it is pushed, in milliseconds.
+    /// How long an online device has for its ack before it is pushed, in milliseconds.
     package let after: Milliseconds
-    /// Whose certificates providers may have, in PEM; nil for those that the system trusts.
+    /// The PEM file of the certificate authorities for providers; nil for the authorities that the system trusts.
     package let certificateAuthorityFile: String?
     package let apps: [AppName: PushApp]
 
@@ -30,7 +31,9 @@ package struct PushSettings: Sendable {
 
     package var policy: PushPolicy { PushPolicy(after: after, apps: apps.mapValues(\.platforms)) }
 
-    /// Where a device that was woken asks whether it is still to ring; nil without `publicURL`. `key`: `RingKey.text`.
+    /// The URL of the ring check, by which a woken device asks whether the invitation still rings; nil without
+    /// `publicURL`.
+    /// - Parameter key: `RingKey.text`.
     package func check(_ callID: CallID, _ device: DeviceAddress, key: String) -> String? {
         publicURL.map { url in
             "\(url)/v1/ring/\(callID)?user=\(percentEncoded(device.userID.string))"
@@ -39,9 +42,9 @@ package struct PushSettings: Sendable {
     }
 }
 
-/// One of the deployment's apps, and through whom its devices are reached.
+/// One of the deployment's apps, and the providers that reach its devices.
 package struct PushApp: Sendable {
-    /// For `apns` and `apnsVoIP`.
+    /// The settings for the platforms `apns` and `apnsVoIP`.
     package let apns: APNsSettings?
     package let fcm: FCMSettings?
     package let webPush: WebPushSettings?

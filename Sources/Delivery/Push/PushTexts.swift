@@ -1,10 +1,11 @@
 import SignalingProtocol
 
-/// What pushes of an app say where the invitation says nothing. In each `{name}` stands for the inviter's name, else the user id,
-/// `{inviter}` for the user id, and `{media}` for what kind of call it is, else `voice`.
+/// The texts of an app's pushes, for invitations without texts of their own. In each text `{name}` stands for the
+/// inviter's name (or the user id, if there is no name), `{inviter}` for the user id, and `{media}` for the call's
+/// media (or `voice`).
 package struct PushTexts: Equatable, Sendable {
     package struct Text: Equatable, Sendable {
-        /// Empty: none.
+        /// An empty text means no title.
         package var title: String
         package var body: String
     }
@@ -31,7 +32,7 @@ package struct PushTexts: Equatable, Sendable {
     }
 }
 
-/// What stands for the placeholders, as far as it can be seen.
+/// The visible values of the placeholders.
 struct PushFacts {
     let name: String?
     private let inviter: String
@@ -43,7 +44,8 @@ struct PushFacts {
         self.media = media?.shown ?? "voice"
     }
 
-    /// In one pass: what is filled in is not looked at again. Nil when nothing is left to show.
+    /// Returns the text with its placeholders replaced in one pass, so that placeholders in the values stay as they
+    /// are. Returns nil when the result is empty.
     func filled(_ text: String) -> String? {
         var filled = ""
         var rest = text[...]

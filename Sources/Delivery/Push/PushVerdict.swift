@@ -1,26 +1,28 @@
 import CallCore
 
-/// What follows from an attempt to push.
+/// The consequence of an attempt to push.
 package struct PushVerdict: Equatable, Sendable {
     package enum Step: Equatable, Sendable {
-        /// The provider has it.
+        /// The provider has accepted the push.
         case sent
-        /// The token or the endpoint does not exist any more: the registration is to end.
+        /// The token or the endpoint does not exist any more: the registration must end.
         case gone
-        /// The provider refuses it, and would again.
+        /// The provider refuses the push, and would refuse it again.
         case refused
-        /// It may be tried again: after so many milliseconds, if the provider has said so.
+        /// A later attempt may succeed: after so many milliseconds, if the provider has named a time.
         case again(after: Milliseconds?)
-        /// It is to be tried again at once, with `hasNewToken`.
+        /// The push must be sent again at once, with `hasNewToken`.
         case newToken
-        /// Nothing of it has left: `handOverBefore` of its request was over. It may be judged anew and tried again.
+        /// No byte of the request has left, because `handOverBefore` had passed. The push may be decided anew and sent
+        /// again.
         case notHandedOver
     }
 
     package let step: Step
-    /// Of the answer; nil when none came.
+    /// The status of the response; nil without a response.
     package let status: Int?
-    /// For people: what the provider or the sender gave as the reason. It holds no token, and of a URL nothing but what an address is.
+    /// The reason that the provider or the sender gave, for operators. It contains no token, and of a URL only the
+    /// address.
     package let reason: String?
 
     package init(_ step: Step, status: Int? = nil, reason: String? = nil) {

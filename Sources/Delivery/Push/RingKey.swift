@@ -2,10 +2,11 @@ import CallCore
 import SignalingProtocol
 import Tokens
 
-/// The key of a ring check: good for one device and one invitation of its user. It has the form
-/// `{invitation}.{HMAC-SHA256 in base64url}`, `invitation` being the revision at which the user was invited.
+/// The key of a ring check, valid for one device and one invitation of its user. The key has the form
+/// `{invitation}.{HMAC-SHA256 in base64url}`; `invitation` is the revision at which the user was invited.
 package enum RingKey {
-    /// Nil only if OpenSSL fails. `secret`: the store's (`PushStore.pushSecret`).
+    /// Returns the key; nil only if OpenSSL fails.
+    /// - Parameter secret: the secret in the store (`PushStore.pushSecret`).
     package static func text(
         secret: [UInt8], callID: CallID, user: UserID, device: DeviceID, invitation: Int
     ) -> String? {
@@ -15,7 +16,7 @@ package enum RingKey {
         return "\(invitation).\(Base64URL.encode(code))"
     }
 
-    /// The invitation for which `text` is the key; nil when it is none for this device and call.
+    /// Returns the invitation of the key `text`; nil when `text` is no valid key for this device and call.
     package static func invitation(
         of text: String, secret: [UInt8], callID: CallID, user: UserID, device: DeviceID
     ) -> Int? {
@@ -24,12 +25,13 @@ package enum RingKey {
             parts[0].allSatisfy((UInt8(ascii: "0")...UInt8(ascii: "9")).contains),
             let invitation = Int(String(decoding: parts[0], as: UTF8.self)), let code = Base64URL.decode(parts[1])
         else { return nil }
-        // Compared in constant time.
+        // `isValid` compares in constant time.
         let isRight = CryptographicKey(secret: secret).isValid(code, of: message(callID, user, device, invitation))
         return isRight ? invitation : nil
     }
 
-    /// No two have the same one: only the user id is not of an alphabet without the separator, and its length is told before it.
+    /// The signed bytes, which differ for any two sets of parameters: of the parts only the user id can contain the
+    /// separator, and the length of the user id precedes it.
     private static func message(_ callID: CallID, _ user: UserID, _ device: DeviceID, _ invitation: Int) -> [UInt8] {
         Array("bellwire ring check\n\(callID)\n\(device)\n\(invitation)\n\(user.string.utf8.count)\n\(user)".utf8)
     }

@@ -3,16 +3,17 @@ import HTTPSending
 import SignalingProtocol
 import Tokens
 
-/// Push services of browsers, and UnifiedPush (RFC 8030).
+/// The requests to Web Push services (those of browsers, and UnifiedPush; RFC 8030), and the meaning of their
+/// responses.
 enum WebPush {
-    /// A registration that can be pushed.
+    /// A valid Web Push subscription of a registration.
     struct Subscription {
         let endpoint: HTTPSURL
         /// A point of P-256.
         let key: [UInt8]
         let secret: [UInt8]
 
-        /// Nil when it can be none.
+        /// Returns nil when the registration holds no valid subscription.
         init?(_ target: PushTarget) {
             guard case .subscription(let endpoint, let p256dh, let auth) = target,
                 let url = try? HTTPSURL(endpoint, maxBytes: HTTPRequest.longestURL),
@@ -30,7 +31,7 @@ enum WebPush {
             return bytes
         }
 
-        /// `aud` of the token (RFC 6454, section 6.1).
+        /// The claim `aud` of the token (RFC 6454, section 6.1).
         var origin: String {
             let host = endpoint.host.lowercased()
             let name = host.utf8.contains(UInt8(ascii: ":")) ? "[\(host)]" : host
@@ -58,7 +59,8 @@ enum WebPush {
             allowed: settings.rules)
     }
 
-    /// At most 32 of the base64url alphabet (RFC 8030, section 5.4): of what the service has not delivered yet, the last of a topic remains.
+    /// Returns the topic of a call: at most 32 characters of the base64url alphabet (RFC 8030, section 5.4). Of the
+    /// undelivered pushes with one topic, the push service keeps only the last.
     static func topic(_ callID: CallID) -> String {
         Base64URL.encode(sha256(Array("bellwire \(callID)".utf8)).prefix(24))
     }

@@ -1,22 +1,22 @@
 import COpenSSL
 import Tokens
 
-/// How the content of a push is hidden from the push service (RFC 8291), as one record of `aes128gcm` (RFC 8188).
+/// The encryption that hides a push's content from the push service (RFC 8291): one record of `aes128gcm` (RFC 8188).
 enum WebPushEncryption {
     static let keyBytes = 65
     static let secretBytes = 16
     static let saltBytes = 16
-    /// Of the whole body (RFC 8030, section 7.2), which is also the length of a record that we name.
+    /// The bound of the whole body in bytes (RFC 8030, section 7.2), also named as the length of a record.
     private static let mostBody = 4_096
     static let tagBytes = 16
-    /// Salt, the length of a record, that of the key, and the key (RFC 8188, section 2.1).
+    /// The salt, the length of a record, the length of the key, and the key (RFC 8188, section 2.1).
     static let headerBytes = saltBytes + 4 + 1 + keyBytes
-    /// Marks the last record (RFC 8188, section 2).
+    /// The delimiter of the last record (RFC 8188, section 2).
     private static let lastRecord: UInt8 = 2
-    /// Of what is encrypted: 3993.
+    /// The bound of the plain text: 3993 bytes.
     static let mostBytes = mostBody - headerBytes - tagBytes - 1
 
-    /// With a key and a salt of its own. Fails when `key` is no point of the curve.
+    /// Encrypts with a new key and a new salt. Throws when `key` is no point of the curve.
     static func encrypt(_ text: [UInt8], to key: [UInt8], secret: [UInt8]) throws(TokenError) -> [UInt8] {
         try encrypt(
             text, to: key, secret: secret, from: try CryptographicKey.generate(.es256),
@@ -24,9 +24,9 @@ enum WebPushEncryption {
     }
 
     /// - Parameters:
-    ///   - key: the receiver's public one.
-    ///   - secret: `auth`, which the receiver has told.
-    ///   - sender: a private key for this message alone, as the salt is.
+    ///   - key: the receiver's public key.
+    ///   - secret: the receiver's secret `auth`.
+    ///   - sender: a private key that serves for this message alone, as `salt` does.
     static func encrypt(
         _ text: [UInt8], to key: [UInt8], secret: [UInt8], from sender: CryptographicKey, salt: [UInt8]
     ) throws(TokenError) -> [UInt8] {
@@ -43,7 +43,7 @@ enum WebPushEncryption {
             + (try sealed(text + [lastRecord], key: contentKey, nonce: nonce))
     }
 
-    /// HKDF with SHA-256 (RFC 5869), for as much as one block gives.
+    /// HKDF with SHA-256 (RFC 5869), for at most one block of output.
     static func derived(
         _ material: [UInt8], salt: [UInt8], info: [UInt8], count: Int
     ) throws(TokenError) -> [UInt8] {
@@ -51,7 +51,7 @@ enum WebPushEncryption {
         return Array(try CryptographicKey(secret: key).sign(info + [1]).prefix(count))
     }
 
-    /// AES-128-GCM: the encrypted text and its tag.
+    /// Encrypts with AES-128-GCM. Returns the encrypted text and its tag.
     static func sealed(_ text: [UInt8], key: [UInt8], nonce: [UInt8]) throws(TokenError) -> [UInt8] {
         guard let context = EVP_CIPHER_CTX_new() else { throw TokenError(.keys, "no memory") }
         defer { EVP_CIPHER_CTX_free(context) }

@@ -1,8 +1,9 @@
 import Tokens
 
-/// What a browser does with what it is sent (RFC 8291): for tests and the simulation.
+/// The receiver's side of Web Push encryption (RFC 8291), for tests and the simulation.
 package enum WebPushReceiver {
-    /// What was encrypted to this key; nil when nothing can be made of it. The tag is not looked at: nobody here forges anything.
+    /// Returns the plain text of a body that was encrypted to this key; nil when the body cannot be decrypted. The tag
+    /// is not checked, because tests and the simulation forge no messages.
     package static func opened(_ body: [UInt8], by key: CryptographicKey, secret: [UInt8]) -> [UInt8]? {
         typealias Encryption = WebPushEncryption
         guard body.count > Encryption.headerBytes + Encryption.tagBytes, let own = key.publicPoint else { return nil }
@@ -16,10 +17,10 @@ package enum WebPushReceiver {
                 material, salt: salt, info: Array("Content-Encoding: aes128gcm\0".utf8), count: 16),
             let nonce = try? Encryption.derived(
                 material, salt: salt, info: Array("Content-Encoding: nonce\0".utf8), count: 12),
-            // The key stream is the same both ways.
+            // The key stream is the same for encryption and decryption.
             let text = try? Encryption.sealed(sealed, key: contentKey, nonce: nonce).prefix(sealed.count)
         else { return nil }
-        // Behind the text stands what marks the last record.
+        // The delimiter of the last record follows the text.
         return text.last == 2 ? Array(text.dropLast()) : nil
     }
 }
