@@ -1,23 +1,23 @@
 import Glibc
 import Support
 
-/// Where a server listens that an operator names: an absolute `https` URL, strictly read.
+/// An absolute `https` URL from an operator's settings, strictly parsed.
 package struct HTTPSURL: Equatable, Sendable, CustomStringConvertible {
     package static let maxBytes = 2048
     private static let scheme = "https://"
 
-    /// As it was written.
+    /// The URL as the operator wrote it.
     package let text: String
-    /// A name or an address; an IPv6 address without its brackets.
+    /// A host name or an address; an IPv6 address without its brackets.
     package let host: String
     package let port: Int
-    /// What a request asks for: path and query; at least `/`.
+    /// The request target: path and query; at least `/`.
     package let target: String
 
-    /// The text may hold what only the server should know.
+    /// Scheme, host and port only, because path and query may hold a secret of the server.
     package var description: String { "https://\(ServerURL.authority(host: host, port: port))/…" }
 
-    /// The reason repeats nothing of the text.
+    /// Throws a `SettingsError`, whose text repeats no part of the URL.
     package init(_ text: String, maxBytes: Int = maxBytes) throws(SettingsError) {
         let bytes = Array(text.utf8)
         guard bytes.count <= maxBytes else { throw SettingsError("longer than \(maxBytes) bytes") }
@@ -51,7 +51,7 @@ private func lowercased(_ byte: UInt8) -> UInt8 {
     (UInt8(ascii: "A")...UInt8(ascii: "Z")).contains(byte) ? byte | 0x20 : byte
 }
 
-/// What may stand in a URL as it is (RFC 3986, section 2).
+/// Whether the byte may stand unescaped in a URL (RFC 3986, section 2).
 private func isAllowed(_ byte: UInt8) -> Bool {
     (0x21...0x7E).contains(byte) && !"\"<>\\^`{|}".utf8.contains(byte)
 }

@@ -1,10 +1,10 @@
-/// Why a settings file cannot be used: where it is wrong, and what was expected. The text holds no secret, and nothing of a URL,
-/// which may hold one.
+/// The reason why a settings file cannot be used: the place of the mistake, and the expected value. The text contains
+/// no secret, and no part of a URL, which may hold a secret.
 package struct SettingsError: Error, Equatable, Sendable, CustomStringConvertible {
     package let description: String
 
     package init(_ description: String) { self.description = description }
 
-    /// The same, found in a file or a field.
+    /// Returns the same error with the file or field in which the mistake was found.
     package func within(_ place: String) -> SettingsError { SettingsError("\(place): \(description)") }
 }

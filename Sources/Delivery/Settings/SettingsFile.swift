@@ -1,7 +1,8 @@
 import Glibc
 import SignalingProtocol
 
-/// The bytes of a file without a byte order mark, which some editors put before UTF-8. The error says which file, and why.
+/// Returns the bytes of a file without a byte order mark, which some editors put before UTF-8. The error names the file
+/// and the reason.
 package func readFile(_ path: String, maxBytes: Int) throws(SettingsError) -> [UInt8] {
     guard let file = fopen(path, "re") else { throw SettingsError("\(path): \(String(cString: strerror(errno)))") }
     defer { fclose(file) }
@@ -13,20 +14,20 @@ package func readFile(_ path: String, maxBytes: Int) throws(SettingsError) -> [U
     return bytes.starts(with: [0xEF, 0xBB, 0xBF]) ? Array(bytes.dropFirst(3)) : bytes
 }
 
-/// Where `path` leads that stands in the file at `settings`: paths are relative to the file in which they stand.
+/// Resolves `path`, which stands in the file at `settings`: paths are relative to the file that contains them.
 package func resolve(_ path: String, besides settings: String) -> String {
     guard !path.hasPrefix("/"), let slash = settings.utf8.lastIndex(of: UInt8(ascii: "/")) else { return path }
     return settings[...slash] + path
 }
 
-/// What stands in a settings file. The error says where it is no JSON.
+/// Parses a settings file. The error names line and column of the mistake.
 package func parsedSettings(_ bytes: [UInt8]) throws(SettingsError) -> JSONValue {
     do throws(JSONError) {
         return try JSONParser.parse(bytes)
     } catch {
         let before = bytes.prefix(error.offset)
         let line = before.count { $0 == UInt8(ascii: "\n") } + 1
-        // Characters count, not the bytes that go on with one.
+        // Counts characters: the continuation bytes of UTF-8 are left out.
         let column = before.reversed().prefix { $0 != UInt8(ascii: "\n") }.count { $0 & 0xC0 != 0x80 } + 1
         throw SettingsError("not JSON: \(error.reason) at line \(line), column \(column)")
     }

@@ -1,14 +1,14 @@
 import Glibc
 import SignalingProtocol
 
-/// An object of a settings file, strictly read: a mistake is named with its place, as `endpoints[1].retryFor`, so that nothing that an
-/// operator wrote is passed over. `null` counts as left out.
+/// An object of a settings file, strictly read: each mistake is reported with its place, as `endpoints[1].retryFor`, so
+/// that no setting of an operator is silently ignored. `null` counts as left out.
 package struct SettingsObject {
     private let json: JSONObject
-    /// Where it stands; empty for the whole file.
+    /// The path of this object in the file; empty for the whole file.
     private let place: String
 
-    /// Refuses what is no object, a field that is none of `known`, and one that stands twice.
+    /// Throws when the value is no object, when a field is not in `known`, and when a field stands twice.
     package init(_ value: JSONValue, at place: String, known: [String]) throws(SettingsError) {
         guard case .object(let json) = value else {
             throw SettingsError(place.isEmpty ? "expected a JSON object" : "\(place): expected a JSON object")
@@ -54,7 +54,7 @@ package struct SettingsObject {
         return number
     }
 
-    /// A number with or without a fraction.
+    /// Returns a number with or without a fraction.
     package func number(
         _ key: String, in range: ClosedRange<Int>, default standard: Double, _ unit: String
     ) throws(SettingsError) -> Double {
@@ -71,14 +71,14 @@ package struct SettingsObject {
         return number
     }
 
-    /// Nil when it is left out.
+    /// Returns nil when the field is left out.
     package func list(_ key: String) throws(SettingsError) -> [JSONValue]? {
         guard let value = json[key] else { return nil }
         guard let list = value.array else { throw error(key, "expected a list in square brackets") }
         return list
     }
 
-    /// Nil when it is left out.
+    /// Returns nil when the field is left out.
     package func strings(_ key: String) throws(SettingsError) -> [String]? {
         guard let list = try list(key) else { return nil }
         var strings: [String] = []
@@ -91,13 +91,14 @@ package struct SettingsObject {
         return strings
     }
 
-    /// An object in this one; nil when it is left out.
+    /// Returns an object inside this object; nil when the field is left out.
     package func object(_ key: String, known: [String]) throws(SettingsError) -> SettingsObject? {
         guard let value = json[key] else { return nil }
         return try SettingsObject(value, at: place.isEmpty ? key : "\(place).\(key)", known: known)
     }
 
-    /// An object whose fields have names that the operator gives, in their order; nil when it is left out.
+    /// Returns the fields of an object whose names the operator chooses, in their order; nil when the field is left
+    /// out.
     package func named(_ key: String) throws(SettingsError) -> [(name: String, value: JSONValue)]? {
         guard let value = json[key] else { return nil }
         guard let object = value.object else { throw error(key, "expected a JSON object") }
@@ -108,7 +109,8 @@ package struct SettingsObject {
         return object.fields.map { ($0.key, $0.value) }
     }
 
-    /// The path of a file that can be read, which stands in the file at `settings`; nil when it is left out.
+    /// Returns the path of a readable file, which is relative to the file at `settings`; nil when the field is left
+    /// out.
     package func file(_ key: String, besides settings: String) throws(SettingsError) -> String? {
         guard let text = try string(key) else { return nil }
         let file = resolve(text, besides: settings)
@@ -119,7 +121,8 @@ package struct SettingsObject {
     }
 }
 
-/// What an operator wrote, fit for one line of a terminal: at most 64 characters, and none that moves the cursor.
+/// Returns an operator's text in a form that fits one line of a terminal: at most 64 characters, without characters
+/// that move the cursor.
 package func shown(_ text: String) -> String {
     if isToken(text) { return text }
     let isLong = text.unicodeScalars.count > 64

@@ -1,6 +1,6 @@
 import Tokens
 
-/// Base 64 with the standard alphabet and with padding (RFC 4648, section 4), as webhook secrets and signatures have it.
+/// Base 64 with the standard alphabet and with padding (RFC 4648, section 4), as in webhook secrets and signatures.
 enum Base64 {
     static func encode(_ bytes: [UInt8]) -> String {
         let text = Base64URL.encode(bytes).utf8.map { byte in
@@ -13,7 +13,7 @@ enum Base64 {
         return String(decoding: text, as: UTF8.self) + String(repeating: "=", count: (4 - text.count % 4) % 4)
     }
 
-    /// Nil unless `text` is what `encode` makes of something.
+    /// Returns nil unless `text` is a possible result of `encode`.
     static func decode(_ text: some BidirectionalCollection<UInt8>) -> [UInt8]? {
         guard text.count % 4 == 0 else { return nil }
         let padding = text.suffix(2).reversed().prefix { $0 == UInt8(ascii: "=") }.count

@@ -1,22 +1,22 @@
-/// Which types of events an endpoint asks for.
+/// The types of webhook events that an endpoint asks for.
 ///
-/// Coordinators of two versions may write for one endpoint. So a pattern that this version does not know is kept as it is when it
-/// comes from the store, and matches nothing; in a settings file it is a mistake.
+/// Coordinators of two software versions may write for one endpoint. A pattern in the store that this version does not
+/// know is therefore kept unchanged, and matches no event; in a settings file such a pattern is a mistake.
 package struct EventPatterns: Equatable, Sendable {
     /// All types; all types of a group; or one type by its name.
     package static let known = ["*", "call.*", "message.*"] + WebhookEventType.allCases.map(\.rawValue)
 
-    /// In the order in which they were given.
+    /// The patterns in the order of the settings.
     package let patterns: [String]
     private let types: Set<WebhookEventType>
 
-    /// Nil when one of them is none of `known`, or when there is none.
+    /// Returns nil when `patterns` is empty, or contains a pattern that is not in `known`.
     package init?(_ patterns: [String]) {
         guard !patterns.isEmpty, patterns.allSatisfy(Self.known.contains) else { return nil }
         self.init(tolerating: patterns)
     }
 
-    /// As `stored` gave it, here or in another version.
+    /// Reads the patterns that `stored` wrote, in this or another software version.
     package init(stored: String) { self.init(tolerating: stored.split(separator: " ").map(String.init)) }
 
     private init(tolerating patterns: [String]) {
@@ -26,7 +26,7 @@ package struct EventPatterns: Equatable, Sendable {
 
     package func matches(_ type: WebhookEventType) -> Bool { types.contains(type) }
 
-    /// One line for the store: no pattern has a space.
+    /// The patterns as one line for the store; no pattern contains a space.
     package var stored: String { patterns.joined(separator: " ") }
 
     private static func matches(_ pattern: String, _ type: WebhookEventType) -> Bool {

@@ -1,7 +1,7 @@
 import CallCore
 import Glibc
 
-/// The moment by RFC 3339, in UTC and to the millisecond: `2026-09-21T13:46:40.000Z`.
+/// Returns the moment in RFC 3339, in UTC with milliseconds: `2026-09-21T13:46:40.000Z`.
 package func timestamp(_ moment: Milliseconds) -> String {
     let (seconds, milliseconds) = moment.quotientAndRemainder(dividingBy: 1000)
     var whole = time_t(milliseconds < 0 ? seconds - 1 : seconds)
@@ -18,7 +18,8 @@ private func padded(_ number: Int, _ digits: Int) -> String {
     return String(repeating: "0", count: max(0, digits - text.utf8.count)) + text
 }
 
-/// Milliseconds since the epoch of a moment in RFC 3339, as `2026-11-23T08:30:00Z` or `2026-11-23T09:30:00.5+01:00`; nil when it is none.
+/// Returns the milliseconds since the epoch of a moment in RFC 3339, as `2026-11-23T08:30:00Z` or
+/// `2026-11-23T09:30:00.5+01:00`; nil when the text is not such a moment.
 package func moment(_ text: String) -> Milliseconds? {
     var rest = Substring(text)
     func number(_ digits: Int, in range: ClosedRange<Int32>, then end: String) -> Int32? {

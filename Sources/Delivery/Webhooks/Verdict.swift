@@ -1,13 +1,14 @@
-/// What follows from an attempt to hand an event over.
+/// The consequence of an attempt to deliver a webhook event.
 package enum Verdict: Equatable, Sendable {
-    /// The endpoint has it.
+    /// The endpoint has accepted the event.
     case taken
-    /// The endpoint wants no more, ever: it is turned off until its URL changes or an operator turns it on.
+    /// The endpoint wants no more events: no event is sent until its URL changes or an operator turns the endpoint on.
     case gone
-    /// It is tried again later.
+    /// A later attempt follows.
     case again
 
-    /// `status`: of the answer; nil when none came. A redirect is not followed, and so no success either.
+    /// - Parameter status: the status of the response; nil without a response. A redirect is not followed, and counts
+    ///   as a failure.
     package init(status: Int?) {
         switch status {
         case .some(200...299): self = .taken

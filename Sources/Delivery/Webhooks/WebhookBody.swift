@@ -2,16 +2,16 @@ import CallCore
 import SignalingProtocol
 import ZegoCallProtocol
 
-/// How an endpoint wants its events.
+/// The format of an endpoint's events.
 package enum WebhookFormat: String, Sendable, CaseIterable {
-    /// As the Standard Webhooks specification recommends it.
+    /// The format that the Standard Webhooks specification recommends.
     case standard
     /// CloudEvents 1.0 as JSON, in structured mode.
     case cloudEvents = "cloudevents"
     /// The notifications of ZEGO Call's business-server protocol.
     case zegoCall = "zegocall"
 
-    /// Whether there is anything to tell of the event.
+    /// Whether the event has any content in this format.
     package func tells(_ event: WebhookEvent) -> Bool {
         switch self {
         case .standard, .cloudEvents: true
@@ -20,13 +20,13 @@ package enum WebhookFormat: String, Sendable, CaseIterable {
     }
 }
 
-/// What a request carries: the same bytes whenever an event is sent.
+/// The body of a request, identical in each attempt for an event.
 package struct WebhookBody: Equatable, Sendable {
     package let contentType: String
     package let bytes: [UInt8]
 
-    /// `source` of CloudEvents, which together with `id` names an event. Ids are unique in a deployment, and an endpoint that
-    /// serves two of them tells them apart by its URL or its secret.
+    /// The `source` of CloudEvents, which together with `id` identifies an event. Ids are unique within a deployment;
+    /// an endpoint that serves two deployments distinguishes them by its URL or its secret.
     package static let source = "bellwire"
 
     package init(_ event: WebhookEvent, format: WebhookFormat) {
@@ -63,7 +63,7 @@ package struct WebhookBody: Equatable, Sendable {
         }
     }
 
-    /// One revision of a call may be told to several users, in several ways.
+    /// One revision of a call may produce several notifications, to several users.
     private static func zegoCall(_ event: WebhookEvent) -> [UInt8] {
         JSONWriter.object { writer in
             writer.array("notifications") { writer in
@@ -80,7 +80,7 @@ package struct WebhookBody: Equatable, Sendable {
 }
 
 extension WebhookEvent {
-    /// Of a call; a peer message is none of that protocol's.
+    /// The ZEGO Call notifications of a call's event; none for a peer message, which that protocol does not have.
     fileprivate var zegoNotifications: [ZegoNotification] {
         guard let json = (try? JSONParser.parse(data))?.object,
             let call = json["call"]?.object.flatMap(CallSnapshot.init(json:))
@@ -89,7 +89,8 @@ extension WebhookEvent {
         return ZegoNotification.told(of: call, changes.filter { isNews($0, call) })
     }
 
-    /// Who stays accepted stands among the changes as well: having moved to another device, or ended the call with a reason.
+    /// Whether the change is news in ZEGO Call. The changes also contain a member who stays accepted, after a move to
+    /// another device or after ending the call with a reason; these are no news.
     private func isNews(_ change: MemberChange, _ call: CallSnapshot) -> Bool {
         guard change.state == .accepted else { return true }
         return call.endReason != .hangup && call.member(change.userID)?.updatedAt == time

@@ -1,22 +1,23 @@
 import SignalingProtocol
 
-/// One receiver of webhooks.
+/// A receiver of webhook events.
 package struct WebhookEndpoint: Sendable {
-    /// 1–64 of the id alphabet. What it is owed is kept under this name.
+    /// 1–64 characters of the id alphabet. The endpoint's outbox is kept under this name.
     package let name: String
-    /// When it changes, an endpoint that was turned off is on again.
+    /// A new URL turns on an endpoint that was turned off.
     package let url: HTTPSURL
-    /// One, or two while one replaces another: each makes a signature.
+    /// One secret, or two while a new secret replaces an old one; each secret makes a signature.
     package let secrets: [WebhookSecret]
     package let events: EventPatterns
     package let format: WebhookFormat
-    /// For how many seconds after its first attempt an event is tried again.
+    /// The seconds after its first attempt in which an event is tried again.
     package let retryFor: Int
-    /// How many events may wait; beyond it the oldest become dead letters.
+    /// The bound of waiting events; beyond this bound the oldest events become dead letters.
     package let backlog: Int
-    /// How many bytes those that wait and dead letters may take together; beyond it the users with the most bytes give way.
+    /// The bound in bytes of waiting events and dead letters together; beyond this bound the users with the most bytes
+    /// lose events first.
     package let backlogBytes: Int
-    /// Networks in which its URL may lead to private addresses and to any port, as they were written.
+    /// The networks in which the URL may lead to private addresses and to any port, as the operator wrote them.
     package let allowedNetworks: [String]
 
     package static let standardRetryFor = 86_400
@@ -48,7 +49,7 @@ extension WebhookEndpoint {
         "name", "url", "secretFile", "events", "format", "retryFor", "backlog", "backlogBytes", "allowedNetworks",
     ]
 
-    /// `settings`: the file in which it stands.
+    /// - Parameter settings: the path of the settings file.
     init(_ value: JSONValue, at place: String, settings: String) throws(SettingsError) {
         let json = try SettingsObject(value, at: place, known: Self.fields)
         self.init(

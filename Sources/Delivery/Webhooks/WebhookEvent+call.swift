@@ -2,13 +2,14 @@ import CallCore
 import SignalingProtocol
 
 extension WebhookEvent {
-    /// What is told of the present revision of `call`. It must be built from the call as it stood at that revision: of a change that
-    /// makes two revisions at once, the first would be lost otherwise.
+    /// Makes the event for the present revision of `call`. The call must be as it stood at that revision, because a
+    /// change that makes two revisions at once would otherwise lose the first.
     ///
-    /// Its id is `{callID}_{revision}`. A call id has no dots, and a revision no underscore, so that no two calls share one.
+    /// The event's id is `{callID}_{revision}`. Call ids contain no dots, and revisions no underscores, so that no two
+    /// calls share an event id.
     ///
-    /// A member from whom the invitation is withheld stands in it as for the inviter: invited, and never reached. Whoever reads it
-    /// serves the whole app, but it may well show it to its users, who must not learn of a block.
+    /// A member whose invitation is withheld (because of a block) appears as invited and never reached, as for the
+    /// inviter. Backends serve the whole app, but may show the event to their users, who must not learn of a block.
     package init(call: Call) {
         self.init(
             type: WebhookEventType(revisionOf: call), id: "\(call.callID)_\(call.revision)", time: call.updatedAt,
@@ -25,8 +26,9 @@ extension WebhookEvent {
 }
 
 extension WebhookEventType {
-    /// A call that has ended is never changed again (`RandomCallTests` holds it to that), so that the revision with which it ended is
-    /// the last. Times would not tell: two revisions may be made within a millisecond.
+    /// The type of the call's present revision. A call that has ended never changes again (`RandomCallTests` checks
+    /// this), so the revision that ended the call is its last. Timestamps would not identify this revision: two
+    /// revisions may be made within a millisecond.
     fileprivate init(revisionOf call: Call) {
         if !call.isLive {
             self = .callEnded
@@ -37,8 +39,9 @@ extension WebhookEventType {
 }
 
 extension Call {
-    /// Those whose state or device changed with the present revision, or who gave a reason or data with it; at the first revision
-    /// everybody. A hand-over to another device counts, of which other members are not told.
+    /// The members whose state or device changed with the present revision, or who gave a reason or data with this
+    /// revision; at the first revision all members. A hand-over to another device counts too, although other members
+    /// are not told of a hand-over.
     fileprivate var membersChangedLast: [Member] {
         members.filter { revision == 1 || $0.changedRevision == revision || $0.handledRevision == revision }
     }

@@ -3,13 +3,14 @@ import SignalingProtocol
 import Tokens
 
 extension WebhookEvent {
-    /// What is told of a peer message in its present state: that it was sent, and later what became of it.
+    /// Makes the event for a peer message in its present state: sent, delivered or expired.
     ///
-    /// Its id is `{messageID}~{sent|delivered|expired}~{recipient in base64url}~{when it was sent}`: a message is found by its
-    /// recipient and its id, a user id is any text, and an id may be given again once its message is forgotten. `~` stands in none
-    /// of the four, so that no two events share one; nor has a call's a `~`.
+    /// The event's id is `{messageID}~{sent|delivered|expired}~{recipient in base64url}~{when it was sent}`. All four
+    /// parts are needed: a message is identified by its recipient and its id, a user id is any text, and a sender may
+    /// use a message id again after the message is forgotten. None of the parts, and no id of a call's event, contains
+    /// `~`, so that no two events share an id.
     ///
-    /// A message that is withheld from its recipient is told like one that no device acked, as to its sender.
+    /// A message that is withheld from its recipient appears like a message that no device acked, as for its sender.
     package init(message: PeerMessage) {
         let state = message.state
         let recipient = Base64URL.encode(Array(message.to.string.utf8))

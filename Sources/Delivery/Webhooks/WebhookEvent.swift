@@ -1,12 +1,12 @@
 import CallCore
 
-/// Something that an app's backend is told of: the same for all endpoints, and whenever it is sent.
+/// An event for an app's backend, identical for all endpoints and in each attempt.
 package struct WebhookEvent: Equatable, Sendable {
     package let type: WebhookEventType
-    /// `webhook-id`: no two events have the same one, and an event that is sent again keeps its own. At most 256 bytes of
-    /// `A-Z a-z 0-9 _ - ~`: the specification forbids dots, since they part what is signed.
+    /// The header `webhook-id`: unique for each event, and unchanged when the event is sent again. At most 256 bytes of
+    /// `A-Z a-z 0-9 _ - ~`; the specification forbids dots, because dots separate the signed parts.
     package let id: String
-    /// When it happened, by the service's clock: of a call the time of the revision.
+    /// When the event happened, by the service's clock; for a call the time of the revision.
     package let time: Milliseconds
     /// A JSON object.
     package let data: [UInt8]

@@ -1,16 +1,17 @@
 import SignalingProtocol
 import Tokens
 
-/// What a backend and the service know of each other: the service signs with it (Standard Webhooks, Symmetric signatures).
+/// A secret that a backend and the service share; the service signs with this secret (Standard Webhooks, Symmetric
+/// signatures).
 ///
-/// It is shown nowhere: not in errors, nor when a value that holds it is printed or dumped.
+/// The secret never appears in errors, and never when a value that contains it is printed or dumped.
 package struct WebhookSecret: Sendable, CustomStringConvertible, CustomReflectable {
     package static let prefix = "whsec_"
-    /// How many bytes the specification allows.
+    /// The number of bytes that the specification allows.
     package static let byteRange = 24...64
-    /// As many as there are while one replaces another.
+    /// An endpoint has two secrets while a new secret replaces an old one.
     package static let maxPerEndpoint = 2
-    /// Two of them and some empty lines.
+    /// Enough for two secrets and some empty lines.
     static let maxFileBytes = 4096
 
     let key: CryptographicKey
@@ -30,8 +31,8 @@ package struct WebhookSecret: Sendable, CustomStringConvertible, CustomReflectab
         key = CryptographicKey(secret: bytes)
     }
 
-    /// Reads a file of one secret, or of two: the old one and the new one, in any order. Empty lines and space around a secret do
-    /// not count.
+    /// Reads a file with one secret, or with two: the old and the new secret, in any order. Empty lines, and spaces
+    /// around a secret, are ignored.
     package static func read(file path: String) throws(SettingsError) -> [WebhookSecret] {
         let text = try readFile(path, maxBytes: maxFileBytes)
         let lines = text.split { $0 == UInt8(ascii: "\n") }

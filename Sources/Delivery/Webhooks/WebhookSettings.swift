@@ -3,9 +3,9 @@ package struct WebhookSettings: Sendable {
     package static let maxEndpoints = 64
     package static let maxFileBytes = 1 << 20
 
-    /// Whose certificates endpoints may have, in PEM; nil for those that the system trusts.
+    /// The PEM file of the certificate authorities for endpoints; nil for the authorities that the system trusts.
     package let certificateAuthorityFile: String?
-    /// In the order of the file.
+    /// The endpoints in the order of the file.
     package let endpoints: [WebhookEndpoint]
 
     package init(certificateAuthorityFile: String?, endpoints: [WebhookEndpoint]) {
@@ -13,7 +13,7 @@ package struct WebhookSettings: Sendable {
         self.endpoints = endpoints
     }
 
-    /// Reads all of it. The first mistake is thrown, with its place and in one sentence.
+    /// Reads the whole file. Throws the first mistake, with its place, in one sentence.
     package init(path: String) throws(SettingsError) {
         let bytes = try readFile(path, maxBytes: Self.maxFileBytes)
         do throws(SettingsError) {

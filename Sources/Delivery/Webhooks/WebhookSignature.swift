@@ -1,17 +1,19 @@
 import Support
 import Tokens
 
-/// What shows a receiver who sends an event, and that it is no old request sent again by somebody else (Standard Webhooks).
+/// The proof for a receiver that this service sent an event, and that the request is no copy of an old request
+/// (Standard Webhooks).
 package struct WebhookSignature: Equatable, Sendable {
-    /// `webhook-id`.
+    /// The header `webhook-id`.
     package let id: String
-    /// `webhook-timestamp`: when this attempt was made, in seconds. Receivers hold it against their clocks.
+    /// The header `webhook-timestamp`: the time of this attempt, in seconds. Receivers compare this time with their
+    /// clocks.
     package let timestamp: Int64
-    /// `webhook-signature`: `v1,` and an HMAC-SHA256 in base 64 for each secret, parted by spaces. A receiver that knows one of the
-    /// secrets finds it right.
+    /// The header `webhook-signature`: for each secret `v1,` and an HMAC-SHA256 in base 64, separated by spaces. A
+    /// receiver that knows one of the secrets accepts the signature.
     package let signature: String
 
-    /// Signs `{id}.{timestamp}.{body}` for an attempt at this time. Fails only if OpenSSL does.
+    /// Signs `{id}.{timestamp}.{body}` for an attempt at this time. Throws only if OpenSSL fails.
     package init(
         id: String, body: [UInt8], secrets: [WebhookSecret], at attempt: WallTime
     ) throws(TokenError) {
@@ -23,7 +25,7 @@ package struct WebhookSignature: Equatable, Sendable {
         signature = signatures.joined(separator: " ")
     }
 
-    /// In the order of the specification.
+    /// The headers in the order of the specification.
     package var headers: [(name: String, value: String)] {
         [("webhook-id", id), ("webhook-timestamp", String(timestamp)), ("webhook-signature", signature)]
     }

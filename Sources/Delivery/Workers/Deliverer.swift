@@ -4,19 +4,21 @@ import HTTPSending
 import SignalingProtocol
 import Support
 
-/// Hands over what is owed to endpoints (docs/decisions/0019): claims it, derives what it is, sends it, and settles what became of it.
+/// Delivers outbox entries to endpoints (docs/decisions/0019): claims due lines, derives the webhook events from the
+/// records, sends them, and settles their outcomes. A line consists of the outbox entries of one record for one
+/// endpoint; its entries go in order.
 ///
-/// It belongs to one thread, which calls `turn`; neither the store nor an endpoint is ever waited for. Times are of the boot clock in
-/// milliseconds, unless they are the store's.
+/// A deliverer belongs to one thread, which calls `turn`, and never waits for the store or an endpoint. Times are
+/// milliseconds of the boot clock, unless they are named as the store's.
 package final class Deliverer {
     private enum Bounds {
-        /// How often it is looked everywhere for what is due; what this process has committed is known at once.
+        /// The interval of the searches for due lines of all processes; commits of this process are known at once.
         static let look: Int64 = 500
         static let keep: Int64 = 1_000
         static let count: Int64 = 1_000
-        /// Before something is tried again that the store has failed at.
+        /// The pause before an operation on which the store failed is repeated.
         static let pause: Int64 = 100
-        /// An attempt begins only while the claim is sure for so long.
+        /// An attempt begins only while the worker lease is sure to last for so long.
         static let margin: Int64 = 500
     }
 
@@ -27,24 +29,24 @@ package final class Deliverer {
 
     private let store: any OutboxStore
     private let sender: any RequestSender
-    /// Who brings the answers.
+    /// The sender, whose descriptor announces responses.
     package var requests: any RequestSender { sender }
     private let executor = WorkExecutor()
     private let newName: () -> String
     private var targets: [Target]
     private var worker: WorkerID
-    /// Until when the claims are sure to stand.
+    /// The time until which the worker lease is sure to last.
     private var sureUntil: Int64 = 0
     private var now: Int64
-    /// By which requests are signed.
+    /// The time of day, with which requests are signed.
     private let wall: () -> WallTime
-    /// The store's time minus `now`, as it was last known.
+    /// The store's time minus `now`, at the last known moment.
     private var storeClock: Milliseconds?
     private var flights: [UInt64: Flight] = [:]
     private var lastFlight: UInt64 = 0
     private var settlements: [(settlement: Settlement, target: Int)] = []
     private var isSettling = false
-    /// When it may be tried again to settle: at once, unless the store has just failed.
+    /// The time of the next settlement: at once, unless the store has just failed.
     private var nextSettling: Int64 = 0
     private var hints: [RecordID] = []
     private var isFollowingHints = false
@@ -54,20 +56,23 @@ package final class Deliverer {
     private var nextSearch: Int64? = 0
     private var nextCount: Int64? = 0
     private var counts = DeliveryCounts()
-    /// The last failure of the store, while it fails.
+    /// The last failure of the store, while the store fails.
     private var failure: String?
-    /// Told when the store begins to fail, and with nil when it has come back.
+    /// Called with the reason when the store begins to fail, and with nil when the store works again.
     package var onFailure: (String?) -> Void = { _ in }
-    /// Told what operators are to learn of an endpoint: each change once, and at most one a minute of whether it is off, and of whether it takes
-    /// what it is sent.
+    /// Called with news of an endpoint for operators. Each change is reported once, and at most one change a minute of
+    /// each kind: whether the endpoint is off, and whether the endpoint accepts events.
     package var onNews: (EndpointName, EndpointNews) -> Void = { _, _ in }
     package let report = DeliveryReport()
-    /// False: it tells the store of the endpoints and counts, and leaves the handing over to others.
+    /// False when this process only keeps the endpoints in the store and counts, and other processes deliver.
     private let delivers: Bool
-    /// Lines that are claimed, or settled, in one step of the store at most.
+    /// The bound of the lines that are claimed, or settled, in one step of the store.
     private let inOneStep: Int
 
-    /// `inOneStep`: lines that are claimed, or settled, in one step of the store. `newName`: names that no worker ever had. Nil when an endpoint's networks are none.
+    /// Returns nil when an endpoint has an invalid name or an invalid network.
+    /// - Parameters:
+    ///   - inOneStep: the bound of the lines that are claimed, or settled, in one step of the store.
+    ///   - newName: returns a name that no worker ever had.
     package init?(
         _ store: any OutboxStore, _ endpoints: [WebhookEndpoint], sender: any RequestSender, delivers: Bool = true,
         inOneStep: Int = 64, now: Int64, wall: @escaping () -> WallTime = { .now }, newName: @escaping () -> String
@@ -86,18 +91,18 @@ package final class Deliverer {
         for target in targets { counts.endpoints[target.name] = DeliveryCounts.Endpoint() }
     }
 
-    /// These records are owed something new.
+    /// Notes that these records have new outbox entries.
     package func committed(_ ids: [RecordID]) {
-        // Beyond that it is found by looking everywhere.
+        // Further entries are found by the regular searches.
         if hints.count < 4_096 { hints += ids }
     }
 
-    /// What it has claimed is given back, and nothing more is begun. `hasStopped` tells when that is done.
+    /// Begins to give back the claimed lines, and begins no new work. `hasStopped` is true when this is done.
     package func stop() { isStopping = true }
 
     package var hasStopped: Bool { isStopping && flights.isEmpty && settlements.isEmpty && !isSettling }
 
-    /// It is dead: who waited comes to its end.
+    /// Runs the ready work of a worker whose simulated process is dead, so that its tasks end.
     package func giveUp() { executor.run() }
 
     // MARK: Time
@@ -105,7 +110,7 @@ package final class Deliverer {
     package var nextTurn: Int64 {
         let settling = settlements.isEmpty || isSettling ? .max : max(now, nextSettling)
         if settling == now { return now }
-        // Until the store knows the endpoints, nothing else is done.
+        // A stopping worker only settles; before the endpoints are in the store, a worker only keeps them.
         if isStopping { return settling }
         guard isKept else { return min(nextKeep ?? .max, settling) }
         if !hints.isEmpty, !isFollowingHints { return now }
@@ -114,7 +119,7 @@ package final class Deliverer {
         return next
     }
 
-    /// To be called when its time has come, when answers have come, and when the store has answered.
+    /// To be called at `nextTurn`, when responses have come, and when the store has answered.
     package func turn(_ now: Int64) {
         self.now = max(self.now, now)
         if let time = store.time { storeClock = time - self.now }
@@ -124,13 +129,13 @@ package final class Deliverer {
         if isStopping { giveBack() } else { begin() }
         settle()
         executor.run()
-        // What that has begun may have been settled at once.
+        // Work that has just begun may be ready to be settled already.
         settle()
         executor.run()
         report.update(counts, isFailing: failure != nil)
     }
 
-    /// The endpoints are in the store.
+    /// Whether the endpoints are in the store.
     private var isKept = false
 
     private func begin() {
@@ -150,7 +155,7 @@ package final class Deliverer {
         for place in targets.indices { look(place) }
     }
 
-    /// Begins a chore whose time has come; it is due again so long after its end.
+    /// Begins a chore at its time; the next begins `pause` milliseconds after the end of this chore.
     private func every(
         _ next: ReferenceWritableKeyPath<Deliverer, Int64?>, _ pause: Int64,
         _ chore: @escaping () async throws(StoreError) -> Void
@@ -176,10 +181,12 @@ package final class Deliverer {
 
     // MARK: Chores
 
-    /// The file is right, once when it begins; what an endpoint said is right after that.
+    /// Keeps the endpoints in the store. When the worker begins, the settings file decides whether an endpoint is on;
+    /// later the endpoint's own responses decide.
     private func keep() async throws(StoreError) {
         for place in targets.indices { tell(place) }
-        // Nothing is tried before the store's time is known: by it attempts are counted and given up.
+        // No attempt is made before the store's time is known, because attempts are scheduled and given up by the
+        // store's time.
         let time = try await store.now()
         storeClock = time - now
         if !isKept { try await store.keep(targets.compactMap { KeptEndpoint($0.endpoint) }) }
@@ -187,7 +194,7 @@ package final class Deliverer {
         let known = try await store.endpoints()
         for place in targets.indices {
             guard let known = known.first(where: { $0.name == targets[place].name }) else { continue }
-            // An answer from before it was turned off is not the last word.
+            // The store's answer may be older than the decision to turn the endpoint off; then the answer is ignored.
             if !turning[place], !targets[place].isTurningOff { targets[place].isOff = known.isOff }
             tell(place)
             // Another process may have been started with a newer file.
@@ -201,7 +208,7 @@ package final class Deliverer {
         }
     }
 
-    /// Writes down what the last attempt came to where that is news, and at most once a minute.
+    /// Stores the outcome of the last attempt where the outcome is new, at most once a minute.
     private func note(_ place: Int, over last: String?) async throws(StoreError) {
         guard let text = targets[place].unwritten else { return }
         guard text != last else { return targets[place].unwritten = nil }
@@ -214,7 +221,7 @@ package final class Deliverer {
     private func tell(_ place: Int) {
         let (name, isOff, trouble) = (targets[place].name, targets[place].isOff, targets[place].trouble)
         if targets[place].loggedOff.isToBeTold(isOff, now) { onNews(name, isOff ? .off : .on) }
-        // What is still answered by an endpoint that is off is of no matter.
+        // Late responses of an endpoint that is off are not reported.
         guard !isOff, targets[place].loggedTrouble.isToBeTold(trouble, now) else { return }
         onNews(name, trouble.map { .refuses($0) } ?? .takes)
     }
@@ -228,7 +235,8 @@ package final class Deliverer {
         }
     }
 
-    /// The claims are void. Requests that are on their way are not settled: whoever has claimed the lines since sends them again.
+    /// Continues as a new worker, whose worker lease covers none of the claimed lines. Requests under way are not
+    /// settled: the worker that claims the lines next sends them again.
     private func becomeAnother() {
         worker = WorkerID(newName())
         sureUntil = 0
@@ -278,7 +286,8 @@ package final class Deliverer {
         do throws(StoreError) {
             items = try await store.claim(target.name, by: claimer, limit: room, near: near)
         } catch {
-            // It may have claimed what it does not know of, and would hold it for as long as it lives.
+            // The store may have claimed lines that this worker does not know of. They would stay claimed as long as
+            // this worker's lease is renewed, so the worker continues under a new name.
             if claimer == worker { becomeAnother() }
             throw error
         }
@@ -317,7 +326,7 @@ package final class Deliverer {
             allowed: target.rules)
     }
 
-    /// While the store's clock is looked at, it goes on from when it was last known.
+    /// The store's time; while the store's clock cannot be read, the last known offset counts.
     private var storeTime: Milliseconds {
         if let time = store.time { return time }
         return (storeClock ?? 0) + now
@@ -332,7 +341,7 @@ package final class Deliverer {
             status = response.status
             asked = response.retryAfter.map { Milliseconds($0) * 1_000 }
         case .failed: status = nil
-        // The endpoint has not been asked: that is no attempt of its.
+        // The endpoint was not reached, so this does not count as an attempt.
         case .notTried, .notHandedOver: return settled(flight.item, .released, flight.target)
         }
         let text = answer.outcome.text
@@ -378,7 +387,7 @@ package final class Deliverer {
         settlements.append((Settlement(item, outcome), place))
     }
 
-    /// All that has come meanwhile in one step.
+    /// Settles the outcomes that have come meanwhile, in one step of the store.
     private func settle() {
         guard !isSettling, !settlements.isEmpty, nextSettling <= now else { return }
         isSettling = true
@@ -393,7 +402,8 @@ package final class Deliverer {
                     go(on: settled, settlement, place)
                 }
             } catch {
-                // Whether it was settled is not known. If it was, the line may be claimed again already, and would be settled before its time.
+                // Whether the lines were settled is unknown. If they were, this worker may have claimed them again
+                // already, and a repeated settlement would settle them too early.
                 if settler == worker { becomeAnother() }
                 nextSettling = now + Bounds.pause
                 throw error
@@ -408,7 +418,8 @@ package final class Deliverer {
         case .next(let item): send(item, place)
         case .done: release(place)
         case .void:
-            // Its lease may have been over, and begun anew by a claim since: then the line would stand as claimed for as long as it lives.
+            // The worker lease may have ended, and begun anew with a later claim. Then the line would stay claimed as
+            // long as this worker lives.
             becomeAnother()
             counts.endpoints[targets[place].name]?.attempts[.void, default: 0] += 1
         }
@@ -416,14 +427,15 @@ package final class Deliverer {
 
     private func release(_ place: Int) {
         targets[place].held -= 1
-        // What waits for room is claimed at once, but not one by one.
+        // Waiting lines are claimed as soon as there is room, but not one by one.
         guard targets[place].hasMore, targets[place].held <= Target.mostHeld / 2, targets[place].nextLook != nil
         else { return }
         targets[place].hasMore = false
         targets[place].nextLook = now
     }
 
-    /// What is on its way is not waited for: whoever goes on sends it again.
+    /// Gives back the lines of requests under way without waiting for the responses: the worker that claims a line next
+    /// sends its event again.
     private func giveBack() {
         for flight in flights.values { settled(flight.item, .released, flight.target) }
         flights = [:]
@@ -431,7 +443,7 @@ package final class Deliverer {
 }
 
 extension WebhookEvent {
-    /// Of a record as it is stored; nil for one that this version cannot read.
+    /// Makes the event for a stored record; returns nil when this version cannot read the record.
     package init?(stored record: [UInt8], _ id: RecordID) {
         switch RecordCodec.decode(record, id) {
         case .call(let call): self.init(call: call)

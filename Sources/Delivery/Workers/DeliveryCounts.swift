@@ -2,24 +2,24 @@ import CallCore
 import SignalingProtocol
 import Synchronization
 
-/// What became of attempts, and what is kept, by endpoint.
+/// The numbers of attempts by outcome, and the sizes of the outboxes, by endpoint.
 package struct DeliveryCounts: Sendable {
-    /// What an attempt came to.
+    /// The outcome of an attempt.
     package enum Outcome: String, Sendable, CaseIterable {
-        /// The endpoint has it.
+        /// The endpoint has accepted the event.
         case taken
-        /// It is tried again.
+        /// A later attempt follows.
         case again
-        /// It became a dead letter.
+        /// The event became a dead letter.
         case dead
-        /// Somebody else goes on: the claim was void.
+        /// The worker lease had ended, and another worker continues.
         case void
     }
 
     package struct Endpoint: Sendable {
         package var attempts: [Outcome: Int] = [:]
         package var count = OutboxCount()
-        /// For how long the oldest that waits has been waiting, in milliseconds.
+        /// How long the oldest entry has been waiting, in milliseconds.
         package var age: Milliseconds = 0
         package var isOff = false
     }
@@ -29,7 +29,7 @@ package struct DeliveryCounts: Sendable {
     package init() {}
 }
 
-/// What other threads may know of a worker.
+/// The counts of a worker, for other threads.
 package final class DeliveryReport: Sendable {
     private let state = Mutex((counts: DeliveryCounts(), isFailing: false))
 
@@ -39,7 +39,7 @@ package final class DeliveryReport: Sendable {
 
     func update(_ counts: DeliveryCounts, isFailing: Bool) { state.withLock { $0 = (counts, isFailing) } }
 
-    /// In the Prometheus text format.
+    /// The counts in the Prometheus text format.
     package var metrics: String {
         let (counts, isFailing) = state.withLock(\.self)
         let endpoints = counts.endpoints.sorted { $0.key < $1.key }

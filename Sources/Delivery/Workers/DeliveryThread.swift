@@ -6,11 +6,11 @@ import SignalingProtocol
 import Support
 import Synchronization
 
-/// A worker with a thread, a store and a sender of its own: it costs calls nothing.
+/// A worker with its own thread, store and sender, so that deliveries to endpoints and pushes do not slow down calls.
 package final class DeliveryThread: Sendable {
     private enum Bounds {
         static let longestWait: Int64 = 200
-        /// How long it may take to give back what it has claimed.
+        /// The bound of the time in which a stopping worker gives back its claims, in milliseconds.
         static let patience: Int64 = 1_000
     }
 
@@ -29,7 +29,7 @@ package final class DeliveryThread: Sendable {
     private let wakeUp: WakeUp
     private let thread: Mutex<pthread_t?>
 
-    /// Nil when there is no thread or descriptor for it.
+    /// Returns nil when the system has no thread or descriptor for the worker.
     package init?(_ worker: any DeliveryWorker, _ store: any AnswersLater) {
         guard let wakeUp = WakeUp() else { return nil }
         self.wakeUp = wakeUp
@@ -41,7 +41,7 @@ package final class DeliveryThread: Sendable {
         thread.withLock { $0 = started }
     }
 
-    /// Of these records there is something new. For any thread; it never waits.
+    /// Tells the worker that these records have changed. May be called on any thread; never waits.
     package func committed(_ ids: [RecordID]) {
         let wasEmpty = shared.withLock { shared in
             defer { if shared.hints.count < 4_096 { shared.hints += ids } }
@@ -50,7 +50,7 @@ package final class DeliveryThread: Sendable {
         if wasEmpty { wakeUp.wake() }
     }
 
-    /// Gives back what it has claimed, and ends; waits for that.
+    /// Gives back the worker's claims, ends the thread, and waits until this is done.
     package func stop() {
         shared.withLock { $0.isStopping = true }
         wakeUp.wake()
@@ -79,7 +79,7 @@ package final class DeliveryThread: Sendable {
         }
     }
 
-    /// For an answer of an endpoint or of the store, for a hint, or for the next turn.
+    /// Waits for a response of an endpoint or an answer of the store, for a hint, or for the next turn.
     private func wait(_ work: Work, until next: Int64, _ now: Int64) {
         let socket = work.store.socket
         var waiting = [

@@ -1,26 +1,26 @@
 import CallCore
 
-/// Who hands over what is in the store: it belongs to one thread, which calls `turn`, and never waits. Times are of the boot clock, in
-/// milliseconds.
+/// A worker that delivers entries of the store to endpoints or providers. A worker belongs to one thread, which calls
+/// `turn`, and never waits. Times are milliseconds of the boot clock.
 package protocol DeliveryWorker: AnyObject {
-    /// Who brings the answers.
+    /// The sender, whose descriptor announces responses.
     var requests: any RequestSender { get }
 
-    /// Of these records there is something new.
+    /// Tells the worker that these records have changed.
     func committed(_ ids: [RecordID])
 
-    /// When it wants its turn at the latest.
+    /// The latest time of the next call of `turn`.
     var nextTurn: Int64 { get }
 
-    /// To be called when its time has come, when answers have come, and when the store has answered.
+    /// To be called at `nextTurn`, when responses have come, and when the store has answered.
     func turn(_ now: Int64)
 
-    /// What it has claimed is given back, and nothing more is begun. `hasStopped` tells when that is done.
+    /// Begins to give back the worker's claims, and begins no new work. `hasStopped` is true when this is done.
     func stop()
 
     var hasStopped: Bool { get }
 
-    /// Told once when the store fails, with the reason, and once with nil when it is back.
+    /// Called once with the reason when the store begins to fail, and once with nil when the store works again.
     var onFailure: (String?) -> Void { get set }
 }
 

@@ -1,19 +1,20 @@
 import HTTPSending
 import SignalingProtocol
 
-/// What operators are told of an endpoint in the log.
+/// The news of an endpoint for operators, in the log.
 package enum EndpointNews: Sendable, Equatable {
-    /// It does not take what it is sent: the status that it answered, or why there was no answer.
+    /// The endpoint does not accept events; the text is the status, or the reason why no response came.
     case refuses(String)
-    /// It takes what it is sent, after it did not.
+    /// The endpoint accepts events again.
     case takes
-    /// It has answered 410: nothing is sent to it until somebody turns it on.
+    /// The endpoint has answered 410; no event is sent until an operator turns the endpoint on.
     case off
-    /// Somebody has turned it on again.
+    /// An operator has turned the endpoint on again.
     case on
 }
 
-/// Tells a change, and no more than one a minute, however often the value changes: what it has become meanwhile is told after that.
+/// Limits the reports of a changing value to one a minute. A change within that minute is reported after its end, if
+/// the value then still differs.
 struct BoundedChange<Value: Equatable> {
     static var pause: Int64 { 60_000 }
 
@@ -22,7 +23,7 @@ struct BoundedChange<Value: Equatable> {
 
     init(_ value: Value) { told = value }
 
-    /// Whether the change to this value is to be told now.
+    /// Whether the change to this value is to be reported now.
     mutating func isToBeTold(_ value: Value, _ now: Int64) -> Bool {
         guard value != told, now >= next else { return false }
         (told, next) = (value, now + Self.pause)
@@ -31,7 +32,8 @@ struct BoundedChange<Value: Equatable> {
 }
 
 extension HTTPAnswer.Outcome {
-    /// For an operator: the status, or why there was no answer. It names no part of the URL. Nil when the endpoint was not asked.
+    /// The outcome for operators: the status, or the reason why no response came. The text contains no part of the URL.
+    /// Nil when the endpoint was not reached.
     var text: String? {
         switch self {
         case .answered(let response):

@@ -1,34 +1,35 @@
 import CallCore
 import SignalingProtocol
 
-/// A call that the worker has taken from the queue of pushes.
+/// A call that the worker has taken from the push queue.
 final class HeldCall {
-    /// Pushes that are under way or wait for something, at once; others come after them.
+    /// The bound of the call's attempts that are under way or waiting at the same time; further pushes follow later.
     static let mostAttempts = 256
 
     let callID: CallID
-    /// Who has taken it: as whom all is written that is made of what was read then, whoever the worker is by now.
+    /// The worker that took the call. All writes that follow from reading this call carry this name, even if the worker
+    /// has a new name by now.
     let holder: WorkerID
-    /// Whose devices may be pushed, as far as the call is known.
+    /// The users whose devices may be pushed, as last read.
     var users: [UserID] = []
     var attempts: [PushID: PushAttempt]
-    /// To be written with the next look, and known already.
+    /// The push states to be written with the next look; decisions already count them.
     private(set) var notes: [PushRegistration.Key: PushState] = [:]
-    /// Registrations that are to end with the next look.
+    /// The registrations to be ended with the next look.
     var gone: [PushRegistration] = []
-    /// How far the pushes are, as was last read or is to be written.
+    /// The state of each push, as last read or about to be written.
     private var states: [PushRegistration.Key: PushState] = [:]
-    /// When it is to be looked at by itself, by the store's clock.
+    /// The time of the next look that no event causes, by the store's clock.
     var due: Milliseconds?
     var isLooking = false
     var isSettling = false
-    /// Something has happened since the present look began.
+    /// Whether the call was hinted at since the present look began.
     var isHinted = false
-    /// More was due than can be tried at once.
+    /// Whether more pushes were due than may be tried at the same time.
     var hasMore = false
-    /// By the boot clock.
+    /// The time of the next look, by the boot clock.
     var nextLook: Int64
-    /// Until when the sender may still hand over what it was given because of this call, by the boot clock.
+    /// The time until which the sender may still hand over pushes of this call, by the boot clock.
     var leavesUntil: Int64 = 0
 
     init(_ callID: CallID, by holder: WorkerID, attempts: [PushID: PushAttempt], nextLook: Int64) {
@@ -38,13 +39,14 @@ final class HeldCall {
         self.nextLook = nextLook
     }
 
-    /// What stands as `trying`, and has reached no provider.
+    /// The pushes that are noted as `trying`, and have reached no provider.
     var unsent: Set<PushID> { Set(attempts.filter { $0.value.isUnsent }.keys) }
 
-    /// The registrations to which something is under way.
+    /// The registrations with a push under way.
     var underWay: Set<PushRegistration.Key> { Set(attempts.filter { $0.value.isUnderWay }.map(\.key.key)) }
 
-    /// What has not left stands as if it had never been tried: somebody else may take the call.
+    /// Resets the pushes that have not left to the state before their first attempt, because another worker may take
+    /// the call.
     func takeBack() {
         for id in unsent {
             note(id, nil)
@@ -52,7 +54,7 @@ final class HeldCall {
         }
     }
 
-    /// Keeps how far a push is. Of an earlier invitation it is of no matter any more.
+    /// Keeps the phase of a push. A phase of an earlier invitation is ignored.
     func note(_ id: PushID, _ phase: PushState.Phase?) {
         var state = PushState(id.key, invitation: id.invitation)
         if let known = states[id.key], known.invitation >= id.invitation {
@@ -63,7 +65,8 @@ final class HeldCall {
         note(state)
     }
 
-    /// The same of a push that has not left: its target may be another one than that of the ring before.
+    /// Keeps the phase of a push that has not left; its token or subscription may differ from that of the preceding
+    /// ring.
     func note(_ push: DuePush, _ phase: PushState.Phase?) {
         let known = states[push.id.key]
         let isOfThisTarget = known?.invitation == push.state.invitation && known?.target == push.state.target
@@ -77,39 +80,39 @@ final class HeldCall {
         notes[state.key] = state
     }
 
-    /// What was written need not be written again, unless it has changed since.
+    /// Forgets the states that were written, unless they have changed since.
     func wrote(_ written: [PushState]) {
         for state in written where notes[state.key] == state { notes[state.key] = nil }
     }
 
-    /// What is to be written counts as if it had been read.
+    /// Adds the states that are to be written to the reading, as if they had been read.
     func complete(_ reading: inout PushReading) {
         for state in notes.values { reading.learn(state) }
         states = Dictionary(reading.pushes.map { ($0.key, $0) }) { $1 }
     }
 }
 
-/// One push, from when it was found due until it is sent or given up.
+/// A push from the moment when it was found due until it is sent or given up.
 struct PushAttempt {
-    /// By the store's clock.
+    /// The end of the push, by the store's clock.
     let expiresAt: Milliseconds
-    /// Which target it is for (`PushRegistration.mark`).
+    /// The token or subscription of the push (`PushRegistration.mark`).
     let target: String
-    /// It counts with its device: further attempts do not.
+    /// Whether the push already counts against its device's limits; further attempts do not count.
     var isReserved = false
-    /// It stands as `trying`, or is about to.
+    /// Whether the push is noted as `trying`, or about to be.
     var isNoted = false
-    /// The sender has it.
+    /// Whether the sender has the push.
     var isUnderWay = false
-    /// The provider may have it, though it has not said so.
+    /// Whether the provider may have received the push without saying so.
     var mayHaveArrived = false
     var failures = 0
-    /// How often the sender gave it back because it was about to leave too late.
+    /// How often the sender gave the push back, because the push would have left too late.
     var givenBack = 0
-    /// By the boot clock.
+    /// The earliest time of the next attempt, by the boot clock.
     var notBefore: Int64 = 0
     var hasNewToken = false
-    /// What it has taken of `PushSlots`.
+    /// The slot that the attempt occupies in `PushSlots`.
     var slot: PushProvider?
 
     init(_ push: DuePush) {
@@ -119,7 +122,7 @@ struct PushAttempt {
 
     var isUnsent: Bool { isNoted && !mayHaveArrived && !isUnderWay }
 
-    /// Milliseconds after so many failures.
+    /// Returns the delay after so many failures, in milliseconds.
     static func delay(afterFailures failures: Int) -> Int64 {
         let delays: [Int64] = [200, 500, 1_000, 2_000, 4_000, 8_000]
         return failures <= delays.count ? delays[max(0, failures - 1)] : 10_000

@@ -2,7 +2,7 @@ import CallCore
 import SignalingProtocol
 import Synchronization
 
-/// What became of pushes, and what waits.
+/// The numbers of pushes by outcome, and the size of the push queue.
 package struct PushCounts: Sendable {
     package struct Label: Hashable, Comparable, Sendable {
         package let platform: PushPlatform
@@ -23,17 +23,17 @@ package struct PushCounts: Sendable {
 
     package var outcomes: [Label: Int] = [:]
     package var inFlight = 0
-    /// Calls that this worker holds.
+    /// The calls that this worker holds.
     package var held = 0
-    /// Calls in the queue, of whomever.
+    /// The calls in the queue, of all workers.
     package var backlog = 0
-    /// For how long the one that is due longest has been, in milliseconds.
+    /// How long the longest-due call has been due, in milliseconds.
     package var age: Milliseconds = 0
 
     package init() {}
 }
 
-/// What other threads may know of a worker.
+/// The counts of a worker, for other threads.
 package final class PushReport: Sendable {
     private let state = Mutex((counts: PushCounts(), isFailing: false))
 
@@ -43,7 +43,7 @@ package final class PushReport: Sendable {
 
     func update(_ counts: PushCounts, isFailing: Bool) { state.withLock { $0 = (counts, isFailing) } }
 
-    /// In the Prometheus text format.
+    /// The counts in the Prometheus text format.
     package var metrics: String {
         let (counts, isFailing) = state.withLock(\.self)
         let total = "bellwire_pushes_total"

@@ -1,21 +1,23 @@
 import SignalingProtocol
 
-/// Who is asked to push.
+/// The receiver of a push request.
 enum PushProvider: Hashable {
-    /// Whom the settings name.
+    /// A provider that the settings name.
     case named(String)
-    /// One host and port of those that browsers name, for the user who named it.
+    /// A host and port of a Web Push service, which a browser named, together with the user who registered it.
     case webPush(host: String, user: UserID)
 }
 
-/// How many pushes are under way to whom, and which calls wait for one to come back: a provider that is slow holds up nobody else.
+/// The pushes under way to each provider, and the calls that wait for a free slot. A slow provider thus delays no push
+/// to another provider.
 struct PushSlots {
     static let perProvider = 100
-    /// Strangers' servers: to each, beside `perProvider` to all of them.
+    /// The bound for one Web Push host, beside `perProvider` for all Web Push hosts together. These hosts belong to
+    /// strangers.
     static let perHost = 10
-    /// To all those that one user has named: names of hosts cost nothing, accounts do.
+    /// The bound for all Web Push hosts that one user has registered: host names cost nothing, accounts do.
     static let perUser = 5
-    /// Of those that wait; others look by themselves now and then.
+    /// The bound of waiting calls; further calls try again at their next look.
     static let mostWaiting = 4_096
 
     private struct Waiting: Hashable {
@@ -23,7 +25,7 @@ struct PushSlots {
         let provider: PushProvider
     }
 
-    /// Of whom only so many may be under way.
+    /// A group of pushes with a common bound.
     private enum Bounded: Hashable {
         case named(String)
         case host(String)
@@ -40,11 +42,11 @@ struct PushSlots {
     }
 
     private var taken: [Bounded: Int] = [:]
-    /// In the order in which they came; each call and provider once.
+    /// The waiting calls in the order of their arrival; each pair of call and provider once.
     private var waiting: [Waiting] = []
     private var known: Set<Waiting> = []
 
-    /// False when there is none: the call is told of by `release` when its turn has come.
+    /// Takes a slot. Returns false when none is free; `release` returns the call when its turn has come.
     mutating func take(_ provider: PushProvider, for callID: CallID) -> Bool {
         guard isFree(provider) else {
             let new = Waiting(callID: callID, provider: provider)
@@ -66,7 +68,7 @@ struct PushSlots {
         Self.bounds(of: provider).allSatisfy { taken[$0] ?? 0 < $0.most }
     }
 
-    /// Returns the call that has waited longest for what is free now.
+    /// Frees a slot. Returns the call that has waited longest for a slot that is free now.
     mutating func release(_ provider: PushProvider) -> CallID? {
         for bounded in Self.bounds(of: provider) {
             let left = (taken[bounded] ?? 1) - 1
@@ -78,7 +80,7 @@ struct PushSlots {
         return next.callID
     }
 
-    /// The call waits for nothing any more.
+    /// Removes the call from the waiting calls.
     mutating func forget(_ callID: CallID) {
         guard known.contains(where: { $0.callID == callID }) else { return }
         waiting.removeAll { $0.callID == callID }

@@ -2,9 +2,9 @@ import CallCore
 import CallStore
 import SignalingProtocol
 
-/// What is told of pushes in timelines, until it is written.
+/// The timeline entries of pushes, until they are written.
 struct PushTraces {
-    /// Entries that wait; beyond it new ones are dropped.
+    /// The bound of waiting entries; beyond this bound new entries are dropped.
     static let capacity = 20_000
 
     private let policy: TracePolicy
@@ -12,7 +12,7 @@ struct PushTraces {
     private var waiting: [CallID: [TraceEntry]] = [:]
     private var count = 0
 
-    /// `name`: of this process, as timelines show it.
+    /// - Parameter name: the name of this process in timelines.
     init(_ policy: TracePolicy, name: String) {
         self.policy = policy
         self.name = name
@@ -22,7 +22,7 @@ struct PushTraces {
 
     mutating func add(_ step: PushStep, of callID: CallID, at time: Milliseconds) {
         guard policy.keeps(callID), count < Self.capacity else { return }
-        // What went well is no error, and its process does not know of any other.
+        // A sent push is no error, and this process does not know of errors elsewhere in the call.
         if policy == .errors, step.outcome == .sent { return }
         waiting[callID, default: []].append(TraceEntry(time: time, coordinator: name, step: .push(step)))
         count += 1

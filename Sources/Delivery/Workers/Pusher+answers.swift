@@ -2,7 +2,7 @@ import CallCore
 import HTTPSending
 import SignalingProtocol
 
-/// What providers say, and what follows.
+/// The responses of providers, and their consequences.
 extension Pusher {
     func answered(_ answer: HTTPAnswer) {
         if providers.tokenAnswered(answer, now: storeTime) != nil {
@@ -15,7 +15,7 @@ extension Pusher {
         let verdict = providers.verdict(of: answer, for: flight.push, now: storeTime, wall: wall())
         call.attempts[id]?.isUnderWay = false
         call.attempts[id]?.slot = nil
-        // Of a call that is held no more, somebody else goes on.
+        // If this worker does not hold the call any more, another worker continues with it.
         call.isHinted = true
         take(verdict, answer, id, flight.due.registration, call)
         release(flight.provider)
@@ -34,7 +34,7 @@ extension Pusher {
             end(id, of: call)
         case .gone:
             tell(.gone)
-            // One that is made anew is another one, and is rung.
+            // A new registration of the device counts as another registration, and is rung.
             call.gone.append(registration)
             call.note(id, nil)
             end(id, of: call)
@@ -50,14 +50,15 @@ extension Pusher {
             tell(.failed)
             call.attempts[id]?.hasNewToken = true
         case .notHandedOver:
-            // That is no attempt. A connection may take longer than that.
+            // The request has not left, so this is no attempt. A new connection may take longer than a reading stays
+            // fresh.
             let times = (call.attempts[id]?.givenBack ?? 0) + 1
             call.attempts[id]?.givenBack = times
             if times > 3 { call.attempts[id]?.notBefore = now + Bounds.freshness }
         }
     }
 
-    /// It is tried again, unless its time would be over.
+    /// Schedules the next attempt, unless the push would then be over.
     func failed(_ id: PushID, of call: HeldCall, _ after: Milliseconds?) {
         guard var attempt = call.attempts[id] else { return }
         attempt.failures += 1
@@ -68,7 +69,7 @@ extension Pusher {
             call.attempts[id] = attempt
         } else {
             tell(call, id, .late)
-            // Who may have been rung is to be told when that is over.
+            // A device that may have been rung must be told when the ringing is over.
             call.note(id, attempt.mayHaveArrived ? .sent : .over)
             end(id, of: call)
         }
@@ -78,7 +79,8 @@ extension Pusher {
         if let slot = call.attempts.removeValue(forKey: id)?.slot { release(slot) }
     }
 
-    /// Nothing more is to be sent. What is under way comes to its own end, and has its slot until then.
+    /// Ends the attempts that are not under way. Attempts under way end by themselves, and occupy their slots until
+    /// then.
     func giveUpAttempts(of call: HeldCall) {
         for id in call.attempts.filter({ !$0.value.isUnderWay }).keys { end(id, of: call) }
     }
@@ -91,7 +93,8 @@ extension Pusher {
     ) {
         counts.outcomes[PushCounts.Label(id.key.platform, id.kind, outcome), default: 0] += 1
         var step = PushStep(device: id.key.device, platform: id.key.platform, kind: id.kind, outcome: outcome)
-        // A stranger's server would tell of itself, and of the network here, whatever it likes.
+        // The server of a Web Push endpoint is a stranger's, and could report anything about itself and about this
+        // network.
         if id.key.platform != .webPush {
             step.status = status
             step.reason = reason
@@ -102,7 +105,7 @@ extension Pusher {
 }
 
 extension HTTPAnswer {
-    /// Whoever answers that it can take nothing now has taken nothing.
+    /// Whether the provider may have received the push. A provider that answers 429 or 503 has not accepted the push.
     fileprivate var mayHaveArrived: Bool {
         switch outcome {
         case .answered(let response): response.status != 429 && response.status != 503

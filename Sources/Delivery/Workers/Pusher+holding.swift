@@ -2,14 +2,14 @@ import CallCore
 import CallStore
 import SignalingProtocol
 
-/// Taking calls, and letting them go.
+/// The taking and releasing of calls.
 extension Pusher {
     func hint(_ callID: CallID) {
-        // Beyond that it is found by looking everywhere.
+        // Further calls are found by the regular searches.
         if hints.count < Bounds.hints { hints.append(callID) }
     }
 
-    /// Calls that were let go until now.
+    /// Takes up the calls whose waiting time has ended.
     func wake() {
         guard nextWake <= now else { return }
         for callID in wakes.filter({ $0.value <= now }).keys.sorted() {
@@ -31,7 +31,7 @@ extension Pusher {
         }
     }
 
-    /// Whether there may be more.
+    /// Takes due calls from the queue. Returns whether more calls may be due.
     func take(near: [CallID]?) async throws(StoreError) -> Bool {
         let room = min(Bounds.held - held.count, settings.inOneStep)
         guard room > 0, !isStopping else { return false }
@@ -40,12 +40,13 @@ extension Pusher {
         do throws(StoreError) {
             taken = try await store.takePushes(by: taker, limit: room, near: near)
         } catch {
-            // It may have taken what it does not know of, and would hold it for as long as it lives.
+            // The store may have given this worker calls that it does not know of. They would stay held as long as this
+            // worker's lease is renewed, so the worker continues under a new name.
             if taker == worker { becomeAnother() }
             throw error
         }
         guard taker == worker, !taken.isEmpty else { return false }
-        // Where it holds others it may have a lease that began earlier.
+        // While the worker holds other calls, its lease may have begun earlier.
         if held.isEmpty { sureUntil = began + WorkerLease.life }
         for callID in taken {
             held[callID] = HeldCall(
@@ -59,11 +60,11 @@ extension Pusher {
     func look() {
         let ready = held.values.filter { call in
             guard !call.isLooking, !call.isSettling else { return false }
-            // Let go before, a push might leave here while somebody else sends it.
+            // If the call were released earlier, a push might leave here while another worker sends it too.
             if isStopping { return call.leavesUntil <= now }
             return call.nextLook <= now || call.isHinted
         }
-        // The same in every run: a dictionary has no order of its own.
+        // Sorted, because the order of a dictionary differs in each run.
         for call in ready.sorted(by: { $0.callID < $1.callID }) {
             call.isLooking = true
             call.isHinted = false
@@ -79,7 +80,7 @@ extension Pusher {
         }
     }
 
-    /// What is to become of a call that was looked at.
+    /// Decides whether a call stays held after a look, or is released.
     private func looked(at call: HeldCall, _ isDone: Bool) {
         for (id, attempt) in call.attempts {
             guard !attempt.isUnderWay, let slot = attempt.slot else { continue }
@@ -93,21 +94,21 @@ extension Pusher {
         }
         guard isDone else { return call.nextLook = now + Bounds.pause }
         guard !call.isHinted, !call.attempts.contains(where: \.value.isUnderWay) else { return }
-        // What was tried has come to its end at once: the others follow.
+        // The tried pushes have ended at once, so the remaining pushes follow now.
         if call.hasMore, call.attempts.isEmpty { return call.nextLook = now }
         var moments = call.attempts.values.map(\.notBefore)
         if let due = call.due { moments.append(now + max(0, due - storeTime)) }
         guard let next = moments.min() else { return letGo(call, again: nil) }
         if !call.attempts.isEmpty, next <= now + Bounds.patience, held.count <= Bounds.heldIdle {
             call.nextLook = max(now, min(call.nextLook, next))
-            // For what it waits for, it is called.
+            // The event that the call waits for will hint at the call.
             if next <= now { call.nextLook = now + Bounds.look }
         } else {
             takeBack(call, again: next <= now ? Bounds.search : next - now)
         }
     }
 
-    /// Lets a call go of which something is still to leave.
+    /// Releases a call with pushes that have not left, for `again` milliseconds.
     private func takeBack(_ call: HeldCall, again: Milliseconds) {
         call.takeBack()
         guard !call.notes.isEmpty else { return letGo(call, again: again) }
@@ -128,7 +129,7 @@ extension Pusher {
         settlements.append(PushSettlement(call.callID, again: again))
     }
 
-    /// All that has come meanwhile in one step.
+    /// Settles the calls that were released meanwhile, in one step of the store.
     func settle() {
         guard !isSettling, !settlements.isEmpty, nextSettling <= now else { return }
         isSettling = true
@@ -141,7 +142,8 @@ extension Pusher {
                 guard settler == worker else { return }
                 for (settlement, settled) in zip(batch, settled) { go(on: settled, settlement) }
             } catch {
-                // Whether it was settled is not known. If it was, the call may be held again already, and would be let go meanwhile.
+                // Whether the calls were settled is unknown. If they were, this worker may hold them again already, and
+                // a repeated settlement would release them too early.
                 if settler == worker { becomeAnother() }
                 nextSettling = now + Bounds.pause
                 throw error
@@ -152,7 +154,8 @@ extension Pusher {
     }
 
     private func go(on settled: PushSettled, _ settlement: PushSettlement) {
-        // Entered anew, the call may have been taken again before this answer came: then it is held as another one.
+        // The call may have been entered and taken again before this answer came; then `held` contains another
+        // instance, which stays.
         guard let call = held[settlement.callID], call.isSettling else { return }
         call.isSettling = false
         if settled == .again, !isStopping {
@@ -173,7 +176,7 @@ extension Pusher {
         guard !call.attempts.isEmpty else { return }
         if remembered.count >= Bounds.remembered {
             remembered = remembered.filter { $0.value.values.contains { $0.expiresAt > storeTime } }
-            // Others are tried as if they had not been tried before.
+            // Without the remembered attempts, these pushes are tried as if for the first time.
             if remembered.count >= Bounds.remembered { remembered = [:] }
         }
         remembered[call.callID] = call.attempts

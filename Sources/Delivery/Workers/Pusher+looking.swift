@@ -11,14 +11,15 @@ struct PushFlight {
     let provider: PushProvider
 }
 
-/// What was read of a call, and when that began, by the boot clock.
+/// The facts of a call, and the time at which their reading began, by the boot clock.
 private struct FreshReading {
     let reading: PushReading
     let began: Int64
 }
 
 extension Pusher {
-    /// One look: what is due is reserved and noted, and everything is read and judged once more before it leaves.
+    /// Looks at a call: due pushes are reserved and noted as `trying`; then the facts are read and decided once more
+    /// before a push leaves.
     func look(at call: HeldCall) async throws(StoreError) {
         call.due = nil
         call.hasMore = false
@@ -39,8 +40,8 @@ extension Pusher {
 
     // MARK: Reading
 
-    /// All that the judgement needs, after what is to be written has been. Nil when there is no call, or when it is held no more: of a reading
-    /// of before nothing follows.
+    /// Writes the waiting notes, and reads the facts for the decision. Returns nil when the call does not exist, or
+    /// when this worker does not hold the call any more: facts from before have no consequences.
     private func read(_ call: HeldCall) async throws(StoreError) -> FreshReading? {
         try await endRegistrations(call)
         var began = clock()
@@ -79,7 +80,7 @@ extension Pusher {
         }
     }
 
-    /// Nothing is left to be written that is known.
+    /// Writes all waiting notes.
     func write(_ call: HeldCall) async throws(StoreError) {
         try await endRegistrations(call)
         guard !call.notes.isEmpty else { return }
@@ -90,7 +91,7 @@ extension Pusher {
 
     // MARK: Judging
 
-    /// What is due. Attempts of what is not due (any more) come to their end.
+    /// Returns the due pushes. Attempts of pushes that are not due (any more) end here.
     private func judged(_ reading: PushReading, _ call: HeldCall) -> [DuePush] {
         let time = storeTime
         let judgement = judge.judge(reading, now: time, unsent: call.unsent)
@@ -98,7 +99,7 @@ extension Pusher {
         for id in judgement.late { tell(call, id, .late) }
         let due = Set(judgement.due.map(\.id))
         for (id, attempt) in call.attempts where !due.contains(id) && !attempt.isUnderWay {
-            // Somebody else may have sent it.
+            // Another worker may have sent the push.
             let phase = reading.pushes.first { $0.key == id.key && $0.invitation == id.invitation }?[id.kind]
             let isOpen = phase == nil || phase == .trying
             if attempt.expiresAt <= time, isOpen, !judgement.late.contains(id) { tell(call, id, .late) }
@@ -109,7 +110,8 @@ extension Pusher {
         return judgement.due
     }
 
-    /// Something is due that other processes push, by the store, and this one was not told of: it is left to them.
+    /// Whether a push is due that other processes send according to the store's policy, while this process has no
+    /// settings for it. The push is left to those processes.
     private func isOwedElsewhere(_ reading: PushReading, _ time: Milliseconds) -> Bool {
         guard let known = knownPolicy, known != judge.policy else { return false }
         return PushJudge(policy: known, lease: judge.lease).judge(reading, now: time).due.contains { push in
@@ -117,13 +119,13 @@ extension Pusher {
         }
     }
 
-    /// What may leave now: a push waits for the answer of the one before it to the same registration, for its next attempt, and for a place
-    /// with its provider.
+    /// Returns the pushes that may leave now: a push waits for the response to the preceding push to the same
+    /// registration, for the time of its next attempt, and for a slot with its provider.
     private func choose(_ due: [DuePush], _ call: HeldCall) -> [DuePush] {
         let underWay = call.underWay
         return due.filter { push in
             guard !underWay.contains(push.registration.key) else { return false }
-            // The device has registered another target since: to that one nothing was tried.
+            // The device has registered another token or subscription since, for which no attempt was made.
             if push.kind == .ring, let known = call.attempts[push.id], known.target != push.registration.mark {
                 end(push.id, of: call)
             }
@@ -134,7 +136,7 @@ extension Pusher {
             }
             var attempt = known ?? PushAttempt(push)
             defer { call.attempts[push.id] = attempt }
-            // Somebody else has noted that, and may have sent it.
+            // Another worker has noted this attempt, and may have sent the push.
             if !attempt.isNoted, push.state[push.kind] == .trying { attempt.mayHaveArrived = true }
             guard attempt.notBefore <= now else { return false }
             let provider = provider(of: push.registration)
@@ -143,9 +145,10 @@ extension Pusher {
         }
     }
 
-    /// Of those that are tried for the first time: whether their devices may be sent that many. They are noted with the next reading.
+    /// Counts the first attempts against the limits of their devices, and ends those beyond a limit. The others are
+    /// noted as `trying`, to be written with the next reading.
     private func reserve(_ chosen: [DuePush], _ call: HeldCall) async throws(StoreError) {
-        // `stop` goes with the ring that it ends: without it a phone would ring on.
+        // A `stop` belongs to the ring that it ends, and is never limited: without the `stop` a phone would ring on.
         let new = chosen.filter { $0.kind != .stop && !(call.attempts[$0.id]?.isReserved ?? false) }
         let reservations = new.map { push in
             PushReservation(device: push.registration.device, inviter: push.inviter, id: push.reservation(call.callID))
@@ -179,7 +182,7 @@ extension Pusher {
 
     private func handOver(_ due: DuePush, _ fresh: FreshReading, _ call: HeldCall) {
         guard let attempt = call.attempts[due.id], let slot = attempt.slot else { return }
-        // Whoever takes the call over when the lease is over does not find it leaving here.
+        // The push must leave before the worker lease ends, because another worker may take the call then.
         let deadline = min(fresh.began + Bounds.freshness, sureUntil, now + due.expiresAt - storeTime)
         guard !isStopping, held[call.callID] === call, clock() < deadline,
             let push = outgoing(due, fresh.reading.call, hasNewToken: attempt.hasNewToken)
@@ -224,16 +227,17 @@ extension Pusher {
 }
 
 extension DuePush {
-    /// Not longer than the store takes, whatever the names are.
+    /// The id of the push's reservation, which fits the store's bound whatever the names are.
     fileprivate func reservation(_ callID: CallID) -> String {
         let push = "\(callID):\(state.invitation):\(kind):\(registration.key.platform):\(registration.key.app)"
-        // Who registers ever new targets while it rings is sent no more for that.
+        // Each token or subscription counts, so that a device that registers ever new ones while it rings is not sent
+        // more pushes.
         return kind == .ring ? "\(push):\(registration.mark)" : push
     }
 }
 
 extension PushTarget {
-    /// Of a subscription: where its endpoint is.
+    /// The host and port of a subscription's endpoint; empty for a token.
     fileprivate var host: String {
         guard case .subscription(let endpoint, _, _) = self, let url = try? HTTPSURL(endpoint) else { return "" }
         return "\(url.host.lowercased()):\(url.port)"

@@ -4,19 +4,19 @@ import HTTPSending
 import SignalingProtocol
 import Support
 
-/// What a pusher is told when it begins.
+/// The settings of a pusher.
 package struct PusherSettings: Sendable {
     package var push: PushSettings
     /// How long a silent device counts as online, in milliseconds.
     package var lease: Milliseconds
-    /// Of this process, as timelines show it.
+    /// The name of this process in timelines.
     package var name: String
     package var traces = TracePolicy.all
     /// How long timelines are kept, in milliseconds.
     package var traceLife: Milliseconds
-    /// False: it tells the store what is pushed and counts, and leaves the handing over to others.
+    /// False when this process only keeps the policy in the store and counts, and other processes push.
     package var delivers = true
-    /// Calls that are taken, or let go, in one step of the store at most.
+    /// The bound of the calls that are taken, or released, in one step of the store.
     package var inOneStep = 64
 
     package init(_ push: PushSettings, lease: Milliseconds, name: String, traceLife: Milliseconds) {
@@ -27,32 +27,34 @@ package struct PusherSettings: Sendable {
     }
 }
 
-/// Wakes phones (docs/decisions/0021): takes the calls because of which somebody may have to be woken, judges what is due to whom, and
-/// hands it to the sender while that reading is fresh.
+/// Wakes phones (docs/decisions/0021): takes calls from the push queue, decides which pushes are due, and hands them to
+/// the sender while the facts are fresh.
 ///
-/// It belongs to one thread, which calls `turn`; neither the store nor a provider is ever waited for. Times are of the boot clock in
-/// milliseconds, unless they are the store's.
+/// A pusher belongs to one thread, which calls `turn`, and never waits for the store or a provider. Times are
+/// milliseconds of the boot clock, unless they are named as the store's.
 package final class Pusher: DeliveryWorker {
     enum Bounds {
-        /// How often it is looked everywhere for what is due; what this process has committed is known at once.
+        /// The interval of the searches for due calls of all processes; commits of this process are known at once.
         static let search: Int64 = 500
         static let count: Int64 = 1_000
-        /// Before something is tried again that the store has failed at.
+        /// The pause before an operation on which the store failed is repeated.
         static let pause: Int64 = 100
-        /// How often a call is looked at while something is under way for it: what ends another device's ringing does not wait for that.
+        /// The interval of the looks at a call with a push under way, so that a push that stops another device's
+        /// ringing need not wait for the response.
         static let look: Int64 = 250
-        /// A call whose next attempt is later is let go until then.
+        /// A call whose next attempt is further away is released until then.
         static let patience: Int64 = 1_000
-        /// How long a reading counts, from its beginning to the moment when a push leaves.
+        /// How long facts count, from the begin of their reading until a push leaves.
         static let freshness: Int64 = 100
-        /// Calls that are held.
+        /// The bound of held calls.
         static let held = 512
-        /// Beyond so many, calls are let go that could only wait.
+        /// Beyond this number of held calls, calls that only wait are released.
         static let heldIdle = 256
-        /// Calls that were let go, of which attempts are remembered; and moments at which calls are to be taken again.
+        /// The bound of released calls with remembered attempts, and of the times at which calls are taken again.
         static let remembered = 4_096
         static let hints = 4_096
-        /// How much later than the store's a moment may come by this clock.
+        /// The margin for the difference between this clock and the store's: a call is taken again so long after its
+        /// time.
         static let clockError: Int64 = 10
     }
 
@@ -69,28 +71,29 @@ package final class Pusher: DeliveryWorker {
     package var requests: any RequestSender { sender }
     let providers: PushProviders
     let judge: PushJudge
-    /// The boot clock, as it goes on within a turn.
+    /// The boot clock, which advances within a turn.
     let clock: () -> Int64
-    /// What providers hold their own clocks against.
+    /// The time of day, which providers compare with their own clocks.
     let wall: () -> WallTime
     let executor = WorkExecutor()
     private let newName: () -> String
     private(set) var worker: WorkerID
-    /// As the store knows this process among those with push; unlike `worker` it stays.
+    /// The name of this process among the processes that push, as the store knows it; unlike `worker`, the name never
+    /// changes.
     private let process: WorkerID
-    /// Until when the claims are sure to stand.
+    /// The time until which the worker lease is sure to last.
     var sureUntil: Int64 = 0
     private(set) var now: Int64
-    /// The store's time minus `now`, as it was last known.
+    /// The store's time minus `now`, at the last known moment.
     private var storeClock: Milliseconds?
     private(set) var secret: [UInt8] = []
-    /// What is pushed by the store: another process may have been started with another file.
+    /// The deployment's policy in the store; another process may have been started with another file.
     private(set) var knownPolicy: PushPolicy?
 
     var held: [CallID: HeldCall] = [:]
-    /// Of calls that were let go, for when they are taken again.
+    /// The attempts of released calls, kept until the calls are taken again.
     var remembered: [CallID: [PushID: PushAttempt]] = [:]
-    /// When calls that were let go are to be taken again.
+    /// The times at which released calls are to be taken again.
     var wakes: [CallID: Int64] = [:]
     var nextWake = Int64.max
     var hints: [CallID] = []
@@ -98,7 +101,7 @@ package final class Pusher: DeliveryWorker {
     var slots = PushSlots()
     var flights: [UInt64: PushFlight] = [:]
     var lastRequest: UInt64 = 0
-    /// Calls that wait for a token of their provider.
+    /// The calls that wait for an access token of their provider.
     var waitingForToken: Set<CallID> = []
 
     var settlements: [PushSettlement] = []
@@ -116,13 +119,15 @@ package final class Pusher: DeliveryWorker {
     private var nextSearch: Int64? = 0
     private var nextCount: Int64? = 0
     var counts = PushCounts()
-    /// The last failure of the store, while it fails.
+    /// The last failure of the store, while the store fails.
     private var failure: String?
-    /// Told when the store begins to fail, and with nil when it has come back.
+    /// Called with the reason when the store begins to fail, and with nil when the store works again.
     package var onFailure: (String?) -> Void = { _ in }
     package let report = PushReport()
 
-    /// `clock`: the boot clock, looked at right before something is read. `newName`: names that no worker ever had.
+    /// - Parameters:
+    ///   - clock: the boot clock, read right before facts are read.
+    ///   - newName: returns a name that no worker ever had.
     package init(
         _ store: any PushStore, _ settings: PusherSettings, sender: any RequestSender, clock: @escaping () -> Int64,
         wall: @escaping () -> WallTime = { .now }, newName: @escaping () -> String
@@ -156,12 +161,12 @@ package final class Pusher: DeliveryWorker {
             && (withdrawal == .done || !isKept)
     }
 
-    /// It is dead: who waited comes to its end.
+    /// Runs the ready work of a worker whose simulated process is dead, so that its tasks end.
     package func giveUp() { executor.run() }
 
     // MARK: Time
 
-    /// While the store's clock is looked at, it goes on from when it was last known.
+    /// The store's time; while the store's clock cannot be read, the last known offset counts.
     var storeTime: Milliseconds { store.time ?? (storeClock ?? 0) + now }
 
     package var nextTurn: Int64 {
@@ -190,7 +195,7 @@ package final class Pusher: DeliveryWorker {
         if !held.isEmpty, self.now >= sureUntil { becomeAnother() }
         if isStopping { withdraw() } else { begin() }
         look()
-        // What that has begun may have come to its end at once.
+        // Work that has just begun may have ended already.
         for _ in 0..<2 {
             executor.run()
             settle()
@@ -210,7 +215,7 @@ package final class Pusher: DeliveryWorker {
         }
         every(\.nextCount, Bounds.count) { [self] () async throws(StoreError) in
             guard let kept = try await store.pushPolicy() else {
-                // The store has lost it.
+                // The store has lost the policy.
                 isKept = false
                 return
             }
@@ -230,12 +235,12 @@ package final class Pusher: DeliveryWorker {
         wake()
         followHints()
         every(\.nextSearch, Bounds.search) { [self] () async throws(StoreError) in
-            // While there is more, it is taken at once.
+            // While more calls are due, they are taken at once.
             while try await take(near: nil) {}
         }
     }
 
-    /// Begins a chore whose time has come; it is due again so long after its end.
+    /// Begins a chore at its time; the next begins `pause` milliseconds after the end of this chore.
     private func every(
         _ next: ReferenceWritableKeyPath<Pusher, Int64?>, _ pause: Int64,
         _ chore: @escaping () async throws(StoreError) -> Void
@@ -262,7 +267,8 @@ package final class Pusher: DeliveryWorker {
 
     // MARK: Chores
 
-    /// What is pushed is known before anything else: of what nobody knows, nothing is entered into the queue.
+    /// Keeps the push policy in the store before any other work: a commit enters no call into the queue while the
+    /// policy is unknown.
     private func keep() async throws(StoreError) {
         storeClock = try await store.now() - now
         try await store.keep(settings.push.policy)
@@ -271,7 +277,8 @@ package final class Pusher: DeliveryWorker {
         isKept = true
     }
 
-    /// What this process has ended doing nobody else need wait for; where the store fails, its lease ends by itself.
+    /// Tells the store that this process pushes no more, so that other processes need not wait for its push lease to
+    /// end. If the store fails, the lease ends by itself.
     private func withdraw() {
         guard isKept, withdrawal == .none else { return }
         withdrawal = .underWay
@@ -285,14 +292,16 @@ package final class Pusher: DeliveryWorker {
     private func renew() async throws(StoreError) {
         let (began, renewed) = (now, worker)
         if try await store.renew(renewed) {
-            // Of a lease that was over already it says nothing: it may have been forgotten since.
+            // A renewal counts only if the former lease had not ended: another worker may have taken the calls in
+            // between.
             if renewed == worker, began < sureUntil { sureUntil = max(sureUntil, began + WorkerLease.life) }
         } else if renewed == worker {
             becomeAnother()
         }
     }
 
-    /// The claims are void. Pushes that are on their way are not settled: whoever has taken the calls since sends them again.
+    /// Continues as a new worker, whose worker lease covers none of the held calls. Pushes under way are not settled:
+    /// the worker that takes the calls next sends them again.
     func becomeAnother() {
         worker = WorkerID(newName())
         sureUntil = 0
@@ -306,7 +315,7 @@ package final class Pusher: DeliveryWorker {
         guard !traces.isEmpty, !isTracing else { return }
         isTracing = true
         let written = traces.take()
-        // Nobody waits for it, and what cannot be written is dropped.
+        // No work waits for this write, and entries that cannot be written are dropped.
         start { [self] () async throws(StoreError) in
             try await store.trace(written, life: settings.traceLife)
         } done: { [self] _ in

@@ -1,14 +1,14 @@
 import HTTPSending
 
-/// Who carries requests to endpoints, and brings their answers: `HTTPSender`, or what a simulation or a test puts in its place.
+/// The sender of requests to endpoints and providers: `HTTPSender`, or a substitute in a simulation or a test.
 package protocol RequestSender: AnyObject {
-    /// Gives a request to be sent; its answer will be among those of `take`, exactly once. It never waits.
+    /// Takes a request to be sent; `take` returns its response exactly once. Never waits.
     func send(_ request: HTTPRequest)
 
-    /// The answers that have come since the last time.
+    /// Returns the responses that have come since the last call.
     func take() -> [HTTPAnswer]
 
-    /// Readable while `take` has something to give; below 0 when there is no such thing.
+    /// A descriptor that is readable while `take` has responses; below 0 when the sender has no descriptor.
     var descriptor: Int32 { get }
 }
 

@@ -2,36 +2,36 @@ import CallCore
 import HTTPSending
 import SignalingProtocol
 
-/// An endpoint, and what this worker holds of it.
+/// An endpoint with the state that this worker keeps for it.
 struct Target {
     let name: EndpointName
     let endpoint: WebhookEndpoint
     let rules: AddressRules
-    /// What it wants, as the store has it.
+    /// The event patterns of the endpoint, as stored.
     var events: EventPatterns
-    /// It said that it is gone, and has not moved since.
+    /// Whether the endpoint has said that it is gone, and has had the same URL since.
     var isOff = false
-    /// The store is being told that it is off: what the store says of that counts again afterwards.
+    /// Whether the store is being told that the endpoint is off; until then the store's own value is ignored.
     var isTurningOff = false
-    /// Why it did not take the last attempt; nil when it did.
+    /// The reason why the endpoint did not accept the last event; nil when it did.
     var trouble: String?
     var loggedOff = BoundedChange(false)
     var loggedTrouble = BoundedChange<String?>(nil)
-    /// What the last attempt came to, while the store does not know that.
+    /// The outcome of the last attempt, until it is stored.
     var unwritten: String?
-    /// The earliest time at which that is written.
+    /// The earliest time at which the outcome is stored.
     var nextNote: Int64 = 0
-    /// How many lines this worker has claimed.
+    /// The number of lines that this worker has claimed.
     var held = 0
-    /// There were more lines than it could claim.
+    /// Whether there were more lines than this worker could claim.
     var hasMore = false
-    /// When it is looked for lines everywhere; nil while that is done.
+    /// The time of the next search for lines; nil during the search.
     var nextLook: Int64? = 0
 
-    /// How many lines a worker has claimed at most: more would only wait for their turn with the host.
+    /// The bound of the lines that a worker has claimed; more lines would only wait for the host.
     static let mostHeld = 64
 
-    /// Nil when one of the networks is none.
+    /// Returns nil when the name or one of the networks is invalid.
     init?(_ endpoint: WebhookEndpoint) {
         guard let name = EndpointName(endpoint.name) else { return nil }
         let networks = endpoint.allowedNetworks.compactMap { Network($0) }
@@ -45,7 +45,7 @@ struct Target {
 }
 
 extension KeptEndpoint {
-    /// As settings have it; nil when its name is none.
+    /// Makes the stored form of an endpoint of the settings; returns nil when its name is invalid.
     package init?(_ endpoint: WebhookEndpoint) {
         guard let name = EndpointName(endpoint.name) else { return nil }
         self.init(
