@@ -1,10 +1,13 @@
 import HTTPServing
 import SignalingProtocol
 
-/// Responses of the service as a backend gets them.
+/// Converts responses of the service to HTTP responses.
 extension RelayedRequest.Answer {
-    /// Nil for what is no response. `isFirst`: the request went out once; of one that went out again it is not known which came first.
-    /// `wasMissing`: the call was not there when it was asked before.
+    /// Returns the HTTP response to a backend; nil when `payload` is no response.
+    /// - Parameters:
+    ///   - isFirst: whether the request was sent only once. Of a request that was sent again, the first response may
+    ///     have been lost, so `repeated` does not mean an earlier request.
+    ///   - wasMissing: whether the call did not exist when the request was sent before.
     func response(_ payload: [UInt8], isFirst: Bool, wasMissing: Bool = false) -> HTTPResponse? {
         guard case .response(let response)? = DownMessage.decode(payload) else { return nil }
         if case .zegoCall(let answer) = self { return answer.response(response.outcome, wasMissing: wasMissing) }
@@ -24,8 +27,8 @@ extension RelayedRequest.Answer {
         }
     }
 
-    /// A device that was woken learns nothing of calls of which it has no key, and can do nothing about a coordinator that does not know what
-    /// it is asked.
+    /// A woken device must not learn of calls for which it has no key, and can do nothing about a coordinator that does
+    /// not know its request.
     private func problem(_ error: SignalingError) -> Problem {
         guard case .ring = self else { return Problem(error) }
         switch error.code {
@@ -35,7 +38,7 @@ extension RelayedRequest.Answer {
         }
     }
 
-    /// The response's fields, but for those that say which response it is.
+    /// Returns a response with the payload's fields, except the fields that identify the response.
     static func passed(on payload: [UInt8], _ status: Int) -> HTTPResponse {
         .json(status) { writer in
             try? JSONFields(parsing: payload)?.write(to: &writer, but: ["type", "id", "ok", "repeated"])

@@ -1,13 +1,13 @@
 import HTTPServing
 
-/// Who waits for an answer; each is counted.
+/// The client that waits for the response to an HTTP request; each response is counted.
 struct Asker: Sendable {
     private let exchange: HTTPExchange
     private let route: Route?
     private let status: GatewayStatus
     private let start = ContinuousClock.now
 
-    /// `route`: nil when the path is none of the gateway's.
+    /// - Parameter route: nil when the gateway does not know the path.
     init(_ exchange: HTTPExchange, _ route: Route?, _ status: GatewayStatus) {
         self.exchange = exchange
         self.route = route
@@ -18,7 +18,7 @@ struct Asker: Sendable {
 
     func refuse(_ problem: Problem) { respond(refusal(problem)) }
 
-    /// In the words of who asks.
+    /// Returns the refusal in the format of the client's protocol.
     func refusal(_ problem: Problem) -> HTTPResponse {
         route?.isZegoCall ?? false ? problem.zegoCallResponse : problem.response
     }
@@ -31,7 +31,8 @@ struct Asker: Sendable {
         return open
     }
 
-    /// Whatever is answered to a device: a page of any origin may read it, and nobody keeps it. The key must not go on to where a page leads.
+    /// Headers of all responses to devices: a page of any origin may read the response, and caches must not keep it.
+    /// The `Referer` header must not carry the key to other pages.
     private static let forDevices = [
         HTTPResponse.Header("Access-Control-Allow-Origin", "*"), HTTPResponse.Header("Cache-Control", "no-store"),
         HTTPResponse.Header("Referrer-Policy", "no-referrer"),

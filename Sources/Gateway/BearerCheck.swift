@@ -4,27 +4,27 @@ import Support
 import Synchronization
 import Tokens
 
-/// Who asks: a backend, with a token of `role: server`, or a user, with one of its own (docs/protocol.md, section 1, Tokens). For any
-/// thread.
+/// Checks the tokens of HTTP requests: a backend's token with `role: server`, or a user's own token (docs/protocol.md,
+/// section 1, Tokens). May be used on any thread.
 package final class BearerCheck: Sendable {
     private struct State {
         var verifier: TokenVerifier
         /// How often the keys have changed.
         var generation = 0
-        /// Tokens that counted: verifying a signature takes longer than all else.
+        /// Verified tokens. The verification of a signature takes longer than all other work for a request.
         var known: [ByteString: Token] = [:]
         var file: FileMark?
         var nextLook: Int64 = 0
     }
 
-    /// What changes when a file does.
+    /// Attributes of a file that differ after a change of the file.
     private struct FileMark: Equatable {
         let inode: UInt
         let size: Int
         let seconds: Int
         let nanoseconds: Int
 
-        /// Nil when there is no file.
+        /// Returns nil when the file does not exist.
         init?(_ path: String) {
             var found = stat()
             guard stat(path, &found) == 0 else { return nil }
@@ -37,7 +37,8 @@ package final class BearerCheck: Sendable {
 
     private enum Bounds {
         static let known = 1_024
-        /// Milliseconds between looks at the key file: a key that was taken away counts no longer.
+        /// The interval, in milliseconds, of the looks at the key file. After such a look, tokens of a removed key are
+        /// refused.
         static let look: Int64 = 1_000
     }
 
@@ -51,23 +52,23 @@ package final class BearerCheck: Sendable {
         state = Mutex(State(verifier: verifier, file: mark))
     }
 
-    /// The keys of the file that are passed over, with the reasons.
+    /// The keys of the file that are ignored, each with the reason.
     package var unusableKeys: [String] { state.withLock(\.verifier.keys.unusable) }
 
-    /// A backend, by the headers `Authorization`: there must be one.
+    /// Checks that the `Authorization` headers contain the token of a backend. Exactly one such header is required.
     func check(_ headers: [String]) throws(Problem) {
         guard try bearer(headers, .noToken).token.role == .server else { throw .wrongRole }
     }
 
-    /// A user, by the same.
+    /// Returns the user whose token the `Authorization` headers contain.
     func user(_ headers: [String]) throws(Problem) -> Bearer {
         let bearer = try bearer(headers, .noUsersToken)
         guard bearer.token.role == .device else { throw .wrongUsersRole }
         return bearer
     }
 
-    /// Whether its token would be taken now. The signature is verified again when the keys have changed since it was: there may be many who
-    /// are asked about twice a second.
+    /// Whether the token is still valid now. The signature is verified again only after a change of the keys, because
+    /// this check runs twice a second for each of many streams.
     func stillCounts(_ bearer: Bearer) -> Bool {
         let generation = state.withLock(\.generation)
         if bearer.verified.value == generation {
@@ -80,7 +81,7 @@ package final class BearerCheck: Sendable {
 
     private func bearer(_ headers: [String], _ missing: Problem) throws(Problem) -> Bearer {
         guard headers.count == 1, let text = Self.bearer(headers[0]) else { throw missing }
-        // Before the token is verified: if the keys change meanwhile, it is verified again.
+        // Read before the verification: if the keys change meanwhile, the token is verified again.
         let generation = state.withLock(\.generation)
         return Bearer(text: text, token: try token(text), generation: generation)
     }
@@ -109,8 +110,8 @@ package final class BearerCheck: Sendable {
         return String(parts[1])
     }
 
-    /// Reads the keys again when their file has changed. What cannot be read changes nothing. What is to be told of it; nil when there is
-    /// nothing.
+    /// Reads the keys again when their file has changed. An unreadable file leaves the keys as they are. Returns the
+    /// notice for the operator; nil when the file has not changed.
     func lookAtKeys() -> GatewayStatus.Notice? {
         let now = SystemClock.boot.milliseconds
         let isDue = state.withLock { state in
@@ -136,12 +137,12 @@ package final class BearerCheck: Sendable {
         }
     }
 
-    /// A device's token; refused without a private key.
+    /// Makes a token for a device. Throws when the gateway has no private key.
     func makeToken(_ user: UserID, _ device: DeviceID?, life: Int64) throws(Problem) -> (text: String, expiresAt: Int64)
     {
         let verifier = state.withLock(\.verifier)
         guard let key = verifier.keys.signingKey else { throw .noPrivateKey }
-        // A token counts in whole seconds.
+        // Tokens have times in whole seconds.
         let now = SystemClock.wall.milliseconds / 1_000 * 1_000
         var token = Token(user: user, expiresAt: now + life)
         token.device = device
@@ -155,7 +156,7 @@ package final class BearerCheck: Sendable {
     }
 }
 
-/// Who showed a token that counts.
+/// The holder of a valid token.
 struct Bearer: Sendable {
     let text: String
     let token: Token
@@ -167,7 +168,7 @@ struct Bearer: Sendable {
     }
 }
 
-/// The generation of keys by which a token was verified last.
+/// The generation of keys that last verified a token.
 private final class VerifiedGeneration: Sendable {
     private let generation: Atomic<Int>
 

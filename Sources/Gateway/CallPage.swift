@@ -4,10 +4,10 @@ import HTTPServing
 import SignalingProtocol
 import Tokens
 
-/// The call page (docs/browsers.md): the files of one directory, read at the start, and `/page.json`, which tells them where browsers reach the
-/// broker, and for whom they subscribe to pushes.
+/// The call page (docs/browsers.md): the files of one directory, read at the start, and `/page.json`, which tells the
+/// page the broker's URL for browsers, and the application server key for its push subscriptions.
 package struct CallPage: Sendable {
-    /// There can be no page; the text says why.
+    /// The reason why the page cannot be served.
     package struct Problem: Error, CustomStringConvertible {
         package let description: String
     }
@@ -23,12 +23,16 @@ package struct CallPage: Sendable {
         let bytes: [UInt8]
     }
 
-    /// By name.
+    /// The files by name.
     private var files: [String: File] = [:]
     private let headers: [HTTPResponse.Header]
 
-    /// `directory`: holds `index.html`; directories in it are left out. `webSocketURL`: where browsers reach the broker. `checksTokens`: whether
-    /// the broker asks who connects for a token. `push`: how this deployment wakes devices; a page is its app `default`.
+    /// Reads the page.
+    /// - Parameters:
+    ///   - directory: a directory with `index.html`; directories inside this directory are ignored.
+    ///   - webSocketURL: the URL at which browsers reach the broker.
+    ///   - checksTokens: whether the broker requires a token from clients.
+    ///   - push: the push settings of the deployment; a page belongs to the app `default`.
     package init(
         directory: String, webSocketURL: String, checksTokens: Bool, push: PushSettings? = nil
     ) throws(Problem) {
@@ -38,7 +42,7 @@ package struct CallPage: Sendable {
         }
         let pushKey = push?.apps[.standard]?.webPush?.key.publicPoint.map { Base64URL.encode($0) }
         var origins = [origin]
-        // Its service worker asks there whether it is still to ring.
+        // The page's service worker sends ring checks to this URL.
         if pushKey != nil, let url = push?.publicURL {
             guard let origin = Self.origin(url, ["http://", "https://"]) else {
                 throw Problem(description: "publicURL \(url): a browser is not let to a host with such a name")
@@ -67,7 +71,8 @@ package struct CallPage: Sendable {
         files["page.json"] = File(contentType: answer.contentType ?? "", bytes: answer.body)
     }
 
-    /// Nil when it has no such file. `levels`: of the path, decoded.
+    /// Returns the file of a path; nil when the page has no such file.
+    /// - Parameter levels: the decoded levels of the path.
     func response(_ method: String, _ levels: [String]) -> HTTPResponse? {
         guard levels.count <= 1, method == "GET" || method == "HEAD" else { return nil }
         let name = levels.first.flatMap { $0.isEmpty ? nil : $0 } ?? "index.html"
@@ -93,7 +98,7 @@ package struct CallPage: Sendable {
         return names.sorted()
     }
 
-    /// Nil for what is no part of a page.
+    /// Returns nil for a file of an unknown type, which is not part of the page.
     private static func contentType(_ name: String) -> String? {
         switch name.split(separator: ".").last {
         case "html": "text/html; charset=utf-8"
@@ -108,7 +113,8 @@ package struct CallPage: Sendable {
 
     // MARK: What a browser may do
 
-    /// `ws://host:port` of a URL that may stand in a header; nil for what is none. `schemes`: those that it may have.
+    /// Returns the origin (`ws://host:port`) of a URL that may stand in a header; nil for other URLs.
+    /// - Parameter schemes: the allowed schemes.
     private static func origin(_ url: String, _ schemes: [String]) -> String? {
         guard let scheme = schemes.first(where: url.hasPrefix), url.utf8.count <= 512 else { return nil }
         let authority = url.dropFirst(scheme.count).prefix { $0 != "/" }
@@ -136,8 +142,8 @@ package struct CallPage: Sendable {
         }
     }
 
-    /// Nothing but the page's own files, the broker, where to ask for rings, and what is made in the page; nobody may frame it, for a frame
-    /// would borrow its camera.
+    /// Allows only the page's own files, the broker, ring checks, and objects that are made in the page. No other page
+    /// may frame this page, because a frame would borrow its camera.
     private static func headers(connectingTo origins: [String]) -> [HTTPResponse.Header] {
         let policy = [
             "default-src 'none'", "script-src 'self'", "style-src 'self'", "img-src 'self' data:",
@@ -150,7 +156,7 @@ package struct CallPage: Sendable {
             .init("X-Content-Type-Options", "nosniff"),
             .init("Referrer-Policy", "no-referrer"),
             .init("Permissions-Policy", "camera=(self), microphone=(self), geolocation=()"),
-            // A page that was built anew is had with the next visit.
+            // A new build of the page is used from the next visit on.
             .init("Cache-Control", "no-cache"),
         ]
     }

@@ -7,26 +7,28 @@ import SignalingProtocol
 import Support
 import Synchronization
 
-/// REST for backends (docs/backend.md), and what users of ZEGO Call ask (docs/migrate/zego-call-server.md): each request is judged by a coordinator, like any other; what only reads is read from the store.
+/// The HTTP server for backends (REST, docs/backend.md) and for users of ZEGO Call (docs/migrate/zego-call-server.md).
+/// A coordinator decides each request that changes the deployment, as for any device; requests that only read are
+/// answered from the store.
 ///
-/// Three threads: the HTTP server's understands requests and refuses what cannot be, one is an MQTT client, one reads the store. None waits
-/// for another.
+/// A gateway has three threads: the HTTP server's thread parses requests and refuses invalid requests, the second
+/// thread is an MQTT client, and the third reads the store. None waits for another.
 package final class Gateway: Sendable {
     package struct Settings: Sendable {
         package var host: String
         package var port: Int
         package var broker: BrokerAddress
         package var certificateAuthorityFile: String?
-        /// Whom the broker takes for a server; read for each connection.
+        /// The file with the token of a server at the broker; read for each broker connection.
         package var tokenFile: String?
-        /// The same as text.
+        /// The same token as text.
         package var token: String?
         package var topics = Topics.standard
-        /// 1 to 64 of `A-Z a-z 0-9 _ -`; no two gateways have the same.
+        /// 1 to 64 of `A-Z a-z 0-9 _ -`, different for each gateway.
         package var name: String
         package var lease: Milliseconds
         package var http = HTTPServerSettings()
-        /// Served at `/`; nil for none.
+        /// The call page that is served at `/`; nil for none.
         package var page: CallPage?
 
         package init(host: String, port: Int, broker: BrokerAddress, name: String, lease: Milliseconds) {
@@ -39,10 +41,10 @@ package final class Gateway: Sendable {
         }
     }
 
-    /// What it reads.
+    /// The parts of the store that a gateway reads.
     package typealias Store = any RecordStore & TimelineStore & RegistrationStore
 
-    /// There can be no gateway; the text says why.
+    /// The reason why the gateway cannot start.
     package struct SetupError: Error, CustomStringConvertible {
         package let description: String
     }
@@ -53,7 +55,7 @@ package final class Gateway: Sendable {
     private let threads: Mutex<[pthread_t]>
     package var port: Int { server.port }
 
-    /// `store`: the gateway's own from here on, in a thread of its own.
+    /// - Parameter store: belongs to the gateway from now on, in its own thread.
     package init(
         _ settings: Settings, _ store: sending Store, _ bearers: BearerCheck, _ status: GatewayStatus
     ) throws(SetupError) {
@@ -91,7 +93,7 @@ package final class Gateway: Sendable {
         }
     }
 
-    /// Answers `unavailable` to whoever waits, and ends; waits for that.
+    /// Answers `unavailable` to all waiting requests, ends the threads, and waits until they have ended.
     package func stop() {
         relayInbox.stop()
         readerInbox.stop()

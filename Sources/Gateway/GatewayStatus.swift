@@ -1,26 +1,26 @@
 import HTTPServing
 import Synchronization
 
-/// What a gateway's threads tell of themselves.
+/// The state of a gateway's threads, for `/readyz`, `/metrics` and the log.
 package final class GatewayStatus: Sendable {
     struct Snapshot: Sendable {
-        /// Responses come in from the broker.
+        /// Whether responses come in from the broker.
         var isListening = false
-        /// Why there is no broker, as it was last known.
+        /// The last known reason why the broker cannot be used.
         var brokerFailure: String?
-        /// The store has answered, or has failed to: before the first of the two nobody knows whether it is there.
+        /// Whether the store has answered or failed once; before that, its state is unknown.
         var isStoreKnown = false
-        /// Why the store cannot answer, while it cannot.
+        /// The reason why the store cannot answer; nil while the store works.
         var storeFailure: String?
-        /// Streams of events that are open.
+        /// The number of open streams of events.
         var streams = 0
-        /// By route and status.
+        /// The numbers of responses, by route and status.
         var responses: [Key: Int] = [:]
         var durations = DurationHistogram()
     }
 
     struct Key: Hashable, Comparable, Sendable {
-        /// A route; or "other".
+        /// A route, or "other".
         let route: String
         let status: Int
 
@@ -29,16 +29,16 @@ package final class GatewayStatus: Sendable {
 
     private let state = Mutex(Snapshot())
     private let log: @Sendable (Notice) -> Void
-    /// What else `/metrics` shows, in its format.
+    /// Further metrics for `/metrics`, in the same format.
     private let more = Mutex<@Sendable () -> String>({ "" })
 
-    /// What an operator is told.
+    /// A notice for the operator.
     package enum Notice: Sendable {
         case listening
         case brokerLost(String)
         case storeFails(String)
         case storeIsBack
-        /// With the keys that are passed over, and the reasons.
+        /// The keys were read; some keys were ignored, each with a reason.
         case keysRead(unusable: [String])
         case keysUnreadable(String)
     }
@@ -85,7 +85,7 @@ package final class GatewayStatus: Sendable {
         }
     }
 
-    /// Why requests cannot be served now; nil when they can.
+    /// The reason why requests cannot be served now; nil when they can.
     package var notReadyReason: String? {
         let snapshot = snapshot
         if !snapshot.isListening { return "not connected to the broker: \(snapshot.brokerFailure ?? "not yet")" }
@@ -93,7 +93,7 @@ package final class GatewayStatus: Sendable {
         return snapshot.storeFailure.map { "the store fails: \($0)" }
     }
 
-    /// In the Prometheus text format.
+    /// The metrics in the Prometheus text format.
     func metrics(_ server: HTTPServerCounts) -> String {
         let snapshot = snapshot
         var text = ""
@@ -134,7 +134,7 @@ extension GatewayStatus {
     }
 }
 
-/// How long responses took.
+/// The times that responses took.
 struct DurationHistogram: Sendable {
     private static let bounds: [Double] = [1, 2, 5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000]
     private var counts = [Int](repeating: 0, count: bounds.count)

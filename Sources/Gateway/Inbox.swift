@@ -2,7 +2,7 @@ import Glibc
 import Support
 import Synchronization
 
-/// What other threads hand to one that polls. It is bounded: what is too much is refused at once.
+/// A bounded queue from other threads to a polling thread. Items beyond the bound are refused at once.
 final class Inbox<Item: Sendable>: Sendable {
     private struct State {
         var items: [Item] = []
@@ -22,7 +22,7 @@ final class Inbox<Item: Sendable>: Sendable {
         self.most = most
     }
 
-    /// False when too much waits already, or nobody takes anything any more.
+    /// Returns false when the queue is full, or the receiving thread stops.
     func post(_ item: Item) -> Bool {
         let place: Int? = state.withLock { state in
             guard state.items.count < most, !state.isStopping else { return nil }

@@ -2,21 +2,23 @@ import HTTPServing
 import MQTTClient
 import SignalingProtocol
 
-/// Requests that wait for their responses, on the relay's thread.
+/// The requests that wait for their responses, on the relay's thread.
 ///
-/// A request is sent again like that of any device, with the same id, until it is answered. What is not answered in time may have been
-/// done: who asked is told `unavailable`, and may ask again with the same key.
+/// The gateway resends a request as a device does, with the same id, until the response comes. A request without a
+/// response in time may have been served: the client is told `unavailable`, and may repeat the request with the same
+/// key.
 struct OpenRequests {
-    /// In milliseconds.
+    /// Times are in milliseconds.
     enum Bounds {
-        /// How long somebody waits for an answer.
+        /// How long a client waits for a response.
         static let patience: Int64 = 10_000
-        /// The same while there is no broker.
+        /// How long a client waits without a broker connection.
         static let patienceWithoutBroker: Int64 = 2_000
         static let requests = 4_096
-        /// Seconds that the broker keeps a request which no coordinator takes.
+        /// How long the broker keeps a request that no coordinator takes, in seconds.
         static let expiry: UInt32 = 10
-        /// For how long a cancel waits for the call that it may have overtaken, and how long between two looks.
+        /// How long a cancel waits for the call that the cancel may have overtaken; below, the time between two
+        /// attempts.
         static let overtaking: Int64 = 1_000
         static let nextLookForCall: Int64 = 150
     }
@@ -28,7 +30,7 @@ struct OpenRequests {
         let end: Int64
         var nextSend: Int64
         var attempts = 0
-        /// The call that it names was not there, and may come.
+        /// Whether the call of the request did not exist, and may still come.
         var wasMissing = false
     }
 
@@ -36,25 +38,26 @@ struct OpenRequests {
     private let name: String
     private var pending: [UInt64: Pending] = [:]
     private var lastNumber: UInt64 = 0
-    /// Stands before each number in Correlation Data: any device may publish to where responses come (a Response Topic of its own), and none
-    /// can guess this. Nor is what another process with the same name asked for taken for an answer to this one.
+    /// The prefix of each number in Correlation Data, which makes responses unforgeable: any device may publish to the
+    /// topic of the responses (as a Response Topic of its own), but cannot guess this prefix. The prefix also keeps
+    /// apart the responses to another process with the same name.
     private let secret = (0..<16).map { _ in UInt8.random(in: 0...255) }
-    /// Those that are to be sent now.
+    /// The requests to be sent now.
     private var due: [UInt64] = []
-    /// Of requests without a response, by the broker's packet identifier.
+    /// The requests without a response by protocol, by the broker's packet identifier.
     private var awaited: [Int32: UInt64] = [:]
-    /// Before that nothing is to be sent again, and nobody has waited for too long.
+    /// Before this time, no request must be resent, and no client has waited for too long.
     private(set) var nextLook = Int64.max
-    /// Requests go out, and their responses come in.
+    /// Whether requests can be sent, and responses come in.
     private var isListening = false
 
-    /// `name`: the level below devices' topics on which responses come.
+    /// - Parameter name: the topic level below devices' topics on which responses come.
     init(_ topics: Topics, name: String) {
         self.topics = topics
         self.name = name
     }
 
-    /// On which responses come.
+    /// The topic filter of the responses.
     var filter: String { "\(topics.root)/down/+/+/\(name)" }
 
     mutating func take(_ item: Relay.Item, now: Int64) {
@@ -69,7 +72,7 @@ struct OpenRequests {
         nextLook = min(nextLook, end(of: waiting))
     }
 
-    /// Nothing more is answered.
+    /// Refuses all waiting requests with `unavailable`.
     mutating func stop() {
         for waiting in pending.values { waiting.asker.refuse(.unavailable) }
         pending = [:]
@@ -82,7 +85,7 @@ struct OpenRequests {
         nextLook = now
     }
 
-    /// What was sent may be lost with the connection.
+    /// Messages that were sent may be lost with the broker connection.
     mutating func lost(now: Int64) {
         isListening = false
         awaited = [:]
@@ -91,7 +94,7 @@ struct OpenRequests {
         nextLook = now
     }
 
-    /// Finds what is to be sent again, and gives up what has waited for too long.
+    /// Collects the requests to be resent, and gives up requests that have waited for too long.
     mutating func look(now: Int64) {
         guard nextLook <= now else { return }
         nextLook = .max
@@ -114,7 +117,7 @@ struct OpenRequests {
 
     private mutating func send(_ number: UInt64, _ connection: MQTTConnection, _ now: Int64) throws(MQTTError) {
         guard let request = pending[number]?.request else { return }
-        // As devices do: after 1, 2, 4 s.
+        // The resends follow after 1, 2, 4 s, as those of devices.
         pending[number]!.nextSend = now + 1_000 << Int64(min(pending[number]!.attempts, 3))
         pending[number]!.attempts += 1
         nextLook = min(nextLook, pending[number]!.nextSend)
@@ -123,7 +126,7 @@ struct OpenRequests {
             let identifier = try connection.publish(message(request, number), isAwaited: isAwaited)
             if isAwaited { awaited[identifier] = number }
         } catch {
-            // What this broker cannot take, it never will; the connection is as good as before.
+            // The broker will never accept this message, but the broker connection is still good.
             guard error.kind == .invalid else { throw error }
             refuse(number, Problem(SignalingError(.tooLarge, "the broker does not take it: \(error.message)")))
         }
@@ -142,7 +145,7 @@ struct OpenRequests {
 
     // MARK: Answers
 
-    /// The broker has taken a message, or has not.
+    /// Handles the broker's acknowledgement of a message: the broker has accepted or refused the message.
     mutating func answered(_ identifier: Int32, isTaken: Bool) {
         guard let number = awaited.removeValue(forKey: identifier), isTaken, let waiting = pending[number] else {
             return
@@ -150,12 +153,12 @@ struct OpenRequests {
         respond(number, waiting.request.answer.taken)
     }
 
-    /// What came of a message.
+    /// The kind of an inbound message.
     enum Taken {
-        /// It is no response to what was asked here.
+        /// The message is no response to a request of this gateway.
         case foreign
         case response
-        /// What a user has asked for is done.
+        /// The request of a user has been served.
         case done(DeviceAddress, ZegoAnswer, Response.Outcome)
     }
 
@@ -184,7 +187,7 @@ struct OpenRequests {
         }
         if let next = waiting.request.next(after: response.outcome) {
             pending[number] = nil
-            // Under a number of its own: the answer before it may come a second time.
+            // The next request has a new number, because the preceding response may come a second time.
             wait(Pending(asker: waiting.asker, request: next, end: waiting.end, nextSend: now))
             return .response
         }
@@ -206,7 +209,7 @@ struct OpenRequests {
         pending.removeValue(forKey: number)?.asker.respond(response)
     }
 
-    /// What was never sent was not done: nobody needs to wait for long.
+    /// A request that was never sent was not served, so its client need not wait for long.
     private func end(of waiting: Pending) -> Int64 {
         guard !isListening, waiting.attempts == 0 else { return waiting.end }
         return waiting.end - Bounds.patience + Bounds.patienceWithoutBroker

@@ -1,43 +1,43 @@
 import HTTPServing
 import SignalingProtocol
 
-/// What a backend asks for, once its path and body are understood.
+/// The operation of an HTTP request, after path and body were parsed.
 enum Operation {
-    /// A request of the protocol, which a coordinator judges.
+    /// A request of the protocol, which a coordinator decides.
     case relay(RelayedRequest)
-    /// What only reads.
+    /// The cases that only read.
     case call(CallID)
     case trace(CallID)
     case devices(UserID)
     case token(UserID, DeviceID?, milliseconds: Int64)
     case ring(RingQuestion)
-    /// Passed on when the call is still the user's.
+    /// A heartbeat, passed on if the user is still in the call.
     case heartbeat(RelayedRequest, CallID)
-    /// What happens to this user from now on.
+    /// The stream of the user's events from now on.
     case events(Bearer, lastEventID: String?)
 }
 
 /// A request of the protocol on behalf of a device.
 struct RelayedRequest {
-    /// What becomes of the response.
+    /// How the service's response becomes an HTTP response.
     enum Answer {
-        /// 201 with where the call is; 200 when it was made before.
+        /// 201 with the call's location; 200 when the call was made by an earlier request.
         case created
         case fields
-        /// What a list of one user says of that user.
+        /// The user from a list of one user.
         case user
         /// 202 with the message's id.
         case message
         /// 204.
         case nothing
-        /// What a device is told that was woken.
+        /// The response to a woken device.
         case ring
-        /// There is no response: 204 when the broker has the request.
+        /// The request has no response: 204 when the broker has accepted the request.
         case unanswered
         /// `{"code","message"}`.
         case zegoCall(ZegoAnswer)
 
-        /// There is no response to wait for: the broker's word is all there is.
+        /// Whether the request has no response, so that the broker's acknowledgement counts.
         var isUnanswered: Bool {
             switch self {
             case .unanswered, .zegoCall(.heartbeat): true
@@ -45,7 +45,7 @@ struct RelayedRequest {
             }
         }
 
-        /// The broker has it.
+        /// The HTTP response when the broker has accepted the request.
         var taken: HTTPResponse {
             if case .zegoCall = self { return .zegoCallDone }
             return HTTPResponse(204)
@@ -57,20 +57,20 @@ struct RelayedRequest {
     let answer: Answer
 }
 
-/// A request as it came, its path decoded.
+/// An HTTP request with its decoded path.
 struct Asked {
     let route: Route
     let parameters: [String: String]
     let query: [(name: String, value: String)]
     let body: [UInt8]
-    /// `Idempotency-Key`.
+    /// The header `Idempotency-Key`.
     let key: RequestID?
-    /// A user who asks for itself.
+    /// The user who sent the request with the user's own token.
     var user: Bearer?
-    /// `Last-Event-ID`.
+    /// The header `Last-Event-ID`.
     var lastEventID: String?
 
-    /// `newID`: for a request without a key.
+    /// - Parameter newID: makes the id of a request without an `Idempotency-Key`.
     func operation(newID: () -> RequestID) throws(Problem) -> Operation {
         if let user { return try zegoCall(user, newID: newID) }
         switch route {
@@ -145,7 +145,7 @@ struct Asked {
     ) throws(Problem) -> RelayedRequest {
         let body = try fields()
         let device = try device(body, user)
-        // An invite may name its call; in all others the path does.
+        // An invite may name its call in the body; all other requests name their call in the path.
         let callID = route == .invite ? nil : try callID
         return RelayedRequest(
             device: device,
@@ -160,7 +160,7 @@ struct Asked {
             guard !text.isEmpty, text.utf8.allSatisfy({ (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }) else {
                 throw .badRequest("count: expected a whole number")
             }
-            // Of what is too large for a number no more is to be known.
+            // A number too large for `Int` asks for as many calls as possible.
             count = Int(text) ?? .max
         }
         let cursor = parameter("cursor")
@@ -181,7 +181,7 @@ struct Asked {
             }, answer: .message)
     }
 
-    /// `body` is passed on byte for byte, but for what the gateway says itself.
+    /// Returns a request with the body's fields byte for byte, except the fields that the gateway sets itself.
     private func payload(
         _ type: String, _ id: RequestID, passing body: JSONFields? = nil, but excluded: [String] = [],
         _ more: (inout JSONWriter) -> Void = { _ in }
@@ -194,7 +194,7 @@ struct Asked {
         }
     }
 
-    /// What is missing, or cannot be, is nobody's key.
+    /// Missing or invalid parameters are refused like a wrong key.
     private func ring(isRejected: Bool) throws(Problem) -> RingQuestion {
         guard let callID = parameters["callID"].flatMap(CallID.init), let user = parameter("user").flatMap(UserID.init),
             let device = parameter("device").flatMap(DeviceID.init), let key = parameter("key")
@@ -207,7 +207,7 @@ struct Asked {
 
     private var callID: CallID {
         get throws(Problem) {
-            // One that cannot be is that of no call.
+            // No call has an invalid id.
             guard let id = CallID(parameters["callID"]!) else { throw Problem(.init(.callNotFound, "no such call")) }
             return id
         }
@@ -222,7 +222,7 @@ struct Asked {
         }
     }
 
-    /// The first one of this name.
+    /// Returns the first value with this name.
     private func parameter(_ name: String) -> String? { query.first { $0.name == name }?.value }
 
     func fields() throws(Problem) -> JSONFields {
@@ -236,7 +236,7 @@ struct Asked {
         return found
     }
 
-    /// Who acts: through the backend, where no device is named.
+    /// Returns the acting device: the backend's own device where the body names none.
     private func device(_ body: JSONFields, _ user: String) throws(Problem) -> DeviceAddress {
         DeviceAddress(
             userID: try required(body, user, "a user id of 1 to 64 bytes", UserID.init),
@@ -258,7 +258,7 @@ struct Asked {
         return value
     }
 
-    /// Seconds in the body.
+    /// Returns the `ttl` of the body in milliseconds; the body has seconds.
     private func life(_ body: JSONFields) throws(Problem) -> Int64 {
         guard let value = body["ttl"] else { return 3_600_000 }
         guard let seconds = value.integer, (1...86_400).contains(seconds) else {

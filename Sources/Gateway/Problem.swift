@@ -1,15 +1,16 @@
 import HTTPServing
 import SignalingProtocol
 
-/// Why a request is refused: RFC 9457, with `code` and what else an error of the protocol says (docs/backend.md, Errors).
+/// The refusal of an HTTP request, as in RFC 9457, with `code` and the other fields of a protocol error
+/// (docs/backend.md, Errors).
 struct Problem: Error, Equatable {
     let status: Int
     let error: SignalingError
     var headers: [HTTPResponse.Header] = []
-    /// The token was good, and is no longer.
+    /// Whether the token has expired, but was valid before.
     var isAboutExpiry = false
 
-    /// A refusal of the service.
+    /// Makes a refusal from an error of the service.
     init(_ error: SignalingError) {
         self.error = error
         status = error.isIDUsed ? 422 : Self.status(of: error.code)
@@ -38,7 +39,7 @@ struct Problem: Error, Equatable {
     static let unknownPath = Problem(404, "notFound", "there is nothing under this path")
     static let noPage = Problem(
         404, "notFound", "there is no call page here: docs/browsers.md tells how it is built and served")
-    /// The same for whatever is wrong with it: nobody learns which calls there are.
+    /// The same refusal for every mistake in a ring check, so that strangers do not learn which calls exist.
     static let wrongRingKey = Problem(404, "notFound", "no invitation of this device has this key")
     static func wrongMethod(_ allowed: [String]) -> Problem {
         let list = allowed.joined(separator: ", ")
@@ -46,7 +47,7 @@ struct Problem: Error, Equatable {
     }
     static let noPrivateKey = Problem(
         501, "notImplemented", "this gateway has public keys only: it cannot make tokens (--keys)")
-    /// Whether it was done is not known: with its key it may be sent again.
+    /// The request may or may not have been served; the client may repeat the request with the same key.
     static let unavailable = Problem(
         SignalingError(.unavailable, "not answered in time, or not now: ask again, with the same Idempotency-Key"))
     static let overloaded = Problem(
@@ -55,7 +56,7 @@ struct Problem: Error, Equatable {
     static let tooManyStreams = Problem(
         SignalingError(.rateLimited, "this user has \(StreamDesk.Bounds.perUser) streams already", retryAfter: 1_000))
 
-    /// What the HTTP server refuses by itself.
+    /// Converts a refusal of the HTTP server itself.
     @Sendable static func response(_ refusal: HTTPRefusal) -> HTTPResponse {
         switch refusal.status {
         case 413: Problem(SignalingError(.tooLarge, refusal.reason)).response
@@ -80,7 +81,7 @@ struct Problem: Error, Equatable {
         case .rateLimited: 429
         case .unavailable: 503
         case .internal: 500
-        // A race, or a state that stands in the way.
+        // A race, or a state that does not allow the request.
         default: 409
         }
     }

@@ -5,15 +5,15 @@ import HTTPServing
 import SignalingProtocol
 import Support
 
-/// Answers what only reads, from the store. It belongs to one thread.
+/// Answers requests that only read, from the store. A reader belongs to one thread.
 final class Reader {
     enum Question: Sendable {
         case call(CallID)
         case trace(CallID)
         case devices(UserID)
-        /// The deployment's secret is not known yet.
+        /// A ring check that came before the deployment's secret was known.
         case ring(RingQuestion)
-        /// Whether the call is still that of who sends it.
+        /// A heartbeat, passed on if the call is still the call of its sender.
         case heartbeat(RelayedRequest, CallID)
     }
 
@@ -23,17 +23,17 @@ final class Reader {
     }
 
     enum Bounds {
-        /// Questions that wait.
+        /// The bound of waiting questions.
         static let waiting = 1_024
-        /// Questions that the store works on at a time.
+        /// The bound of questions in the store at the same time.
         static let underWay = 64
         /// Milliseconds.
         static let longestWait: Int64 = 1_000
-        /// Milliseconds between looks at a store that nobody asks: whether it is there is to be known.
+        /// The interval, in milliseconds, of the reads that show whether an idle store still answers.
         static let look: Int64 = 1_000
     }
 
-    /// Read to see whether the store answers. There may be such a call, and nothing is done with it.
+    /// A call id that is read to see whether the store answers. The result is ignored, even if such a call exists.
     private static let nobodysCall = CallID("readiness")!
 
     private let store: Gateway.Store
@@ -59,7 +59,7 @@ final class Reader {
         self.status = status
     }
 
-    /// Until the inbox says stop.
+    /// Runs until the inbox stops.
     func run() {
         while !inbox.isStopping {
             wait()
@@ -93,12 +93,12 @@ final class Reader {
         if let deadline = socket?.deadline { limit = min(limit, max(0, deadline - now) + 1) }
         _ = poll(&descriptors, nfds_t(descriptors.count), Int32(limit))
         if descriptors[1].revents != 0 || socket?.deadline != nil { store.receive() }
-        // The store has closed the connection: whether it is still there is seen at once.
+        // The store has closed its connection; the next look shows at once whether the store still answers.
         if socket != nil, store.socket == nil { nextLook = 0 }
         executor.run()
     }
 
-    /// Asks what only the store can answer: its time would be known without asking it.
+    /// Reads a record, which requires an answer of the store; the store's time may be known without an answer.
     private func look() {
         start { [store] () async throws(StoreError) in
             _ = try await store.now()
@@ -141,7 +141,7 @@ final class Reader {
                 asker.refuse(Problem(refusal))
             }
         } failed: { [self] in
-            // The call lives on, whether or not the store can be read.
+            // A failing store does not end the call, so the heartbeat is passed on.
             if case .heartbeat(let request, _) = item.question { return pass(on: request, asker) }
             asker.refuse(.unavailable)
         }
@@ -151,7 +151,7 @@ final class Reader {
         if !relay.post(Relay.Item(request: request, asker: asker)) { asker.refuse(.overloaded) }
     }
 
-    /// Why a device has no part in a call; nil when it has.
+    /// Returns the reason why a device has no part in a call; nil when the device has a part in the call.
     private func refusal(_ device: DeviceAddress, _ id: CallID) async throws(StoreError) -> SignalingError? {
         guard case .call(let call)? = try await store.load([id])[0]?.record,
             let member = call.snapshot.member(device.userID)
@@ -163,7 +163,7 @@ final class Reader {
         return member.device == device.deviceID ? nil : SignalingError(.answeredElsewhere, "on another device")
     }
 
-    /// As `call.get` and `call.trace` answer it.
+    /// Returns the same fields as the responses to `call.get` and `call.trace`.
     private func call(_ id: CallID, withTimeline: Bool) async throws(StoreError) -> HTTPResponse {
         var stored = try await store.load([id])[0]
         if case .alias(let target, _)? = stored?.record { stored = try await store.load([target])[0] }
@@ -177,7 +177,7 @@ final class Reader {
         return RelayedRequest.Answer.passed(on: DownMessage.response(response).encoded(), 200)
     }
 
-    /// Those that are online or known to have been, and those that are registered for pushes.
+    /// Returns the user's devices that are online, were online, or are registered for pushes.
     private func devices(of user: UserID) async throws(StoreError) -> HTTPResponse {
         let now = try await store.now()
         let known = try await store.devices(of: [user])[0]

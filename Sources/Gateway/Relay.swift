@@ -4,28 +4,29 @@ import MQTTClient
 import SignalingProtocol
 import Support
 
-/// Hands requests to the coordinators and their responses to who asked: an MQTT client with the role of a server (docs/protocol.md,
-/// section 1, Backends), and what happens to users with streams to these. It belongs to one thread.
+/// Passes requests to the coordinators, and responses to the clients, as an MQTT client with the role of a server
+/// (docs/protocol.md, section 1, Backends). Also passes events to the streams of users. A relay belongs to one thread.
 final class Relay {
     struct Settings: Sendable {
         var broker: BrokerAddress
         var certificateAuthorityFile: String?
-        /// Read for each connection.
+        /// The file is read for each broker connection.
         var tokenFile: String?
-        /// Nil: the one in `tokenFile`, or none.
+        /// Nil when the token is in `tokenFile`, or when no token is needed.
         var token: String?
         var topics = Topics.standard
-        /// The MQTT client id, and the level below devices' topics on which responses come: 1 to 64 of `A-Z a-z 0-9 _ -`.
+        /// The MQTT client id, and the topic level below devices' topics on which responses come: 1 to 64 of `A-Z a-z
+        /// 0-9 _ -`.
         var name: String
     }
 
-    /// One that waits for its response.
+    /// A request that waits for its response.
     struct Item: Sendable {
         let request: RelayedRequest
         let asker: Asker
     }
 
-    /// In milliseconds.
+    /// Times are in milliseconds.
     private enum Bounds {
         static let firstPause: Int64 = 250
         static let longestPause: Int64 = 4_000
@@ -54,7 +55,7 @@ final class Relay {
         requests = OpenRequests(settings.topics, name: settings.name)
     }
 
-    /// Until the inbox says stop.
+    /// Runs until the inbox stops.
     func run() {
         while !inbox.isStopping {
             now = SystemClock.boot.milliseconds
@@ -62,7 +63,7 @@ final class Relay {
             let messages = wait()
             now = SystemClock.boot.milliseconds
             for message in messages { received(message) }
-            // Before what is new, which is to be sent anyway.
+            // Before new requests are taken, because these are sent anyway.
             requests.look(now: now)
             for item in inbox.take() { requests.take(item, now: now) }
             streams.turn(now: now)
@@ -159,7 +160,7 @@ final class Relay {
         case .foreign: streams.received(message, now: now)
         case .response: break
         case .done(let device, let answer, let outcome):
-            // A call has begun whose caller sends heartbeats from now on.
+            // A call has begun, and its inviter sends heartbeats from now on.
             if let (caller, callID) = answer.caller(outcome) { streams.beat(caller, callID) }
             if case .success(let success) = outcome { streams.did(device, success.call, now: now) }
         }

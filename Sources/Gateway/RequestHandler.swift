@@ -4,7 +4,8 @@ import Support
 import Synchronization
 import Tokens
 
-/// What the HTTP server's thread does with a request: who asks, for what, and to whom it is handed on. It waits for nothing.
+/// The work of the HTTP server's thread for a request: checks the token, finds the operation, and hands the request on.
+/// Never waits.
 final class RequestHandler: Sendable {
     private let bearers: BearerCheck
     private let relay: Inbox<Relay.Item>
@@ -14,7 +15,7 @@ final class RequestHandler: Sendable {
     private let budgets = UserBudgets()
     private let page: CallPage?
     private let status: GatewayStatus
-    /// For its counts.
+    /// The HTTP server, for its counts.
     private let server = Mutex<HTTPServer?>(nil)
 
     init(
@@ -32,7 +33,7 @@ final class RequestHandler: Sendable {
 
     func serve(_ server: HTTPServer) { self.server.withLock { $0 = server } }
 
-    /// Nil: somebody else answers.
+    /// Returns nil when another thread responds.
     func handle(_ exchange: HTTPExchange) -> HTTPResponse? {
         if let notice = bearers.lookAtKeys() { status.tell(notice) }
         var asker = Asker(exchange, nil, status)
@@ -45,7 +46,7 @@ final class RequestHandler: Sendable {
         }
     }
 
-    /// Of the call page, which is no part of REST.
+    /// Returns a file of the call page, which is not part of REST.
     private func file(_ exchange: HTTPExchange) -> HTTPResponse? {
         guard let levels = RequestPath.levels(exchange.path) else { return nil }
         return page?.response(exchange.method, levels)
@@ -75,7 +76,7 @@ final class RequestHandler: Sendable {
         }
     }
 
-    /// The user who asks; nil for a backend, which is no user.
+    /// Returns the user of the token; nil for a backend, which is no user.
     private func bearer(_ route: Route, _ exchange: HTTPExchange) throws(Problem) -> Bearer? {
         let headers = exchange.header("Authorization")
         guard route.isZegoCall else {
@@ -87,7 +88,7 @@ final class RequestHandler: Sendable {
         return bearer
     }
 
-    /// Whatever is asked for: a key that cannot be is a mistake of who asks.
+    /// An invalid `Idempotency-Key` is refused for every operation.
     private func key(_ headers: [String]) throws(Problem) -> RequestID? {
         guard let text = headers.first else { return nil }
         guard headers.count == 1, let key = RequestID(text) else {
@@ -138,7 +139,7 @@ final class RequestHandler: Sendable {
         return nil
     }
 
-    /// Server-sent events. A proxy must not hold them back.
+    /// Opens a stream of server-sent events, with headers that keep proxies from delaying the events.
     private func events(_ bearer: Bearer, _ lastEventID: String?) throws(Problem) -> HTTPResponse {
         HTTPResponse.streaming(
             try streams.open(bearer, lastEventID: lastEventID), contentType: "text/event-stream",
@@ -149,7 +150,7 @@ final class RequestHandler: Sendable {
         guard inbox.post(item) else { throw .overloaded }
     }
 
-    /// A browser asks before it sends what a form could not.
+    /// Answers a browser's preflight request, which precedes requests that a form could not send.
     private static func preflight(_ method: String) -> HTTPResponse {
         HTTPResponse(
             204,

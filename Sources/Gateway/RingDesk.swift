@@ -2,29 +2,29 @@ import Delivery
 import SignalingProtocol
 import Synchronization
 
-/// What a device asks that was woken (docs/protocol.md, section 7, Ring check).
+/// The request of a woken device (docs/protocol.md, section 7, Ring check).
 struct RingQuestion: Sendable {
     let callID: CallID
     let device: DeviceAddress
     let key: String
-    /// It declines.
+    /// Whether the device rejects the invitation.
     let isRejected: Bool
 }
 
-/// Looks at the keys of ring checks, and hands those that are right to a coordinator. A wrong key costs neither the store nor a coordinator
-/// anything. For any thread.
+/// Checks the keys of ring checks, and hands ring checks with a valid key to a coordinator. A wrong key causes no work
+/// for the store or a coordinator. May be used on any thread.
 final class RingDesk: Sendable {
     private let secret = Mutex<[UInt8]?>(nil)
     private let relay: Inbox<Relay.Item>
 
     init(_ relay: Inbox<Relay.Item>) { self.relay = relay }
 
-    /// The secret of the deployment, which never changes, is known.
+    /// Whether the deployment's secret, which never changes, is known.
     var isReady: Bool { secret.withLock { $0 != nil } }
 
     func learn(_ secret: [UInt8]) { self.secret.withLock { $0 = secret } }
 
-    /// Once it is ready.
+    /// Serves a ring check; throws `unavailable` before the desk is ready.
     func take(_ question: RingQuestion, _ asker: Asker, newID: () -> RequestID) throws(Problem) {
         guard let secret = secret.withLock(\.self) else { throw .unavailable }
         let (user, device) = (question.device.userID, question.device.deviceID)

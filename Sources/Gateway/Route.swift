@@ -1,4 +1,5 @@
-/// What a method and a path name (docs/backend.md). This list is the whole of it: docs/openapi.yaml is held to it by a test.
+/// The operation that a method and a path name (docs/backend.md). This list is complete; a test compares
+/// docs/openapi.yaml with this list.
 package enum Route: String, CaseIterable, Sendable {
     case invite = "POST /v1/calls"
     case call = "GET /v1/calls/{callID}"
@@ -35,7 +36,7 @@ package enum Route: String, CaseIterable, Sendable {
     case ready = "GET /readyz"
     case metrics = "GET /metrics"
 
-    /// Who asks must show that it is a backend, or a user (`isZegoCall`).
+    /// Whether the request needs a token of a backend, or of a user (`isZegoCall`).
     package var needsToken: Bool {
         switch self {
         case .description, .healthy, .ready, .metrics: false
@@ -43,7 +44,7 @@ package enum Route: String, CaseIterable, Sendable {
         }
     }
 
-    /// A device asks that was woken: the key in its query is the right to.
+    /// Whether a woken device sends this request, with the key in its query as its authorization.
     var isRing: Bool {
         switch self {
         case .ringCheck, .ringReject, .ringCheckPreflight, .ringRejectPreflight: true
@@ -51,7 +52,7 @@ package enum Route: String, CaseIterable, Sendable {
         }
     }
 
-    /// A user asks, with a token of its own (docs/migrate/zego-call-server.md).
+    /// Whether a user sends this request, with the user's own token (docs/migrate/zego-call-server.md).
     var isZegoCall: Bool {
         switch self {
         case .zegoStart, .zegoCancel, .zegoAccept, .zegoDecline, .zegoEnd, .zegoHeartbeat, .zegoEvents: true
@@ -59,13 +60,15 @@ package enum Route: String, CaseIterable, Sendable {
         }
     }
 
-    /// Asked by whoever watches over the gateway, or by a phone that rings: served also when there are too many connections for all else.
+    /// Whether the path serves monitoring or a ringing phone. Such requests are served even when there are too many
+    /// connections for others.
     static func isVital(_ path: String) -> Bool {
         ["/healthz", "/readyz", "/metrics"].contains(path) || path.hasPrefix("/v1/ring/")
     }
 
-    /// Whether HEAD may stand for GET: only where GET changes nothing. Proxies and scanners send HEAD for whatever link they find. A ring check
-    /// counts as the ack of a device that was woken, and a stream of events makes its device online.
+    /// Whether HEAD is allowed as a GET without a body: only where GET changes nothing, because proxies and scanners
+    /// send HEAD for any link. A ring check counts as the ack of a woken device, and a stream of events makes its
+    /// device online.
     package var answersHead: Bool {
         switch self {
         case .ringCheck, .zegoEvents: false
@@ -75,13 +78,13 @@ package enum Route: String, CaseIterable, Sendable {
 
     package var method: Substring { rawValue.prefix { $0 != " " } }
 
-    /// The levels of the path; those in braces are parameters.
+    /// The levels of the path; levels in braces are parameters.
     var levels: [Substring] { rawValue.drop { $0 != "/" }.dropFirst().split(separator: "/") }
 
-    /// What was found under a path.
+    /// The result of a search for a path.
     enum Match: Equatable {
         case found(Route, parameters: [String: String])
-        /// The path is known, with these methods.
+        /// The path exists, with other methods.
         case wrongMethod(allowed: [String])
         case unknown
     }
@@ -93,7 +96,7 @@ package enum Route: String, CaseIterable, Sendable {
         )
     }
 
-    /// `levels`: of the path, decoded.
+    /// - Parameter levels: the decoded levels of the path.
     static func find(_ method: String, _ levels: [String]) -> Match {
         let fitting = table.compactMap { entry in
             parameters(entry.levels, levels).map { (entry.route, entry.methods, $0) }
@@ -105,13 +108,13 @@ package enum Route: String, CaseIterable, Sendable {
         return .wrongMethod(allowed: fitting.flatMap(\.1))
     }
 
-    /// Nil when the path is another one.
+    /// Returns the parameters; nil when the path does not fit.
     private static func parameters(_ pattern: [Substring], _ levels: [String]) -> [String: String]? {
         guard pattern.count == levels.count else { return nil }
         var parameters: [String: String] = [:]
         for (expected, level) in zip(pattern, levels) {
             if expected.hasPrefix("{") {
-                // Nothing has an empty name: `/v1/calls/` is another path.
+                // Parameters are never empty: `/v1/calls/` is another path.
                 guard !level.isEmpty else { return nil }
                 parameters[String(expected.dropFirst().dropLast())] = level
             } else if !expected.utf8.elementsEqual(level.utf8) {

@@ -1,15 +1,18 @@
-/// Where a request to a stranger's URL may go: to public addresses at the port of HTTPS, and wherever its networks say.
+/// The allowed addresses for requests to strangers' URLs: public addresses at the port of HTTPS, and the allowed
+/// networks.
 package struct AddressRules: Sendable, Equatable {
-    /// Networks in which every address and every port may be asked.
+    /// The networks in which all addresses and ports are allowed.
     package let allowedNetworks: [Network]
 
-    /// The one port at public addresses that are not in an allowed network: at others are services that do not expect strangers.
+    /// The only allowed port at public addresses outside the allowed networks. Services at other ports do not expect
+    /// requests from strangers.
     package static let publicPort = 443
 
     package init(allowedNetworks: [Network] = []) { self.allowedNetworks = allowedNetworks }
 
-    /// Why `address` may not be asked at `port`; nil when it may. Addresses that lead to an IPv4 address by translation are judged by
-    /// that one, but an allowed IPv4 network does not open them.
+    /// Returns the reason why `address` is not allowed at `port`; nil when it is allowed. An address that is translated
+    /// to an IPv4 address follows the rules of that IPv4 address, but an allowed IPv4 network does not allow such an
+    /// address.
     package func refuses(_ address: IPAddress, port: Int = publicPort) -> String? {
         if allowedNetworks.contains(where: { $0.contains(address) }) { return nil }
         if let kind = address.specialKind { return "\(address) is \(kind)" }

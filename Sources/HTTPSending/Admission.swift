@@ -1,10 +1,11 @@
-/// Whose turn it is: few may be under way to one host, and not many in all; the others wait, those for one host in order, and the
-/// hosts take turns. So a host that does not answer keeps its own requests waiting, and nobody else's.
+/// The order of requests: only a few may be under way to each host, and a limited number in all. The others wait;
+/// requests to one host go in order, and hosts take turns. A host that does not answer therefore delays only its own
+/// requests.
 struct Admission<Item> {
     private struct Line {
         var inFlight = 0
         var waiting: [Item] = []
-        /// It stands in `turns`.
+        /// Whether the host stands in `turns`.
         var hasTurn = false
     }
 
@@ -12,7 +13,7 @@ struct Admission<Item> {
     private let mostInFlight: Int
     private let mostWaitingPerHost: Int
     private var lines: [Destination.Host: Line] = [:]
-    /// Hosts for which somebody waits and more may be under way.
+    /// The hosts with waiting requests and room for another request under way.
     private var turns: [Destination.Host] = []
     private(set) var inFlight = 0
 
@@ -22,7 +23,7 @@ struct Admission<Item> {
         self.mostWaitingPerHost = mostWaitingPerHost
     }
 
-    /// False when too many wait for the host already.
+    /// Adds a request. Returns false when too many requests wait for the host already.
     mutating func add(_ item: Item, to host: Destination.Host) -> Bool {
         var line = lines[host] ?? Line()
         guard line.waiting.count < mostWaitingPerHost else { return false }
@@ -32,7 +33,7 @@ struct Admission<Item> {
         return true
     }
 
-    /// The next that may go. `finished` must be called when it is done.
+    /// Returns the next request that may go. `finished` must be called at its end.
     mutating func next() -> Item? {
         guard inFlight < mostInFlight, !turns.isEmpty else { return nil }
         let host = turns.removeFirst()
@@ -46,7 +47,7 @@ struct Admission<Item> {
         return item
     }
 
-    /// One that was under way to `host` is done.
+    /// Notes that a request to `host` has ended.
     mutating func finished(_ host: Destination.Host) {
         inFlight -= 1
         lines[host]?.inFlight -= 1
@@ -54,7 +55,7 @@ struct Admission<Item> {
         forget(host)
     }
 
-    /// Takes out those that wait and of whom `isOver` says so.
+    /// Removes and returns the waiting requests that fulfil `isOver`.
     mutating func remove(where isOver: (Item) -> Bool) -> [Item] {
         var removed: [Item] = []
         for host in Array(lines.keys) {
@@ -71,7 +72,7 @@ struct Admission<Item> {
         return removed
     }
 
-    /// All that wait.
+    /// All waiting requests.
     var waiting: [Item] { lines.values.flatMap(\.waiting) }
 
     private mutating func giveTurn(_ host: Destination.Host) {

@@ -1,9 +1,9 @@
 import CCurl
 import COpenSSL
 
-/// The library as a whole.
+/// The curl library.
 enum CurlLibrary {
-    /// Nil when curl can be used.
+    /// The reason why curl cannot be used; nil when it can.
     static let problem: String? = {
         guard curl_global_init(Int(CURL_GLOBAL_DEFAULT)) == CURLE_OK, let version = bellwire_curl_version()
         else { return "curl cannot be set up" }
@@ -13,11 +13,12 @@ enum CurlLibrary {
         return nil
     }()
 
-    /// Whether curl has the authorities of this system as one file. Then their directory is not looked at, without which curl
-    /// keeps what it has read of the file (CURLOPT_CA_CACHE_TIMEOUT): to read it takes some 10 ms for each connection.
+    /// Whether curl has the system's certificate authorities in a single file. Then the directory of authorities is
+    /// left out, because with the directory curl would not cache the contents of the file (CURLOPT_CA_CACHE_TIMEOUT),
+    /// and reading the file takes some 10 ms for each connection.
     static let hasAuthorityFile = bellwire_curl_version()?.pointee.cainfo != nil
 
-    /// Why `file` does not hold certificates of authorities; nil when it does.
+    /// Returns the reason why `file` contains no certificates of authorities; nil when it does.
     static func problem(ofAuthorities file: String) -> String? {
         defer { ERR_clear_error() }
         guard let context = SSL_CTX_new(TLS_client_method()) else { return "no memory" }
@@ -25,7 +26,7 @@ enum CurlLibrary {
         return SSL_CTX_load_verify_locations(context, file, nil) == 1 ? nil : "\(file): no certificates of authorities"
     }
 
-    /// Why OpenSSL does not trust a certificate; nil when it has nothing against it.
+    /// Returns the reason why OpenSSL rejects a certificate; nil when OpenSSL accepts the certificate.
     static func certificateReason(_ result: Int) -> String? {
         result == Int(X509_V_OK) ? nil : String(cString: X509_verify_cert_error_string(result))
     }

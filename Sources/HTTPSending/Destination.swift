@@ -1,17 +1,17 @@
 import CCurl
 
-/// A URL as curl reads it. It is read once, and what was judged here is what curl asks.
+/// A URL as curl parses it. The URL is parsed only once, so that the checked URL is the one that curl requests.
 final class Destination {
-    /// Who is asked, as the URL says it.
+    /// The host and port of the URL, as written there.
     struct Host: Hashable {
-        /// An IPv6 address with its brackets.
+        /// An IPv6 address has its brackets.
         let name: String
         let port: Int
 
         var root: String { "https://\(name):\(port)/" }
     }
 
-    /// Why a request is not sent.
+    /// The reason why a request is not sent.
     struct Problem: Error {
         let reason: String
     }
@@ -52,7 +52,7 @@ final class Destination {
     private static func host(of url: OpaquePointer) throws(Problem) -> Host {
         guard var name = part(CURLUPART_HOST, of: url), let text = part(CURLUPART_PORT, of: url), let port = Int(text)
         else { throw Problem(reason: "the URL names no host") }
-        // The same host, as a whole name of the DNS.
+        // A trailing dot marks a complete DNS name; the host is the same.
         if name.utf8.last == UInt8(ascii: ".") { name.removeLast() }
         return Host(name: name.lowercased(), port: port)
     }

@@ -1,26 +1,26 @@
-/// What has become of a request. There is exactly one for each.
+/// The outcome of a request. Each request has exactly one.
 package struct HTTPAnswer: Sendable {
     package enum Outcome: Sendable, Equatable {
-        /// The server has answered, with whatever status; a redirect is an answer like any other.
+        /// The server has responded, with any status; a redirect is a response like any other.
         case answered(Response)
-        /// It was not begun: too many others went before it, or the sender has ended.
+        /// The request was not begun: too many others went before it, or the sender has stopped.
         case notTried(reason: String)
-        /// Its `handOverBefore` came before a connection was there for it. Nothing of it has left.
+        /// `handOverBefore` passed before a connection was ready. No byte of the request has left.
         case notHandedOver
-        /// There is no whole answer. The reason names neither the URL's path or query nor what a header says. `wasHandedOver`: the request may
-        /// have reached the other side.
+        /// No complete response came. The reason contains neither the URL's path and query nor a header's value.
+        /// `wasHandedOver` tells whether the request may have reached the server.
         case failed(reason: String, wasHandedOver: Bool)
     }
 
     package struct Response: Sendable, Equatable {
         package let status: Int
-        /// Seconds for which the server asks not to be asked again, from now, at most `longestRetryAfter`. Nil when it
-        /// does not say so, or names a time that is over.
+        /// The seconds from now for which the server asks to be left alone, at most `longestRetryAfter`. Nil when the
+        /// server does not ask for this, or names a time in the past.
         package let retryAfter: Int?
-        /// At most as much as the request wanted.
+        /// The body, at most as long as the request allowed.
         package let body: [UInt8]
 
-        /// A day: longer is not meant for one request.
+        /// A day; a longer time is not meant for a single request.
         package static let longestRetryAfter = 86_400
 
         package init(status: Int, retryAfter: Int?, body: [UInt8]) {
@@ -30,10 +30,10 @@ package struct HTTPAnswer: Sendable {
         }
     }
 
-    /// The request's.
+    /// The id of the request.
     package let id: UInt64
     package let outcome: Outcome
-    /// Milliseconds since it was given to be sent, the wait for its turn included.
+    /// The milliseconds since the request was posted, including the wait for its turn.
     package let took: Int64
 
     package init(id: UInt64, outcome: Outcome, took: Int64) {

@@ -1,33 +1,34 @@
-/// One request to somebody else's server.
+/// A request to a server of a stranger or of a provider.
 package struct HTTPRequest: Sendable {
     package enum Method: String, Sendable {
         case get = "GET"
         case post = "POST"
         case delete = "DELETE"
-        /// For the sender itself, to have a connection.
+        /// For the sender itself, which opens a connection by a HEAD request.
         case head = "HEAD"
     }
 
-    /// The caller's; the answer has it too.
+    /// An id that the caller chooses; the answer has the same id.
     package var id: UInt64
     package var method: Method
-    /// `https://…`, in printable ASCII, at most `longestURL` bytes, without a user and a password.
+    /// `https://…`, in printable ASCII, at most `longestURL` bytes, without user and password.
     package var url: String
-    /// Sent as they are, beside those that curl and the body need.
+    /// Headers that are sent unchanged, beside the headers that curl and the body need.
     package var headers: [(name: String, value: String)]
     /// Must be empty with GET and HEAD.
     package var body: [UInt8]
-    /// Milliseconds, 1 to `longestTimeout`, for all of it: looking the name up, connecting, sending, and the whole answer. A request that has to
-    /// wait for its turn may do so for as long again.
+    /// The bound of the whole request, in milliseconds, 1 to `longestTimeout`: name lookup, connecting, sending, and
+    /// the whole response. A request may wait for its turn for the same time again.
     package var timeout: Int64 = 10_000
-    /// Bytes of the answer's body that are kept. A longer answer is cut and the transfer ended; its status still counts.
+    /// The bound of the response's body, in bytes. A longer body is cut and the transfer ended; its status still
+    /// counts.
     package var mostAnswer = 16 * 1024
     package var allowed: AddressRules
-    /// The operator named the server, not a stranger: it may be at any address and port, more may be under way to it, and requests to it share
-    /// a connection of HTTP/2. `allowed` does not count.
+    /// Whether the operator named the server, not a stranger. Such a server may have any address and port, may have
+    /// more requests under way, and gets requests on a shared HTTP/2 connection. `allowed` does not count.
     package var isToProvider = false
-    /// By the boot clock, in milliseconds: from then on the request is not handed to a connection any more, but given back as
-    /// `notHandedOver`. Nil: at any time.
+    /// A time by the boot clock, in milliseconds. From then on the request is not handed to a connection, but returned
+    /// as `notHandedOver`. Nil for no such time.
     package var handOverBefore: Int64?
 
     package static let longestURL = 4096
@@ -45,14 +46,15 @@ package struct HTTPRequest: Sendable {
         self.allowed = allowed
     }
 
-    /// Why it cannot be sent, whatever its URL is; nil when it can.
+    /// The reason why the request cannot be sent, whatever its URL is; nil when it can.
     var problem: String? {
         guard (1...Self.longestTimeout).contains(timeout) else { return "a timeout of \(timeout) ms cannot be kept" }
         guard method != .get && method != .head || body.isEmpty else { return "\(method.rawValue) has no body" }
         return headers.lazy.compactMap(Self.problem).first
     }
 
-    /// A name is a token, and a value has no control characters (RFC 9110, section 5): neither can begin another header.
+    /// Returns the reason why a header is invalid. A name must be a token, and a value must contain no control
+    /// characters (RFC 9110, section 5), so that a header cannot begin another header.
     private static func problem(name: String, value: String) -> String? {
         guard !name.isEmpty, name.utf8.allSatisfy(isTokenByte) else { return "a header's name is not one" }
         guard !framing.contains(name.lowercased()) else { return "the header \(name) is not the caller's to set" }
@@ -62,7 +64,8 @@ package struct HTTPRequest: Sendable {
         return nil
     }
 
-    /// They follow from the URL and the body; others would tell two readers different things.
+    /// Headers that follow from the URL and the body. A caller's values could contradict these, and servers would read
+    /// the request differently.
     private static let framing: Set<String> = [
         "host", "content-length", "transfer-encoding", "connection", "upgrade", "te", "trailer", "expect",
     ]

@@ -2,44 +2,44 @@ import Glibc
 import Support
 import Synchronization
 
-/// Sends requests to strangers' servers, and to providers that the operator named, over HTTPS.
+/// Sends requests over HTTPS to strangers' servers, and to providers that the operator named.
 ///
-/// Whoever names a URL is an attacker until proven otherwise: every address is judged at the moment of connecting to it and again before
-/// a request leaves by a connection that is there already; nothing leads elsewhere (no redirects, no proxies); and all time
-/// and room are bounded. One thread of its own does everything, so that callers are never held up.
+/// Each author of a URL counts as an attacker until proven otherwise: the sender checks each address when it connects,
+/// and again before a request leaves on an existing connection; no redirect and no proxy is followed; and all times and
+/// sizes are bounded. A separate thread does all work, so that callers never wait.
 ///
-/// curl sends a request again, over a new connection, when one that it had kept turns out to be dead before a byte of the answer: a
-/// server may see a request twice.
+/// curl resends a request on a new connection when a kept connection turns out to be dead before the first byte of the
+/// response, so a server may see a request twice.
 package final class HTTPSender: Sendable {
-    /// Requests under way to one host and port.
+    /// The bound of requests under way to one host and port.
     package static let mostPerHost = 10
-    /// Requests under way to strangers in all.
+    /// The bound of requests under way to all strangers' servers.
     package static let mostInFlight = 100
-    /// Requests that wait for their turn with one host and port. More fail at once.
+    /// The bound of requests that wait for one host and port. Further requests fail at once.
     package static let mostWaitingPerHost = 500
-    /// The same of one provider.
+    /// The corresponding bounds for one provider.
     package static let mostPerProvider = 100
     package static let mostWaitingPerProvider = 2_000
-    /// Requests under way to providers in all.
+    /// The bound of requests under way to all providers.
     package static let mostToProviders = 500
-    /// Requests without an answer in all. More fail at once.
+    /// The bound of all requests without an answer. Further requests fail at once.
     package static let mostOpen = 5_000
 
     static let isStopped = "the sender is stopped"
 
-    /// There can be no sender.
+    /// The reason why the sender cannot start.
     package struct SetupError: Error, CustomStringConvertible {
         package let description: String
     }
 
     private let mailbox: SenderMailbox
     private let transfers: Transfers
-    /// Nil when it has ended.
+    /// Nil after the thread has ended.
     private let thread: Mutex<pthread_t?>
 
     /// - Parameters:
-    ///   - certificateAuthorityFile: who is trusted to say which server is which; the system's authorities when nil.
-    ///   - userAgent: what servers are told about who asks.
+    ///   - certificateAuthorityFile: the file of the trusted certificate authorities; nil for the system's.
+    ///   - userAgent: the `User-Agent` header of all requests.
     package init(certificateAuthorityFile: String? = nil, userAgent: String) throws(SetupError) {
         if let problem = CurlLibrary.problem ?? certificateAuthorityFile.flatMap(CurlLibrary.problem(ofAuthorities:)) {
             throw SetupError(description: problem)
@@ -61,7 +61,7 @@ package final class HTTPSender: Sendable {
 
     deinit { stop() }
 
-    /// Gives a request to be sent. Its answer will be among those of `take()`, exactly once. For any thread; it never waits.
+    /// Takes a request to be sent; `take()` returns its answer exactly once. May be called on any thread; never waits.
     package func send(_ request: HTTPRequest) {
         let posted = PostedRequest(request: request, time: SystemClock.boot.milliseconds)
         switch mailbox.post(posted) {
@@ -76,17 +76,18 @@ package final class HTTPSender: Sendable {
         mailbox.turnDown(posted.answer(.notTried(reason: reason), at: posted.time))
     }
 
-    /// The answers that have come since the last time, for any thread.
+    /// Returns the answers since the last call. May be called on any thread.
     package func take() -> [HTTPAnswer] { mailbox.takeAnswers() }
 
-    /// Readable while `take()` has something to give, for `poll`. It is the sender's: not to be read or closed.
+    /// A descriptor for `poll`, readable while `take()` has answers. The descriptor belongs to the sender: callers must
+    /// not read or close it.
     package var descriptor: Int32 { mailbox.descriptor }
 
-    /// Requests under way, and those that wait for their turn.
+    /// The requests under way, and the requests that wait for their turn.
     package var counts: (inFlight: Int, waiting: Int) { mailbox.counts }
 
-    /// Ends the thread, and waits for its end, for some milliseconds. What was open has failed when this returns; what is given to be sent
-    /// afterwards fails at once.
+    /// Ends the thread, and waits some milliseconds until it has ended. Open requests have failed at the return; later
+    /// requests fail at once.
     package func stop() {
         mailbox.stop()
         transfers.wake()

@@ -1,18 +1,18 @@
 import Glibc
 
-/// An address of IPv4 or IPv6. An IPv4 address that is written as an IPv6 one (`::ffff:192.0.2.1`) is the IPv4 address: a connection to
-/// it leaves the machine as IPv4.
+/// An address of IPv4 or IPv6. An IPv4 address in IPv6 form (`::ffff:192.0.2.1`) counts as the IPv4 address, because a
+/// connection to this address leaves the machine as IPv4.
 package struct IPAddress: Sendable, Hashable, CustomStringConvertible {
     package enum Family: Sendable {
         case v4
         case v6
 
-        /// In bits.
+        /// The number of bits.
         var width: Int { self == .v4 ? 32 : 128 }
     }
 
     package let family: Family
-    /// The address as a number, as wide as its family is.
+    /// The address as a number of the family's width.
     let bits: UInt128
 
     init(v4 bits: UInt32) {
@@ -26,9 +26,9 @@ package struct IPAddress: Sendable, Hashable, CustomStringConvertible {
         self.bits = isMapped ? bits & 0xFFFF_FFFF : bits
     }
 
-    /// Nil when `text` is no address in numbers: `192.0.2.1` or `2001:db8::1`, without a port, brackets or a zone.
+    /// Returns nil when `text` is no numeric address: `192.0.2.1` or `2001:db8::1`, without port, brackets and zone.
     package init?(_ text: String) {
-        // C would stop reading there.
+        // C functions would stop reading at a zero byte.
         guard !text.utf8.contains(0) else { return nil }
         var v4 = in_addr()
         var v6 = in6_addr()

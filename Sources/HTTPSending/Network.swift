@@ -1,14 +1,15 @@
-/// The addresses that begin with the same bits, written `10.0.0.0/8` or `fd00::/8`.
+/// The addresses with a common prefix, written `10.0.0.0/8` or `fd00::/8`.
 package struct Network: Sendable, Equatable, CustomStringConvertible {
     private let first: IPAddress
-    /// How many bits are the same.
+    /// The length of the prefix in bits.
     private let length: Int
 
-    /// Nil when `cidr` is not of this form. The length must be there, also of a single address (`192.0.2.1/32`), and the address must be
-    /// the first of the network: `10.1.2.3/8` is more likely a slip than meant, and what it opens nobody would notice.
+    /// Returns nil when `cidr` does not have this form. The length is required, also for a single address
+    /// (`192.0.2.1/32`), and the address must be the first of the network: `10.1.2.3/8` is more likely a mistake than
+    /// intended, and the larger network would be opened unnoticed.
     ///
-    /// An IPv4 network may be written with IPv6 addresses too (`::ffff:10.0.0.0/104`). No other IPv6 network, `::/0` neither,
-    /// holds IPv4 addresses.
+    /// An IPv4 network may also be written with IPv6 addresses (`::ffff:10.0.0.0/104`). No other IPv6 network, not even
+    /// `::/0`, contains IPv4 addresses.
     package init?(_ cidr: String) {
         let parts = cidr.utf8.split(separator: UInt8(ascii: "/"), omittingEmptySubsequences: false)
         guard parts.count == 2, let text = String(parts[0]), let first = IPAddress(text),
@@ -37,7 +38,7 @@ package struct Network: Sendable, Equatable, CustomStringConvertible {
         UInt128.max >> (128 - (family.width - length))
     }
 
-    /// Digits without a sign, and without a zero before others.
+    /// Returns a number of digits without a sign and without a leading zero.
     private static func number(_ text: Substring.UTF8View) -> Int? {
         guard (1...3).contains(text.count), text.count == 1 || text.first != UInt8(ascii: "0") else { return nil }
         return text.reduce(0) { number, byte in

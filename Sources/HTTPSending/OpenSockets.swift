@@ -1,6 +1,6 @@
 import Glibc
 
-/// The sockets of curl's connections, each by a number that no other one ever has: descriptors are given again.
+/// The sockets of curl's connections. Each has a number that is never used again, because descriptors are reused.
 final class OpenSockets {
     private var numbers: [Int32: Int] = [:]
     private var last = 0
@@ -8,8 +8,8 @@ final class OpenSockets {
     /// Milliseconds.
     private static let patience: UInt32 = 5_000
 
-    /// The number of a new one; nil when there are no descriptors left. `isShared`: what is sent and not acknowledged for long ends it, for
-    /// others would send by it meanwhile.
+    /// Opens a socket; returns nil when no descriptors are left. A shared connection ends when sent bytes stay
+    /// unacknowledged for too long, because other requests would meanwhile be sent on it.
     func open(_ family: Int32, _ kind: Int32, _ protocol: Int32, isShared: Bool) -> (descriptor: Int32, number: Int)? {
         let descriptor = socket(family, kind | Int32(SOCK_CLOEXEC.rawValue), `protocol`)
         guard descriptor >= 0 else { return nil }
@@ -28,9 +28,9 @@ final class OpenSockets {
         return Glibc.close(descriptor)
     }
 
-    /// Ends the connection that goes this way: who is on it fails, and nobody takes it any more.
+    /// Ends the connection with these two addresses: its requests fail, and no further request uses the connection.
     func end(_ way: ConnectionWay) {
-        // Ports alone are not enough: to two addresses connections may go from one port to one port.
+        // Ports alone are not enough, because two connections to different addresses may have the same ports.
         guard let local = way.local, let remote = way.remote else { return }
         for descriptor in numbers.keys where address(descriptor, getsockname) == local {
             if address(descriptor, getpeername) == remote { shutdown(descriptor, Int32(SHUT_RDWR)) }
@@ -53,9 +53,9 @@ final class OpenSockets {
     func isOpen(_ number: Int) -> Bool { numbers.values.contains(number) }
 }
 
-/// From where to where a connection goes.
+/// The two addresses of a connection.
 struct ConnectionWay: Hashable {
-    /// Nil where curl does not say it in numbers.
+    /// Nil where curl does not give a numeric address.
     let local: SocketAddress?
     let remote: SocketAddress?
 }

@@ -1,12 +1,12 @@
 import CCurl
 import Support
 
-/// What the sender's thread does. It owns everything here; callers reach it through the mailbox.
+/// The work of the sender's thread. All members belong to that thread; callers use the mailbox.
 final class SenderLoop {
     private struct Waiting {
         let posted: PostedRequest
         let destination: Destination
-        /// When it has waited too long, by the boot clock.
+        /// The time by the boot clock at which the request has waited too long.
         var end: Int64 { min(posted.time + posted.request.timeout, posted.request.handOverBefore ?? .max) }
     }
 
@@ -20,18 +20,18 @@ final class SenderLoop {
         mostPerHost: HTTPSender.mostPerProvider, mostInFlight: HTTPSender.mostToProviders,
         mostWaitingPerHost: HTTPSender.mostWaitingPerProvider)
     private var underWay: [UnsafeMutableRawPointer: Transfer] = [:]
-    /// Servers to which a connection is made for those who came too late.
+    /// The servers to which a connection is being made for requests that came too late.
     private var warming: Set<Destination.Host> = []
-    /// When an answer came by a connection last.
+    /// The time of the last response on each connection.
     private var lastAnswers: [ConnectionWay: Int64] = [:]
-    /// No one who waits has waited too long before that.
+    /// Before this time, no waiting request has waited too long.
     private var firstEnd = Int64.max
     private var answers: [HTTPAnswer] = []
     private var now = SystemClock.boot.milliseconds
 
-    /// Beyond that many connections, or servers, all are forgotten.
+    /// The bound of remembered connections; beyond this bound all are forgotten.
     private static let mostRemembered = 1_000
-    /// Milliseconds: it looks for itself that often, whatever happens.
+    /// The bound of a wait without an event, in milliseconds.
     private static let longestWait: Int64 = 1_000
 
     init(_ mailbox: SenderMailbox, _ transfers: Transfers, _ settings: SenderSettings) {
@@ -40,7 +40,7 @@ final class SenderLoop {
         self.settings = settings
     }
 
-    /// Until the mailbox says stop.
+    /// Runs until the mailbox stops.
     func run() {
         while !mailbox.isStopping {
             now = SystemClock.boot.milliseconds
@@ -134,8 +134,9 @@ final class SenderLoop {
         if outcome == .notHandedOver, transfer.hadNewConnection { warmUp(transfer) }
     }
 
-    /// A connection of HTTP/2 takes further requests also when one was not answered in time. If none was answered since then, or for half of that
-    /// time, the server has probably forgotten it.
+    /// Ends a silent HTTP/2 connection. Such a connection takes further requests even after a request without a
+    /// response in time. If no response came on the connection since that request, or in the last half of its time, the
+    /// server has probably lost the connection.
     private func judge(_ transfer: Transfer, _ code: CURLcode, _ outcome: HTTPAnswer.Outcome) {
         guard let handedOver = transfer.handedOver else { return }
         if case .answered = outcome {
@@ -147,8 +148,9 @@ final class SenderLoop {
         }
     }
 
-    /// Brings a connection about to a server that takes longer to shake hands than requests may wait, and speaks HTTP/1: curl closes its connection
-    /// with the request that was late, so that none of them would ever leave. One of HTTP/2 stays, and the next request goes by it.
+    /// Opens a connection to a server whose handshake takes longer than requests may wait. With HTTP/1, curl closes the
+    /// new connection together with the late request, so that no request would ever leave. An HTTP/2 connection stays,
+    /// and the next request uses it.
     private func warmUp(_ late: Transfer) {
         let host = late.destination.host
         guard late.hasLostConnection else { return }
@@ -169,8 +171,8 @@ final class SenderLoop {
 
     // MARK: Time
 
-    /// Those who have waited for their turn as long as they may, and those whom curl does not end by itself: it does not look at the time of who
-    /// waits for another one's connection.
+    /// Ends the requests that have waited too long for their turn, and the transfers that curl does not end itself:
+    /// curl ignores the time of a transfer that waits for the connection of another.
     private func endThoseWhoseTimeIsOver() {
         guard now >= firstEnd else { return }
         for waiting in strangers.remove(where: { $0.end <= now }) + providers.remove(where: { $0.end <= now }) {

@@ -1,12 +1,12 @@
 import Support
 import Synchronization
 
-/// What callers and the sender's thread hand each other.
+/// The exchange between callers and the sender's thread.
 final class SenderMailbox: Sendable {
     private struct State {
         var posted: [PostedRequest] = []
         var answers: [HTTPAnswer] = []
-        /// Requests without an answer.
+        /// The number of requests without an answer.
         var open = 0
         var inFlight = 0
         var isStopping = false
@@ -14,14 +14,14 @@ final class SenderMailbox: Sendable {
 
     private let state = Mutex(State())
     private let mostOpen: Int
-    /// Woken while there are answers to be taken.
+    /// Signalled while answers wait to be taken.
     private let taker: WakeUp
 
-    /// Readable while there are answers.
+    /// Readable while answers wait to be taken.
     var descriptor: Int32 { taker.descriptor }
     var isStopping: Bool { state.withLock { $0.isStopping } }
 
-    /// Nil when there are no descriptors left.
+    /// Returns nil when no descriptors are left.
     init?(mostOpen: Int) {
         guard let taker = WakeUp() else { return nil }
         self.taker = taker
@@ -33,7 +33,7 @@ final class SenderMailbox: Sendable {
     enum Receipt {
         /// The thread must be woken.
         case first
-        /// It has others to take already.
+        /// The thread already has requests to take.
         case further
         case full
         case stopping
@@ -73,7 +73,7 @@ final class SenderMailbox: Sendable {
         }
     }
 
-    /// Answers to requests that were posted.
+    /// Delivers the answers to posted requests.
     func deliver(_ answers: [HTTPAnswer], inFlight: Int) {
         state.withLock { state in
             state.open -= answers.count
@@ -82,7 +82,7 @@ final class SenderMailbox: Sendable {
         }
     }
 
-    /// An answer to a request that was not taken.
+    /// Delivers the answer to a request that was refused.
     func turnDown(_ answer: HTTPAnswer) {
         state.withLock { append([answer], to: &$0) }
     }

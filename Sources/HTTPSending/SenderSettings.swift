@@ -1,14 +1,14 @@
-/// What all requests of one sender have in common.
+/// The settings of all requests of one sender.
 struct SenderSettings: Sendable {
-    /// A file with the certificate authorities to trust; the system's when nil.
+    /// The file of the trusted certificate authorities; nil for the system's.
     let certificateAuthorityFile: String?
     let userAgent: String
 }
 
-/// A request as it was given to be sent.
+/// A request as it was posted.
 struct PostedRequest: Sendable {
     let request: HTTPRequest
-    /// When, by the boot clock.
+    /// The time of posting, by the boot clock.
     let time: Int64
 
     func answer(_ outcome: HTTPAnswer.Outcome, at now: Int64) -> HTTPAnswer {

@@ -1,27 +1,28 @@
 import CCurl
 import Glibc
 
-/// Where a socket would be connected to.
+/// An address and port to which a socket may connect.
 struct SocketAddress: Hashable {
     let address: IPAddress
     let port: Int
 
-    /// Nil when `text` is no address in numbers.
+    /// Returns nil when `text` is no numeric address.
     init?(_ text: String, port: Int) {
-        // The zone of a link-local address is not part of it.
+        // The zone of a link-local address is no part of the address.
         guard let address = IPAddress(String(text.prefix { $0 != "%" })) else { return nil }
         self.address = address
         self.port = port
     }
 
-    /// What curl is about to connect to; nil when it is of neither IPv4 nor IPv6.
+    /// The address to which curl is about to connect; nil when its family is neither IPv4 nor IPv6.
     init?(_ address: UnsafePointer<curl_sockaddr>) {
         guard let offset = MemoryLayout<curl_sockaddr>.offset(of: \.addr) else { return nil }
-        // The address is longer than the structure says that it is: curl has room for any behind it.
+        // The address may be longer than the structure declares: curl reserves room for any address there.
         self.init(address.pointee.family, UnsafeRawPointer(address) + offset, Int(address.pointee.addrlen))
     }
 
-    /// `bytes`: as the system has it. Nil when it is of neither IPv4 nor IPv6.
+    /// Returns nil when the family is neither IPv4 nor IPv6.
+    /// - Parameter bytes: the address as the system represents it.
     init?(_ family: Int32, _ bytes: UnsafeRawPointer, _ length: Int) {
         switch (family, length) {
         case (AF_INET, MemoryLayout<sockaddr_in>.size...):

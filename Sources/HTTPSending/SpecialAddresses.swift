@@ -1,7 +1,7 @@
-/// Addresses that are nobody's on the public internet: a stranger who names one wants to reach what is inside
-/// (IANA's special-purpose address registries; RFC 6890).
+/// Addresses that belong to no host on the public internet: a stranger who names such an address wants to reach an
+/// internal network (IANA's special-purpose address registries; RFC 6890).
 extension IPAddress {
-    /// What this address is, for a reason; nil for an ordinary public one.
+    /// The kind of a special address, as a reason; nil for an ordinary public address.
     var specialKind: String? {
         guard family == .v6 else { return Self.kind(of: self, Self.specialV4) }
         if let inside {
@@ -11,7 +11,8 @@ extension IPAddress {
         return Self.globalUnicast.contains(self) ? nil : "not a public address"
     }
 
-    /// The IPv4 address to which a translator (NAT64, RFC 6052) or a relay (6to4, RFC 3056) would bring what is sent to this one.
+    /// The IPv4 address to which a translator (NAT64, RFC 6052) or a relay (6to4, RFC 3056) would forward packets for
+    /// this address.
     private var inside: IPAddress? {
         if Self.translated.contains(self) { return IPAddress(v4: UInt32(truncatingIfNeeded: bits)) }
         if Self.relayed.contains(self) { return IPAddress(v4: UInt32(truncatingIfNeeded: bits >> 80)) }
@@ -20,7 +21,8 @@ extension IPAddress {
 
     private static let translated = network("64:ff9b::/96")
     private static let relayed = network("2002::/16")
-    /// All that has been given out so far (RFC 4291, section 2.4). What lies outside needs no name to be refused.
+    /// All addresses that are assigned so far (RFC 4291, section 2.4). Addresses outside are refused without a further
+    /// kind.
     private static let globalUnicast = network("2000::/3")
 
     private static let specialV4: [(network: Network, kind: String)] = [
@@ -42,7 +44,7 @@ extension IPAddress {
         (network("240.0.0.0/4"), "a reserved address"),
     ]
 
-    /// The first that fits is the kind.
+    /// The first matching network determines the kind.
     private static let specialV6: [(network: Network, kind: String)] = [
         (network("::/128"), "the unspecified address"),
         (network("::1/128"), "a loopback address"),

@@ -2,26 +2,26 @@ import CCurl
 import Glibc
 import Support
 
-/// One request on its way: curl's handle for it, and what has come back. It belongs to the sender's thread.
+/// A request under way: curl's handle and the response so far. Belongs to the sender's thread.
 final class Transfer {
     let posted: PostedRequest
     let destination: Destination
     let handle: UnsafeMutableRawPointer
     private var headers: UnsafeMutablePointer<curl_slist>?
-    /// Why there was no socket: the last one's reason.
+    /// The reason why the last socket could not be opened.
     private var problem: String?
     private let openSockets: OpenSockets
-    /// Those that were opened for it, by their numbers.
+    /// The numbers of the sockets that were opened for this transfer.
     private var sockets: [Int] = []
-    /// `handOverBefore` was over when there was a connection.
+    /// Whether `handOverBefore` had passed when a connection was ready.
     private var isLate = false
-    /// It is nobody's: it brings a connection about, for others.
+    /// Whether the transfer only opens a connection for other requests.
     let isWarmUp: Bool
-    /// When it was begun, by the boot clock.
+    /// The time of its beginning, by the boot clock.
     private let start: Int64
-    /// The request may have reached the other side.
+    /// Whether the request may have reached the server.
     private(set) var wasHandedOver = false
-    /// By which connection, and when, by the boot clock.
+    /// The connection of the request and the time of its hand-over, by the boot clock.
     private(set) var handedOver: (way: ConnectionWay, time: Int64)?
     private var body: [UInt8] = []
     private var isCut = false
@@ -29,11 +29,12 @@ final class Transfer {
 
     private var request: HTTPRequest { posted.request }
 
-    /// All headers of an answer together, those before the last status line and after the body too, in bytes. curl by itself takes up to
-    /// 100 KiB for one and, since 8.3 and in Debian's 7.88, 300 KiB for all of them.
+    /// The bound of all headers of a response in bytes, including headers before the last status line and after the
+    /// body. curl itself accepts up to 100 KiB for one header and, since 8.3 and in Debian's 7.88, 300 KiB for all of
+    /// them.
     static let mostHeaderBytes = 64 * 1024
 
-    /// Nil when there is no memory, or this curl does not know something that it must.
+    /// Returns nil when memory is short, or when this curl does not know a required option.
     init?(
         _ posted: PostedRequest, to destination: Destination, _ settings: SenderSettings, _ openSockets: OpenSockets,
         isWarmUp: Bool = false, now: Int64
@@ -53,10 +54,10 @@ final class Transfer {
         options.set(CURLOPT_USERAGENT, settings.userAgent)
         setMethod(&options)
         setHeaders(&options)
-        // Not retained: the sender's loop holds this object until curl has let the handle go.
+        // Not retained: the sender's loop keeps this object until curl has released the handle.
         let context = Unmanaged.passUnretained(self).toOpaque()
         options.note(bellwire_curl_set_judges(handle, openSocket, beforeRequest, context))
-        // Nor is this: it goes with curl's last connection.
+        // Not retained either: this object lives as long as curl's last connection.
         options.note(bellwire_curl_set_closer(handle, closeSocket, Unmanaged.passUnretained(openSockets).toOpaque()))
         options.note(bellwire_curl_set_receivers(handle, receiveHeader, receiveBody, context))
         guard options.areTaken else { return nil }
@@ -72,7 +73,7 @@ final class Transfer {
             options.set(CURLOPT_POST, 1)
             options.note(
                 bellwire_curl_set_size(handle, CURLOPT_POSTFIELDSIZE_LARGE, curl_off_t(request.body.count)))
-            // curl copies as many bytes as were said, and reads a body from elsewhere when there is no pointer.
+            // curl copies the given number of bytes; with a null pointer, curl would read the body from a callback.
             let body = request.body.isEmpty ? [0] : request.body
             body.withUnsafeBytes { options.set(CURLOPT_COPYPOSTFIELDS, pointer: $0.baseAddress) }
         } else if request.method == .head {
@@ -84,7 +85,7 @@ final class Transfer {
     }
 
     private func setHeaders(_ options: inout TransferOptions) {
-        // A semicolon is curl's way to write a header without a value; a colon with nothing behind it takes away curl's own.
+        // In curl, a semicolon marks a header without a value, and a colon without a value removes curl's own header.
         var lines = request.headers.map { $0.value.isEmpty ? "\($0.name);" : "\($0.name): \($0.value)" }
         lines.append("Expect:")
         if !request.headers.contains(where: { $0.name.lowercased() == "content-type" }) {
@@ -99,7 +100,7 @@ final class Transfer {
 
     // MARK: What curl asks and tells
 
-    /// A socket for an address that may be asked.
+    /// Opens a socket for an address that is allowed.
     fileprivate func socket(for address: UnsafePointer<curl_sockaddr>) -> curl_socket_t {
         guard let target = SocketAddress(address) else { return refuse("the address is neither of IPv4 nor of IPv6") }
         if let reason = refuses(target.address, target.port) { return refuse(reason) }
@@ -112,7 +113,8 @@ final class Transfer {
         return socket.descriptor
     }
 
-    /// Why an address may not be asked; nil when it may. Where a provider is the operator knows.
+    /// Returns the reason why an address is not allowed; nil when it is allowed. The operator is responsible for a
+    /// provider's address.
     private func refuses(_ address: IPAddress, _ port: Int) -> String? {
         request.isToProvider ? nil : request.allowed.refuses(address, port: port)
     }
@@ -122,8 +124,8 @@ final class Transfer {
         return CURL_SOCKET_BAD
     }
 
-    /// Whether the request may leave by a connection to this address, now that there is one. It may have been made for a request with other
-    /// rules.
+    /// Whether the request may leave on this connection, which is ready now. The connection may have been opened for a
+    /// request with other rules.
     fileprivate func mayLeave(by way: ConnectionWay) -> Bool {
         if let remote = way.remote {
             problem = refuses(remote.address, remote.port)
@@ -132,7 +134,7 @@ final class Transfer {
         } else {
             problem = "the connection's address is not known"
         }
-        // With the time of this moment: the loop may have been busy since it looked last.
+        // Read anew, because the loop may have been busy since it read the clock.
         let now = SystemClock.boot.milliseconds
         isLate = request.handOverBefore.map { $0 <= now } ?? false
         guard problem == nil, !isLate else { return false }
@@ -141,13 +143,13 @@ final class Transfer {
         return true
     }
 
-    /// False when there are too many headers.
+    /// Returns false when the headers are too long.
     fileprivate func takeHeader(_ count: Int) -> Bool {
         headerBytes += count
         return headerBytes <= Self.mostHeaderBytes
     }
 
-    /// False when there is more than is wanted.
+    /// Returns false when the body is longer than wanted.
     fileprivate func takeBody(_ bytes: UnsafeRawBufferPointer) -> Bool {
         let room = max(0, request.mostAnswer - body.count)
         body += bytes.prefix(room)
@@ -157,19 +159,20 @@ final class Transfer {
 
     // MARK: The end
 
-    /// When its time is over, whatever curl says; of those that wait for no other one's connection curl says it in time.
+    /// The time at which the loop ends the transfer, whatever curl says; curl itself ends transfers that wait for no
+    /// other connection.
     var end: Int64 { request.isToProvider ? start + request.timeout : .max }
 
-    /// A connection was made for it.
+    /// Whether a connection was opened for this transfer.
     var hadNewConnection: Bool { !sockets.isEmpty }
 
-    /// That is not there any more: curl closes one of HTTP/1 with a request that does not leave by it.
+    /// Whether that connection is gone: curl closes an HTTP/1 connection with a request that does not leave on it.
     var hasLostConnection: Bool { !sockets.contains(where: openSockets.isOpen) }
 
-    /// What has become of it when curl ends it with `code`.
+    /// Returns the outcome of a transfer that curl has ended with `code`.
     func outcome(_ code: CURLcode) -> HTTPAnswer.Outcome {
         if code == CURLE_ABORTED_BY_CALLBACK, isLate, problem == nil {
-            // Curl was about to send it again by another connection.
+            // curl was about to resend the request on another connection.
             return wasHandedOver ? .failed(reason: "the connection was lost", wasHandedOver: true) : .notHandedOver
         }
         guard code == CURLE_OK || code == CURLE_WRITE_ERROR && isCut else {
@@ -179,13 +182,13 @@ final class Transfer {
         return .answered(.init(status: status, retryAfter: retryAfter, body: body))
     }
 
-    /// curl reads both forms, a number and a date.
+    /// curl reads both forms of the header, a number and a date.
     private var retryAfter: Int? {
         let seconds = bellwire_curl_size(handle, CURLINFO_RETRY_AFTER)
         return seconds > 0 ? min(Int(seconds), HTTPAnswer.Response.longestRetryAfter) : nil
     }
 
-    /// In our own words: curl's longer ones may repeat what was sent or received.
+    /// The reason in the sender's own words, because curl's longer texts may repeat sent or received data.
     private func reason(_ code: CURLcode) -> String {
         switch code {
         case CURLE_ABORTED_BY_CALLBACK: return problem ?? "not allowed"
@@ -213,8 +216,8 @@ final class Transfer {
     }
 }
 
-// C callbacks are file-private functions: a closure would inherit the isolation of where it is written. curl calls them on the sender's thread,
-// in the middle of `perform`.
+// C callbacks are file-private functions, because a closure would inherit the actor isolation of its context. curl
+// calls them on the sender's thread, inside `perform`.
 
 private func transfer(_ context: UnsafeMutableRawPointer?) -> Transfer {
     guard let context else { preconditionFailure("curl passes on what it was given") }
@@ -244,7 +247,7 @@ private func beforeRequest(
     return transfer(context).mayLeave(by: way) ? CURL_PREREQFUNC_OK : CURL_PREREQFUNC_ABORT
 }
 
-/// Fewer than there were end the transfer.
+/// A result smaller than the number of bytes ends the transfer.
 private func receiveHeader(
     _ bytes: UnsafeMutablePointer<CChar>?, _ size: Int, _ count: Int, _ context: UnsafeMutableRawPointer?
 ) -> Int {

@@ -1,16 +1,16 @@
 import CCurl
 import Glibc
 
-/// curl's transfers under way, and its connections. One thread uses it, but `wake()` is for any.
+/// curl's transfers under way and its connections. Belongs to one thread, except `wake()`, which any thread may call.
 final class Transfers: @unchecked Sendable {
-    // Sendable: the handle never changes, and curl lets any thread call curl_multi_wakeup as long as the handle is there. Everything
-    // else is called by the sender's thread alone.
+    // Sendable: the handle never changes, and curl allows any thread to call curl_multi_wakeup while the handle exists.
+    // The sender's thread alone makes all other calls.
 
     private let handle: UnsafeMutableRawPointer
-    /// Of all connections; they are closed, at the latest, with the handle.
+    /// The sockets of all connections, which are closed with the handle at the latest.
     let sockets = OpenSockets()
 
-    /// Connections without a request that are kept for the next one.
+    /// The bound of idle connections that are kept for later requests.
     private static let mostKept = 50
 
     init?() {
@@ -23,20 +23,20 @@ final class Transfers: @unchecked Sendable {
 
     deinit { curl_multi_cleanup(handle) }
 
-    /// Ends the wait of `wait`, or of the next one.
+    /// Ends the present or the next `wait`.
     func wake() { curl_multi_wakeup(handle) }
 
     func add(_ transfer: UnsafeMutableRawPointer) -> Bool { curl_multi_add_handle(handle, transfer) == CURLM_OK }
 
     func remove(_ transfer: UnsafeMutableRawPointer) { curl_multi_remove_handle(handle, transfer) }
 
-    /// Does what can be done without waiting.
+    /// Does all work that needs no waiting.
     func perform() {
         var running: Int32 = 0
         curl_multi_perform(handle, &running)
     }
 
-    /// One that has come to its end since it was asked last, and how.
+    /// Returns the next transfer that has ended, with its result.
     func nextFinished() -> (transfer: UnsafeMutableRawPointer, code: CURLcode)? {
         var left: Int32 = 0
         while let message = curl_multi_info_read(handle, &left) {
@@ -46,10 +46,10 @@ final class Transfers: @unchecked Sendable {
         return nil
     }
 
-    /// Waits until there is something to do, at most for `milliseconds`.
+    /// Waits until there is work, at most for `milliseconds`.
     func wait(milliseconds: Int32) {
         let code = curl_multi_poll(handle, nil, 0, milliseconds, nil)
-        // Without memory it does not wait: not to turn in circles then.
+        // Without memory curl does not wait; the pause avoids a busy loop.
         if code != CURLM_OK { usleep(10_000) }
     }
 }

@@ -1,15 +1,17 @@
-/// Which connections may be, and which one gives way to a newcomer when there are as many as there may be: the one that has been at rest
-/// longest. A connection is at rest when the server owes it nothing: before its first request is whole, and after each response.
+/// The bounded places of connections. When all places are taken, a newcomer replaces the connection that has been at
+/// rest longest. A connection is at rest when the server owes no response: before its first request is whole, and after
+/// each response.
 ///
-/// Connections with a response that goes on are counted apart: however many there are, requests get through.
+/// Streaming connections (with an unfinished response) are counted apart, so that requests get through however many
+/// streams there are.
 struct ConnectionPlaces {
     enum Place {
         case ordinary
-        /// All ordinary places have a request that is being served. What the settings call vital is served here, and nothing else.
+        /// All ordinary places serve a request. Reserved places serve only requests that the settings call vital.
         case reserved
-        /// Its response goes on.
+        /// The response is a stream that has not ended.
         case streaming
-        /// It was shut down, and waits to be closed.
+        /// The connection was shut down, and is about to be closed.
         case leaving
     }
 
@@ -27,7 +29,8 @@ struct ConnectionPlaces {
     private let mostReserved: Int
     /// 0 for no bound.
     private let mostPerAddress: Int
-    /// Connections that were shut down and are not closed yet: beyond that nobody else gives way.
+    /// The bound of connections that were shut down and are not closed yet; at this bound no further connection gives
+    /// way.
     static let mostLeaving = 128
 
     private var connections: [ConnectionHandle: Connection] = [:]
@@ -35,7 +38,7 @@ struct ConnectionPlaces {
     private var resting = ConnectionQueue()
     private var restingReserved = ConnectionQueue()
     private var addresses: [ClientAddress: OfAddress] = [:]
-    /// Of the connection that was admitted and is not open yet.
+    /// The admitted connection until it opens.
     private var admitted = Connection(place: .ordinary, address: nil)
 
     init(_ settings: HTTPServerSettings) {
@@ -46,7 +49,8 @@ struct ConnectionPlaces {
 
     func place(of connection: ConnectionHandle) -> Place? { connections[connection]?.place }
 
-    /// Whether one more connection may be, and those that give way to it: they are to be shut down. `opened` follows.
+    /// Admits or refuses a new connection. Returns whether the connection is admitted, and the connections that must be
+    /// shut down for this. `opened` follows for an admitted connection.
     mutating func admit(_ address: ClientAddress?) -> (isAdmitted: Bool, givingWay: [ConnectionHandle]) {
         var givingWay: [ConnectionHandle] = []
         func refused() -> (Bool, [ConnectionHandle]) { (false, givingWay) }
@@ -78,8 +82,8 @@ struct ConnectionPlaces {
         rest(connection)
     }
 
-    /// The server has nothing to do for it. Returns who gives way to it: it comes back from a response that went on, and its place was
-    /// taken.
+    /// Notes that the server has no work for the connection. Returns the connection that gives way, if this connection
+    /// returns from a stream and its ordinary place was taken.
     mutating func rests(_ connection: ConnectionHandle) -> ConnectionHandle? {
         guard let place = place(of: connection), place != .leaving else { return nil }
         var givingWay: ConnectionHandle?
@@ -93,7 +97,7 @@ struct ConnectionPlaces {
         return givingWay
     }
 
-    /// It has a whole request.
+    /// Notes that the connection has a whole request.
     mutating func works(_ connection: ConnectionHandle) { unrest(connection) }
 
     mutating func streams(_ connection: ConnectionHandle) {
@@ -102,7 +106,7 @@ struct ConnectionPlaces {
         move(connection, to: .streaming)
     }
 
-    /// Whether its request may be served. One in a reserved place takes an ordinary one that has become free.
+    /// Whether the connection's request may be served. A connection in a reserved place moves to a free ordinary place.
     mutating func mayServe(_ connection: ConnectionHandle, isVital: Bool) -> Bool {
         guard place(of: connection) == .reserved else { return true }
         guard counts[.ordinary, default: 0] < mostConnections else { return isVital }
@@ -113,14 +117,16 @@ struct ConnectionPlaces {
         return true
     }
 
-    /// It was, or is now to be, shut down. False when too many were that are not closed yet.
+    /// Notes that the connection was, or must now be, shut down. Returns false when too many such connections are not
+    /// closed yet.
     @discardableResult
     mutating func leave(_ connection: ConnectionHandle, isBounded: Bool = true) -> Bool {
         guard let place = place(of: connection), place != .leaving else { return true }
         guard !isBounded || counts[.leaving, default: 0] < Self.mostLeaving else { return false }
         unrest(connection)
         move(connection, to: .leaving)
-        // As among all connections: a newcomer is not refused because those that were shut down are not closed yet.
+        // The same for the counts of addresses: a newcomer is not refused because of connections that were shut down
+        // and are not closed yet.
         forget(connections[connection]?.address)
         return true
     }
@@ -132,7 +138,7 @@ struct ConnectionPlaces {
         if known.place != .leaving { forget(known.address) }
     }
 
-    /// One connection less that counts with this address.
+    /// Subtracts one connection of this address.
     private mutating func forget(_ address: ClientAddress?) {
         guard mostPerAddress > 0, let address else { return }
         addresses[address]?.count -= 1
@@ -161,8 +167,8 @@ struct ConnectionPlaces {
     }
 }
 
-/// Connections in the order in which they were appended; any may be removed. All of it takes the same time however many there are: who is at
-/// the bound costs no more than others.
+/// Connections in the order in which they were appended; each may be removed. All operations take constant time, so
+/// that a client at the bound costs no more time than others.
 struct ConnectionQueue {
     private struct Link {
         var previous: ConnectionHandle?
@@ -175,7 +181,7 @@ struct ConnectionQueue {
 
     func contains(_ connection: ConnectionHandle) -> Bool { links[connection] != nil }
 
-    /// Puts it at the end, wherever it was.
+    /// Moves or adds the connection to the end.
     mutating func append(_ connection: ConnectionHandle) {
         remove(connection)
         links[connection] = Link(previous: last)

@@ -3,21 +3,22 @@ import Glibc
 import Support
 import Synchronization
 
-/// Who is connected, and until when each may be as it is.
+/// The open connections, each with its deadline.
 ///
-/// microhttpd's own timeout is about silence alone: a client that sends or reads a byte now and then would hold a connection for ever.
+/// microhttpd's own timeout only bounds silence: a client that sends or reads a byte now and then would keep a
+/// connection forever.
 final class ConnectionTable: Sendable {
     fileprivate struct Entry {
         let descriptor: Int32
-        /// By the boot clock. What is to be done by then has not been done.
+        /// The time, by the boot clock, at which the present phase of the connection must end.
         var deadline: Int64
-        /// A whole request that is not answered.
+        /// A whole request without a response.
         var waiting: HTTPExchange?
-        /// From a whole request to the end of its response.
+        /// True from a whole request to the end of its response.
         var isServing = false
-        /// From the end of a response to the first line of the next request.
+        /// True from the end of a response to the first line of the next request.
         var isIdle = false
-        /// A response that goes on, for which no deadline counts.
+        /// The stream of an unfinished response, which has no deadline.
         var stream: HTTPStream?
     }
 
@@ -31,7 +32,7 @@ final class ConnectionTable: Sendable {
     private let state: Mutex<State>
     private let longestTime: Int64
     private let longestIdle: Int64
-    /// Signalled for each response that is done while the server stops.
+    /// Signalled for each finished response while the server stops.
     private let isDone = DispatchSemaphore(value: 0)
 
     init(_ settings: HTTPServerSettings) {
@@ -52,7 +53,7 @@ final class ConnectionTable: Sendable {
 
     // MARK: What microhttpd tells, on its thread
 
-    /// Whether one more connection may be.
+    /// Whether another connection is admitted.
     func admit(_ address: ClientAddress?) -> Bool {
         state.withLock { state in
             let (isAdmitted, givingWay) = state.places.admit(address)
@@ -70,7 +71,7 @@ final class ConnectionTable: Sendable {
         }
     }
 
-    /// Before the descriptor is closed.
+    /// Called before the descriptor is closed.
     func closed(_ connection: ConnectionHandle) {
         state.withLock { state in
             state.entries[connection] = nil
@@ -78,7 +79,7 @@ final class ConnectionTable: Sendable {
         }
     }
 
-    /// The first line of a request is here. When the connection was idle, there is time for the whole request from now on.
+    /// Notes the first line of a request. On an idle connection the time for the whole request begins.
     func arrives(_ connection: ConnectionHandle) {
         let deadline = newDeadline
         state.withLock { state in
@@ -88,7 +89,8 @@ final class ConnectionTable: Sendable {
         }
     }
 
-    /// The request's headers are here. False when there are too many connections for a request of this kind.
+    /// Called when the request's headers are complete. Returns false when too many connections exist for a request of
+    /// this kind.
     func mayServe(_ connection: ConnectionHandle, isVital: Bool) -> Bool {
         state.withLock { state in
             if state.places.mayServe(connection, isVital: isVital) { return true }
@@ -97,7 +99,7 @@ final class ConnectionTable: Sendable {
         }
     }
 
-    /// The request is whole. False when the server stops: nobody would answer it.
+    /// Notes a whole request. Returns false while the server stops, because the request would get no response.
     func begin(_ connection: ConnectionHandle, _ exchange: HTTPExchange) -> Bool {
         state.withLock { $0.places.works(connection) }
         return change(connection) { entry, isStopping in
@@ -107,7 +109,8 @@ final class ConnectionTable: Sendable {
         } ?? false
     }
 
-    /// The response is on its way, or goes on. One that would go on ends when the server stops.
+    /// Notes that the response is on its way, or that its stream has begun. While the server stops, the stream ends at
+    /// once.
     func answer(_ connection: ConnectionHandle, _ stream: HTTPStream?) {
         let isStopping = change(connection) { entry, isStopping in
             entry.waiting = nil
@@ -119,7 +122,7 @@ final class ConnectionTable: Sendable {
         if isStopping ?? true { stream?.end() }
     }
 
-    /// The request and its response are done, in one way or the other.
+    /// Notes the end of a request and its response, or of its connection.
     func complete(_ connection: ConnectionHandle, _ outcome: HTTPServerCounts.Outcome) {
         let idleDeadline = SystemClock.boot.milliseconds + longestIdle
         let isStopping = change(connection) { entry, isStopping in
@@ -137,7 +140,7 @@ final class ConnectionTable: Sendable {
         if isStopping == true { isDone.signal() }
     }
 
-    /// Something has been done in time: there is time for the next again.
+    /// Changes an entry, and sets a new deadline, because the connection has made progress.
     private func change<Result: Sendable>(
         _ connection: ConnectionHandle, _ change: (inout Entry, _ isStopping: Bool) -> Result
     ) -> Result? {
@@ -145,7 +148,7 @@ final class ConnectionTable: Sendable {
         return state.withLock { state in
             guard var entry = state.entries[connection] else { return nil }
             defer { state.entries[connection] = entry }
-            // It has been shut down, and only waits to be closed.
+            // A deadline of `.max` means that the connection was shut down and is about to be closed.
             if entry.deadline != .max { entry.deadline = deadline }
             return change(&entry, state.isStopping)
         }
@@ -153,7 +156,7 @@ final class ConnectionTable: Sendable {
 
     // MARK: For the other threads
 
-    /// Ends the connections of those who are late, and returns what nobody has answered in time.
+    /// Ends the connections of late clients. Returns the requests without a response in time.
     func sweep() -> [HTTPExchange] {
         sweepStreams()
         let (now, deadline) = (SystemClock.boot.milliseconds, newDeadline)
@@ -165,7 +168,7 @@ final class ConnectionTable: Sendable {
                     entry.waiting = nil
                     entry.deadline = deadline
                 } else {
-                    // Whoever has nothing to ask is not late.
+                    // An idle client is not late.
                     if !entry.isIdle { state.counts.late += 1 }
                     state.end(connection)
                     continue
@@ -176,8 +179,8 @@ final class ConnectionTable: Sendable {
         }
     }
 
-    /// Ends the streams that were broken off, and those whose client has gone: microhttpd does not look at them while they are silent. And it
-    /// does not always see that the client of an idle connection has gone.
+    /// Ends the streams that were broken off, and the streams whose client has gone, because microhttpd ignores silent
+    /// streams. Also ends idle connections whose client has gone, because microhttpd does not always notice this.
     private func sweepStreams() {
         let lost = state.withLock { state in
             var lost: [HTTPStream] = []
@@ -193,7 +196,7 @@ final class ConnectionTable: Sendable {
                 let isSlow = stream.isBroken
                 guard isSlow || haveHungUp.contains(entry.descriptor) else { continue }
                 if isSlow { state.counts.late += 1 }
-                // Before the shutdown, which counts as unacknowledged itself.
+                // Noted before the shutdown, which itself counts as an unacknowledged byte.
                 stream.noteArrival()
                 lost.append(stream)
                 state.entries[connection]?.stream = nil
@@ -204,7 +207,7 @@ final class ConnectionTable: Sendable {
         for stream in lost { stream.breakOff() }
     }
 
-    /// From now on no request begins. Returns those that wait, and the responses that go on.
+    /// Refuses further requests. Returns the waiting requests and the streams.
     func stop() -> (waiting: [HTTPExchange], streams: [HTTPStream]) {
         state.withLock { state in
             state.isStopping = true
@@ -212,7 +215,7 @@ final class ConnectionTable: Sendable {
         }
     }
 
-    /// Waits until all responses are sent, but no longer than this.
+    /// Waits until all responses are sent, at most for the given time.
     func waitUntilDone(milliseconds: Int) {
         let end = DispatchTime.now() + .milliseconds(milliseconds)
         while state.withLock({ $0.entries.values.contains(where: \.isServing) }) {
@@ -222,16 +225,16 @@ final class ConnectionTable: Sendable {
 }
 
 extension ConnectionTable.State {
-    /// Ends a connection at rest for the sake of another one.
+    /// Ends a connection at rest in favour of another connection.
     fileprivate mutating func giveWay(_ connection: ConnectionHandle) {
         end(connection)
         counts.gaveWay += 1
     }
 
-    /// microhttpd closes it.
+    /// Shuts a connection down; microhttpd then closes the connection.
     fileprivate mutating func end(_ connection: ConnectionHandle) {
         guard let descriptor = entries[connection]?.descriptor else { return }
-        // Under the lock: as long as the entry is here, the descriptor is nobody else's.
+        // Under the lock: while the entry exists, the descriptor belongs to this connection.
         shutdown(descriptor, Int32(SHUT_RDWR))
         entries[connection]?.deadline = .max
         places.leave(connection, isBounded: false)
@@ -239,8 +242,8 @@ extension ConnectionTable.State {
 }
 
 extension ConnectionTable {
-    /// Those whose client has closed its side, all looked at together. A client that has only finished sending is gone, too: nobody keeps half a
-    /// stream open.
+    /// Returns the descriptors whose client has closed its side, with a single `poll`. A client that has only finished
+    /// sending also counts as gone, because no client keeps half of a stream open.
     fileprivate static func hungUp(_ descriptors: [Int32]) -> Set<Int32> {
         let signs = Int16(POLLHUP) | Int16(POLLERR) | peerHasClosed
         var waiting = descriptors.map { pollfd(fd: $0, events: peerHasClosed, revents: 0) }
@@ -248,7 +251,7 @@ extension ConnectionTable {
         return Set(waiting.filter { $0.revents & signs != 0 }.map(\.fd))
     }
 
-    /// Linux's POLLRDHUP, which Glibc's module does not have.
+    /// Linux's POLLRDHUP, which Glibc's module does not declare.
     private static let peerHasClosed: Int16 = 0x2000
 }
 
@@ -259,14 +262,14 @@ extension ConnectionTable.Entry {
         return recv(descriptor, &byte, 1, Int32(MSG_PEEK) | Int32(MSG_DONTWAIT)) <= 0
     }
 
-    /// When nothing of what was sent is taken for so long, the kernel ends the connection: a client that does not read, or has vanished,
-    /// says nothing.
+    /// Makes the kernel end the connection when the client's host acknowledges no sent byte for so long. A client that
+    /// does not read, or has vanished, gives no other sign.
     fileprivate func noticeSilence(_ milliseconds: Int64) {
         var limit = UInt32(clamping: milliseconds)
         setsockopt(
             descriptor, Int32(IPPROTO_TCP), Self.userTimeout, &limit, socklen_t(MemoryLayout<UInt32>.size))
     }
 
-    /// Linux's TCP_USER_TIMEOUT, which Glibc's module does not have.
+    /// Linux's TCP_USER_TIMEOUT, which Glibc's module does not declare.
     private static let userTimeout: Int32 = 18
 }

@@ -1,9 +1,9 @@
 import CMicrohttpd
 import Glibc
 
-/// microhttpd, with one thread of its own.
+/// microhttpd, with its own thread.
 final class Daemon: @unchecked Sendable {
-    // Sendable: after the start everything here belongs to microhttpd's thread, until `stop` has waited for its end.
+    // Sendable: after the start, all members belong to microhttpd's thread, until `stop` has waited for its end.
 
     private let server: RequestServer
     private let problem: UnsafeMutablePointer<bellwire_http_problem>
@@ -17,33 +17,35 @@ final class Daemon: @unchecked Sendable {
 
     deinit { problem.deallocate() }
 
-    /// Takes the socket, whatever becomes of it. Nil, or why it cannot serve.
+    /// Starts the server. The socket belongs to the daemon from now on, even after a failure. Returns nil, or the
+    /// reason of a failure.
     func start(_ socket: Int32, _ settings: HTTPServerSettings) -> String? {
         let context = Unmanaged.passUnretained(server).toOpaque()
         var callbacks = bellwire_http_callbacks(
             context: context, accept: accept, connection: connectionChanged, request: requestBegan, serve: serve,
             completed: requestCompleted)
-        // At its own limit microhttpd would leave further connections waiting.
+        // One more than needed: at its own limit microhttpd would leave further connections waiting.
         let mostConnections = UInt32(settings.mostSockets + 1)
         daemon = bellwire_http_start(
             socket, mostConnections, settings.longestHead, settings.tls?.certificates, settings.tls?.key, &callbacks,
             problem)
-        // When it fails, microhttpd has closed the socket or has not, as the reason is. To close it twice would be worse than never.
+        // After a failure, microhttpd has closed the socket or not, depending on the reason. A second close would be
+        // worse than none.
         guard daemon == nil else { return nil }
         let reason = String(cString: bellwire_http_problem_text(problem)).split(separator: "\n").joined()
         if settings.tls != nil { return "no HTTPS with this certificate and key: \(reason)" }
         return reason.isEmpty ? "microhttpd does not start" : reason
     }
 
-    /// Ends all connections, and waits for that. None may be suspended.
+    /// Ends all connections, and waits until they have ended. No connection may be suspended.
     func stop() {
         MHD_stop_daemon(daemon)
         daemon = nil
     }
 }
 
-// C callbacks are file-private functions: a closure would inherit the isolation of where it is written. microhttpd calls them on its
-// thread; the server outlives that.
+// C callbacks are file-private functions, because a closure would inherit the actor isolation of its context.
+// microhttpd calls them on its thread; the server outlives that thread.
 
 private func server(_ context: UnsafeMutableRawPointer?) -> RequestServer {
     guard let context else { preconditionFailure("microhttpd passes on what it was given") }
@@ -64,7 +66,7 @@ private func connectionChanged(
     _: UnsafeMutablePointer<UnsafeMutableRawPointer?>?, _ code: MHD_ConnectionNotificationCode
 ) { server(context).changed(handle(connection), hasStarted: bellwire_http_has_started(code)) }
 
-/// Before microhttpd reads anything into the target. What is returned is for the application, which needs none.
+/// Called before microhttpd parses the target. The returned pointer would be for the application, which needs none.
 private func requestBegan(
     _ context: UnsafeMutableRawPointer?, _ target: UnsafePointer<CChar>?, _ connection: OpaquePointer?
 ) -> UnsafeMutableRawPointer? {

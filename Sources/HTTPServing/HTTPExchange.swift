@@ -1,23 +1,25 @@
 import CMicrohttpd
 import Synchronization
 
-/// One request, and the way to answer it.
+/// A request, with the means to respond.
 package final class HTTPExchange: Sendable {
-    /// As the client wrote it: `GET`.
+    /// The method as the client sent it: `GET`.
     package let method: String
-    /// As the client wrote it, with percent signs, in printable ASCII: `/calls/a%2Fb`. `RequestPath` reads it.
+    /// The path as the client sent it, percent-encoded, in printable ASCII: `/calls/a%2Fb`. `RequestPath` parses the
+    /// path.
     package let path: String
-    /// What stands behind the first question mark, as the client wrote it; empty when there is none. `RequestQuery` reads it.
+    /// The text after the first question mark, as the client sent it; empty without a question mark. `RequestQuery`
+    /// parses the query.
     package let query: String
-    /// At most as long as the settings say.
+    /// The body, at most as long as the settings allow.
     package let body: [UInt8]
     private let fields: [RequestHead.Field]
 
     private enum Stage {
-        /// The handler is looking at it.
+        /// The handler is working on the request.
         case serving
         case suspended(ConnectionHandle)
-        /// Not yet given to microhttpd.
+        /// microhttpd has not received the response yet.
         case answered(HTTPResponse)
         case over
     }
@@ -32,7 +34,8 @@ package final class HTTPExchange: Sendable {
         self.body = body
     }
 
-    /// The values of all headers of this name, in whatever case, in their order. Bytes that are not UTF-8 are replaced (U+FFFD).
+    /// Returns the values of all headers with this name, regardless of case, in their order. Bytes that are not UTF-8
+    /// are replaced (U+FFFD).
     package func header(_ name: String) -> [String] {
         let name = name.lowercased()
         return fields.filter { $0.name == name }.map { field in
@@ -40,15 +43,16 @@ package final class HTTPExchange: Sendable {
         }
     }
 
-    /// Answers the request, for any thread; it never waits. Only the first answer counts. There must be one within the settings' time,
-    /// or the client is answered 503.
+    /// Responds to the request. May be called on any thread; never waits. Only the first response counts. If none comes
+    /// within the time of the settings, the client gets a 503.
     package func respond(_ response: HTTPResponse) {
         let counts = stage.withLock { stage in
             switch stage {
             case .serving: stage = .answered(response)
             case .suspended(let connection):
                 stage = .answered(response)
-                // Under the lock: who closes the connection, or stops the server, waits here until microhttpd has been told.
+                // Under the lock, so that a thread that closes the connection or stops the server waits until
+                // microhttpd was told.
                 connection.resume()
             case .answered, .over: return false
             }
@@ -59,12 +63,12 @@ package final class HTTPExchange: Sendable {
 
     // MARK: For microhttpd's thread
 
-    /// The answer, once. Without one the connection is suspended until there is.
+    /// Returns the response, once. Without a response, the connection is suspended until a response comes.
     func takeResponse(suspending connection: ConnectionHandle) -> HTTPResponse? {
         stage.withLock { stage in
             switch stage {
             case .serving:
-                // Under the lock: nobody can resume it before it is suspended.
+                // Under the lock, so that no thread resumes the connection before it is suspended.
                 connection.suspend()
                 stage = .suspended(connection)
                 return nil
@@ -76,7 +80,7 @@ package final class HTTPExchange: Sendable {
         }
     }
 
-    /// There is nobody to answer any more.
+    /// Notes that the connection has ended, so that no response is needed any more.
     func end() {
         let unsent: HTTPResponse? = stage.withLock { stage in
             defer { stage = .over }
@@ -87,15 +91,15 @@ package final class HTTPExchange: Sendable {
     }
 }
 
-/// microhttpd's connection.
+/// A connection of microhttpd.
 struct ConnectionHandle: Hashable, @unchecked Sendable {
-    // Sendable: it may be resumed by any thread while it is suspended. All else is for microhttpd's thread.
+    // Sendable: any thread may resume a suspended connection. All other calls belong to microhttpd's thread.
 
     let pointer: OpaquePointer
 
     func suspend() { MHD_suspend_connection(pointer) }
     func resume() { MHD_resume_connection(pointer) }
 
-    /// Whether the client's host has acknowledged all that the kernel was given. Only for a connection that is suspended.
+    /// Whether the client's host has acknowledged all bytes that the kernel was given. Only for a suspended connection.
     var hasNothingUnacknowledged: Bool { bellwire_http_unacknowledged(pointer) == 0 }
 }

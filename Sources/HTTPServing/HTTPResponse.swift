@@ -1,15 +1,16 @@
-/// What a client is answered.
+/// A response to a client.
 package struct HTTPResponse: Sendable, Equatable {
     /// 200 to 599.
     package var status: Int
-    /// Nil when there is no body to have one.
+    /// Nil for a response without a body.
     package var contentType: String?
-    /// Sent as they are. Not `Content-Length` and `Date`, which follow; `Connection: close` closes the connection afterwards. With one that
-    /// cannot be sent (an empty value, a line break in it) the client is answered 500 instead.
+    /// Headers that are sent unchanged, without `Content-Length` and `Date`, which the server adds. `Connection: close`
+    /// closes the connection afterwards. If a header cannot be sent (an empty value, or a line break in the value), the
+    /// client gets a 500 instead.
     package var headers: [Header]
-    /// Not sent to a request with HEAD, nor with 204 and 304.
+    /// Not sent in response to HEAD, and not with 204 and 304.
     package var body: [UInt8]
-    /// Goes on in place of `body`.
+    /// The stream that is sent in place of `body`.
     package var stream: HTTPStream?
 
     package static func == (left: HTTPResponse, right: HTTPResponse) -> Bool {
@@ -35,7 +36,7 @@ package struct HTTPResponse: Sendable, Equatable {
         self.body = body
     }
 
-    /// A response that begins now and goes on until `stream` ends.
+    /// Returns a response that begins now and continues until `stream` ends.
     package static func streaming(
         _ stream: HTTPStream, contentType: String, headers: [Header] = []
     ) -> HTTPResponse {
@@ -50,7 +51,7 @@ package struct HTTPResponse: Sendable, Equatable {
         HTTPResponse(status, contentType: contentType, headers: headers, body: Array(text.utf8))
     }
 
-    /// The same, and nothing more on this connection.
+    /// Returns the same response, after which the connection is closed.
     var closing: HTTPResponse {
         var response = self
         response.headers.append(Header("Connection", "close"))

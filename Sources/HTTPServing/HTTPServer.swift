@@ -5,11 +5,11 @@ import Synchronization
 
 /// A server of HTTP/1.1, or of HTTPS.
 ///
-/// Whoever can connect is an attacker until proven otherwise: connections, bytes and time are bounded (`HTTPServerSettings`), and what is
-/// not clearly one request is none. One thread reads, has requests handled, and sends; another ends the connections of clients
-/// that are late.
+/// Each client counts as an attacker until proven otherwise: connections, bytes and time are bounded
+/// (`HTTPServerSettings`), and input that is not clearly a single request is refused. One thread reads requests, has
+/// them handled, and sends responses; another thread ends the connections of late clients.
 package final class HTTPServer: Sendable {
-    /// There can be no server. Says where it was to listen, and what stands against it: `127.0.0.1:80: Address already in use`.
+    /// The reason why the server cannot start, with its address: `127.0.0.1:80: Address already in use`.
     package struct SetupError: Error, CustomStringConvertible {
         package let description: String
     }
@@ -17,25 +17,26 @@ package final class HTTPServer: Sendable {
     private struct Running {
         let daemon: Daemon
         let sweeper: pthread_t
-        /// Signalled when the sweeper is to end.
+        /// Signalled to end the sweeper.
         let end: DispatchSemaphore
     }
 
-    /// The port it listens on, also when port 0 asked for any.
+    /// The port of the listening socket, also when the server was started with port 0.
     package let port: Int
     private let table: ConnectionTable
     private let settings: HTTPServerSettings
-    /// Nil when it has stopped.
+    /// Nil after the server has stopped.
     private let running: Mutex<Running?>
 
-    /// Milliseconds for responses that are on their way when the server stops.
+    /// The time, in milliseconds, that responses under way get when the server stops.
     private static let patience = 1_000
 
     /// - Parameters:
-    ///   - host: a name or an address; the first that a name has.
-    ///   - port: 0 for any that is free.
-    ///   - handle: is given each whole request, on the server's thread, on which everybody else waits meanwhile. It returns the response,
-    ///     or nil: then somebody calls `HTTPExchange.respond` later, on whatever thread. It must not stop the server.
+    ///   - host: a name or an address; the first address of a name counts.
+    ///   - port: 0 for any free port.
+    ///   - handle: takes each whole request on the server's thread, which meanwhile serves no other request. Returns
+    ///     the response, or nil when `HTTPExchange.respond` will be called later, on any thread. Must not stop the
+    ///     server.
     package init(
         host: String, port: Int, settings: HTTPServerSettings = HTTPServerSettings(),
         handle: @escaping @Sendable (HTTPExchange) -> HTTPResponse?
@@ -71,13 +72,13 @@ package final class HTTPServer: Sendable {
 
     package var counts: HTTPServerCounts { table.counts }
 
-    /// Answers 503 to all requests that wait for an answer, gives their clients a second to read it, and ends all connections. Nothing is
-    /// handled when it returns. Not for the thread that handles requests.
+    /// Answers 503 to all waiting requests, gives their clients a second to read the response, and ends all
+    /// connections. No request is handled after the return. Must not be called on the server's thread.
     package func stop() {
         running.withLock { running in
             guard let stopping = running else { return }
             running = nil
-            // microhttpd ends the process when it is stopped with a suspended connection.
+            // microhttpd aborts the process when it is stopped with a suspended connection.
             let (waiting, streams) = table.stop()
             for exchange in waiting { exchange.respond(settings.response(.stopping)) }
             for stream in streams { stream.end() }

@@ -1,6 +1,6 @@
-/// What a server has seen.
+/// The counts of a server.
 package struct HTTPServerCounts: Sendable, Equatable {
-    /// How a request ended whose first line could be read.
+    /// The end of a request whose first line could be parsed.
     package enum Outcome: String, Sendable, CaseIterable {
         case success = "2xx"
         case redirect = "3xx"
@@ -20,14 +20,15 @@ package struct HTTPServerCounts: Sendable, Equatable {
         }
     }
 
-    /// Connections now.
+    /// The open connections.
     package var open = 0
-    /// Connections that were closed, or whose request was answered 503, since there were too many and none was at rest.
+    /// The connections that were closed, or whose request was answered 503, because there were too many and none was at
+    /// rest.
     package var refused = 0
-    /// Connections at rest that were closed for a newcomer.
+    /// The connections at rest that were closed for a newcomer.
     package var gaveWay = 0
-    /// Connections closed since their client took too long, to send a request or to read a response.
+    /// The connections that were closed because their client took too long to send a request or to read a response.
     package var late = 0
-    /// Requests that are over.
+    /// The finished requests.
     package var requests: [Outcome: Int] = [:]
 }

@@ -1,17 +1,17 @@
 import Synchronization
 
-/// The body of a response that has no end yet: bytes go out as they come (`HTTPResponse.stream`). For any thread.
+/// The body of an unfinished response: bytes are sent as they come (`HTTPResponse.stream`). May be used on any thread.
 ///
-/// A client that does not read is dropped: when more would wait for it than may, or when its host takes nothing of what was sent for as
-/// long as the server's settings give clients.
+/// A client that does not read is disconnected: when more bytes wait than allowed, or when the client's host
+/// acknowledges no sent bytes for as long as the server's settings allow.
 package final class HTTPStream: Sendable {
     fileprivate enum Phase {
         case open
-        /// What waits is sent, and then the end.
+        /// The waiting bytes are sent, and then the end.
         case ending
-        /// Nothing more is sent.
+        /// No more bytes are sent.
         case broken
-        /// The connection has left it.
+        /// The connection has dropped the stream.
         case over
     }
 
@@ -19,7 +19,7 @@ package final class HTTPStream: Sendable {
         var phase = Phase.open
         var waiting: [UInt8] = []
         var suspended: ConnectionHandle?
-        /// The client's host has acknowledged all that was sent: it was seen before the stream was over.
+        /// Whether the client's host was seen to have acknowledged all sent bytes before the stream was over.
         var hadArrived = false
     }
 
@@ -28,14 +28,15 @@ package final class HTTPStream: Sendable {
     private let whenOver: @Sendable () -> Void
 
     /// - Parameters:
-    ///   - mostWaiting: bytes that wait for the client at most.
-    ///   - whenOver: called once, on whatever thread, when nothing can be sent any more.
+    ///   - mostWaiting: the bound of bytes that wait for the client.
+    ///   - whenOver: called once, on any thread, when no more bytes can be sent.
     package init(mostWaiting: Int, whenOver: @escaping @Sendable () -> Void = {}) {
         self.mostWaiting = mostWaiting
         self.whenOver = whenOver
     }
 
-    /// False when nobody will read this: the stream is over, or its client is too slow, which ends it.
+    /// Sends bytes. Returns false when no client will read them, because the stream is over, or because the client is
+    /// too slow, which ends the stream.
     package func send(_ bytes: [UInt8]) -> Bool {
         state.withLock { state in
             guard case .open = state.phase else { return false }
@@ -50,7 +51,7 @@ package final class HTTPStream: Sendable {
         }
     }
 
-    /// Sends what waits, and ends the response.
+    /// Sends the waiting bytes, and ends the response.
     package func end() {
         state.withLock { state in
             guard case .open = state.phase else { return }
@@ -60,11 +61,11 @@ package final class HTTPStream: Sendable {
         }
     }
 
-    /// Whether the client's host has acknowledged all that was sent; of a stream that is over, whether it had. A proxy acknowledges for the
-    /// client behind it. False also when it cannot be known.
+    /// Whether the client's host has acknowledged all sent bytes; for a stream that is over, whether the host had done
+    /// so before. A proxy acknowledges in place of the client behind the proxy. False also when this is unknown.
     package var hasArrived: Bool { state.withLock { $0.hasArrived || $0.hadArrived } }
 
-    /// The client has gone, and the connection is about to be shut down.
+    /// Notes the acknowledged bytes before a connection is shut down whose client has gone.
     func noteArrival() {
         state.withLock { state in if state.hasArrived { state.hadArrived = true } }
     }
@@ -72,18 +73,18 @@ package final class HTTPStream: Sendable {
     /// For tests without a connection.
     func arrived() { state.withLock { $0.hadArrived = true } }
 
-    /// What nobody has taken yet.
+    /// The bytes that were not sent yet.
     var waitingBytes: [UInt8] { state.withLock(\.waiting) }
 
-    /// All has been taken, and the connection waits for more.
+    /// Whether all bytes were sent, and the connection waits for more.
     var isSuspended: Bool { state.withLock { $0.suspended != nil } }
 
     // MARK: For the server
 
-    /// The client has gone, or is too slow.
+    /// Breaks the stream off, because the client has gone or is too slow.
     func breakOff() { state.withLock { $0.breakOff() } }
 
-    /// It was broken off: the connection is to be closed.
+    /// Whether the stream was broken off, so that the connection must be closed.
     var isBroken: Bool {
         state.withLock { state in
             switch state.phase {
@@ -93,10 +94,10 @@ package final class HTTPStream: Sendable {
         }
     }
 
-    /// What microhttpd sends next.
+    /// The next piece for microhttpd to send.
     enum Piece: Equatable {
         case bytes(Int)
-        /// The connection is suspended until there is something.
+        /// Nothing to send; the connection is suspended until more bytes come.
         case none
         case end
         case broken
@@ -108,7 +109,7 @@ package final class HTTPStream: Sendable {
             switch state.phase {
             case .broken, .over: return .broken
             case .open where state.waiting.isEmpty:
-                // Under the lock: nobody can resume it before it is suspended.
+                // Under the lock, so that no thread resumes the connection before it is suspended.
                 connection.suspend()
                 state.suspended = connection
                 return .none
@@ -118,7 +119,7 @@ package final class HTTPStream: Sendable {
         }
     }
 
-    /// The connection has left it. The first call counts.
+    /// Notes that the connection has dropped the stream. Only the first call counts.
     func finish() {
         let isFirst = state.withLock { state in
             if case .over = state.phase { return false }
@@ -132,7 +133,8 @@ package final class HTTPStream: Sendable {
 }
 
 extension HTTPStream.State {
-    /// A suspended connection has handed all to the kernel. Nobody resumes it, so that it could be closed, but under the lock of the state.
+    /// Only a suspended connection has handed all bytes to the kernel. Resuming, which allows the connection to close,
+    /// happens only under the lock of the state.
     fileprivate var hasArrived: Bool { suspended?.hasNothingUnacknowledged ?? false }
 
     fileprivate mutating func resume() {

@@ -1,22 +1,22 @@
-/// A request that is being read and answered. microhttpd's thread alone uses it.
+/// A request while it is read and answered. Only microhttpd's thread uses this class.
 final class IncomingRequest {
     /// Path and query.
     let target: String
-    /// Nil until all headers are here.
+    /// Nil until all headers have arrived.
     var head: RequestHead?
     private(set) var body: [UInt8] = []
     private var dropped = 0
-    /// Nil until it is whole.
+    /// Nil until the request is whole.
     var exchange: HTTPExchange?
     var isAnswered = false
-    /// Of a response that goes on.
+    /// The stream of an unfinished response.
     var stream: HTTPStream?
 
     init(target: String) { self.target = target }
 
     var isTooLong: Bool { dropped > 0 }
 
-    /// False when so much too much has come that nobody waits for the end of it.
+    /// Takes a piece of the body. Returns false when the body is so much too long that its end is not awaited.
     func take(_ bytes: UnsafeRawBufferPointer, longestBody: Int) -> Bool {
         guard !isTooLong, body.count + bytes.count <= longestBody else {
             dropped += body.count + bytes.count

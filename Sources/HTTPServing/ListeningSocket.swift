@@ -1,9 +1,9 @@
 import Glibc
 
-/// A socket that listens at an address.
+/// A listening socket.
 struct ListeningSocket {
     let descriptor: Int32
-    /// Also when port 0 asked for any.
+    /// The bound port, also when port 0 was requested.
     let port: Int
 
     struct Problem: Error {
@@ -35,7 +35,7 @@ struct ListeningSocket {
         self.port = Self.boundPort(descriptor) ?? port
     }
 
-    /// Connections that nobody has accepted yet: as many as come in a burst.
+    /// The bound of connections that are not accepted yet, large enough for a burst.
     private static let mostWaiting: Int32 = 1_024
 
     private static func boundPort(_ descriptor: Int32) -> Int? {
@@ -44,7 +44,7 @@ struct ListeningSocket {
         return withUnsafeMutablePointer(to: &storage) { pointer in
             pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { address in
                 guard getsockname(descriptor, address, &length) == 0 else { return nil }
-                // The port lies at the same place for IPv4 and IPv6.
+                // The port has the same offset for IPv4 and IPv6.
                 return address.withMemoryRebound(to: sockaddr_in.self, capacity: 1) {
                     Int(UInt16(bigEndian: $0.pointee.sin_port))
                 }

@@ -1,9 +1,9 @@
-/// A request's first line and its headers.
+/// The first line and the headers of a request.
 struct RequestHead {
     struct Field: Sendable {
-        /// In lower case.
+        /// The name in lower case.
         let name: String
-        /// With the spaces behind it, as microhttpd reads it.
+        /// The value with trailing spaces, as microhttpd reads it.
         let value: String
     }
 
@@ -24,10 +24,10 @@ struct RequestHead {
 
     private func values(of name: String) -> [String] { fields.filter { $0.name == name }.map(\.value) }
 
-    /// What the client is answered at once, before its body; nil when the request is in order.
+    /// Returns the refusal that the client gets before its body is read; nil when the request is valid.
     ///
-    /// microhttpd takes much for HTTP that others read differently. What two servers read differently lets one request hide behind
-    /// another when a proxy is in front.
+    /// microhttpd accepts input that other servers read differently. Behind a proxy, such differences let an attacker
+    /// hide one request inside another.
     func refusal(longestBody: Int) -> HTTPRefusal? {
         guard isToken(method), fields.allSatisfy({ isToken($0.name) }),
             (path + query).utf8.allSatisfy({ (0x21...0x7E).contains($0) })
@@ -46,7 +46,8 @@ struct RequestHead {
         return .tooLong
     }
 
-    /// So little is too much that the client is better answered when it has sent it all. One that waits for leave to send is not let.
+    /// Whether a body is only a little too long, so that the client gets the response after it has sent the whole body.
+    /// A client that waits for permission to send gets the response at once.
     private func canBeDropped(_ length: String, _ longestBody: Int) -> Bool {
         guard let length = Int(length) else { return false }
         if length <= longestBody { return true }
@@ -54,12 +55,12 @@ struct RequestHead {
     }
 }
 
-/// What the server refuses by itself.
+/// A refusal by the server itself.
 package struct HTTPRefusal: Sendable, Equatable {
     package let status: Int
-    /// In a few words, without an end of line.
+    /// A few words without a line break.
     package let reason: String
-    /// Nothing more is read on this connection.
+    /// Whether the server reads no more from this connection.
     let closes: Bool
 
     init(_ status: Int, _ reason: String, closes: Bool = false) {

@@ -1,8 +1,8 @@
-/// Reads a request's path.
+/// Parses the path of a request.
 package enum RequestPath {
-    /// What stands between the slashes, each decoded for itself: a slash in an id is not one between levels. The first slash must be there;
-    /// `/` has one level, which is empty, and so has `/a/` a second one. Nil when the path has no first slash, or a level is not UTF-8
-    /// behind its percent signs.
+    /// Returns the levels between the slashes, each decoded separately, so that an encoded slash in an id separates no
+    /// levels. The first slash is required; `/` has one empty level, and `/a/` has an empty second level. Returns nil
+    /// when the first slash is missing, or when a decoded level is not UTF-8.
     package static func levels(_ path: String) -> [String]? {
         let parts = path.utf8.split(separator: UInt8(ascii: "/"), omittingEmptySubsequences: false)
         guard parts.count > 1, parts[0].isEmpty else { return nil }
@@ -15,10 +15,10 @@ package enum RequestPath {
     }
 }
 
-/// Reads a request's query.
+/// Parses the query of a request.
 package enum RequestQuery {
-    /// Names and values in their order, a plus sign read as a space (`application/x-www-form-urlencoded`). The value is empty when there is
-    /// none. Nil when one is not UTF-8 behind its percent signs.
+    /// Returns names and values in their order; a plus sign stands for a space (`application/x-www-form-urlencoded`). A
+    /// missing value is empty. Returns nil when a decoded name or value is not UTF-8.
     package static func pairs(_ query: String) -> [(name: String, value: String)]? {
         var pairs: [(name: String, value: String)] = []
         for part in query.utf8.split(separator: UInt8(ascii: "&")) {

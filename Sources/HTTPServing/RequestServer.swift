@@ -1,7 +1,7 @@
 import CMicrohttpd
 
-/// Reads requests, has them handled and sends the responses. It does what microhttpd says, on microhttpd's thread, to which all of it
-/// belongs.
+/// Reads requests, has them handled, and sends the responses. Belongs to microhttpd's thread, and follows its
+/// callbacks.
 final class RequestServer {
     private let table: ConnectionTable
     private let settings: HTTPServerSettings
@@ -28,14 +28,14 @@ final class RequestServer {
         }
     }
 
-    /// The first line of a request is here.
+    /// Called for the first line of a request.
     func begin(_ connection: ConnectionHandle, target: String) {
         requests[connection] = IncomingRequest(target: target)
         table.arrives(connection)
     }
 
-    /// Called when the headers are here, for each piece of the body, when the request is whole, and when it was suspended and no longer is.
-    /// False closes the connection.
+    /// Called when the headers are complete, for each piece of the body, when the request is whole, and when a
+    /// suspended connection was resumed. A result of false closes the connection.
     func serve(
         _ connection: ConnectionHandle, method: UnsafePointer<CChar>, version: UnsafePointer<CChar>,
         _ bytes: UnsafeRawBufferPointer
@@ -46,7 +46,7 @@ final class RequestServer {
                 method: String(cString: method), target: request.target, version: String(cString: version),
                 fields: fields(connection))
             request.head = head
-            // Given before the body, microhttpd reads no further, and closes the connection.
+            // After a response before the body, microhttpd reads no further, and closes the connection.
             return refusal(of: head, connection).map { send(settings.response($0), request, connection) } ?? true
         }
         if !bytes.isEmpty { return request.take(bytes, longestBody: longestBody) }
@@ -77,12 +77,12 @@ final class RequestServer {
         return exchange
     }
 
-    /// It is answered, or its connection has ended.
+    /// Called when the request is answered, or its connection has ended.
     func complete(_ connection: ConnectionHandle, isComplete: Bool) {
         guard let request = requests.removeValue(forKey: connection) else { return }
         request.exchange?.end()
         request.stream?.finish()
-        // What microhttpd has answered by itself, to what is not HTTP, is never complete to it.
+        // microhttpd never calls its own responses complete, which it sends to input that is not HTTP.
         let status = isComplete || !request.isAnswered ? bellwire_http_status(connection.pointer) : 0
         table.complete(connection, .init(status: Int(status)))
     }
@@ -111,7 +111,7 @@ final class RequestServer {
 }
 
 extension HTTPResponse {
-    /// microhttpd's response; nil when it does not take the headers.
+    /// Makes microhttpd's response; returns nil when microhttpd refuses a header.
     fileprivate func make(_ connection: ConnectionHandle) -> OpaquePointer? {
         guard let made = stream.map({ $0.make(connection) }) ?? whole else { return nil }
         let type = contentType.map { [Header("Content-Type", $0)] } ?? []
@@ -128,7 +128,7 @@ extension HTTPResponse {
     }
 }
 
-/// What microhttpd keeps of a response that goes on.
+/// The context of a streaming response in microhttpd.
 private final class StreamReader {
     let stream: HTTPStream
     let connection: ConnectionHandle
@@ -150,7 +150,7 @@ extension HTTPStream {
     }
 }
 
-// C callbacks are file-private functions: a closure would inherit the isolation of where it is written.
+// C callbacks are file-private functions, because a closure would inherit the actor isolation of its context.
 private func nextPiece(
     _ context: UnsafeMutableRawPointer?, _: UInt64, _ buffer: UnsafeMutablePointer<CChar>?, _ most: Int
 ) -> Int {
@@ -171,7 +171,7 @@ private func dropReader(_ context: UnsafeMutableRawPointer?) {
     Unmanaged<StreamReader>.fromOpaque(context).release()
 }
 
-// A C callback is a file-private function: a closure would inherit the isolation of where it is written.
+// A C callback is a file-private function, because a closure would inherit the actor isolation of its context.
 private func addField(
     _ context: UnsafeMutableRawPointer?, _: MHD_ValueKind, _ name: UnsafePointer<CChar>?, _ nameCount: Int,
     _ value: UnsafePointer<CChar>?, _ valueCount: Int

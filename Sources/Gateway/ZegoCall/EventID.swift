@@ -1,14 +1,14 @@
 import SignalingProtocol
 
-/// The `id:` of a server-sent event: what a stream has been told of all calls that go on, or were over a moment ago. A client that opens a
-/// stream again shows it as `Last-Event-ID`, and the stream goes on from there, at whichever gateway: the id says all that has to be known
-/// for that.
+/// The `id:` of a server-sent event: the calls that the stream has reported, as far as they are live or ended a moment
+/// ago. A client that reopens a stream sends this id as `Last-Event-ID`, and the stream continues there on any gateway,
+/// because the id contains all facts for that.
 ///
-/// `1;callID.revision.time.invitation.states;…`: numbers to the base of 36, a letter for each member's state and `-` behind them when the
-/// call is over; calls that go on first, the latest before the others.
+/// The form is `1;callID.revision.time.invitation.states;…`: numbers to the base of 36, a letter for each member's
+/// state, and a final `-` for a call that is over. Live calls come first, the latest before the others.
 struct EventID: Equatable {
     enum Bounds {
-        /// Bytes of an id, and calls that it names; the others are told again.
+        /// The bound of an id in bytes; below, the bound of its calls. Further calls are reported again.
         static let bytes = 1_024
         static let calls = 16
     }
@@ -17,7 +17,7 @@ struct EventID: Equatable {
 
     let text: String
 
-    /// `now`: by the boot clock.
+    /// - Parameter now: the time by the boot clock.
     init(_ calls: [CallID: HeardCall], now: Int64) {
         var text = Self.version
         for (callID, call) in calls.filter({ $0.value.matters(now) }).sorted(by: Self.isFirst).prefix(Bounds.calls) {
@@ -35,7 +35,9 @@ struct EventID: Equatable {
         return (one.value.time, one.key.string) > (other.value.time, other.key.string)
     }
 
-    /// Nil when it is no such id: whoever shows it has been told nothing by these streams. `now`: by the boot clock.
+    /// Returns the calls of an id; nil when the text is no such id, so that its client has received no event of these
+    /// streams.
+    /// - Parameter now: the time by the boot clock.
     static func calls(_ text: String, now: Int64) -> [CallID: HeardCall]? {
         let parts = text.split(separator: ";", omittingEmptySubsequences: false)
         guard text.utf8.count <= Bounds.bytes, parts[0] == version, parts.count <= 1 + Bounds.calls else { return nil }

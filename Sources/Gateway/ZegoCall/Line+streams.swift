@@ -2,7 +2,7 @@ import HTTPServing
 import SignalingProtocol
 
 extension Line {
-    /// A comment, so that what stands between takes no silence for an end.
+    /// Sends a comment to idle streams, so that proxies do not take the silence for the end of the connection.
     mutating func showLife(_ now: Int64, _ sign: [UInt8]) {
         for number in streams.keys where streams[number]!.nextSign <= now {
             streams[number]!.nextSign = now + Self.sign
@@ -11,19 +11,20 @@ extension Line {
         }
     }
 
-    /// Tells each stream what it has not heard. False when none takes it.
+    /// Sends an event to each stream that does not know it yet. Returns false when no stream takes the event.
     mutating func take(_ event: Event, now: Int64) -> Bool {
         var isTaken = false
         for number in streams.keys where streams[number]!.take(event, as: device.userID, now: now) { isTaken = true }
         return isTaken
     }
 
-    /// The user has done something about a call, which no stream is told. `made`: it has made the call.
+    /// Notes that the user changed a call by a request, for which no event follows.
+    /// - Parameter made: the call, if the user has made the call.
     mutating func did(_ callID: CallID, goesOn: Bool, made: HeardCall?, now: Int64) {
         for number in streams.keys { streams[number]!.did(callID, goesOn: goesOn, made: made, now: now) }
     }
 
-    /// What the device has been told for certain, by streams that are open.
+    /// The calls that the device has certainly received on open streams.
     var arrived: [CallID: HeardCall] {
         mutating get {
             var arrived: [CallID: HeardCall] = [:]
@@ -35,7 +36,7 @@ extension Line {
         }
     }
 
-    /// Of the calls that go on, as far as a stream has heard, the latest: the revision of which all streams know.
+    /// The latest live calls that a stream knows of, each with the revision that all streams know.
     var goingOn: [(callID: CallID, revision: Int)] {
         var known: [CallID: HeardCall] = [:]
         for stream in streams.values { known.merge(stream.calls.filter(\.value.goesOn)) }
@@ -47,12 +48,12 @@ extension Line {
 }
 
 extension Line.Stream {
-    /// Before more is sent.
+    /// Notes that the client has received all that was sent; called before more is sent.
     mutating func noteArrival() { if opened.stream.hasArrived { arrived = calls } }
 
     fileprivate mutating func take(_ event: Event, as user: UserID, now: Int64) -> Bool {
         noteArrival()
-        // Left for later: the service sends it again, and there may be room then.
+        // The event is left unacknowledged: the service resends the event, and there may be room then.
         guard calls[event.callID] != nil || makeRoom(now) else { return false }
         var call = calls[event.callID] ?? HeardCall()
         guard call.isNews(event, to: user) else { return true }
@@ -60,7 +61,7 @@ extension Line.Stream {
         calls[event.callID] = call
         let id = EventID(calls, now: now)
         for (place, notification) in notifications.enumerated() {
-            // Whoever has only the first of two is told both again.
+            // A client that receives only the first of two notifications gets both again.
             let isLast = place == notifications.count - 1
             guard opened.stream.send(notification.serverSent(isLast ? id : lastID)) else { return false }
         }
@@ -76,7 +77,7 @@ extension Line.Stream {
         _ = show(EventID(calls, now: now))
     }
 
-    /// An id without an event: a client keeps it, and is told nothing.
+    /// Sends an id without an event: the client keeps the id, and reports no event to its user.
     private mutating func show(_ id: EventID) -> Bool {
         guard id != lastID else { return true }
         noteArrival()
@@ -88,7 +89,7 @@ extension Line.Stream {
         return true
     }
 
-    /// For one more call; the oldest goes that does not ring. False when all do.
+    /// Makes room for another call by forgetting the oldest call that does not ring. Returns false when all calls ring.
     private mutating func makeRoom(_ now: Int64) -> Bool {
         guard calls.count >= Line.mostCalls else { return true }
         let oldest = calls.filter { !$0.value.mayRing(now) }.min { $0.value.time < $1.value.time }

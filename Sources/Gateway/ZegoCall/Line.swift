@@ -1,30 +1,32 @@
 import SignalingProtocol
 import ZegoCallProtocol
 
-/// A device whose user hears over HTTP: its streams here, whether it is online, and what they have been told. It is all of a device that
-/// `BellwireClient` would be, but for what its app does by itself: heartbeats.
+/// A device whose user receives events over HTTP: the device's streams on this gateway, its presence, and the events
+/// that the streams have reported. The gateway acts for the device as `BellwireClient` would, except for heartbeats,
+/// which the app sends itself.
 struct Line {
     enum Standing {
-        /// There is no broker, or it has not answered these filters yet.
+        /// There is no broker connection, or the broker has not answered these filters yet.
         case away(waitingFor: Set<String>)
-        /// Presence was published so many times, and is again.
+        /// Presence was published so many times, and will be published again at `next`.
         case announcing(times: Int, next: Int64)
-        /// Until it is to be renewed.
+        /// The device is online; its presence is renewed at `next`.
         case online(next: Int64)
     }
 
     struct Stream {
         let opened: StreamDesk.Opened
-        /// When a sign of life is due.
+        /// The time of the next sign of life.
         var nextSign: Int64
-        /// What it has been told. Each stream knows for itself: another one of the device may be dead, and nobody has noticed yet.
+        /// The calls that this stream has reported. Each stream has its own record, because another stream of the
+        /// device may be dead without notice.
         var calls: [CallID: HeardCall]
-        /// That of it which the client's host has acknowledged. The rest may be lost with the connection.
+        /// The part of `calls` that the client's host has acknowledged. The rest may be lost with the connection.
         var arrived: [CallID: HeardCall]
         /// The id that was sent last.
         var lastID: EventID
 
-        /// `calls`: what the client knows that opens it.
+        /// - Parameter calls: the calls that the stream's client knows already.
         init(_ opened: StreamDesk.Opened, _ calls: [CallID: HeardCall], now: Int64) {
             self.opened = opened
             nextSign = now + Line.sign
@@ -37,14 +39,14 @@ struct Line {
     let device: DeviceAddress
     var standing: Standing
     var session = ""
-    /// Of the session that this gateway has announced, and that may still stand.
+    /// Whether this gateway has announced the session, and presence may still show the session.
     var isAnnounced = false
     var streams: [Int: Stream] = [:]
-    /// When the service is asked once more for what was missed, in a session of its own.
+    /// The time at which the gateway begins another session, so that the service resends missed events.
     var nextQuestion: Int64?
-    /// When an event was acked last.
+    /// The time of the last ack for an event.
     var lastAck: Int64?
-    /// An ack of the session before may be counted for this one.
+    /// Whether an ack of the preceding session may be counted for this session.
     var mayBeMistaken = false
 
     init(_ device: DeviceAddress) {
@@ -52,51 +54,53 @@ struct Line {
         standing = .away(waitingFor: [])
     }
 
-    /// Calls of which it is remembered what a stream was told. Those that do not ring give way.
+    /// The bound of calls in a stream's record. Calls that do not ring are forgotten first.
     static let mostCalls = 64
-    /// Milliseconds between two signs of life.
+    /// The milliseconds between two signs of life.
     static let sign: Int64 = 15_000
-    /// Milliseconds for which the service tells of a call that is over.
+    /// How long the service may report a call after its end, in milliseconds.
     static let afterTheEnd: Int64 = 60_000
 }
 
-/// What a stream has been told of a call. What the user itself does, at whatever gateway, brings no event.
+/// The state of a call as a stream has reported it. The user's own requests, on any gateway, cause no event.
 struct HeardCall: Equatable {
     private(set) var revision = 0
     private(set) var time: Int64 = 0
-    /// The invitation that was told, by when it expires for the service: a user may be invited again.
+    /// The expiry of the invitation that was reported; identifies the invitation, because a user may be invited again.
     private(set) var invitation: Int64?
-    /// By the boot clock, unless it is known that it does not ring.
+    /// The end of the ringing by the boot clock; nil when the call is known not to ring.
     private var ringsUntil: Int64?
-    /// Of the members, in the order of the call.
+    /// The states of the members, in the order of the call.
     private(set) var states: [MemberState] = []
-    /// By the boot clock: since when it is known that the user is neither rung nor in the call.
+    /// The time by the boot clock since when the user is known to be neither rung nor in the call.
     private var overSince: Int64?
 
     init() {}
 
-    /// As an id has it.
+    /// Makes the state that an id contains.
     init(revision: Int, time: Int64, invitation: Int64?, states: [MemberState], goesOn: Bool, now: Int64) {
         (self.revision, self.time, self.invitation, self.states) = (revision, time, invitation, states)
         overSince = goesOn ? nil : now
         ringsUntil = invitation.map { _ in now + Int64(ZegoCall.timeout) * 1_000 }
     }
 
-    /// The user has made the call: the client knows that by its answer. Of what became of it the stream is still to be told.
+    /// Makes the state of a call that the user has made: the client knows the call by the HTTP response, but not the
+    /// later changes.
     init(madeAs call: CallSnapshot) {
         (revision, time) = (1, call.createdAt)
         states = call.members.map { $0.userID == call.inviter ? .accepted : .inviting }
     }
 
-    /// The user is rung or in the call, as far as the stream has heard.
+    /// Whether the user is rung or in the call, as far as the stream knows.
     var goesOn: Bool { overSince == nil }
 
-    /// The service may still tell of it.
+    /// Whether the service may still report the call.
     func matters(_ now: Int64) -> Bool { overSince.map { now < $0 + Line.afterTheEnd } ?? true }
 
     func mayRing(_ now: Int64) -> Bool { ringsUntil.map { now < $0 } ?? false }
 
-    /// Also what a store that lost writes gives a second time (docs/protocol.md, section 5).
+    /// Whether the stream does not know the event yet. A store that lost writes may repeat a revision
+    /// (docs/protocol.md, section 5); such an event also counts as new.
     func isNews(_ event: Event, to user: UserID) -> Bool {
         if event.revision > revision || event.time > time { return true }
         return event.name == .invited && event.revision == revision && invitation != Self.invitation(event, user)
@@ -106,10 +110,10 @@ struct HeardCall: Equatable {
         event.call.member(user)?.expiresAt ?? 0
     }
 
-    /// By the user's own doing, of which no event tells.
+    /// Notes that the user left the call by the user's own request, for which no event follows.
     mutating func over(_ now: Int64) { overSince = overSince ?? now }
 
-    /// What is to be told of the event, which is news.
+    /// Takes a new event. Returns the notifications to send.
     mutating func take(_ event: Event, as user: UserID, now: Int64) -> [ZegoNotification] {
         let known = self
         (revision, time) = (event.revision, event.time)
@@ -138,7 +142,7 @@ struct HeardCall: Equatable {
 }
 
 extension EventName {
-    /// For the device that is told: another one of the user has the call.
+    /// Whether the call is over for this device, because another device of the user has the call.
     fileprivate var isOver: Bool {
         switch self {
         case .created, .handledElsewhere: true
@@ -148,15 +152,15 @@ extension EventName {
 }
 
 extension [CallID: HeardCall] {
-    /// What either has been told.
+    /// Merges the states that either side has reported; the later state wins.
     mutating func merge(_ other: [CallID: HeardCall]) {
         merge(other) { ($0.revision, $0.time) < ($1.revision, $1.time) ? $1 : $0 }
     }
 }
 
 extension ZegoNotification {
-    /// As a stream of server-sent events has it: the path as the event's name, the body as its data. The id comes last: a client that reads
-    /// line by line has it once it has the rest.
+    /// Returns the notification as a server-sent event, with its path as the event's name and its body as the data. The
+    /// id comes last, so that a client that reads line by line has the id only after the rest.
     func serverSent(_ id: EventID) -> [UInt8] {
         Array("event: \(path.rawValue)\ndata: ".utf8) + body + Array("\nid: \(id.text)\n\n".utf8)
     }

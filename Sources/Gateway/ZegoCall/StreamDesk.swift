@@ -4,14 +4,15 @@ import Support
 import Synchronization
 import Tokens
 
-/// Opens streams of events, and knows how many there are. For any thread; who tells what happens takes from it which have come and gone.
+/// Opens streams of events, and counts them. May be used on any thread; the relay's thread takes new and ended streams
+/// from here.
 final class StreamDesk: Sendable {
     enum Bounds {
-        /// Of one user, on this gateway.
+        /// The bound of one user's streams on this gateway.
         static let perUser = 10
-        /// Unless the settings say another number.
+        /// The bound of all streams, unless the settings name another.
         static let streams = 512
-        /// Bytes that wait for a client.
+        /// The bound of unsent bytes of a stream.
         static let waiting = 64 * 1_024
     }
 
@@ -19,7 +20,7 @@ final class StreamDesk: Sendable {
         let number: Int
         let bearer: Bearer
         let stream: HTTPStream
-        /// `Last-Event-ID`: what the client has been told, in the words of an id; nil when it does not say.
+        /// The header `Last-Event-ID`: the id of the last event that the client received; nil without this header.
         var lastEventID: String?
 
         var device: DeviceAddress { bearer.zegoCallDevice }
@@ -29,7 +30,7 @@ final class StreamDesk: Sendable {
         var lastNumber = 0
         var streams = 0
         var ofUser: [UserID: Int] = [:]
-        /// Not taken yet.
+        /// Opened streams that the relay's thread has not taken yet.
         var opened: [Opened] = []
         var ended: [Int] = []
         var isStopping = false
@@ -41,7 +42,7 @@ final class StreamDesk: Sendable {
     var descriptor: Int32 { wakeUp.descriptor }
     var count: Int { state.withLock(\.streams) }
 
-    /// `most`: streams at once.
+    /// - Parameter most: the bound of open streams.
     init?(most: Int) {
         guard let wakeUp = WakeUp() else { return nil }
         self.most = most
@@ -75,7 +76,7 @@ final class StreamDesk: Sendable {
             state.streams -= 1
             let left = state.ofUser[user, default: 1] - 1
             state.ofUser[user] = left > 0 ? left : nil
-            // One that nobody has taken was never there.
+            // The relay's thread has not taken this stream, and need not know of it.
             if let place = state.opened.firstIndex(where: { $0.number == number }) {
                 state.opened.remove(at: place)
             } else {
@@ -85,7 +86,7 @@ final class StreamDesk: Sendable {
         wakeUp.wake()
     }
 
-    /// What has come and gone since the last time.
+    /// Returns the streams that opened and ended since the last call.
     func take() -> (opened: [Opened], ended: [Int]) {
         wakeUp.clear()
         return state.withLock { state in
@@ -94,7 +95,7 @@ final class StreamDesk: Sendable {
         }
     }
 
-    /// From now on none is opened. Returns those that nobody has taken.
+    /// Refuses new streams from now on. Returns the streams that the relay's thread has not taken.
     func stop() -> [Opened] {
         state.withLock { $0.isStopping = true }
         return take().opened

@@ -1,9 +1,9 @@
 import HTTPServing
 import SignalingProtocol
 
-/// What comes for the lines, and with time.
+/// The handling of inbound messages, and of time.
 extension StreamLines {
-    /// A message on the topic of a user, or of a device.
+    /// Takes a message on the topic of a user or of a device.
     mutating func received(_ topic: String, _ payload: [UInt8], now: Int64) {
         guard let listening = listeners[topic], let message = DownMessage.decode(payload) else { return }
         for device in listening { change(device) { lines, line in lines.received(message, &line, now) } }
@@ -22,7 +22,7 @@ extension StreamLines {
 
     private mutating func welcomed(_ welcome: Welcome, _ line: inout Line, _ now: Int64) {
         guard welcome.session == line.session else {
-            // Another gateway has streams of this device, and neither knows when the other's end.
+            // Another gateway has streams of this device; neither gateway knows when the other's streams end.
             guard case .online(let next) = line.standing else { return }
             line.standing = .online(next: min(next, now + Int64.random(in: Bounds.reclaim)))
             return
@@ -37,10 +37,11 @@ extension StreamLines {
         line.nextQuestion = now + Bounds.question
     }
 
-    /// In a new session a device is owed what lives. Of what has ended while it was away it is told where it says what it knows, by an ack: the
-    /// service answers one of an earlier revision with what has happened since. It is asked twice: the answer comes once, and may be lost. And
-    /// an ack names no session: that of an event which an earlier stream has taken, here or at another gateway, may be counted for the session
-    /// that begins behind it. So the second time is a session of its own.
+    /// Asks the service for the events that ended calls caused while the device was away. In a new session the service
+    /// resends only the deliveries of live calls; of an ended call it reports the later changes in reply to an ack of
+    /// an earlier revision. The gateway asks twice, because the reply comes only once and may be lost. An ack names no
+    /// session: the ack of an event that an earlier stream received, here or on another gateway, may be counted for the
+    /// session that begins after the ack. Therefore the second request is made in a new session.
     private mutating func askForMissed(_ line: Line) {
         for (callID, revision) in line.goingOn {
             let ack = UpMessage.ackCall(callID, revision: revision)
@@ -48,7 +49,7 @@ extension StreamLines {
         }
     }
 
-    /// A request of the user's own has succeeded, of which no event tells the device.
+    /// Notes that a request of the user has succeeded; the device gets no event for its own request.
     mutating func did(_ device: DeviceAddress, _ call: CallSnapshot, now: Int64) {
         let own = call.member(device.userID)
         let goesOn = call.state != .ended && own?.state.isLive ?? false
@@ -60,7 +61,8 @@ extension StreamLines {
         change(device) { _, line in line.did(call.callID, goesOn: goesOn, made: heard, now: now) }
     }
 
-    /// Acked when somebody has it. Who has not is told of it in the next session.
+    /// Passes an event to the streams, and acks the event if a stream has taken it. Otherwise the service resends the
+    /// event in the next session.
     private mutating func tell(_ event: Event, _ line: inout Line, _ now: Int64) {
         guard line.take(event, now: now) else { return }
         line.lastAck = now
@@ -68,7 +70,8 @@ extension StreamLines {
         actions.append(.publish(topic: topics.up(line.device), payload: ack.encoded()))
     }
 
-    /// In the name of a caller of these: one that is lost is no harm, for the next is the caller's own.
+    /// Sends a heartbeat on behalf of the inviter of a ZEGO Call. Its loss does no harm, because the inviter's own
+    /// heartbeats follow.
     mutating func beat(_ caller: DeviceAddress, _ callID: CallID) {
         let payload = UpMessage.heartbeat(callID).encoded()
         if isConnected { actions.append(.publish(topic: topics.up(caller), payload: payload)) }
@@ -76,7 +79,7 @@ extension StreamLines {
 
     // MARK: Time
 
-    /// `counts`: whether a bearer's token still does.
+    /// - Parameter counts: whether a bearer's token is still valid.
     mutating func tick(now: Int64, counts: (Bearer) -> Bool) {
         guard nextTick <= now else { return }
         nextTick = now + Bounds.tick

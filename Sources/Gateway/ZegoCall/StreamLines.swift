@@ -1,8 +1,8 @@
 import HTTPServing
 import SignalingProtocol
 
-/// What the gateway does for users who hear over HTTP: it is their device on the broker (docs/decisions/0022). It belongs to the relay's
-/// thread, and tells it what to send.
+/// The devices of users who receive events over HTTP: the gateway acts as their device at the broker
+/// (docs/decisions/0022). `StreamLines` belongs to the relay's thread, and returns the messages that the relay sends.
 struct StreamLines {
     enum Action: Equatable {
         case subscribe(String)
@@ -10,47 +10,48 @@ struct StreamLines {
         case publish(topic: String, payload: [UInt8])
     }
 
-    /// In milliseconds.
+    /// Times are in milliseconds.
     enum Bounds {
-        /// How often it is looked what time has brought.
+        /// The interval of the checks of all times.
         static let tick: Int64 = 500
-        /// Before presence is published again that nobody has answered: 1, 2, 4, 8 s.
+        /// The first pause before unanswered presence is published again: 1, 2, 4, 8 s.
         static let firstPause: Int64 = 1_000
-        /// Before a device is announced again whose streams another gateway has announced, too.
+        /// The pause before a device is announced again after another gateway has announced the same device.
         static let reclaim: ClosedRange<Int64> = 4_000...6_000
-        /// Where the service does not say how long presence lasts.
+        /// The expiry of presence where the service does not name one.
         static let lease: Int64 = 600_000
-        /// A number.
+        /// A number, not a time.
         static let farewells = 16_384
-        /// For how long it is known what a device has been told whose streams have ended, where the client does not say: as long as a caller
-        /// who is lost may come back.
+        /// How long the calls that ended streams have reported are remembered for clients without `Last-Event-ID`: as
+        /// long as a lost inviter may come back.
         static let memory: Int64 = 10_000
-        /// Devices of which that is known, and devices that have made a call; the oldest of them is forgotten.
+        /// The bound of devices with such a memory, and of devices that have made a call; beyond this bound the oldest
+        /// is forgotten.
         static let memories = 16_384
-        /// Before the service is asked once more for what streams have missed.
+        /// The pause before the service is asked again for missed events.
         static let question: Int64 = 2_000
-        /// For so long after it was sent, an ack may be behind what was sent later.
+        /// How long an ack may still be on its way, so that later messages overtake the ack.
         static let ack: Int64 = 1_000
     }
 
     let topics: Topics
     private let newSession: () -> String
     var lines: [DeviceAddress: Line] = [:]
-    /// Who listens to a topic.
+    /// The devices that listen to a topic.
     var listeners: [String: Set<DeviceAddress>] = [:]
-    /// Where a stream is.
+    /// The device of each stream.
     private var places: [Int: DeviceAddress] = [:]
     var isConnected = false
     var actions: [Action] = []
     var nextTick: Int64 = 0
-    /// What was to be said of lines that ended while there was no broker.
+    /// The offline messages of lines that ended while there was no broker connection.
     private var farewells: [Action] = []
-    /// What devices have been told whose streams have ended.
+    /// The calls that the ended streams of a device have reported.
     var left = Memory<(told: [CallID: HeardCall], lastAck: Int64?)>()
-    /// The latest calls that devices have made. Their streams, which may be dead, need not have heard of them.
+    /// The latest calls that devices have made. Their streams may be dead, and not know of these calls.
     var made = Memory<(callID: CallID, call: HeardCall)>()
 
-    /// What is known of devices for a while.
+    /// Facts about devices that are forgotten after a while.
     struct Memory<Value> {
         private var values: [DeviceAddress: (value: Value, until: Int64)] = [:]
         var count: Int { values.count }
@@ -75,7 +76,7 @@ struct StreamLines {
 
     var isEmpty: Bool { lines.isEmpty }
 
-    /// What is to be sent, in this order.
+    /// Returns the actions to be performed, in this order.
     mutating func takeActions() -> [Action] {
         defer { actions = [] }
         return actions
@@ -91,23 +92,23 @@ struct StreamLines {
         let stream = Line.Stream(opened, told, now: now)
         line.streams[opened.number] = stream
         places[opened.number] = opened.device
-        // With an id from the beginning, a client that shows none when it comes again is one that never had any.
+        // Each stream begins with an id, so that a returning client without an id is a client that ignores ids.
         _ = opened.stream.send(Array("retry: 1000\nid: \(stream.lastID.text)\n\n".utf8))
         if isNew {
             for topic in filters(opened.device) { listeners[topic, default: []].insert(opened.device) }
             if isConnected { subscribe(&line) }
         } else if case .away = line.standing {
-            // It will be announced.
+            // The line will be announced when the broker has answered.
         } else {
-            // What is owed comes anew, for the stream that has heard none of it.
+            // A new session makes the service resend its deliveries for the new stream.
             begin(&line, now)
         }
         lines[opened.device] = line
     }
 
-    /// What the client of a new stream has been told. It says so by the id that it had last. A client that says nothing may be one that ignores
-    /// ids, and would take an invitation that comes again for a second call; or it has just been started, and knows nothing. The latter does
-    /// not come at once.
+    /// Returns the calls that the client of a new stream knows, according to its last id. A client without an id either
+    /// ignores ids, and would take a repeated invitation for a second call; or has just started and knows no calls. A
+    /// client that has just started does not come back at once.
     private mutating func told(
         _ opened: StreamDesk.Opened, _ line: inout Line, _ now: Int64
     ) -> [CallID: HeardCall] {
@@ -145,7 +146,7 @@ struct StreamLines {
             (told.filter { $0.value.matters(now) }, line.lastAck), of: line.device, until: now + Bounds.memory)
     }
 
-    /// Ends all streams: the gateway stops.
+    /// Ends all streams, because the gateway stops.
     mutating func stop() {
         for line in lines.values {
             for stream in line.streams.values { stream.opened.stream.end() }
@@ -155,12 +156,12 @@ struct StreamLines {
         places = [:]
     }
 
-    /// The line has no streams any more: the device is lost, as a phone that lost its connection.
+    /// Ends a line without streams: the device is reported as lost, like a phone that lost its connection.
     private mutating func leave(_ line: Line) {
         if line.isAnnounced { sayFarewell(line) }
         for filter in filters(line.device) {
             listeners[filter]?.remove(line.device)
-            // Another of the user's devices may still hear it.
+            // Another of the user's devices may still listen to this topic.
             guard listeners[filter]?.isEmpty ?? true else { continue }
             listeners[filter] = nil
             if isConnected { actions.append(.unsubscribe(filter)) }
@@ -170,7 +171,7 @@ struct StreamLines {
     private mutating func sayFarewell(_ line: Line) {
         let farewell = presence(.offline(.lost), line)
         if isConnected { return actions.append(farewell) }
-        // What is dropped ends with its lease.
+        // A device without this message goes offline when its presence expires.
         if farewells.count < Bounds.farewells { farewells.append(farewell) }
     }
 
@@ -198,7 +199,7 @@ struct StreamLines {
         actions += filters.map(Action.subscribe)
     }
 
-    /// The broker has taken the filter.
+    /// Notes that the broker has accepted the filter.
     mutating func granted(_ filter: String, now: Int64) {
         for device in listeners[filter] ?? [] {
             guard case .away(var waiting)? = lines[device]?.standing, waiting.remove(filter) != nil else { continue }
@@ -207,7 +208,7 @@ struct StreamLines {
         }
     }
 
-    /// A session of its own, by which what is owed comes anew.
+    /// Begins a new session, in which the service resends its deliveries.
     mutating func begin(_ line: inout Line, _ now: Int64, isSecond: Bool = false) {
         line.session = newSession()
         line.mayBeMistaken = line.lastAck.map { now < $0 + Bounds.ack } ?? false

@@ -2,16 +2,16 @@ import HTTPServing
 import MQTTClient
 import SignalingProtocol
 
-/// Between the streams of users and the relay's connection, on the relay's thread.
+/// The connection between the streams of users and the relay's broker connection, on the relay's thread.
 struct StreamLink {
-    /// Seconds that the broker keeps what nobody takes.
+    /// How long the broker keeps a message without a receiver, in seconds.
     private static let expiry: UInt32 = 10
 
     private let desk: StreamDesk
     private let bearers: BearerCheck
     private let status: GatewayStatus
     private var lines: StreamLines
-    /// Filters that the broker has not answered, by its packet identifier.
+    /// The filters that the broker has not answered yet, by packet identifier.
     private var subscriptions: [Int32: String] = [:]
 
     init(_ desk: StreamDesk, _ bearers: BearerCheck, _ topics: Topics, _ status: GatewayStatus) {
@@ -22,7 +22,7 @@ struct StreamLink {
     }
 
     var descriptor: Int32 { desk.descriptor }
-    /// Milliseconds until it has something to do by itself.
+    /// The milliseconds until the next work without an event.
     var longestWait: Int64 { lines.isEmpty ? .max : StreamLines.Bounds.tick }
 
     mutating func connected() { lines.connected() }
@@ -32,17 +32,17 @@ struct StreamLink {
         lines.disconnected()
     }
 
-    /// `acknowledged`: packet identifiers.
+    /// - Parameter acknowledged: packet identifiers.
     mutating func advance(_ acknowledged: Set<Int32>, now: Int64) {
         for identifier in acknowledged {
             if let filter = subscriptions.removeValue(forKey: identifier) { lines.granted(filter, now: now) }
         }
     }
 
-    /// A heartbeat in the name of a caller.
+    /// Sends a heartbeat on behalf of an inviter.
     mutating func beat(_ caller: DeviceAddress, _ callID: CallID) { lines.beat(caller, callID) }
 
-    /// A request of the user's own has succeeded.
+    /// Notes that a request of the user has succeeded.
     mutating func did(_ device: DeviceAddress, _ call: CallSnapshot, now: Int64) {
         lines.did(device, call, now: now)
     }
@@ -61,7 +61,7 @@ struct StreamLink {
         lines.tick(now: now, counts: bearers.stillCounts)
     }
 
-    /// What the lines have to say.
+    /// Performs the actions of the lines.
     mutating func send(_ connection: MQTTConnection) throws(MQTTError) {
         for action in lines.takeActions() {
             switch action {
@@ -73,7 +73,7 @@ struct StreamLink {
         }
     }
 
-    /// Ends the streams. What the lines say last is to be sent.
+    /// Ends the streams. The last actions of the lines remain to be sent.
     mutating func stop() {
         for opened in desk.stop() { opened.stream.end() }
         lines.stop()

@@ -1,13 +1,14 @@
 import SignalingProtocol
 import Synchronization
 
-/// How much each user may ask of this gateway, so that none takes from others what is there for all. For any thread.
+/// The limits of users' requests to this gateway, so that no user takes the share of others. May be used on any thread.
 final class UserBudgets: Sendable {
     enum Bounds {
-        /// Requests per second in the long run, and at once after a rest: a call takes some five, and one each 20 s.
+        /// Requests per second in the long run; below, the requests at once after a pause. A call takes some five
+        /// requests, and another each 20 s.
         static let rate: Int64 = 20
         static let burst: Int64 = 100
-        /// Users who are known before those are forgotten who have used up nothing.
+        /// The number of known users at which users with a full bucket are forgotten.
         static let users = 10_000
     }
 
@@ -16,10 +17,10 @@ final class UserBudgets: Sendable {
     private static let size = TokenBucket.Size(room: cost * Bounds.burst)
 
     private let buckets = Mutex<[UserID: TokenBucket]>([:])
-    /// Users whose budgets are known.
+    /// The number of users with a known limit.
     var count: Int { buckets.withLock(\.count) }
 
-    /// `now`: microseconds of the boot clock.
+    /// - Parameter now: microseconds of the boot clock.
     func take(_ user: UserID, now: Int64) throws(Problem) {
         let wait = buckets.withLock { buckets in
             if buckets.count >= Bounds.users { buckets = buckets.filter { !$0.value.isFull(now: now) } }

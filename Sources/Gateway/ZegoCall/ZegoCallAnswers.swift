@@ -8,7 +8,7 @@ extension ZegoCode {
         self = code == .failed ? Self.ofStatus(problem) : code
     }
 
-    /// Of what the gateway refuses by itself.
+    /// The code of a refusal that the gateway makes itself.
     private static func ofStatus(_ problem: Problem) -> ZegoCode {
         if problem.isAboutExpiry { return .tokenExpired }
         return [401, 403].contains(problem.status) && problem.error.code != .notInviter ? .notLogin : .failed
@@ -16,7 +16,7 @@ extension ZegoCode {
 }
 
 extension Problem {
-    /// `{"code","message"}` under the same status.
+    /// The refusal as `{"code","message"}` with the same status.
     var zegoCallResponse: HTTPResponse {
         var response = HTTPResponse.zegoCall(ZegoCode(self).rawValue, error.message, status)
         response.headers = headers
@@ -35,24 +35,24 @@ extension HTTPResponse {
     }
 }
 
-/// What is waited for in place of a caller's `call_id`.
+/// The ways to respond to a request of ZEGO Call.
 enum ZegoAnswer {
     case done
-    /// A cancel may overtake the start that it follows: it is asked again for a while.
+    /// A cancel may overtake the start that it follows, so the gateway repeats the cancel for a while.
     case cancel
-    /// The call is looked at, since its callee has accepted before the cancel that was refused so.
+    /// A cancel that was refused, because the invitee had accepted before. The call's members decide the next step.
     case lateCancel(SignalingError)
-    /// The heartbeats of both begin with the answer.
+    /// An accept, from which the heartbeats of both members begin.
     case accept
-    /// There is no response.
+    /// A heartbeat, which has no response.
     case heartbeat
 
     func response(_ outcome: Response.Outcome, wasMissing: Bool) -> HTTPResponse {
         switch outcome {
         case .success, .answer:
-            // Others are in the call: the cancel stays refused.
+            // The call has other members, so the cancel stays refused.
             if case .lateCancel(let error) = self { Problem(error).zegoCallResponse } else { .zegoCallDone }
-        // The start has found that it was taken back.
+        // The start has found the early cancel.
         case .failure(let error)
         where wasMissing && error.code == .invalidState && error.state == MemberState.cancelled.rawValue:
             .zegoCallDone
@@ -60,13 +60,13 @@ enum ZegoAnswer {
         }
     }
 
-    /// The call is not there, and may come.
+    /// Whether the call does not exist, and may still come.
     func isMissing(_ outcome: Response.Outcome) -> Bool {
         guard case .failure(let error) = outcome, case .cancel = self else { return false }
         return error.code == .callNotFound
     }
 
-    /// The device of the caller, which has had no reason to show that it lives while it rang.
+    /// Returns the inviter's device when an accept succeeds; until then this device had no reason to send heartbeats.
     func caller(_ outcome: Response.Outcome) -> (device: DeviceAddress, callID: CallID)? {
         guard case .success(let success) = outcome, case .accept = self,
             let device = success.call.member(success.call.inviter)?.device, device.isZegoCall
@@ -76,17 +76,18 @@ enum ZegoAnswer {
 }
 
 extension RelayedRequest {
-    /// What is asked next before the client is answered.
+    /// Returns the request that follows before the client gets its response; nil when none follows.
     ///
-    /// A client that cancels is done with the call, whatever it is answered. Where its callee has accepted before, nobody else would end the
-    /// call: the callee would talk to nobody, and the caller's next calls be refused. So the call ends, unless it has other members.
+    /// A client that cancels is done with the call, whatever the response. If the invitee accepted before, no other
+    /// client would end the call: the invitee would stay alone in the call, and the inviter's next calls would be
+    /// refused. Therefore the gateway ends the call, unless the call has other members.
     func next(after outcome: Response.Outcome) -> RelayedRequest? {
         guard case .zegoCall(let asked) = answer, case .success(.request(let request)) = UpMessage.decode(payload)
         else { return nil }
         switch (asked, request.body, outcome) {
         case (.cancel, .cancel(let cancel), .failure(let error)) where error.cameAfterAccept:
             return following(request.id, .get(.init(callID: cancel.callID)), .lateCancel(error))
-        // A cancel that has ended the call, and is sent again, has the same answer again.
+        // A cancel that has ended the call, and is sent again, gets the same response again.
         case (.cancel, .cancel(let cancel), .failure(let error)) where error.code == .callEnded:
             return following(Self.ending(request.id), .end(.init(callID: cancel.callID)), .done)
         case (.lateCancel, .get(let get), .success(let success)):
@@ -96,7 +97,7 @@ extension RelayedRequest {
         }
     }
 
-    /// The id of the `call.end` that follows a cancel: the same whenever that cancel is sent again.
+    /// Returns the id of the `call.end` that follows a cancel; the same for each repetition of that cancel.
     private static func ending(_ cancel: RequestID) -> RequestID {
         RequestID(ZegoCall.shortened("call.end after \(cancel.string)"))!
     }

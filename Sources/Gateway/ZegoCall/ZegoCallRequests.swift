@@ -5,7 +5,8 @@ import ZegoCallProtocol
 extension DeviceID {
     private static let zegoCall = "zegocall"
 
-    /// As which a user of `/call/…` acts (docs/decisions/0022): the same on every gateway, and another one for each device that tokens name.
+    /// The device as which a user of `/call/…` acts (docs/decisions/0022): the same on every gateway, and a different
+    /// device for each device that tokens name.
     init(zegoCall token: Token) {
         guard let device = token.device?.string else {
             self = DeviceID(Self.zegoCall)!
