@@ -1,7 +1,7 @@
 // swift-tools-version: 6.2
 import PackageDescription
 
-/// Every target is built in Swift 6 mode with warnings as errors, so that a doubt is settled when it is written.
+/// Every target is built in Swift 6 mode with warnings as errors, so that doubtful code is corrected at once.
 let strict: [SwiftSetting] = [
     .enableUpcomingFeature("ExistentialAny"),
     .enableUpcomingFeature("MemberImportVisibility"),
@@ -12,15 +12,15 @@ let strict: [SwiftSetting] = [
 /// C libraries come from apt through module maps; `scripts/deps` installs them.
 let package = Package(
     name: "bellwire",
-    // `Synchronization`, on Apple's platforms; Linux is where everything is built and tested.
+    // The versions of Apple's platforms that have `Synchronization`. Bellwire is built and tested on Linux.
     platforms: [.macOS(.v15), .iOS(.v18), .tvOS(.v18), .watchOS(.v11), .visionOS(.v2)],
     products: [
         .executable(name: "bellwire", targets: ["bellwire"]),
-        // For those who develop Bellwire: measurements, simulation, faults. Not in the image.
+        // A tool for developers of Bellwire: measurements, simulation, faults. The image does not contain this tool.
         .executable(name: "bellwire-lab", targets: ["bellwire-lab"]),
         .library(name: "BellwireClient", targets: ["BellwireClient"]),
         .library(name: "BellwireMosquitto", targets: ["BellwireMosquitto"]),
-        // Without Glibc and C libraries: for apps that bring their own MQTT client.
+        // The SDK without Glibc and C libraries, for apps with their own MQTT client.
         .library(name: "BellwireClientCore", targets: ["BellwireClientCore"]),
         // A service in memory, for the tests of apps.
         .library(name: "BellwireTestKit", targets: ["BellwireTestKit"]),
@@ -28,7 +28,7 @@ let package = Package(
         .library(name: "ZIMCompat", targets: ["ZIMCompat"]),
         .library(name: "AgoraSignalClient", targets: ["AgoraSignalClient"]),
         .library(name: "ZegoCallCompat", targets: ["ZegoCallCompat"]),
-        // What mosquitto loads as its plugin.
+        // The plugin that mosquitto loads.
         .library(name: "BellwireBrokerAuth", type: .dynamic, targets: ["BellwireBrokerAuth"]),
     ],
     targets: [
@@ -135,7 +135,8 @@ let package = Package(
             swiftSettings: strict),
         .executableTarget(
             name: "bellwire", dependencies: ["BellwireCommands"], swiftSettings: strict,
-            // A coordinator makes and drops many small things: a tenth less processor time (docs/performance.md).
+            // A coordinator allocates and frees many small objects; jemalloc saves a tenth of the processor time
+            // (docs/performance.md).
             linkerSettings: [.linkedLibrary("jemalloc")]
         ),
         .executableTarget(
@@ -145,7 +146,7 @@ let package = Package(
                 "HistoryChecker", "MQTTClient", "SignalingProtocol", "Support",
             ],
             swiftSettings: strict,
-            // What is measured beside a coordinator has its allocator.
+            // Measurements use the same allocator as a coordinator.
             linkerSettings: [.linkedLibrary("jemalloc")]
         ),
 
@@ -208,7 +209,7 @@ let package = Package(
             name: "ZIMCompatTests",
             dependencies: ["ZIMCompat", "DropInSupport", "BellwireClient", "SignalingProtocol"],
             swiftSettings: strict),
-        // In the Swift of many apps.
+        // Built in Swift 5 mode, which many apps use.
         .executableTarget(
             name: "Telephone", dependencies: ["BellwireClient"], path: "Examples/Telephone",
             swiftSettings: [.swiftLanguageMode(.v5), .treatAllWarnings(as: .error)]),
@@ -242,7 +243,7 @@ let package = Package(
         .testTarget(
             name: "ZegoCallProtocolTests", dependencies: ["ZegoCallProtocol", "SignalingProtocol"],
             swiftSettings: strict),
-        // Apps as the vendors' documents have them, in Swift 5 mode, for Tests/IntegrationTests.
+        // Apps from the vendors' documents, in Swift 5 mode, for Tests/IntegrationTests.
         .target(
             name: "DropInProbe", path: "Tests/DropIns/Probe",
             swiftSettings: [.swiftLanguageMode(.v5), .treatAllWarnings(as: .error)]),
@@ -256,12 +257,13 @@ let package = Package(
             name: "zego-probe", dependencies: ["DropInProbe", "ZegoCallCompat"], path: "Tests/DropIns/ZegoProbe",
             swiftSettings: [.swiftLanguageMode(.v5), .treatAllWarnings(as: .error)]),
 
-        // An app in Swift 6 mode which sees of the package what is public, and imports each drop-in alone: all names of the interfaces.
+        // An app in Swift 6 mode that uses only public symbols, imports each drop-in alone, and names all symbols of the
+        // interfaces.
         .target(
             name: "DropInInterfaces", dependencies: ["AgoraSignalClient", "ZIMCompat", "ZegoCallCompat"],
             path: "Tests/DropIns/Interfaces", packageAccess: false, swiftSettings: strict),
 
-        // What every input must leave standing (docs/fuzzing.md), for the tests and for the fuzzer.
+        // The properties that must hold for every input (docs/fuzzing.md), for the tests and for the fuzzer.
         .target(
             name: "FuzzEntries",
             dependencies: [
@@ -275,7 +277,7 @@ let package = Package(
     ]
 )
 
-// The steps of the tutorial (Sources/BellwireClientCore/Documentation.docc), as they stand in it.
+// The steps of the tutorial (Sources/BellwireClientCore/Documentation.docc), with identical code.
 for step in ["1-Connect", "2-Answer", "3-Call"] {
     package.targets.append(
         .executableTarget(
@@ -285,7 +287,7 @@ for step in ["1-Connect", "2-Answer", "3-Call"] {
 package.targets.append(
     .testTarget(name: "TutorialTests", dependencies: ["BellwireClient", "BellwireTestKit"], swiftSettings: strict))
 
-// libFuzzer brings its own `main`, so that this links with `--sanitize fuzzer` alone: scripts/fuzz builds it.
+// libFuzzer has its own `main`, so this target links only with `--sanitize fuzzer`; scripts/fuzz builds the target.
 if Context.environment["BELLWIRE_FUZZ"] != nil {
     package.targets.append(
         .executableTarget(

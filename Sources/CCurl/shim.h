@@ -1,8 +1,8 @@
 #pragma once
 #include <curl/curl.h>
 
-/* Options are set and answers read through variable argument lists, which Swift cannot call: one function for each type
-   that an argument has. */
+/* curl's functions for options and results have variable argument lists, which Swift cannot call. The functions below
+   cover each type of argument. */
 static inline CURLcode bellwire_curl_set_number(CURL *transfer, CURLoption option, long value) {
     return curl_easy_setopt(transfer, option, value);
 }
@@ -11,12 +11,12 @@ static inline CURLcode bellwire_curl_set_size(CURL *transfer, CURLoption option,
     return curl_easy_setopt(transfer, option, value);
 }
 
-/* curl keeps a copy. */
+/* curl copies the text. */
 static inline CURLcode bellwire_curl_set_text(CURL *transfer, CURLoption option, const char *value) {
     return curl_easy_setopt(transfer, option, value);
 }
 
-/* What `value` leads to must outlive the transfer, except with CURLOPT_COPYPOSTFIELDS. */
+/* The memory at `value` must outlive the transfer, except with CURLOPT_COPYPOSTFIELDS. */
 static inline CURLcode bellwire_curl_set_pointer(CURL *transfer, CURLoption option, const void *value) {
     return curl_easy_setopt(transfer, option, value);
 }
@@ -26,7 +26,7 @@ static inline const curl_version_info_data *bellwire_curl_version(void) {
     return curl_version_info(CURLVERSION_NOW);
 }
 
-/* Who makes the sockets, and who says yes before a request leaves by a connection. */
+/* Sets the callback that opens sockets, and the callback that allows a request to leave on a connection. */
 static inline CURLcode bellwire_curl_set_judges(
     CURL *transfer, curl_opensocket_callback open_socket, curl_prereq_callback before_request, void *context) {
     CURLcode code = curl_easy_setopt(transfer, CURLOPT_OPENSOCKETFUNCTION, open_socket);
@@ -36,14 +36,14 @@ static inline CURLcode bellwire_curl_set_judges(
     return code;
 }
 
-/* Who closes the sockets: also long after the transfer, with the connection. */
+/* Sets the callback that closes sockets. curl calls it when the connection ends, possibly long after the transfer. */
 static inline CURLcode bellwire_curl_set_closer(CURL *transfer, curl_closesocket_callback close_socket, void *context) {
     CURLcode code = curl_easy_setopt(transfer, CURLOPT_CLOSESOCKETFUNCTION, close_socket);
     if (code == CURLE_OK) code = curl_easy_setopt(transfer, CURLOPT_CLOSESOCKETDATA, context);
     return code;
 }
 
-/* Who gets the answer. */
+/* Sets the callbacks that receive the response. */
 static inline CURLcode bellwire_curl_set_receivers(
     CURL *transfer, curl_write_callback header, curl_write_callback body, void *context) {
     CURLcode code = curl_easy_setopt(transfer, CURLOPT_HEADERFUNCTION, header);
@@ -53,13 +53,13 @@ static inline CURLcode bellwire_curl_set_receivers(
     return code;
 }
 
-/* 0 when curl does not know. */
+/* Returns 0 when curl does not know the number. */
 static inline long bellwire_curl_number(CURL *transfer, CURLINFO info) {
     long value = 0;
     return curl_easy_getinfo(transfer, info, &value) == CURLE_OK ? value : 0;
 }
 
-/* 0 when curl does not know. */
+/* Returns 0 when curl does not know the number. */
 static inline curl_off_t bellwire_curl_size(CURL *transfer, CURLINFO info) {
     curl_off_t value = 0;
     return curl_easy_getinfo(transfer, info, &value) == CURLE_OK ? value : 0;

@@ -8,18 +8,18 @@
 #include <string.h>
 #include <sys/ioctl.h>
 
-/* What microhttpd says first about why it cannot start. Empty before. */
+/* The first message of microhttpd, which tells why a start fails; empty before. */
 struct bellwire_http_problem {
     char text[256];
 };
 
-/* What it says later is about single connections, and nobody reads it. */
+/* Keeps only the first message: later messages concern single connections, and have no reader. */
 static inline void bellwire_http_note(void *problem, const char *format, va_list arguments) {
     struct bellwire_http_problem *note = (struct bellwire_http_problem *)problem;
     if (note->text[0] == 0) vsnprintf(note->text, sizeof note->text, format, arguments);
 }
 
-/* Who is called, each with `context`, and always on the thread of the server. */
+/* The callbacks of the server. Each is called with `context`, always on the server's thread. */
 struct bellwire_http_callbacks {
     void *context;
     MHD_AcceptPolicyCallback accept;
@@ -29,9 +29,9 @@ struct bellwire_http_callbacks {
     MHD_RequestCompletedCallback completed;
 };
 
-/* MHD_start_daemon takes a variable argument list, which Swift cannot call. The socket is bound by the caller, so
-   that an address in use is reported with its name. `certificates` and `key` are PEM, for TLS, or both NULL; they are not
-   needed afterwards, but `problem` is as long as the server runs. */
+/* Starts the server; Swift cannot call MHD_start_daemon because of its variable argument list. The caller binds the
+   socket, so that an address in use is reported with its name. `certificates` and `key` are PEM for TLS, or both NULL;
+   the caller may free these two afterwards, but must keep `problem` as long as the server runs. */
 static inline struct MHD_Daemon *bellwire_http_start(
     int listen_socket, unsigned int most_connections, size_t memory_per_connection, const char *certificates,
     const char *key, const struct bellwire_http_callbacks *callbacks, struct bellwire_http_problem *problem) {
@@ -46,7 +46,7 @@ static inline struct MHD_Daemon *bellwire_http_start(
     return MHD_start_daemon(
         certificates == NULL ? flags : flags | MHD_USE_TLS, 0, callbacks->accept, callbacks->context,
         callbacks->serve, callbacks->context,
-        /* First, since it is about the other options too. */
+        /* First, because the logger also reports mistakes in the other options. */
         MHD_OPTION_EXTERNAL_LOGGER, bellwire_http_note, (void *)problem,
         MHD_OPTION_LISTEN_SOCKET, (MHD_socket)listen_socket,
         MHD_OPTION_CONNECTION_LIMIT, most_connections,
@@ -60,21 +60,23 @@ static inline struct MHD_Daemon *bellwire_http_start(
 
 static inline const char *bellwire_http_problem_text(const struct bellwire_http_problem *problem) { return problem->text; }
 
-/* Swift does not see the enumerations of this library by name: hence what follows. */
+/* The following functions exist because Swift does not see this library's enumerations by name. */
 
-/* With a copy of `bytes`. */
+/* Makes a response with a copy of `bytes`. */
 static inline struct MHD_Response *bellwire_http_response(const void *bytes, size_t count) {
     return MHD_create_response_from_buffer(count, (void *)bytes, MHD_RESPMEM_MUST_COPY);
 }
 
-/* With a body that `next` gives piece by piece, and that has no end yet. `drop` is given `context` when nobody asks any more. */
+/* Makes a response whose body `next` returns piece by piece, without a known end. `drop` gets `context` after the last
+   call of `next`. */
 static inline struct MHD_Response *bellwire_http_stream(
     MHD_ContentReaderCallback next, void *context, MHD_ContentReaderFreeCallback drop) {
     return MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, 4096, next, context, drop);
 }
 
-/* For the callback that is given the target: takes the query from microhttpd, which reads it next. 0.9.75 makes a note of each
-   parameter, and when there is no room for one it never answers. The target lies in the connection's own memory. */
+/* Removes the query from the target, for the callback that gets the target before microhttpd parses the query:
+   microhttpd 0.9.75 stores each parameter, and never responds when a parameter finds no room. The target lies in the
+   connection's own memory. */
 static inline void bellwire_http_drop_query(const char *target) {
     char *query = strchr((char *)target, '?');
     if (query != NULL) query[1] = 0;
@@ -85,19 +87,19 @@ static inline void bellwire_http_each_header(
     MHD_get_connection_values_n(connection, MHD_HEADER_KIND, each, context);
 }
 
-/* -1 when there is none. */
+/* Returns the socket of a connection; -1 without a socket. */
 static inline int bellwire_http_socket(struct MHD_Connection *connection) {
     const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
     return info == NULL ? -1 : info->connect_fd;
 }
 
-/* Bytes that the kernel was given and the other host has not acknowledged; -1 when that is not known. */
+/* Returns the bytes that the kernel was given and the other host has not acknowledged; -1 when unknown. */
 static inline int bellwire_http_unacknowledged(struct MHD_Connection *connection) {
     int waiting = 0;
     return ioctl(bellwire_http_socket(connection), SIOCOUTQ, &waiting) == 0 ? waiting : -1;
 }
 
-/* Of the response that was given, 0 when there is none. */
+/* Returns the status of the response; 0 without a response. */
 static inline unsigned int bellwire_http_status(struct MHD_Connection *connection) {
     const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_HTTP_STATUS);
     return info == NULL ? 0 : info->http_status;

@@ -2,18 +2,18 @@
 #include <mosquitto.h>
 #include <mqtt_protocol.h>
 
-/* There only where libmosquitto was built with TLS. */
+/* Exists only where libmosquitto was built with TLS. */
 int bellwire_mosquitto_start_openssl(uint64_t options, const void *settings)
     __asm__("OPENSSL_init_crypto") __attribute__((weak));
 
-/* Once per process, before all else. OpenSSL takes itself apart when the process exits, also under threads that still use
-   it: not here (OPENSSL_INIT_NO_ATEXIT). */
+/* Called once per process, before all other functions of libmosquitto. By default OpenSSL frees its state when the
+   process exits, even while threads still use OpenSSL; OPENSSL_INIT_NO_ATEXIT prevents that. */
 static inline void bellwire_mosquitto_start(void) {
     if (bellwire_mosquitto_start_openssl) bellwire_mosquitto_start_openssl(0x00080000, NULL);
     mosquitto_lib_init();
 }
 
-/* What the broker gives as its reason, to be freed; NULL when it gives none. */
+/* Returns the broker's reason, which the caller must free; NULL without a reason. */
 static inline char *bellwire_mosquitto_reason(const mosquitto_property *properties) {
     char *text = NULL;
     mosquitto_property_read_string(properties, MQTT_PROP_REASON_STRING, &text, false);

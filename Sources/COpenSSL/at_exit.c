@@ -1,7 +1,7 @@
 #include "bellwire_openssl.h"
 
-/// OpenSSL takes itself apart when the process exits, also under threads that still use it: not here. What it is told first counts, and
-/// whichever of its functions is called first sets it up: so it is told when this is loaded.
+/// Keeps OpenSSL from freeing its state when the process exits, because threads may still use OpenSSL then. Only the first
+/// initialization counts, and any OpenSSL function initializes the library; so this call runs when the library is loaded.
 __attribute__((constructor)) static void keep_until_the_end(void) {
     OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, NULL);
 }

@@ -12,7 +12,7 @@ pid_t bellwire_spawn_bound_child(const char *path, char *const argv[], int log_d
 
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (getppid() != parent) _exit(1); /* The parent died before the line above. */
-    setpgid(0, 0);                     /* Ctrl-C in the terminal is for the parent, which ends the child in order. */
+    setpgid(0, 0);                     /* Ctrl-C in the terminal reaches only the parent, which then stops the child. */
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);

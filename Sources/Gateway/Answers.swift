@@ -5,8 +5,8 @@ import SignalingProtocol
 extension RelayedRequest.Answer {
     /// Returns the HTTP response to a backend; nil when `payload` is no response.
     /// - Parameters:
-    ///   - isFirst: whether the request was sent only once. Of a request that was sent again, the first response may
-    ///     have been lost, so `repeated` does not mean an earlier request.
+    ///   - isFirst: whether the request was sent only once. After a resend, the first response may have been lost, so
+    ///     `repeated` does not mean an earlier request.
     ///   - wasMissing: whether the call did not exist when the request was sent before.
     func response(_ payload: [UInt8], isFirst: Bool, wasMissing: Bool = false) -> HTTPResponse? {
         guard case .response(let response)? = DownMessage.decode(payload) else { return nil }

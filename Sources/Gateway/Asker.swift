@@ -31,8 +31,8 @@ struct Asker: Sendable {
         return open
     }
 
-    /// Headers of all responses to devices: a page of any origin may read the response, and caches must not keep it.
-    /// The `Referer` header must not carry the key to other pages.
+    /// Headers of all responses to devices: a page of any origin may read the response, and caches must not keep the
+    /// response. The `Referer` header must not carry the key to other pages.
     private static let forDevices = [
         HTTPResponse.Header("Access-Control-Allow-Origin", "*"), HTTPResponse.Header("Cache-Control", "no-store"),
         HTTPResponse.Header("Referrer-Policy", "no-referrer"),

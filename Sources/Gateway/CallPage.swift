@@ -4,8 +4,8 @@ import HTTPServing
 import SignalingProtocol
 import Tokens
 
-/// The call page (docs/browsers.md): the files of one directory, read at the start, and `/page.json`, which tells the
-/// page the broker's URL for browsers, and the application server key for its push subscriptions.
+/// The call page (docs/browsers.md): the files of a directory, read at the start, and `/page.json` with the broker's
+/// URL for browsers and the application server key for push subscriptions.
 package struct CallPage: Sendable {
     /// The reason why the page cannot be served.
     package struct Problem: Error, CustomStringConvertible {
@@ -30,7 +30,7 @@ package struct CallPage: Sendable {
     /// Reads the page.
     /// - Parameters:
     ///   - directory: a directory with `index.html`; directories inside this directory are ignored.
-    ///   - webSocketURL: the URL at which browsers reach the broker.
+    ///   - webSocketURL: the broker's URL for browsers.
     ///   - checksTokens: whether the broker requires a token from clients.
     ///   - push: the push settings of the deployment; a page belongs to the app `default`.
     package init(
@@ -111,7 +111,7 @@ package struct CallPage: Sendable {
         }
     }
 
-    // MARK: What a browser may do
+    // MARK: The browser's permissions
 
     /// Returns the origin (`ws://host:port`) of a URL that may stand in a header; nil for other URLs.
     /// - Parameter schemes: the allowed schemes.

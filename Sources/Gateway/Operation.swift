@@ -203,7 +203,7 @@ struct Asked {
             callID: callID, device: DeviceAddress(userID: user, deviceID: device), key: key, isRejected: isRejected)
     }
 
-    // MARK: What stands in path, query and body
+    // MARK: Path, query and body
 
     private var callID: CallID {
         get throws(Problem) {

@@ -10,9 +10,9 @@ package struct AddressRules: Sendable, Equatable {
 
     package init(allowedNetworks: [Network] = []) { self.allowedNetworks = allowedNetworks }
 
-    /// Returns the reason why `address` is not allowed at `port`; nil when it is allowed. An address that is translated
-    /// to an IPv4 address follows the rules of that IPv4 address, but an allowed IPv4 network does not allow such an
-    /// address.
+    /// Returns the reason why `address` is not allowed at `port`; nil for an allowed address. An address that is
+    /// translated to an IPv4 address follows the rules of that IPv4 address, but an allowed IPv4 network does not allow
+    /// such an address.
     package func refuses(_ address: IPAddress, port: Int = publicPort) -> String? {
         if allowedNetworks.contains(where: { $0.contains(address) }) { return nil }
         if let kind = address.specialKind { return "\(address) is \(kind)" }

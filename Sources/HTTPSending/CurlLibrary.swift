@@ -3,7 +3,7 @@ import COpenSSL
 
 /// The curl library.
 enum CurlLibrary {
-    /// The reason why curl cannot be used; nil when it can.
+    /// The reason why curl cannot be used; nil for a usable curl.
     static let problem: String? = {
         guard curl_global_init(Int(CURL_GLOBAL_DEFAULT)) == CURLE_OK, let version = bellwire_curl_version()
         else { return "curl cannot be set up" }
@@ -18,7 +18,7 @@ enum CurlLibrary {
     /// and reading the file takes some 10 ms for each connection.
     static let hasAuthorityFile = bellwire_curl_version()?.pointee.cainfo != nil
 
-    /// Returns the reason why `file` contains no certificates of authorities; nil when it does.
+    /// Returns the reason why `file` contains no certificates of authorities; nil for a valid file.
     static func problem(ofAuthorities file: String) -> String? {
         defer { ERR_clear_error() }
         guard let context = SSL_CTX_new(TLS_client_method()) else { return "no memory" }

@@ -1,6 +1,6 @@
 import CCurl
 
-/// A URL as curl parses it. The URL is parsed only once, so that the checked URL is the one that curl requests.
+/// A URL as curl parses it. The URL is parsed only once, so that curl requests exactly the checked URL.
 final class Destination {
     /// The host and port of the URL, as written there.
     struct Host: Hashable {

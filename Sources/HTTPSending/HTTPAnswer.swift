@@ -1,4 +1,4 @@
-/// The outcome of a request. Each request has exactly one.
+/// The outcome of a request. Each request has exactly one outcome.
 package struct HTTPAnswer: Sendable {
     package enum Outcome: Sendable, Equatable {
         /// The server has responded, with any status; a redirect is a response like any other.
@@ -14,7 +14,7 @@ package struct HTTPAnswer: Sendable {
 
     package struct Response: Sendable, Equatable {
         package let status: Int
-        /// The seconds from now for which the server asks to be left alone, at most `longestRetryAfter`. Nil when the
+        /// The seconds from now without requests that the server asks for, at most `longestRetryAfter`. Nil when the
         /// server does not ask for this, or names a time in the past.
         package let retryAfter: Int?
         /// The body, at most as long as the request allowed.

@@ -4,7 +4,7 @@ package struct HTTPRequest: Sendable {
         case get = "GET"
         case post = "POST"
         case delete = "DELETE"
-        /// For the sender itself, which opens a connection by a HEAD request.
+        /// For the sender itself, to open a connection.
         case head = "HEAD"
     }
 
@@ -46,7 +46,7 @@ package struct HTTPRequest: Sendable {
         self.allowed = allowed
     }
 
-    /// The reason why the request cannot be sent, whatever its URL is; nil when it can.
+    /// The reason why the request cannot be sent, regardless of its URL; nil for a valid request.
     var problem: String? {
         guard (1...Self.longestTimeout).contains(timeout) else { return "a timeout of \(timeout) ms cannot be kept" }
         guard method != .get && method != .head || body.isEmpty else { return "\(method.rawValue) has no body" }

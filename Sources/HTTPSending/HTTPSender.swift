@@ -3,21 +3,20 @@ import Support
 import Synchronization
 
 /// Sends requests over HTTPS to strangers' servers, and to providers that the operator named.
-///
-/// Each author of a URL counts as an attacker until proven otherwise: the sender checks each address when it connects,
+///  Each author of a URL counts as an attacker until proven otherwise: the sender checks each address when connecting,
 /// and again before a request leaves on an existing connection; no redirect and no proxy is followed; and all times and
 /// sizes are bounded. A separate thread does all work, so that callers never wait.
 ///
 /// curl resends a request on a new connection when a kept connection turns out to be dead before the first byte of the
 /// response, so a server may see a request twice.
 package final class HTTPSender: Sendable {
-    /// The bound of requests under way to one host and port.
+    /// The bound of requests under way to a host and port.
     package static let mostPerHost = 10
     /// The bound of requests under way to all strangers' servers.
     package static let mostInFlight = 100
-    /// The bound of requests that wait for one host and port. Further requests fail at once.
+    /// The bound of requests that wait for a host and port. Further requests fail at once.
     package static let mostWaitingPerHost = 500
-    /// The corresponding bounds for one provider.
+    /// The corresponding bounds for a provider.
     package static let mostPerProvider = 100
     package static let mostWaitingPerProvider = 2_000
     /// The bound of requests under way to all providers.
@@ -80,13 +79,13 @@ package final class HTTPSender: Sendable {
     package func take() -> [HTTPAnswer] { mailbox.takeAnswers() }
 
     /// A descriptor for `poll`, readable while `take()` has answers. The descriptor belongs to the sender: callers must
-    /// not read or close it.
+    /// not read or close the descriptor.
     package var descriptor: Int32 { mailbox.descriptor }
 
     /// The requests under way, and the requests that wait for their turn.
     package var counts: (inFlight: Int, waiting: Int) { mailbox.counts }
 
-    /// Ends the thread, and waits some milliseconds until it has ended. Open requests have failed at the return; later
+    /// Ends the thread, and waits some milliseconds for its end. Open requests have failed at the return; later
     /// requests fail at once.
     package func stop() {
         mailbox.stop()

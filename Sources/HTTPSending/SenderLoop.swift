@@ -6,7 +6,7 @@ final class SenderLoop {
     private struct Waiting {
         let posted: PostedRequest
         let destination: Destination
-        /// The time by the boot clock at which the request has waited too long.
+        /// The time by the boot clock when the request has waited too long.
         var end: Int64 { min(posted.time + posted.request.timeout, posted.request.handOverBefore ?? .max) }
     }
 
@@ -149,8 +149,8 @@ final class SenderLoop {
     }
 
     /// Opens a connection to a server whose handshake takes longer than requests may wait. With HTTP/1, curl closes the
-    /// new connection together with the late request, so that no request would ever leave. An HTTP/2 connection stays,
-    /// and the next request uses it.
+    /// new connection together with the late request, so that no request would ever leave. An HTTP/2 connection stays
+    /// for the next request.
     private func warmUp(_ late: Transfer) {
         let host = late.destination.host
         guard late.hasLostConnection else { return }

@@ -1,4 +1,4 @@
-/// The settings of all requests of one sender.
+/// The settings of all requests of a sender.
 struct SenderSettings: Sendable {
     /// The file of the trusted certificate authorities; nil for the system's.
     let certificateAuthorityFile: String?

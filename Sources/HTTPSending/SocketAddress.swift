@@ -22,7 +22,7 @@ struct SocketAddress: Hashable {
     }
 
     /// Returns nil when the family is neither IPv4 nor IPv6.
-    /// - Parameter bytes: the address as the system represents it.
+    /// - Parameter bytes: the address in the system's representation.
     init?(_ family: Int32, _ bytes: UnsafeRawPointer, _ length: Int) {
         switch (family, length) {
         case (AF_INET, MemoryLayout<sockaddr_in>.size...):

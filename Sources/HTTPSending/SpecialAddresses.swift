@@ -11,8 +11,8 @@ extension IPAddress {
         return Self.globalUnicast.contains(self) ? nil : "not a public address"
     }
 
-    /// The IPv4 address to which a translator (NAT64, RFC 6052) or a relay (6to4, RFC 3056) would forward packets for
-    /// this address.
+    /// The IPv4 address that gets packets for this address from a translator (NAT64, RFC 6052) or a relay (6to4, RFC
+    /// 3056).
     private var inside: IPAddress? {
         if Self.translated.contains(self) { return IPAddress(v4: UInt32(truncatingIfNeeded: bits)) }
         if Self.relayed.contains(self) { return IPAddress(v4: UInt32(truncatingIfNeeded: bits >> 80)) }

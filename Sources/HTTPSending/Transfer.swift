@@ -30,8 +30,8 @@ final class Transfer {
     private var request: HTTPRequest { posted.request }
 
     /// The bound of all headers of a response in bytes, including headers before the last status line and after the
-    /// body. curl itself accepts up to 100 KiB for one header and, since 8.3 and in Debian's 7.88, 300 KiB for all of
-    /// them.
+    /// body. curl itself accepts up to 100 KiB for a header and, since 8.3 and in Debian's 7.88, 300 KiB for all
+    /// headers.
     static let mostHeaderBytes = 64 * 1024
 
     /// Returns nil when memory is short, or when this curl does not know a required option.
@@ -98,7 +98,7 @@ final class Transfer {
         options.set(CURLOPT_HTTPHEADER, pointer: headers)
     }
 
-    // MARK: What curl asks and tells
+    // MARK: Callbacks of curl
 
     /// Opens a socket for an address that is allowed.
     fileprivate func socket(for address: UnsafePointer<curl_sockaddr>) -> curl_socket_t {
@@ -113,7 +113,7 @@ final class Transfer {
         return socket.descriptor
     }
 
-    /// Returns the reason why an address is not allowed; nil when it is allowed. The operator is responsible for a
+    /// Returns the reason why an address is not allowed; nil for an allowed address. The operator is responsible for a
     /// provider's address.
     private func refuses(_ address: IPAddress, _ port: Int) -> String? {
         request.isToProvider ? nil : request.allowed.refuses(address, port: port)
@@ -124,8 +124,8 @@ final class Transfer {
         return CURL_SOCKET_BAD
     }
 
-    /// Whether the request may leave on this connection, which is ready now. The connection may have been opened for a
-    /// request with other rules.
+    /// Whether the request may leave on this ready connection. The connection may have been opened for a request with
+    /// other rules.
     fileprivate func mayLeave(by way: ConnectionWay) -> Bool {
         if let remote = way.remote {
             problem = refuses(remote.address, remote.port)
@@ -134,7 +134,7 @@ final class Transfer {
         } else {
             problem = "the connection's address is not known"
         }
-        // Read anew, because the loop may have been busy since it read the clock.
+        // The clock is read anew, because the loop may have been busy since its last reading.
         let now = SystemClock.boot.milliseconds
         isLate = request.handOverBefore.map { $0 <= now } ?? false
         guard problem == nil, !isLate else { return false }
@@ -159,14 +159,14 @@ final class Transfer {
 
     // MARK: The end
 
-    /// The time at which the loop ends the transfer, whatever curl says; curl itself ends transfers that wait for no
-    /// other connection.
+    /// The latest end of the transfer, enforced by the loop regardless of curl; curl itself ends transfers that wait
+    /// for no other connection.
     var end: Int64 { request.isToProvider ? start + request.timeout : .max }
 
     /// Whether a connection was opened for this transfer.
     var hadNewConnection: Bool { !sockets.isEmpty }
 
-    /// Whether that connection is gone: curl closes an HTTP/1 connection with a request that does not leave on it.
+    /// Whether that connection is gone: curl closes an HTTP/1 connection together with a request that does not leave.
     var hasLostConnection: Bool { !sockets.contains(where: openSockets.isOpen) }
 
     /// Returns the outcome of a transfer that curl has ended with `code`.
@@ -217,7 +217,7 @@ final class Transfer {
 }
 
 // C callbacks are file-private functions, because a closure would inherit the actor isolation of its context. curl
-// calls them on the sender's thread, inside `perform`.
+// makes the calls on the sender's thread, inside `perform`.
 
 private func transfer(_ context: UnsafeMutableRawPointer?) -> Transfer {
     guard let context else { preconditionFailure("curl passes on what it was given") }

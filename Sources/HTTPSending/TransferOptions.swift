@@ -1,6 +1,6 @@
 import CCurl
 
-/// Sets the options of a transfer, and remembers whether curl has accepted all of them: a request is not sent if an
+/// Sets the options of a transfer, and remembers whether curl has accepted all options: a request is not sent if an
 /// option was refused.
 struct TransferOptions {
     private let handle: UnsafeMutableRawPointer
@@ -33,7 +33,7 @@ struct TransferOptions {
         set(CURLOPT_ACCEPT_ENCODING, nil)
         set(CURLOPT_HTTP_CONTENT_DECODING, 0)
         set(CURLOPT_TRANSFER_ENCODING, 0)
-        // Otherwise curl would use signals, which affect the whole process.
+        // Otherwise curl would use signals, and signals affect the whole process.
         set(CURLOPT_NOSIGNAL, 1)
     }
 
@@ -48,8 +48,8 @@ struct TransferOptions {
     }
 
     /// - Parameter sharing: whether the request waits for another request's handshake with the same server, and uses
-    ///   that connection if it speaks HTTP/2. curl ignores the time of such a waiting request; the sender's loop ends
-    ///   it.
+    ///   that connection if the connection speaks HTTP/2. curl ignores the time of such a waiting request, so the
+    ///   sender's loop ends the request.
     mutating func setConnection(timeout: Int64, sharing: Bool) {
         set(CURLOPT_TIMEOUT_MS, Int(timeout))
         set(CURLOPT_CONNECTTIMEOUT_MS, Int(timeout))
@@ -71,12 +71,12 @@ struct TransferOptions {
         set(CURLOPT_TCP_KEEPINTVL, Self.aliveAfter)
     }
 
-    /// The seconds after which a connection takes no more requests, so that a server that has moved is found at its new
-    /// address.
+    /// The life of a connection in seconds; an older connection takes no more requests, so that a server that has moved
+    /// is found at its new address.
     private static let connectionKept = 300
     private static let sharedConnectionKept = 3_600
-    /// The seconds without a byte after which a keep-alive probe is sent.
+    /// The seconds of silence before a keep-alive probe.
     private static let aliveAfter = 30
-    /// The seconds after which the file of authorities is read again.
+    /// The seconds before the file of authorities is read again.
     private static let authoritiesKept = 600
 }

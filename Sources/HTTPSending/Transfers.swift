@@ -1,13 +1,14 @@
 import CCurl
 import Glibc
 
-/// curl's transfers under way and its connections. Belongs to one thread, except `wake()`, which any thread may call.
+/// curl's transfers under way and its connections. Belongs to a single thread, except that any thread may call
+/// `wake()`.
 final class Transfers: @unchecked Sendable {
     // Sendable: the handle never changes, and curl allows any thread to call curl_multi_wakeup while the handle exists.
     // The sender's thread alone makes all other calls.
 
     private let handle: UnsafeMutableRawPointer
-    /// The sockets of all connections, which are closed with the handle at the latest.
+    /// The sockets of all connections; curl closes all sockets with the handle at the latest.
     let sockets = OpenSockets()
 
     /// The bound of idle connections that are kept for later requests.

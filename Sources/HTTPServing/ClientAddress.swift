@@ -1,7 +1,7 @@
 import Glibc
 
-/// The address by which a client's connections are counted: an IPv4 address, or the first 64 bits of an IPv6 address,
-/// which an operator assigns to each customer.
+/// The address for counting a client's connections: an IPv4 address, or the first 64 bits of an IPv6 address, because a
+/// network operator assigns these bits to each customer.
 struct ClientAddress: Hashable, Sendable {
     private let bytes: [UInt8]
 

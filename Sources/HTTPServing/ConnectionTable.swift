@@ -10,7 +10,7 @@ import Synchronization
 final class ConnectionTable: Sendable {
     fileprivate struct Entry {
         let descriptor: Int32
-        /// The time, by the boot clock, at which the present phase of the connection must end.
+        /// The latest end of the connection's present phase, by the boot clock.
         var deadline: Int64
         /// A whole request without a response.
         var waiting: HTTPExchange?
@@ -51,7 +51,7 @@ final class ConnectionTable: Sendable {
 
     private var newDeadline: Int64 { SystemClock.boot.milliseconds + longestTime }
 
-    // MARK: What microhttpd tells, on its thread
+    // MARK: Callbacks of microhttpd, on its thread
 
     /// Whether another connection is admitted.
     func admit(_ address: ClientAddress?) -> Bool {
@@ -196,7 +196,7 @@ final class ConnectionTable: Sendable {
                 let isSlow = stream.isBroken
                 guard isSlow || haveHungUp.contains(entry.descriptor) else { continue }
                 if isSlow { state.counts.late += 1 }
-                // Noted before the shutdown, which itself counts as an unacknowledged byte.
+                // Noted before the shutdown, because the shutdown itself counts as an unacknowledged byte.
                 stream.noteArrival()
                 lost.append(stream)
                 state.entries[connection]?.stream = nil

@@ -24,7 +24,7 @@ final class Daemon: @unchecked Sendable {
         var callbacks = bellwire_http_callbacks(
             context: context, accept: accept, connection: connectionChanged, request: requestBegan, serve: serve,
             completed: requestCompleted)
-        // One more than needed: at its own limit microhttpd would leave further connections waiting.
+        // Larger than needed by 1: at its own limit microhttpd would leave further connections waiting.
         let mostConnections = UInt32(settings.mostSockets + 1)
         daemon = bellwire_http_start(
             socket, mostConnections, settings.longestHead, settings.tls?.certificates, settings.tls?.key, &callbacks,
@@ -45,7 +45,7 @@ final class Daemon: @unchecked Sendable {
 }
 
 // C callbacks are file-private functions, because a closure would inherit the actor isolation of its context.
-// microhttpd calls them on its thread; the server outlives that thread.
+// microhttpd makes the calls on its thread; the server outlives that thread.
 
 private func server(_ context: UnsafeMutableRawPointer?) -> RequestServer {
     guard let context else { preconditionFailure("microhttpd passes on what it was given") }
@@ -66,7 +66,7 @@ private func connectionChanged(
     _: UnsafeMutablePointer<UnsafeMutableRawPointer?>?, _ code: MHD_ConnectionNotificationCode
 ) { server(context).changed(handle(connection), hasStarted: bellwire_http_has_started(code)) }
 
-/// Called before microhttpd parses the target. The returned pointer would be for the application, which needs none.
+/// Called before microhttpd parses the target. The application needs no returned pointer.
 private func requestBegan(
     _ context: UnsafeMutableRawPointer?, _ target: UnsafePointer<CChar>?, _ connection: OpaquePointer?
 ) -> UnsafeMutableRawPointer? {

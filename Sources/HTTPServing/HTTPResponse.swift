@@ -4,9 +4,9 @@ package struct HTTPResponse: Sendable, Equatable {
     package var status: Int
     /// Nil for a response without a body.
     package var contentType: String?
-    /// Headers that are sent unchanged, without `Content-Length` and `Date`, which the server adds. `Connection: close`
-    /// closes the connection afterwards. If a header cannot be sent (an empty value, or a line break in the value), the
-    /// client gets a 500 instead.
+    /// Headers that are sent unchanged, without `Content-Length` and `Date`, because the server adds these.
+    /// `Connection: close` closes the connection afterwards. If a header cannot be sent (an empty value, or a line
+    /// break in the value), the client gets a 500 instead.
     package var headers: [Header]
     /// Not sent in response to HEAD, and not with 204 and 304.
     package var body: [UInt8]

@@ -4,10 +4,9 @@ import Support
 import Synchronization
 
 /// A server of HTTP/1.1, or of HTTPS.
-///
-/// Each client counts as an attacker until proven otherwise: connections, bytes and time are bounded
-/// (`HTTPServerSettings`), and input that is not clearly a single request is refused. One thread reads requests, has
-/// them handled, and sends responses; another thread ends the connections of late clients.
+///  Each client counts as an attacker until proven otherwise: connections, bytes and time are bounded
+/// (`HTTPServerSettings`), and input that is not clearly a single request is refused. A thread reads requests, has the
+/// requests handled, and sends responses; another thread ends the connections of late clients.
 package final class HTTPServer: Sendable {
     /// The reason why the server cannot start, with its address: `127.0.0.1:80: Address already in use`.
     package struct SetupError: Error, CustomStringConvertible {
@@ -34,9 +33,8 @@ package final class HTTPServer: Sendable {
     /// - Parameters:
     ///   - host: a name or an address; the first address of a name counts.
     ///   - port: 0 for any free port.
-    ///   - handle: takes each whole request on the server's thread, which meanwhile serves no other request. Returns
-    ///     the response, or nil when `HTTPExchange.respond` will be called later, on any thread. Must not stop the
-    ///     server.
+    ///   - handle: takes each whole request on the server's thread, while other requests wait. Returns the response, or
+    ///     nil when `HTTPExchange.respond` will be called later, on any thread. Must not stop the server.
     package init(
         host: String, port: Int, settings: HTTPServerSettings = HTTPServerSettings(),
         handle: @escaping @Sendable (HTTPExchange) -> HTTPResponse?

@@ -28,7 +28,7 @@ package struct HTTPServerSettings: Sendable {
     package var longestIdle: Int64 = 75_000
     /// Makes the response of a refusal by the server itself: not a single request, too long, or no response in time.
     package var refuse: @Sendable (HTTPRefusal) -> HTTPResponse = { .text($0.status, $0.reason + "\n") }
-    /// With `tls` the server speaks HTTPS, without it plain HTTP.
+    /// The certificates for HTTPS; nil for plain HTTP.
     package var tls: TLS?
 
     package struct TLS: Sendable {

@@ -35,8 +35,8 @@ package final class HTTPStream: Sendable {
         self.whenOver = whenOver
     }
 
-    /// Sends bytes. Returns false when no client will read them, because the stream is over, or because the client is
-    /// too slow, which ends the stream.
+    /// Sends bytes. Returns false when no client will read the bytes, because the stream is over, or because the client
+    /// is too slow and the stream therefore ends.
     package func send(_ bytes: [UInt8]) -> Bool {
         state.withLock { state in
             guard case .open = state.phase else { return false }
@@ -97,7 +97,7 @@ package final class HTTPStream: Sendable {
     /// The next piece for microhttpd to send.
     enum Piece: Equatable {
         case bytes(Int)
-        /// Nothing to send; the connection is suspended until more bytes come.
+        /// No bytes to send; the connection is suspended until more bytes come.
         case none
         case end
         case broken

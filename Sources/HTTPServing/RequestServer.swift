@@ -1,6 +1,6 @@
 import CMicrohttpd
 
-/// Reads requests, has them handled, and sends the responses. Belongs to microhttpd's thread, and follows its
+/// Reads requests, has the requests handled, and sends the responses. Belongs to microhttpd's thread, and follows its
 /// callbacks.
 final class RequestServer {
     private let table: ConnectionTable
@@ -82,7 +82,7 @@ final class RequestServer {
         guard let request = requests.removeValue(forKey: connection) else { return }
         request.exchange?.end()
         request.stream?.finish()
-        // microhttpd never calls its own responses complete, which it sends to input that is not HTTP.
+        // microhttpd never reports its own responses as complete; its own responses answer input that is not HTTP.
         let status = isComplete || !request.isAnswered ? bellwire_http_status(connection.pointer) : 0
         table.complete(connection, .init(status: Int(status)))
     }

@@ -16,7 +16,7 @@
 #include <openssl/x509_vfy.h>
 #include <openssl/x509v3.h>
 
-/// Macros that Swift does not see.
+/// OpenSSL's macros, as constants and functions that Swift can use.
 static const int bellwire_key_pair = EVP_PKEY_KEYPAIR;
 static const int bellwire_public_key = EVP_PKEY_PUBLIC_KEY;
 static inline int bellwire_tls_prepare(SSL_CTX *context) {

@@ -5,7 +5,7 @@ import Tokens
 
 /// The outcome of a request for a provider's access token.
 package enum TokenOutcome: Equatable, Sendable {
-    /// The token has arrived: the pushes that wait for it can be prepared.
+    /// The token has arrived, so the waiting pushes can be prepared.
     case ready
     /// No token has arrived; a new request is allowed after so many milliseconds.
     case failed(after: Milliseconds, reason: String)
@@ -35,11 +35,11 @@ struct AccessTokens {
         var isUnderWay = false
         var failures = 0
         var failure: (reason: String, until: Milliseconds)?
-        /// The times within the last minute at which a token was given up before its end.
+        /// The times of the last minute when a token was given up before its end.
         var givenUp: [Milliseconds] = []
     }
 
-    /// The time before a token's end from which the token is not used, because a request may be under way for a while.
+    /// A token is not used in this time before its end, because a request may be under way for a while.
     static let margin: Milliseconds = 5 * 60_000
     /// The bound of tokens given up early per minute. The bound keeps refusals with another cause than the token from
     /// requesting new tokens without end.

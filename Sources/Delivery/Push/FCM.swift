@@ -91,9 +91,9 @@ enum FCM {
     }
 
     /// All pushes share the access token, but any user can register a token that Google refuses: a token of another
-    /// project gets 403 (`SENDER_ID_MISMATCH`), and a token of an iPhone or a browser for which the project's own key
-    /// is wrong gets 401 (`THIRD_PARTY_AUTH_ERROR`). A refusal of the access token itself is a 401 without an FCM error
-    /// code.
+    /// project gets 403 (`SENDER_ID_MISMATCH`), and a token of an iPhone or a browser gets 401 if the project's own key
+    /// for that platform is wrong (`THIRD_PARTY_AUTH_ERROR`). A refusal of the access token itself is a 401 without an
+    /// FCM error code.
     private static func kind(_ status: Int, code: String?) -> ProviderAnswer.Kind {
         switch status {
         case 401: code == nil ? .unauthorized : .refused

@@ -3,7 +3,7 @@ import SignalingProtocol
 import Support
 import Tokens
 
-/// A signed token by which a provider identifies the sender of a request (RFC 7515, section 7.1).
+/// A signed token that identifies the sender of a request to a provider (RFC 7515, section 7.1).
 enum JSONWebToken {
     static func signed(
         by key: CryptographicKey, id: String?, claims: (inout JSONWriter) -> Void
@@ -26,7 +26,7 @@ struct APNsTokens {
         let key: String
     }
 
-    /// A token and the time at which it was made.
+    /// A token and the time of its making.
     struct Made: Equatable {
         let text: String
         let time: WallTime
@@ -39,7 +39,7 @@ struct APNsTokens {
 
     mutating func token(_ settings: APNsSettings, at now: WallTime) throws(TokenError) -> Made {
         let key = Key(team: settings.teamID, key: settings.keyID)
-        // A token from the future was made while the clock was wrong; a new token replaces it.
+        // A token from the future was made while the clock was wrong, so a new token is made.
         if let made = tokens[key], now >= made.time, now - made.time < Self.life { return made }
         let text = try JSONWebToken.signed(by: settings.key, id: settings.keyID) { writer in
             writer.field("iss", settings.teamID)
@@ -62,7 +62,7 @@ struct APNsTokens {
     }
 }
 
-/// The tokens for Web Push services: one for each app and push service (RFC 8292, section 2).
+/// The tokens for Web Push services: each for one app and push service (RFC 8292, section 2).
 struct VAPIDTokens {
     struct Key: Hashable {
         let app: AppName
@@ -98,7 +98,7 @@ struct VAPIDTokens {
         return made
     }
 
-    /// Forgets the token made at `time`, which was refused; the next push gets a new token.
+    /// Forgets the refused token made at `time`; the next push gets a new token.
     mutating func refused(_ key: Key, madeAt time: WallTime) {
         if tokens[key]?.time == time { tokens[key] = nil }
     }

@@ -7,7 +7,7 @@ import Tokens
 package struct OutgoingPush: Sendable {
     package let registration: PushRegistration
     package private(set) var content: PushContent
-    /// The revision at which the user was invited; any number for a test push.
+    /// The revision of the user's invitation; any number for a test push.
     package let invitation: Int
     /// Whether the device was sent `ring` for this invitation.
     package let wasRung: Bool
@@ -25,7 +25,7 @@ package struct OutgoingPush: Sendable {
     /// push has this id.
     package var id: String { Base64URL.encode(digest) }
 
-    /// The same id as a UUID of version 8, which each application defines for itself (RFC 9562, section 5.8).
+    /// The same id as a UUID of version 8, whose contents each application defines (RFC 9562, section 5.8).
     package var uuid: String {
         var bytes = Array(digest.prefix(16))
         bytes[6] = bytes[6] & 0x0F | 0x80
@@ -46,15 +46,15 @@ package struct OutgoingPush: Sendable {
                 "\(kind)\n\(about)\n\(invitation)\n\(key.device.deviceID)\n\(key.app)\n\(key.platform)\n\(user)".utf8))
     }
 
-    /// Returns the push with the content that it has when it leaves at `now`, by the store's time.
+    /// Returns the push with its content for leaving at `now`, by the store's time.
     func leaving(at now: Milliseconds) -> OutgoingPush {
         var push = self
         push.content = content.leaving(at: now)
         return push
     }
 
-    /// How long the provider may keep the push for a device that it does not reach, in milliseconds from `now`, by the
-    /// store's time.
+    /// How long the provider may keep the push for an unreachable device, in milliseconds from `now`, by the store's
+    /// time.
     func life(at now: Milliseconds) -> Milliseconds {
         content.kind == .missed ? Self.missedLife : max(0, content.expiresAt - now)
     }

@@ -32,7 +32,7 @@ package struct FCMSettings: Sendable {
     }
 }
 
-/// The service account that requests Google's access tokens, as Google's JSON file describes it.
+/// The service account that requests Google's access tokens, read from Google's JSON file.
 package struct ServiceAccount: Sendable {
     package let email: String
     package let project: String
@@ -50,8 +50,8 @@ package struct ServiceAccount: Sendable {
     }
 }
 
-/// The settings of Web Push services (those of browsers, and UnifiedPush): the key that identifies the app (RFC 8292),
-/// and the allowed addresses.
+/// The settings of Web Push services (services of browsers, and UnifiedPush): the key that identifies the app (RFC
+/// 8292), and the allowed addresses.
 package struct WebPushSettings: Sendable {
     /// A key of P-256.
     package let key: CryptographicKey

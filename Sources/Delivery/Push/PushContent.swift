@@ -7,7 +7,7 @@ package struct PushContent: Equatable, Sendable {
         case ring
         case stop
         case missed
-        /// A push without a call, by which an operator tests that pushes arrive.
+        /// A push without a call, for an operator's test that pushes arrive.
         case test
 
         package init(_ kind: PushKind) {
@@ -28,7 +28,7 @@ package struct PushContent: Equatable, Sendable {
     package let media: String?
     package let mode: CallMode?
     package let createdAt: Milliseconds
-    /// The time at which the ringing ends, or was to end.
+    /// The end of the ringing, or its planned end.
     package let expiresAt: Milliseconds
     /// How long the phone still rings after the push leaves, in milliseconds; only in a `ring` that leaves.
     package private(set) var expiresIn: Milliseconds?
@@ -39,7 +39,7 @@ package struct PushContent: Equatable, Sendable {
     package let check: String?
 
     /// - Parameters:
-    ///   - member: the member who is rung, was rung, or missed the call.
+    ///   - member: the member that is rung, was rung, or missed the call.
     ///   - said: the texts of the invitation, used without placeholders.
     ///   - texts: the app's texts, for texts that `said` leaves out.
     ///   - check: `PushSettings.check`.
@@ -87,8 +87,8 @@ package struct PushContent: Equatable, Sendable {
 
     private static let testLife: Milliseconds = 60_000
 
-    /// Returns the content as it leaves at `now`, by the store's time. A device counts down from `expiresIn`, so that
-    /// it need not compare its clock with the service's clock.
+    /// Returns the content for leaving at `now`, by the store's time. A device counts down from `expiresIn`, and so
+    /// need not compare its clock with the service's clock.
     func leaving(at now: Milliseconds) -> PushContent {
         var content = self
         if kind == .ring { content.expiresIn = max(0, expiresAt - now) }
@@ -129,7 +129,7 @@ extension Request.Push {
 }
 
 extension String {
-    /// An empty text stays empty, because it means "no text"; a text without visible characters counts as left out.
+    /// An empty text stays empty and means "no text"; a text without visible characters counts as left out.
     fileprivate var shownText: String? { isEmpty ? self : shown }
 }
 

@@ -16,11 +16,10 @@ package enum PushPreparation: Sendable {
     case refused(reason: String)
 }
 
-/// Makes the requests to providers, interprets their responses, and keeps the access tokens. A process has one
-/// instance, which belongs to one thread.
-///
-/// `now` is the store's time, for lifetimes; `wall` is the time of day, which providers compare with their own clocks
-/// (docs/decisions/0024).
+/// Makes the requests to providers, interprets their responses, and keeps the access tokens. A process has a single
+/// instance, for a single thread.
+///  `now` is the store's time, for lifetimes; `wall` is the time of day, because providers compare times with their own
+/// clocks (docs/decisions/0024).
 package final class PushProviders {
     private enum UsedToken {
         case apns(WallTime)
@@ -127,7 +126,7 @@ package final class PushProviders {
         return accessTokens.answered(account, answer, at: now)
     }
 
-    /// Returns the meaning of the response to `push`, which is the push as `prepare` took it.
+    /// Returns the meaning of the response to `push`, given as `prepare` took the push.
     package func verdict(
         of answer: HTTPAnswer, for push: OutgoingPush, now: Milliseconds, wall: WallTime
     ) -> PushVerdict {
@@ -202,10 +201,10 @@ struct ProviderAnswer: Equatable {
 }
 
 extension PushRegistration {
-    /// Returns the time at which the registration was made, by the wall clock, which shows `wall` now: `wall` minus the
+    /// Returns the time of the registration by the wall clock, whose present time is `wall`: `wall` minus the
     /// registration's age by the store's time. While the store's time follows a clock that was set, the age may be a
-    /// thousandth too long; therefore this function returns the latest possible moment. A registration that is kept by
-    /// mistake costs a request; a phone whose registration is ended by mistake stays silent.
+    /// thousandth too long; therefore this function returns the latest possible moment. A registration kept by mistake
+    /// costs a request; a registration ended by mistake leaves a phone silent.
     func made(at wall: WallTime, now: Milliseconds) -> WallTime {
         let age = max(0, now - since)
         return wall + -(age - age / 1_000)

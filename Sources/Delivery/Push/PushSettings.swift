@@ -1,7 +1,7 @@
 import CallCore
 import SignalingProtocol
 
-/// The file of `--push` (docs/push.md, Settings), and the keys that it names.
+/// The file of `--push` (docs/push.md, Settings), with the keys from the key files.
 package struct PushSettings: Sendable {
     package static let maxFileBytes = 1 << 20
     package static let maxApps = 64
@@ -10,10 +10,9 @@ package struct PushSettings: Sendable {
     /// Seconds.
     package static let afterRange = 0...60
 
-    /// The URL of a gateway as devices reach it from outside, without a slash at its end; without it, pushes have no
-    /// `check`.
+    /// The URL of a gateway for devices outside, without a slash at its end; nil when pushes have no `check`.
     package let publicURL: String?
-    /// How long an online device has for its ack before it is pushed, in milliseconds.
+    /// How long an online device has for its ack before a push, in milliseconds.
     package let after: Milliseconds
     /// The PEM file of the certificate authorities for providers; nil for the authorities that the system trusts.
     package let certificateAuthorityFile: String?
@@ -31,8 +30,7 @@ package struct PushSettings: Sendable {
 
     package var policy: PushPolicy { PushPolicy(after: after, apps: apps.mapValues(\.platforms)) }
 
-    /// The URL of the ring check, by which a woken device asks whether the invitation still rings; nil without
-    /// `publicURL`.
+    /// The URL for a woken device's ring check; nil without `publicURL`.
     /// - Parameter key: `RingKey.text`.
     package func check(_ callID: CallID, _ device: DeviceAddress, key: String) -> String? {
         publicURL.map { url in
@@ -42,7 +40,7 @@ package struct PushSettings: Sendable {
     }
 }
 
-/// One of the deployment's apps, and the providers that reach its devices.
+/// An app of the deployment, with the providers for its devices.
 package struct PushApp: Sendable {
     /// The settings for the platforms `apns` and `apnsVoIP`.
     package let apns: APNsSettings?

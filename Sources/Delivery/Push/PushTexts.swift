@@ -44,8 +44,8 @@ struct PushFacts {
         self.media = media?.shown ?? "voice"
     }
 
-    /// Returns the text with its placeholders replaced in one pass, so that placeholders in the values stay as they
-    /// are. Returns nil when the result is empty.
+    /// Returns the text with its placeholders replaced in one pass, so that placeholders in the values stay unchanged.
+    /// Returns nil when the result is empty.
     func filled(_ text: String) -> String? {
         var filled = ""
         var rest = text[...]

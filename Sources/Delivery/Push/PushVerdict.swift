@@ -7,7 +7,7 @@ package struct PushVerdict: Equatable, Sendable {
         case sent
         /// The token or the endpoint does not exist any more: the registration must end.
         case gone
-        /// The provider refuses the push, and would refuse it again.
+        /// The provider refuses the push, and would refuse each further attempt.
         case refused
         /// A later attempt may succeed: after so many milliseconds, if the provider has named a time.
         case again(after: Milliseconds?)
@@ -21,8 +21,8 @@ package struct PushVerdict: Equatable, Sendable {
     package let step: Step
     /// The status of the response; nil without a response.
     package let status: Int?
-    /// The reason that the provider or the sender gave, for operators. It contains no token, and of a URL only the
-    /// address.
+    /// The reason that the provider or the sender gave, for operators. The text contains no token, and only the address
+    /// of a URL.
     package let reason: String?
 
     package init(_ step: Step, status: Int? = nil, reason: String? = nil) {

@@ -2,8 +2,8 @@ import CallCore
 import SignalingProtocol
 import Tokens
 
-/// The key of a ring check, valid for one device and one invitation of its user. The key has the form
-/// `{invitation}.{HMAC-SHA256 in base64url}`; `invitation` is the revision at which the user was invited.
+/// The key of a ring check, valid for a single device and a single invitation of its user. The key has the form
+/// `{invitation}.{HMAC-SHA256 in base64url}`; `invitation` is the revision of the invitation.
 package enum RingKey {
     /// Returns the key; nil only if OpenSSL fails.
     /// - Parameter secret: the secret in the store (`PushStore.pushSecret`).
@@ -30,8 +30,8 @@ package enum RingKey {
         return isRight ? invitation : nil
     }
 
-    /// The signed bytes, which differ for any two sets of parameters: of the parts only the user id can contain the
-    /// separator, and the length of the user id precedes it.
+    /// The signed bytes, different for any two sets of parameters: only the user id can contain the separator, and the
+    /// length of the user id stands before the user id.
     private static func message(_ callID: CallID, _ user: UserID, _ device: DeviceID, _ invitation: Int) -> [UInt8] {
         Array("bellwire ring check\n\(callID)\n\(device)\n\(invitation)\n\(user.string.utf8.count)\n\(user)".utf8)
     }

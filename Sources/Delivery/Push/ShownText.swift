@@ -2,7 +2,7 @@
 extension String {
     /// The text without invisible characters that reverse or separate the characters beside them: such characters make
     /// one name look like another, or reverse the text after a name. Nil when no visible character is left. Joiners
-    /// stay, because some scripts and emoji need them.
+    /// stay, because some scripts and emoji need joiners.
     var shown: String? {
         guard unicodeScalars.contains(where: { !$0.isPlain }) else { return self }
         let left = String(String.UnicodeScalarView(unicodeScalars.lazy.filter { !$0.isDeceptive }))
@@ -31,10 +31,11 @@ extension Unicode.Scalar {
         }
     }
 
-    /// Whether the character is visible even when it stands alone.
+    /// Whether the character is visible even when alone.
     fileprivate var isSeen: Bool {
         switch properties.generalCategory {
-        // Names have no control characters. In the texts of invitations they separate lines, which deceives no reader.
+        // Names have no control characters. In the texts of invitations, control characters separate lines, without
+        // deceiving a reader.
         case .control: true
         case .format, .surrogate, .unassigned, .nonspacingMark, .enclosingMark: false
         // U+2800 is a Braille pattern without dots.

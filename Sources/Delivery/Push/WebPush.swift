@@ -3,7 +3,7 @@ import HTTPSending
 import SignalingProtocol
 import Tokens
 
-/// The requests to Web Push services (those of browsers, and UnifiedPush; RFC 8030), and the meaning of their
+/// The requests to Web Push services (services of browsers, and UnifiedPush; RFC 8030), and the meaning of their
 /// responses.
 enum WebPush {
     /// A valid Web Push subscription of a registration.
@@ -59,8 +59,8 @@ enum WebPush {
             allowed: settings.rules)
     }
 
-    /// Returns the topic of a call: at most 32 characters of the base64url alphabet (RFC 8030, section 5.4). Of the
-    /// undelivered pushes with one topic, the push service keeps only the last.
+    /// Returns the topic of a call: at most 32 characters of the base64url alphabet (RFC 8030, section 5.4). The push
+    /// service keeps only the last undelivered push of a topic.
     static func topic(_ callID: CallID) -> String {
         Base64URL.encode(sha256(Array("bellwire \(callID)".utf8)).prefix(24))
     }

@@ -43,7 +43,7 @@ enum WebPushEncryption {
             + (try sealed(text + [lastRecord], key: contentKey, nonce: nonce))
     }
 
-    /// HKDF with SHA-256 (RFC 5869), for at most one block of output.
+    /// HKDF with SHA-256 (RFC 5869), for at most a block of output.
     static func derived(
         _ material: [UInt8], salt: [UInt8], info: [UInt8], count: Int
     ) throws(TokenError) -> [UInt8] {

@@ -17,7 +17,7 @@ package struct HTTPSURL: Equatable, Sendable, CustomStringConvertible {
     /// Scheme, host and port only, because path and query may hold a secret of the server.
     package var description: String { "https://\(ServerURL.authority(host: host, port: port))/…" }
 
-    /// Throws a `SettingsError`, whose text repeats no part of the URL.
+    /// Throws a `SettingsError` without any part of the URL in its text.
     package init(_ text: String, maxBytes: Int = maxBytes) throws(SettingsError) {
         let bytes = Array(text.utf8)
         guard bytes.count <= maxBytes else { throw SettingsError("longer than \(maxBytes) bytes") }

@@ -1,8 +1,8 @@
 import Glibc
 import SignalingProtocol
 
-/// Returns the bytes of a file without a byte order mark, which some editors put before UTF-8. The error names the file
-/// and the reason.
+/// Returns the bytes of a file without a byte order mark (some editors put such a mark before UTF-8). The error names
+/// the file and the reason.
 package func readFile(_ path: String, maxBytes: Int) throws(SettingsError) -> [UInt8] {
     guard let file = fopen(path, "re") else { throw SettingsError("\(path): \(String(cString: strerror(errno)))") }
     defer { fclose(file) }
@@ -14,7 +14,7 @@ package func readFile(_ path: String, maxBytes: Int) throws(SettingsError) -> [U
     return bytes.starts(with: [0xEF, 0xBB, 0xBF]) ? Array(bytes.dropFirst(3)) : bytes
 }
 
-/// Resolves `path`, which stands in the file at `settings`: paths are relative to the file that contains them.
+/// Resolves a `path` in the settings file at `settings`: paths are relative to the settings file.
 package func resolve(_ path: String, besides settings: String) -> String {
     guard !path.hasPrefix("/"), let slash = settings.utf8.lastIndex(of: UInt8(ascii: "/")) else { return path }
     return settings[...slash] + path

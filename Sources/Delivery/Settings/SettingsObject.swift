@@ -109,8 +109,7 @@ package struct SettingsObject {
         return object.fields.map { ($0.key, $0.value) }
     }
 
-    /// Returns the path of a readable file, which is relative to the file at `settings`; nil when the field is left
-    /// out.
+    /// Returns the path of a readable file, relative to the file at `settings`; nil when the field is left out.
     package func file(_ key: String, besides settings: String) throws(SettingsError) -> String? {
         guard let text = try string(key) else { return nil }
         let file = resolve(text, besides: settings)

@@ -1,9 +1,8 @@
 /// The types of webhook events that an endpoint asks for.
-///
-/// Coordinators of two software versions may write for one endpoint. A pattern in the store that this version does not
-/// know is therefore kept unchanged, and matches no event; in a settings file such a pattern is a mistake.
+///  Coordinators of two software versions may write for the same endpoint. A pattern in the store that this version
+/// does not know is therefore kept unchanged, and matches no event; in a settings file such a pattern is a mistake.
 package struct EventPatterns: Equatable, Sendable {
-    /// All types; all types of a group; or one type by its name.
+    /// All types; all types of a group; or a single type by its name.
     package static let known = ["*", "call.*", "message.*"] + WebhookEventType.allCases.map(\.rawValue)
 
     /// The patterns in the order of the settings.
@@ -26,7 +25,7 @@ package struct EventPatterns: Equatable, Sendable {
 
     package func matches(_ type: WebhookEventType) -> Bool { types.contains(type) }
 
-    /// The patterns as one line for the store; no pattern contains a space.
+    /// The patterns as a line for the store; no pattern contains a space.
     package var stored: String { patterns.joined(separator: " ") }
 
     private static func matches(_ pattern: String, _ type: WebhookEventType) -> Bool {

@@ -9,7 +9,7 @@ package enum RetryDelay {
     package static let longestAsked: Milliseconds = 3_600_000
 
     /// Returns the delay after so many attempts: 1, 2, 4 … s, at most 10 min.
-    /// - Parameter asked: the `Retry-After` of the last response, which can make the delay longer, never shorter.
+    /// - Parameter asked: the `Retry-After` of the last response, as a possible longer delay, never a shorter delay.
     package static func delay(afterAttempts attempts: Int, asked: Milliseconds? = nil) -> Milliseconds {
         // 2^10 s are already more than the longest delay.
         let doublings = min(max(0, attempts - 1), 10)

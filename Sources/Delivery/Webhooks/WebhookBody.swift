@@ -25,8 +25,8 @@ package struct WebhookBody: Equatable, Sendable {
     package let contentType: String
     package let bytes: [UInt8]
 
-    /// The `source` of CloudEvents, which together with `id` identifies an event. Ids are unique within a deployment;
-    /// an endpoint that serves two deployments distinguishes them by its URL or its secret.
+    /// The `source` of CloudEvents; together with `id`, this value identifies an event. Ids are unique within a
+    /// deployment; an endpoint of two deployments distinguishes the deployments by its URL or its secret.
     package static let source = "bellwire"
 
     package init(_ event: WebhookEvent, format: WebhookFormat) {
@@ -63,7 +63,7 @@ package struct WebhookBody: Equatable, Sendable {
         }
     }
 
-    /// One revision of a call may produce several notifications, to several users.
+    /// A revision of a call may produce several notifications, to several users.
     private static func zegoCall(_ event: WebhookEvent) -> [UInt8] {
         JSONWriter.object { writer in
             writer.array("notifications") { writer in
@@ -80,7 +80,8 @@ package struct WebhookBody: Equatable, Sendable {
 }
 
 extension WebhookEvent {
-    /// The ZEGO Call notifications of a call's event; none for a peer message, which that protocol does not have.
+    /// The ZEGO Call notifications of a call's event; none for a peer message, because that protocol has no peer
+    /// messages.
     fileprivate var zegoNotifications: [ZegoNotification] {
         guard let json = (try? JSONParser.parse(data))?.object,
             let call = json["call"]?.object.flatMap(CallSnapshot.init(json:))

@@ -6,18 +6,18 @@ package struct WebhookEndpoint: Sendable {
     package let name: String
     /// A new URL turns on an endpoint that was turned off.
     package let url: HTTPSURL
-    /// One secret, or two while a new secret replaces an old one; each secret makes a signature.
+    /// A single secret, or two while a new secret replaces an old secret; each secret makes a signature.
     package let secrets: [WebhookSecret]
     package let events: EventPatterns
     package let format: WebhookFormat
-    /// The seconds after its first attempt in which an event is tried again.
+    /// How long an event is tried again after its first attempt, in seconds.
     package let retryFor: Int
     /// The bound of waiting events; beyond this bound the oldest events become dead letters.
     package let backlog: Int
     /// The bound in bytes of waiting events and dead letters together; beyond this bound the users with the most bytes
     /// lose events first.
     package let backlogBytes: Int
-    /// The networks in which the URL may lead to private addresses and to any port, as the operator wrote them.
+    /// The networks in which the URL may lead to private addresses and to any port, in the operator's notation.
     package let allowedNetworks: [String]
 
     package static let standardRetryFor = 86_400

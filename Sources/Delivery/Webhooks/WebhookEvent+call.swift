@@ -2,14 +2,14 @@ import CallCore
 import SignalingProtocol
 
 extension WebhookEvent {
-    /// Makes the event for the present revision of `call`. The call must be as it stood at that revision, because a
-    /// change that makes two revisions at once would otherwise lose the first.
+    /// Makes the event for the present revision of `call`. The call must have the state of that revision, because a
+    /// change with two revisions at once would otherwise lose the first.
     ///
     /// The event's id is `{callID}_{revision}`. Call ids contain no dots, and revisions no underscores, so that no two
     /// calls share an event id.
-    ///
-    /// A member whose invitation is withheld (because of a block) appears as invited and never reached, as for the
-    /// inviter. Backends serve the whole app, but may show the event to their users, who must not learn of a block.
+    ///  A member whose invitation is withheld (because of a block) appears as invited and never reached, as for the
+    /// inviter. Backends serve the whole app, but may show the event to their users, and users must not learn of a
+    /// block.
     package init(call: Call) {
         self.init(
             type: WebhookEventType(revisionOf: call), id: "\(call.callID)_\(call.revision)", time: call.updatedAt,

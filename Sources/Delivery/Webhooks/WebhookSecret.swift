@@ -3,13 +3,12 @@ import Tokens
 
 /// A secret that a backend and the service share; the service signs with this secret (Standard Webhooks, Symmetric
 /// signatures).
-///
-/// The secret never appears in errors, and never when a value that contains it is printed or dumped.
+///  The secret never appears in errors, and never when a value with the secret is printed or dumped.
 package struct WebhookSecret: Sendable, CustomStringConvertible, CustomReflectable {
     package static let prefix = "whsec_"
     /// The number of bytes that the specification allows.
     package static let byteRange = 24...64
-    /// An endpoint has two secrets while a new secret replaces an old one.
+    /// An endpoint has two secrets while a new secret replaces an old secret.
     package static let maxPerEndpoint = 2
     /// Enough for two secrets and some empty lines.
     static let maxFileBytes = 4096
@@ -31,8 +30,8 @@ package struct WebhookSecret: Sendable, CustomStringConvertible, CustomReflectab
         key = CryptographicKey(secret: bytes)
     }
 
-    /// Reads a file with one secret, or with two: the old and the new secret, in any order. Empty lines, and spaces
-    /// around a secret, are ignored.
+    /// Reads a file with a single secret, or with two: the old and the new secret, in any order. Empty lines, and
+    /// spaces around a secret, are ignored.
     package static func read(file path: String) throws(SettingsError) -> [WebhookSecret] {
         let text = try readFile(path, maxBytes: maxFileBytes)
         let lines = text.split { $0 == UInt8(ascii: "\n") }

@@ -1,4 +1,4 @@
-/// The file of `--webhooks` (docs/webhooks.md, Settings), and the secrets that it names.
+/// The file of `--webhooks` (docs/webhooks.md, Settings), with the secrets from the secret files.
 package struct WebhookSettings: Sendable {
     package static let maxEndpoints = 64
     package static let maxFileBytes = 1 << 20

@@ -10,7 +10,7 @@ package struct WebhookSignature: Equatable, Sendable {
     /// clocks.
     package let timestamp: Int64
     /// The header `webhook-signature`: for each secret `v1,` and an HMAC-SHA256 in base 64, separated by spaces. A
-    /// receiver that knows one of the secrets accepts the signature.
+    /// receiver with any of these secrets accepts the signature.
     package let signature: String
 
     /// Signs `{id}.{timestamp}.{body}` for an attempt at this time. Throws only if OpenSSL fails.

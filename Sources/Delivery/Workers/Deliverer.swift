@@ -5,10 +5,9 @@ import SignalingProtocol
 import Support
 
 /// Delivers outbox entries to endpoints (docs/decisions/0019): claims due lines, derives the webhook events from the
-/// records, sends them, and settles their outcomes. A line consists of the outbox entries of one record for one
+/// records, sends the events, and settles the outcomes. A line consists of the outbox entries of a record for an
 /// endpoint; its entries go in order.
-///
-/// A deliverer belongs to one thread, which calls `turn`, and never waits for the store or an endpoint. Times are
+///  A deliverer belongs to the thread that calls `turn`, and never waits for the store or an endpoint. Times are
 /// milliseconds of the boot clock, unless they are named as the store's.
 package final class Deliverer {
     private enum Bounds {
@@ -16,7 +15,7 @@ package final class Deliverer {
         static let look: Int64 = 500
         static let keep: Int64 = 1_000
         static let count: Int64 = 1_000
-        /// The pause before an operation on which the store failed is repeated.
+        /// The pause before an operation is repeated that the store failed to do.
         static let pause: Int64 = 100
         /// An attempt begins only while the worker lease is sure to last for so long.
         static let margin: Int64 = 500
@@ -29,7 +28,7 @@ package final class Deliverer {
 
     private let store: any OutboxStore
     private let sender: any RequestSender
-    /// The sender, whose descriptor announces responses.
+    /// The sender; its descriptor announces responses.
     package var requests: any RequestSender { sender }
     private let executor = WorkExecutor()
     private let newName: () -> String
@@ -38,7 +37,7 @@ package final class Deliverer {
     /// The time until which the worker lease is sure to last.
     private var sureUntil: Int64 = 0
     private var now: Int64
-    /// The time of day, with which requests are signed.
+    /// The time of day for the signatures of requests.
     private let wall: () -> WallTime
     /// The store's time minus `now`, at the last known moment.
     private var storeClock: Milliseconds?
@@ -102,7 +101,7 @@ package final class Deliverer {
 
     package var hasStopped: Bool { isStopping && flights.isEmpty && settlements.isEmpty && !isSettling }
 
-    /// Runs the ready work of a worker whose simulated process is dead, so that its tasks end.
+    /// Runs the ready work of a worker in a dead simulated process, so that its tasks end.
     package func giveUp() { executor.run() }
 
     // MARK: Time
@@ -110,7 +109,7 @@ package final class Deliverer {
     package var nextTurn: Int64 {
         let settling = settlements.isEmpty || isSettling ? .max : max(now, nextSettling)
         if settling == now { return now }
-        // A stopping worker only settles; before the endpoints are in the store, a worker only keeps them.
+        // A stopping worker only settles; before the endpoints are in the store, a worker only keeps the endpoints.
         if isStopping { return settling }
         guard isKept else { return min(nextKeep ?? .max, settling) }
         if !hints.isEmpty, !isFollowingHints { return now }
@@ -235,8 +234,8 @@ package final class Deliverer {
         }
     }
 
-    /// Continues as a new worker, whose worker lease covers none of the claimed lines. Requests under way are not
-    /// settled: the worker that claims the lines next sends them again.
+    /// Continues as a new worker without a lease on the claimed lines. Requests under way are not settled: the next
+    /// worker that claims the lines repeats the requests.
     private func becomeAnother() {
         worker = WorkerID(newName())
         sureUntil = 0
@@ -286,8 +285,8 @@ package final class Deliverer {
         do throws(StoreError) {
             items = try await store.claim(target.name, by: claimer, limit: room, near: near)
         } catch {
-            // The store may have claimed lines that this worker does not know of. They would stay claimed as long as
-            // this worker's lease is renewed, so the worker continues under a new name.
+            // The store may have claimed lines unknown to this worker. These lines would stay claimed as long as this
+            // worker renews its lease, so the worker continues under a new name.
             if claimer == worker { becomeAnother() }
             throw error
         }
@@ -402,8 +401,8 @@ package final class Deliverer {
                     go(on: settled, settlement, place)
                 }
             } catch {
-                // Whether the lines were settled is unknown. If they were, this worker may have claimed them again
-                // already, and a repeated settlement would settle them too early.
+                // Whether the lines were settled is unknown. If so, this worker may have claimed the lines again
+                // already, and a repeated settlement would come too early.
                 if settler == worker { becomeAnother() }
                 nextSettling = now + Bounds.pause
                 throw error

@@ -27,17 +27,16 @@ package struct PusherSettings: Sendable {
     }
 }
 
-/// Wakes phones (docs/decisions/0021): takes calls from the push queue, decides which pushes are due, and hands them to
+/// Wakes phones (docs/decisions/0021): takes calls from the push queue, decides on due pushes, and hands the pushes to
 /// the sender while the facts are fresh.
-///
-/// A pusher belongs to one thread, which calls `turn`, and never waits for the store or a provider. Times are
+///  A pusher belongs to the thread that calls `turn`, and never waits for the store or a provider. Times are
 /// milliseconds of the boot clock, unless they are named as the store's.
 package final class Pusher: DeliveryWorker {
     enum Bounds {
         /// The interval of the searches for due calls of all processes; commits of this process are known at once.
         static let search: Int64 = 500
         static let count: Int64 = 1_000
-        /// The pause before an operation on which the store failed is repeated.
+        /// The pause before an operation is repeated that the store failed to do.
         static let pause: Int64 = 100
         /// The interval of the looks at a call with a push under way, so that a push that stops another device's
         /// ringing need not wait for the response.
@@ -71,15 +70,14 @@ package final class Pusher: DeliveryWorker {
     package var requests: any RequestSender { sender }
     let providers: PushProviders
     let judge: PushJudge
-    /// The boot clock, which advances within a turn.
+    /// The boot clock; the clock advances within a turn.
     let clock: () -> Int64
-    /// The time of day, which providers compare with their own clocks.
+    /// The time of day, because providers compare times with their own clocks.
     let wall: () -> WallTime
     let executor = WorkExecutor()
     private let newName: () -> String
     private(set) var worker: WorkerID
-    /// The name of this process among the processes that push, as the store knows it; unlike `worker`, the name never
-    /// changes.
+    /// The store's name for this process among the processes that push; unlike `worker`, the name never changes.
     private let process: WorkerID
     /// The time until which the worker lease is sure to last.
     var sureUntil: Int64 = 0
@@ -161,7 +159,7 @@ package final class Pusher: DeliveryWorker {
             && (withdrawal == .done || !isKept)
     }
 
-    /// Runs the ready work of a worker whose simulated process is dead, so that its tasks end.
+    /// Runs the ready work of a worker in a dead simulated process, so that its tasks end.
     package func giveUp() { executor.run() }
 
     // MARK: Time
@@ -300,8 +298,8 @@ package final class Pusher: DeliveryWorker {
         }
     }
 
-    /// Continues as a new worker, whose worker lease covers none of the held calls. Pushes under way are not settled:
-    /// the worker that takes the calls next sends them again.
+    /// Continues as a new worker without a lease on the held calls. Pushes under way are not settled: the next worker
+    /// that takes the calls repeats the pushes.
     func becomeAnother() {
         worker = WorkerID(newName())
         sureUntil = 0

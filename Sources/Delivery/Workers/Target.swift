@@ -9,17 +9,17 @@ struct Target {
     let rules: AddressRules
     /// The event patterns of the endpoint, as stored.
     var events: EventPatterns
-    /// Whether the endpoint has said that it is gone, and has had the same URL since.
+    /// Whether the endpoint has answered "gone" (410), and has had the same URL since.
     var isOff = false
     /// Whether the store is being told that the endpoint is off; until then the store's own value is ignored.
     var isTurningOff = false
-    /// The reason why the endpoint did not accept the last event; nil when it did.
+    /// The reason why the endpoint did not accept the last event; nil after an accepted event.
     var trouble: String?
     var loggedOff = BoundedChange(false)
     var loggedTrouble = BoundedChange<String?>(nil)
-    /// The outcome of the last attempt, until it is stored.
+    /// The outcome of the last attempt, until stored.
     var unwritten: String?
-    /// The earliest time at which the outcome is stored.
+    /// The earliest time for storing the outcome.
     var nextNote: Int64 = 0
     /// The number of lines that this worker has claimed.
     var held = 0
@@ -31,7 +31,7 @@ struct Target {
     /// The bound of the lines that a worker has claimed; more lines would only wait for the host.
     static let mostHeld = 64
 
-    /// Returns nil when the name or one of the networks is invalid.
+    /// Returns nil when the name or a network is invalid.
     init?(_ endpoint: WebhookEndpoint) {
         guard let name = EndpointName(endpoint.name) else { return nil }
         let networks = endpoint.allowedNetworks.compactMap { Network($0) }

@@ -38,8 +38,8 @@ extension StreamLines {
     }
 
     /// Asks the service for the events that ended calls caused while the device was away. In a new session the service
-    /// resends only the deliveries of live calls; of an ended call it reports the later changes in reply to an ack of
-    /// an earlier revision. The gateway asks twice, because the reply comes only once and may be lost. An ack names no
+    /// resends only the deliveries of live calls; the later changes of an ended call follow only after an ack of an
+    /// earlier revision. The gateway asks twice, because the reply comes only once and may be lost. An ack names no
     /// session: the ack of an event that an earlier stream received, here or on another gateway, may be counted for the
     /// session that begins after the ack. Therefore the second request is made in a new session.
     private mutating func askForMissed(_ line: Line) {
