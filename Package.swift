@@ -257,8 +257,8 @@ let package = Package(
             name: "zego-probe", dependencies: ["DropInProbe", "ZegoCallCompat"], path: "Tests/DropIns/ZegoProbe",
             swiftSettings: [.swiftLanguageMode(.v5), .treatAllWarnings(as: .error)]),
 
-        // An app in Swift 6 mode that uses only public symbols, imports each drop-in alone, and names all symbols of the
-        // interfaces.
+        // An app in Swift 6 mode that uses only public symbols, imports each drop-in alone, and names all symbols of
+        // the interfaces.
         .target(
             name: "DropInInterfaces", dependencies: ["AgoraSignalClient", "ZIMCompat", "ZegoCallCompat"],
             path: "Tests/DropIns/Interfaces", packageAccess: false, swiftSettings: strict),

@@ -1,7 +1,7 @@
 #pragma once
 #include <curl/curl.h>
 
-/* curl's functions for options and results have variable argument lists, which Swift cannot call. The functions below
+/* curl's functions for options and results have variable argument lists, so Swift cannot call them. The functions below
    cover each type of argument. */
 static inline CURLcode bellwire_curl_set_number(CURL *transfer, CURLoption option, long value) {
     return curl_easy_setopt(transfer, option, value);
@@ -36,7 +36,7 @@ static inline CURLcode bellwire_curl_set_judges(
     return code;
 }
 
-/* Sets the callback that closes sockets. curl calls it when the connection ends, possibly long after the transfer. */
+/* Sets the callback that closes sockets. curl makes this call when the connection ends, possibly long after the transfer. */
 static inline CURLcode bellwire_curl_set_closer(CURL *transfer, curl_closesocket_callback close_socket, void *context) {
     CURLcode code = curl_easy_setopt(transfer, CURLOPT_CLOSESOCKETFUNCTION, close_socket);
     if (code == CURLE_OK) code = curl_easy_setopt(transfer, CURLOPT_CLOSESOCKETDATA, context);

@@ -13,7 +13,7 @@ static inline void bellwire_mosquitto_start(void) {
     mosquitto_lib_init();
 }
 
-/* Returns the broker's reason, which the caller must free; NULL without a reason. */
+/* Returns the broker's reason, to be freed by the caller; NULL without a reason. */
 static inline char *bellwire_mosquitto_reason(const mosquitto_property *properties) {
     char *text = NULL;
     mosquitto_property_read_string(properties, MQTT_PROP_REASON_STRING, &text, false);

@@ -10,8 +10,8 @@
 /// only a socket whose peer has the client's address.
 int bellwire_client_socket(const void *client, const char *address);
 
-/// Reads how many bytes were written to a TCP socket since its opening, and whether all these bytes have arrived. Returns
-/// false when the kernel does not tell.
+/// Reads how many bytes were written to a TCP socket since its opening, and whether all these bytes have arrived.
+/// Returns false when the kernel does not tell.
 bool bellwire_socket_progress(int socket, uint64_t *written, bool *is_drained);
 
 /// Makes the kernel drop unsent bytes as soon as the socket is closed, instead of keeping these bytes until the peer
