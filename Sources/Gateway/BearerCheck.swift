@@ -95,7 +95,7 @@ package final class BearerCheck: Sendable {
         do throws(TokenError) {
             verified = try verifier.verify(text, now: now).token
         } catch {
-            throw error.kind == .expired ? .expired : .unauthorized("the token does not count: \(error)")
+            throw error.kind == .expired ? .expired : .unauthorized("the token is not valid: \(error)")
         }
         state.withLock { state in
             if state.known.count >= Bounds.known { state.known = [:] }

@@ -104,11 +104,11 @@ package final class GatewayStatus: Sendable {
         for (key, count) in snapshot.responses.sorted(by: { $0.key < $1.key }) {
             text += "bellwire_gateway_responses_total{route=\"\(key.route)\",status=\"\(key.status)\"} \(count)\n"
         }
-        head("bellwire_gateway_seconds", "histogram", "From a whole request to its response.")
+        head("bellwire_gateway_seconds", "histogram", "Seconds from a whole request to its response.")
         text += snapshot.durations.text("bellwire_gateway_seconds")
         head("bellwire_gateway_listening", "gauge", "Whether responses are coming in from the broker.")
         text += "bellwire_gateway_listening \(snapshot.isListening ? 1 : 0)\n"
-        head("bellwire_gateway_streams", "gauge", "Streams of events that are open.")
+        head("bellwire_gateway_streams", "gauge", "Open streams of events.")
         text += "bellwire_gateway_streams \(snapshot.streams)\n"
         head("bellwire_gateway_store_available", "gauge", "Whether the store answers.")
         text += "bellwire_gateway_store_available \(snapshot.isStoreKnown && snapshot.storeFailure == nil ? 1 : 0)\n"
@@ -124,12 +124,12 @@ extension GatewayStatus {
         }
         add("bellwire_http_connections", "gauge", "HTTP connections.", server.open)
         add(
-            "bellwire_http_refused_total", "counter", "Connections or requests refused since there were too many.",
+            "bellwire_http_refused_total", "counter", "Connections or requests refused because there were too many.",
             server.refused)
         add(
             "bellwire_http_gave_way_total", "counter", "Idle connections closed for newcomers, at the bound.",
             server.gaveWay)
-        add("bellwire_http_late_total", "counter", "Connections closed since their client took too long.", server.late)
+        add("bellwire_http_late_total", "counter", "Connections closed because their client took too long.", server.late)
         return text
     }
 }

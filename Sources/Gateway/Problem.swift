@@ -30,15 +30,15 @@ struct Problem: Error, Equatable {
     }
     static let noUsersToken = unauthorized("expected Authorization: Bearer and the user's own token")
     static var expired: Problem {
-        var problem = unauthorized("the token does not count: expired")
+        var problem = unauthorized("the token is not valid: expired")
         problem.isAboutExpiry = true
         return problem
     }
-    static let wrongUsersRole = Problem(403, "forbidden", "the token is no user's: it has a role")
-    static let wrongRole = Problem(403, "forbidden", "the token is not a backend's: its role is not server")
-    static let unknownPath = Problem(404, "notFound", "there is nothing under this path")
+    static let wrongUsersRole = Problem(403, "forbidden", "the token has a role; expected the token of a user")
+    static let wrongRole = Problem(403, "forbidden", "the role of the token is not server; expected the token of a backend")
+    static let unknownPath = Problem(404, "notFound", "unknown path")
     static let noPage = Problem(
-        404, "notFound", "there is no call page here: docs/browsers.md tells how it is built and served")
+        404, "notFound", "this gateway serves no call page; docs/browsers.md describes how to build and serve the page")
     /// The same refusal for every mistake in a ring check, so that strangers do not learn which calls exist.
     static let wrongRingKey = Problem(404, "notFound", "no invitation of this device has this key")
     static func wrongMethod(_ allowed: [String]) -> Problem {
@@ -46,12 +46,12 @@ struct Problem: Error, Equatable {
         return Problem(405, "methodNotAllowed", "only \(list)", [.init("Allow", list)])
     }
     static let noPrivateKey = Problem(
-        501, "notImplemented", "this gateway has public keys only: it cannot make tokens (--keys)")
+        501, "notImplemented", "this gateway has no private key and cannot make tokens (--keys)")
     /// The request may or may not have been served; the client may repeat the request with the same key.
     static let unavailable = Problem(
-        SignalingError(.unavailable, "not answered in time, or not now: ask again, with the same Idempotency-Key"))
+        SignalingError(.unavailable, "no answer in time, or none possible now: repeat the request with the same Idempotency-Key"))
     static let overloaded = Problem(
-        SignalingError(.unavailable, "there is more to do than can be done", retryAfter: 1_000))
+        SignalingError(.unavailable, "the gateway is overloaded", retryAfter: 1_000))
 
     static let tooManyStreams = Problem(
         SignalingError(.rateLimited, "this user has \(StreamDesk.Bounds.perUser) streams already", retryAfter: 1_000))

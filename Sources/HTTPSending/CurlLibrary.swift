@@ -8,7 +8,7 @@ enum CurlLibrary {
         guard curl_global_init(Int(CURL_GLOBAL_DEFAULT)) == CURLE_OK, let version = bellwire_curl_version()
         else { return "curl cannot be set up" }
         guard version.pointee.features & CURL_VERSION_ASYNCHDNS != 0 else {
-            return "this curl looks names up while everything else waits"
+            return "this curl has no asynchronous name lookup"
         }
         return nil
     }()

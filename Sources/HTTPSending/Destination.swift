@@ -42,11 +42,11 @@ final class Destination {
     private static func read(_ text: String, into url: OpaquePointer) throws(Problem) {
         switch curl_url_set(url, CURLUPART_URL, text, UInt32(CURLU_DISALLOW_USER)) {
         case CURLUE_OK: break
-        case CURLUE_UNSUPPORTED_SCHEME: throw Problem(reason: "the URL is not one of https")
+        case CURLUE_UNSUPPORTED_SCHEME: throw Problem(reason: "the URL is not an https URL")
         case CURLUE_USER_NOT_ALLOWED: throw Problem(reason: "the URL has a user or a password")
-        case let code: throw Problem(reason: "the URL is not one: \(String(cString: curl_url_strerror(code)))")
+        case let code: throw Problem(reason: "the URL is not valid: \(String(cString: curl_url_strerror(code)))")
         }
-        guard part(CURLUPART_SCHEME, of: url) == "https" else { throw Problem(reason: "the URL is not one of https") }
+        guard part(CURLUPART_SCHEME, of: url) == "https" else { throw Problem(reason: "the URL is not an https URL") }
     }
 
     private static func host(of url: OpaquePointer) throws(Problem) -> Host {

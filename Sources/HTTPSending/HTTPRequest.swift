@@ -56,8 +56,8 @@ package struct HTTPRequest: Sendable {
     /// Returns the reason why a header is invalid. A name must be a token, and a value must contain no control
     /// characters (RFC 9110, section 5), so that a header cannot begin another header.
     private static func problem(name: String, value: String) -> String? {
-        guard !name.isEmpty, name.utf8.allSatisfy(isTokenByte) else { return "a header's name is not one" }
-        guard !framing.contains(name.lowercased()) else { return "the header \(name) is not the caller's to set" }
+        guard !name.isEmpty, name.utf8.allSatisfy(isTokenByte) else { return "a header's name is not a token" }
+        guard !framing.contains(name.lowercased()) else { return "the header \(name) must not be set by the caller" }
         guard value.utf8.allSatisfy({ $0 == 9 || $0 >= 0x20 && $0 != 0x7F }) else {
             return "the header \(name) has a control character"
         }

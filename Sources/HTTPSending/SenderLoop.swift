@@ -109,7 +109,7 @@ final class SenderLoop {
         let transfer = Transfer(next.posted, to: next.destination, settings, transfers.sockets, now: now)
         guard let transfer, transfers.add(transfer.handle) else {
             hasEnded(next.posted.request, to: next.destination.host)
-            return fail(next.posted, "curl does not take the request")
+            return fail(next.posted, "curl does not accept the request")
         }
         began(transfer)
     }

@@ -102,7 +102,7 @@ final class Transfer {
 
     /// Opens a socket for an address that is allowed.
     fileprivate func socket(for address: UnsafePointer<curl_sockaddr>) -> curl_socket_t {
-        guard let target = SocketAddress(address) else { return refuse("the address is neither of IPv4 nor of IPv6") }
+        guard let target = SocketAddress(address) else { return refuse("the address is neither IPv4 nor IPv6") }
         if let reason = refuses(target.address, target.port) { return refuse(reason) }
         let (family, kind) = (address.pointee.family, address.pointee.socktype)
         guard let socket = openSockets.open(family, kind, address.pointee.protocol, isShared: request.isToProvider)
@@ -212,7 +212,7 @@ final class Transfer {
 
     private var certificateReason: String {
         CurlLibrary.certificateReason(bellwire_curl_number(handle, CURLINFO_SSL_VERIFYRESULT))
-            ?? "it is for another host"
+            ?? "the certificate is for another host"
     }
 }
 
@@ -220,7 +220,7 @@ final class Transfer {
 // makes the calls on the sender's thread, inside `perform`.
 
 private func transfer(_ context: UnsafeMutableRawPointer?) -> Transfer {
-    guard let context else { preconditionFailure("curl passes on what it was given") }
+    guard let context else { preconditionFailure("curl always passes the context") }
     return Unmanaged<Transfer>.fromOpaque(context).takeUnretainedValue()
 }
 
@@ -232,7 +232,7 @@ private func openSocket(
 }
 
 private func closeSocket(_ context: UnsafeMutableRawPointer?, _ descriptor: curl_socket_t) -> Int32 {
-    guard let context else { preconditionFailure("curl passes on what it was given") }
+    guard let context else { preconditionFailure("curl always passes the context") }
     return Unmanaged<OpenSockets>.fromOpaque(context).takeUnretainedValue().close(descriptor)
 }
 

@@ -48,12 +48,12 @@ final class Daemon: @unchecked Sendable {
 // microhttpd makes the calls on its thread; the server outlives that thread.
 
 private func server(_ context: UnsafeMutableRawPointer?) -> RequestServer {
-    guard let context else { preconditionFailure("microhttpd passes on what it was given") }
+    guard let context else { preconditionFailure("microhttpd always passes the context") }
     return Unmanaged<RequestServer>.fromOpaque(context).takeUnretainedValue()
 }
 
 private func handle(_ connection: OpaquePointer?) -> ConnectionHandle {
-    guard let connection else { preconditionFailure("microhttpd always passes it") }
+    guard let connection else { preconditionFailure("microhttpd always passes the connection") }
     return ConnectionHandle(pointer: connection)
 }
 

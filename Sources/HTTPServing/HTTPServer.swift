@@ -58,7 +58,7 @@ package final class HTTPServer: Sendable {
         }
         guard let sweeper else {
             daemon.stop()
-            throw problem("no thread to watch over its connections")
+            throw problem("no thread for the deadlines of connections")
         }
         self.port = socket.port
         self.table = table

@@ -154,7 +154,7 @@ extension HTTPStream {
 private func nextPiece(
     _ context: UnsafeMutableRawPointer?, _: UInt64, _ buffer: UnsafeMutablePointer<CChar>?, _ most: Int
 ) -> Int {
-    guard let context else { preconditionFailure("microhttpd passes on what it was given") }
+    guard let context else { preconditionFailure("microhttpd always passes the context") }
     let reader = Unmanaged<StreamReader>.fromOpaque(context).takeUnretainedValue()
     let room = UnsafeMutableRawBufferPointer(start: buffer, count: most)
     switch reader.stream.take(into: room, suspending: reader.connection) {
@@ -176,7 +176,7 @@ private func addField(
     _ context: UnsafeMutableRawPointer?, _: MHD_ValueKind, _ name: UnsafePointer<CChar>?, _ nameCount: Int,
     _ value: UnsafePointer<CChar>?, _ valueCount: Int
 ) -> MHD_Result {
-    guard let context, let name else { preconditionFailure("microhttpd always passes these") }
+    guard let context, let name else { preconditionFailure("microhttpd always passes context and name") }
     func text(_ start: UnsafePointer<CChar>?, _ count: Int) -> String {
         String(decoding: UnsafeRawBufferPointer(start: start, count: count), as: UTF8.self)
     }

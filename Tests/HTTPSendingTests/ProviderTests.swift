@@ -25,7 +25,7 @@ struct ProviderTests {
     @Test func aProviderIsAskedOverHTTPSOnly() throws {
         let sender = try HTTPSender(userAgent: "bellwire-tests")
         let outcome = try sender.outcome(request(1, "http://127.0.0.1/"))
-        #expect(outcome == .failed(reason: "the URL is not one of https", wasHandedOver: false))
+        #expect(outcome == .failed(reason: "the URL is not an https URL", wasHandedOver: false))
     }
 
     @Test func aHundredAtOnceShareTheFirstConnection() throws {

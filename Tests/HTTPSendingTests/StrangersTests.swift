@@ -73,14 +73,14 @@ struct StrangersTests {
     // MARK: URLs and headers
 
     @Test(arguments: [
-        ("http://example.com/secret", "the URL is not one of https"),
-        ("ftp://example.com/secret", "the URL is not one of https"),
-        ("file:///secret", "the URL is not one of https"),
-        ("example.com/secret", "the URL is not one: "),
-        ("", "the URL is not one: "),
-        ("https://", "the URL is not one: "),
-        ("https://exa{mple.com/secret", "the URL is not one: "),
-        ("https://example.com:99999/secret", "the URL is not one: "),
+        ("http://example.com/secret", "the URL is not an https URL"),
+        ("ftp://example.com/secret", "the URL is not an https URL"),
+        ("file:///secret", "the URL is not an https URL"),
+        ("example.com/secret", "the URL is not valid: "),
+        ("", "the URL is not valid: "),
+        ("https://", "the URL is not valid: "),
+        ("https://exa{mple.com/secret", "the URL is not valid: "),
+        ("https://example.com:99999/secret", "the URL is not valid: "),
         ("https://user@example.com/secret", "the URL has a user or a password"),
         ("https://user:secret@example.com/", "the URL has a user or a password"),
         ("https://example.com/secret\r\nX: y", "the URL has a character that is not printable ASCII"),

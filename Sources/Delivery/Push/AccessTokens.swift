@@ -80,7 +80,7 @@ struct AccessTokens {
             if let asked = response.retryAfter { pause = max(pause, Milliseconds(asked) * 1_000) }
             reason = "no access token: status \(response.status)\(Self.error(response.body).map { ", \($0)" } ?? "")"
         case .notTried(let text), .failed(let text, _): reason = "no access token: \(text)"
-        case .notHandedOver: reason = "no access token: its time was over"
+        case .notHandedOver: reason = "no access token: the request was not sent in time"
         }
         state.failures += 1
         state.failure = (reason, now + pause)

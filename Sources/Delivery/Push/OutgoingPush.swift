@@ -66,6 +66,6 @@ func sha256(_ bytes: [UInt8]) -> [UInt8] {
     var digest = [UInt8](repeating: 0, count: 32)
     var count: UInt32 = 0
     let isDone = EVP_Digest(bytes, bytes.count, &digest, &count, EVP_sha256(), nil) == 1
-    precondition(isDone && count == 32, "SHA-256 needs nothing that could be missing")
+    precondition(isDone && count == 32, "SHA-256 cannot fail")
     return digest
 }

@@ -50,7 +50,7 @@ package final class PushProviders {
     ) -> PushPreparation {
         let push = push.leaving(at: now)
         guard let app = settings.apps[push.registration.key.app] else {
-            return .refused(reason: "the app is not one of the settings")
+            return .refused(reason: "the push settings have no such app")
         }
         do throws(TokenError) {
             switch push.registration.key.platform {
@@ -64,7 +64,7 @@ package final class PushProviders {
         } catch {
             return .refused(reason: error.description)
         }
-        return .refused(reason: "the app's settings have no such platform")
+        return .refused(reason: "the app's push settings have no such platform")
     }
 
     private func apnsRequest(

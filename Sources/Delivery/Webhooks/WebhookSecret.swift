@@ -22,7 +22,7 @@ package struct WebhookSecret: Sendable, CustomStringConvertible, CustomReflectab
             throw SettingsError("a secret begins with \(form)")
         }
         guard let bytes = Base64.decode(Array(text.utf8.dropFirst(Self.prefix.utf8.count))) else {
-            throw SettingsError("what follows \(Self.prefix) is not base 64")
+            throw SettingsError("the text after \(Self.prefix) is not base 64")
         }
         guard Self.byteRange.contains(bytes.count) else {
             throw SettingsError("the secret has \(bytes.count) bytes; expected \(form)")

@@ -45,7 +45,7 @@ package final class DeliveryReport: Sendable {
         let endpoints = counts.endpoints.sorted { $0.key < $1.key }
         let attempts = "bellwire_webhook_attempts_total"
         var text =
-            "# HELP \(attempts) Attempts to hand a webhook over, by what became of it.\n# TYPE \(attempts) counter\n"
+            "# HELP \(attempts) Attempts to deliver a webhook event, by outcome.\n# TYPE \(attempts) counter\n"
         for (name, endpoint) in endpoints {
             for outcome in DeliveryCounts.Outcome.allCases {
                 let count = endpoint.attempts[outcome] ?? 0
@@ -57,13 +57,13 @@ package final class DeliveryReport: Sendable {
             text += "# HELP \(metric) \(help)\n# TYPE \(metric) gauge\n"
             for (name, endpoint) in endpoints { text += "\(metric){endpoint=\"\(name)\"} \(value(endpoint))\n" }
         }
-        gauge("backlog", "Webhooks that wait.") { $0.count.waiting }
-        gauge("backlog_age_seconds", "For how long the oldest of them has been waiting.") { Int($0.age / 1_000) }
-        gauge("dead_letters", "Webhooks that were given up.") { $0.count.dead }
-        gauge("bytes", "What both take in the store.") { $0.count.bytes }
-        gauge("off", "Whether the endpoint has said that it is gone.") { $0.isOff ? 1 : 0 }
+        gauge("backlog", "Webhook events that wait in the outbox.") { $0.count.waiting }
+        gauge("backlog_age_seconds", "How long the oldest waiting event has been waiting.") { Int($0.age / 1_000) }
+        gauge("dead_letters", "Webhook events that were given up.") { $0.count.dead }
+        gauge("bytes", "Bytes of waiting events and dead letters in the store.") { $0.count.bytes }
+        gauge("off", "Whether the endpoint has answered 410 and is off.") { $0.isOff ? 1 : 0 }
         let failing = "bellwire_webhook_store_failing"
-        text += "# HELP \(failing) Whether the store fails the worker: nothing is handed over then.\n"
+        text += "# HELP \(failing) Whether the store fails; no event is delivered meanwhile.\n"
         return text + "# TYPE \(failing) gauge\n\(failing) \(isFailing ? 1 : 0)\n"
     }
 }

@@ -47,7 +47,7 @@ package final class PushReport: Sendable {
     package var metrics: String {
         let (counts, isFailing) = state.withLock(\.self)
         let total = "bellwire_pushes_total"
-        var text = "# HELP \(total) Attempts to push, by what became of them.\n# TYPE \(total) counter\n"
+        var text = "# HELP \(total) Attempts to push, by outcome.\n# TYPE \(total) counter\n"
         for (label, count) in counts.outcomes.sorted(by: { $0.key < $1.key }) {
             text +=
                 "\(total){platform=\"\(label.platform.rawValue)\",kind=\"\(label.kind.rawValue)\","
@@ -58,11 +58,11 @@ package final class PushReport: Sendable {
             text += "# HELP \(metric) \(help)\n# TYPE \(metric) gauge\n\(metric) \(value)\n"
         }
         gauge("in_flight", "Pushes that providers have not answered.", counts.inFlight)
-        gauge("held_calls", "Calls whose pushes this process is busy with.", counts.held)
-        gauge("backlog", "Calls whose pushes wait, or are under way, in all processes.", counts.backlog)
+        gauge("held_calls", "Calls that this process holds for pushing.", counts.held)
+        gauge("backlog", "Calls with pushes that wait or are under way, in all processes.", counts.backlog)
         gauge(
-            "backlog_age_seconds", "For how long the one has been due that waits longest.", Int(counts.age / 1_000))
-        gauge("store_failing", "Whether the store fails the worker: nothing is pushed then.", isFailing ? 1 : 0)
+            "backlog_age_seconds", "How long the longest-waiting call has been due.", Int(counts.age / 1_000))
+        gauge("store_failing", "Whether the store fails; no push is sent meanwhile.", isFailing ? 1 : 0)
         return text
     }
 }

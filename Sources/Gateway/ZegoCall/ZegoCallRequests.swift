@@ -70,7 +70,7 @@ extension Asked {
         let data = call.extendedData
         guard data.utf8.count <= Limits.extendedDataBytes else {
             throw .badRequest(
-                "call_id and names: \(data.utf8.count) bytes with what is around them, at most \(Limits.extendedDataBytes)"
+                "call_id and names: \(data.utf8.count) bytes as JSON, at most \(Limits.extendedDataBytes)"
             )
         }
         return Request.Invite(

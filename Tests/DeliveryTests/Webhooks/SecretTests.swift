@@ -22,7 +22,7 @@ private func refusal(_ file: String) throws -> String? {
         ("\n\n", "s: no secret in it"),
         ("\(exampleSecret)\n\(exampleSecret)\n\(exampleSecret)", "s: more than 2 secrets, one a line"),
         ("MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "s: secret 1: a secret begins with \(form)"),
-        ("\(exampleSecret)\nwhsec_Mf*Q", "s: secret 2: what follows whsec_ is not base 64"),
+        ("\(exampleSecret)\nwhsec_Mf*Q", "s: secret 2: the text after whsec_ is not base 64"),
         ("whsec_MfKQ", "s: secret 1: the secret has 3 bytes; expected \(form)"),
         ("whsec_\(Base64.encode(Array(0..<23)))", "s: secret 1: the secret has 23 bytes; expected \(form)"),
         ("whsec_\(Base64.encode(Array(0..<65)))", "s: secret 1: the secret has 65 bytes; expected \(form)"),
