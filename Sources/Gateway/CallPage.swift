@@ -45,7 +45,7 @@ package struct CallPage: Sendable {
         // The page's service worker sends ring checks to this URL.
         if pushKey != nil, let url = push?.publicURL {
             guard let origin = Self.origin(url, ["http://", "https://"]) else {
-                throw Problem(description: "publicURL \(url): browsers cannot be allowed to reach a host with such a name")
+                throw Problem(description: "publicURL \(url): browsers cannot reach a host with this name")
             }
             origins.append(origin)
         }

@@ -129,7 +129,7 @@ extension GatewayStatus {
         add(
             "bellwire_http_gave_way_total", "counter", "Idle connections closed for newcomers, at the bound.",
             server.gaveWay)
-        add("bellwire_http_late_total", "counter", "Connections closed because their client took too long.", server.late)
+        add("bellwire_http_late_total", "counter", "Connections of clients that took too long.", server.late)
         return text
     }
 }

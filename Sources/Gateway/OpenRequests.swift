@@ -128,7 +128,7 @@ struct OpenRequests {
         } catch {
             // The broker will never accept this message, but the broker connection is still good.
             guard error.kind == .invalid else { throw error }
-            refuse(number, Problem(SignalingError(.tooLarge, "the broker does not accept the request: \(error.message)")))
+            refuse(number, Problem(SignalingError(.tooLarge, "the broker refuses the request: \(error.message)")))
         }
     }
 

@@ -35,7 +35,7 @@ struct Problem: Error, Equatable {
         return problem
     }
     static let wrongUsersRole = Problem(403, "forbidden", "the token has a role; expected the token of a user")
-    static let wrongRole = Problem(403, "forbidden", "the role of the token is not server; expected the token of a backend")
+    static let wrongRole = Problem(403, "forbidden", "the token's role is not server; expected a backend's token")
     static let unknownPath = Problem(404, "notFound", "unknown path")
     static let noPage = Problem(
         404, "notFound", "this gateway serves no call page; docs/browsers.md describes how to build and serve the page")
@@ -49,7 +49,7 @@ struct Problem: Error, Equatable {
         501, "notImplemented", "this gateway has no private key and cannot make tokens (--keys)")
     /// The request may or may not have been served; the client may repeat the request with the same key.
     static let unavailable = Problem(
-        SignalingError(.unavailable, "no answer in time, or none possible now: repeat the request with the same Idempotency-Key"))
+        SignalingError(.unavailable, "no answer in time, or not possible now: repeat it with the same Idempotency-Key"))
     static let overloaded = Problem(
         SignalingError(.unavailable, "the gateway is overloaded", retryAfter: 1_000))
 

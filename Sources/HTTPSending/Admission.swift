@@ -37,7 +37,7 @@ struct Admission<Item> {
     mutating func next() -> Item? {
         guard inFlight < mostInFlight, !turns.isEmpty else { return nil }
         let host = turns.removeFirst()
-        guard var line = lines[host], !line.waiting.isEmpty else { preconditionFailure("a host has a turn without a waiting request") }
+        guard var line = lines[host], !line.waiting.isEmpty else { preconditionFailure("a turn without a request") }
         let item = line.waiting.removeFirst()
         line.inFlight += 1
         line.hasTurn = false
