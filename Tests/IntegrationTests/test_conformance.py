@@ -12,9 +12,11 @@ from harness.gateway import Gateway
 from harness.push_providers import PushProviders
 from harness.push_target import PLATFORMS
 
-pytestmark = pytest.mark.conformance
+_brief = pytest.mark.conformance
+"""Tests with short timers, which no browser may delay."""
 
 
+@_brief
 @pytest.mark.timeout(300)
 def test_a_deployment_with_short_timers_conforms(tmp_path: Path) -> None:
     """Two coordinators that share Redis, both MQTT versions."""
@@ -33,6 +35,7 @@ def test_a_deployment_with_the_protocols_timers_conforms(tmp_path: Path) -> None
         check(broker, "--mqtt", "5", "--slow")
 
 
+@_brief
 @pytest.mark.timeout(120)
 def test_a_deployment_for_registered_users_without_timelines_conforms(tmp_path: Path) -> None:
     """The policies that a stranger cannot change. The lease is short here alone: whoever renews presence is sent again what
@@ -42,6 +45,7 @@ def test_a_deployment_for_registered_users_without_timelines_conforms(tmp_path: 
         check(broker, "--users", "known", "--trace", "none", "--mqtt", "5", "-k", pattern)
 
 
+@_brief
 @pytest.mark.timeout(120)
 def test_a_deployment_with_push_conforms(tmp_path: Path) -> None:
     """What the suite registers is nobody's: the providers refuse it, and no push service is at push.invalid."""
