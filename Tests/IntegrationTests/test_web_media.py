@@ -31,6 +31,7 @@ FLAGS = [
     "--headless=new",
     "--no-sandbox",
     "--disable-gpu",
+    "--in-process-gpu",
     "--no-first-run",
     # Few pictures: each costs processor time that other tests need.
     "--use-fake-device-for-media-stream=fps=5",
