@@ -89,6 +89,153 @@ def test_links_within_the_project_lead_somewhere(document: str) -> None:
         assert (path.parent / target).exists(), target
 
 
+@pytest.mark.parametrize("document", DOCUMENTS + ["../README.md"])
+def test_links_to_a_heading_lead_to_one(document: str) -> None:
+    path = DOCS / document
+    for target, heading in re.findall(r"\]\(([^)#:]*)#([^)]*)\)", path.read_text()):
+        text = (path.parent / target if target else path).read_text()
+        headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+        assert heading in [re.sub(r"[^\w -]", "", title).lower().replace(" ", "-") for title in headings], f"{target}#{heading}"
+
+
+BEHAVIOUR = re.compile(r"`((?:clients/web/src/)?[\w/+]+\.(?:swift|ts))`: `(\w+)`")
+
+
+def test_the_table_of_behaviours_names_functions_of_the_web_sdk() -> None:
+    """Those in Swift are held by `ImportTests`."""
+    places = [place for place in BEHAVIOUR.findall((DOCS / "architecture.md").read_text()) if place[0].endswith(".ts")]
+    assert places
+    for file, name in places:
+        assert re.search(rf"\b(?:function|class) {name}\b", (PROJECT / file).read_text()), f"{name} in {file}"
+
+
+def test_targets_md_lists_every_target_with_what_it_uses() -> None:
+    package = re.sub(r"//.*", "", (PROJECT / "Package.swift").read_text())
+    form = r'\.(?:target|executableTarget|systemLibrary)\(\s*name: "([\w-]+)"(.*?)(?=\n\s*\.\w+\(\s*name: |\n    \])'
+    uses = {}
+    for name, rest in re.findall(form, package, re.DOTALL):
+        if (PROJECT / "Sources" / name).is_dir():
+            dependencies = re.search(r"dependencies: \[(.*?)\]", rest, re.DOTALL)
+            uses[name] = set(re.findall(r'"([\w-]+)"', dependencies[1])) if dependencies else set()
+    rows = re.findall(r"^\| `([\w-]+)` \| .* \| (.*) \|$", (DOCS / "targets.md").read_text(), re.MULTILINE)
+    assert {name: set(re.findall(r"`([\w-]+)`", cell)) for name, cell in rows} == uses
+
+
+# The bounds of docs/bounds.md.
+
+CONSTANT = re.compile(r"`([A-Z]\w+)\.(\w+)(?:\.(\w+))?`")
+CONFIGURED = re.compile(r"`([a-z]+(?:_[a-z]+)+)`")
+QUANTITY = re.compile(r"([\d,]+)(?: (KiB|MiB|ms|s|min|h|days)\b)?")
+RATE = re.compile(r"([\d,]+)/s, burst ([\d,]+)")
+UNITS = {"": 1, "KiB": 1 << 10, "MiB": 1 << 20, "ms": 1, "s": 1_000, "min": 60_000, "h": 3_600_000, "days": 86_400_000}
+
+
+class Sources:
+    """The constants of a Swift target."""
+
+    def __init__(self, target: str) -> None:
+        self.texts = [path.read_text() for path in sorted((PROJECT / "Sources" / target).rglob("*.swift"))]
+
+    def expression(self, type_name: str, name: str) -> str:
+        """The text behind `static let name =`, or behind a property of that name, in a file that declares the type or extends it."""
+        declares = re.compile(rf"^[ a-z@]*\b(?:struct|class|enum|extension) {type_name}\b", re.MULTILINE)
+        texts = [text for text in self.texts if declares.search(text)]
+        assert texts, f"no type {type_name}"
+        for kind, value in (("static let", ".+"), ("(?:var|let)", r"\d[\d_ *]*|\w*Limit\(.+\)")):
+            form = rf"\b{kind} {name}(?:: [\w.<>?]+)?(?: = ({value})| \{{ ({value}) \}})$"
+            found = {match[1] or match[2] for text in texts for match in re.finditer(form, text, re.MULTILINE)}
+            if found:
+                assert len(found) == 1, f"{type_name}.{name}: {found}"
+                return found.pop()
+        raise AssertionError(f"no constant {type_name}.{name}")
+
+    def value(self, type_name: str, name: str, part: str = "") -> tuple[int, ...]:
+        """Of a limit its rate and burst; of a range its upper bound; of a value with named parts the one named `part`."""
+        text = self.expression(type_name, name).split("//")[0].strip()
+        if limit := re.fullmatch(r"\w*Limit\(rate: ([\d_]+), burst: ([\d_]+)\)", text):
+            return tuple(int(number) for number in limit.groups())
+        if part:
+            named = re.search(rf"\b{part}: ([\w.]+)", text)
+            assert named, f"{type_name}.{name}.{part}"
+            text = named[1]
+        return (self.number(text.split("...")[-1], type_name),)
+
+    def number(self, text: str, type_name: str) -> int:
+        def resolved(match: re.Match[str]) -> str:
+            owner, _, name = match[0].rpartition(".")
+            sources = self if owner in ("", "Self", "ResendSchedule") else Sources("CallCore")
+            return str(sources.value(type_name if owner in ("", "Self") else owner, name)[0])
+
+        formula = re.sub(r"[A-Za-z][\w.]*", resolved, text).replace("_", "").replace("/", "//")
+        assert re.fullmatch(r"[\d +*<(/)-]+", formula), text
+        return int(eval(formula))
+
+
+def numbers(text: str) -> list[int]:
+    return [int(number.replace(",", "")) for number in re.findall(r"[\d,]+", text)]
+
+
+def documented(value: str, *, in_seconds: bool) -> tuple[int, ...]:
+    if rate := RATE.search(value):
+        return tuple(number for group in rate.groups() for number in numbers(group))
+    quantity = QUANTITY.search(value)
+    assert quantity, value
+    return (numbers(quantity[1])[0] * UNITS[quantity[2] or ""] // (1_000 if in_seconds else 1),)
+
+
+def configured(names: list[str]) -> tuple[int, ...]:
+    text = (PROJECT / "deploy/mosquitto/mosquitto.conf").read_text()
+    return (sum(int(number) for name in names for number in re.findall(rf"^{name} (\d+)$", text, re.MULTILINE)),)
+
+
+def defaulted(setting: str) -> str:
+    """A setting's default, as it stands in its declaration."""
+    texts = " ".join(Sources("BellwireCommands").texts)
+    found = re.search(rf'Option\(\s*"{setting}",\s*"\w+",\s*default: "(\w+)"', texts)
+    assert found, setting
+    return re.sub(r"(\d)([a-z])", r"\1 \2", found[1])
+
+
+def bounds() -> list[list[str]]:
+    rows = [line for line in (DOCS / "bounds.md").read_text().splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in row.strip("|").split("|")] for row in rows if "---" not in row and "| target |" not in row]
+
+
+BOUNDS = bounds()
+
+
+@pytest.mark.parametrize("row", BOUNDS, ids=[row[0] for row in BOUNDS])
+def test_the_bounds_are_those_of_the_sources(row: list[str]) -> None:
+    """Values and constants stand in the same order, with semicolons between."""
+    assert len(row) == 6, row
+    _, values, target, constants, _, metrics = row
+    sources = Sources(target.strip("`"))
+    assert sources.texts, target
+    places = constants.split(";")
+    for place, value in zip(places, values.split(";"), strict=len(places) > 1):
+        actual: tuple[int, ...] | None = None
+        if constant := CONSTANT.search(place):
+            actual = sources.value(constant[1], constant[2], constant[3] or "")
+        elif names := [name for name in CONFIGURED.findall(place) if not name.startswith("plugin_")]:
+            actual = configured(names)
+        elif setting := re.search(r"`--([a-z-]+)`", place):
+            actual = documented(defaulted(setting[1]), in_seconds=False)
+        if actual is not None:
+            assert documented(value, in_seconds="in seconds" in place) == actual, place
+    commands = " ".join(Sources("BellwireCommands").texts)
+    assert [name for name in re.findall(r"`--([a-z-]+)`", constants) if f'"{name}"' not in commands] == []
+    plugin = (PROJECT / "Sources/BellwireBrokerAuth/PluginOptions.swift").read_text()
+    assert [name for name in re.findall(r"`plugin_opt_(\w+)`", constants) if f'case "{name}"' not in plugin] == []
+    assert [name for name in re.findall(r"`(bellwire_\w+)`", metrics) if name not in METRICS] == []
+
+
+METRICS = set(re.findall(r'"(bellwire_\w+)', " ".join(path.read_text() for path in (PROJECT / "Sources").rglob("*.swift"))))
+
+
+def test_most_bounds_are_held_against_a_constant() -> None:
+    assert sum(bool(CONSTANT.search(row[3])) for row in BOUNDS) >= 90
+
+
 def test_every_command_of_backend_md_works(deployment: World, tmp_path: Path) -> None:
     """In their order, in one shell. What fails there on purpose says so."""
     blocks = re.findall(r"^```sh\n(.*?)^```$", (DOCS / "backend.md").read_text(), re.MULTILINE | re.DOTALL)
